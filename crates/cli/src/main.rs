@@ -1,0 +1,2 @@
+//! Placeholder while the slice grows.
+fn main() {}

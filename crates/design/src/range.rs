@@ -1,0 +1,101 @@
+//! Half-open ranges of keys.
+
+use crate::key::Key;
+use std::fmt;
+
+/// The keys from `start` (inclusive) to `end` (exclusive; `None` is "to the end of the table").
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyRange {
+    /// First key of the range.
+    pub start: Key,
+    /// First key after the range.
+    pub end: Option<Key>,
+}
+
+impl KeyRange {
+    /// Every key of a table.
+    pub fn all() -> KeyRange {
+        KeyRange { start: Key::min(), end: None }
+    }
+
+    /// The keys from `start` up to, not including, `end`.
+    pub fn new(start: Key, end: Option<Key>) -> KeyRange {
+        KeyRange { start, end }
+    }
+
+    /// The range of one key.
+    pub fn single(key: Key) -> KeyRange {
+        let end = Some(key.successor());
+        KeyRange { start: key, end }
+    }
+
+    /// The keys of a one-column `int64` table from `start` up to, not including, `end`.
+    pub fn ints(start: i64, end: i64) -> KeyRange {
+        KeyRange { start: Key::int(start), end: Some(Key::int(end)) }
+    }
+
+    /// True if no key can be in the range.
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.start)
+    }
+
+    /// True if `key` lies in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.start.as_bytes() <= key && self.is_below_end(key)
+    }
+
+    /// True if `key` is less than the end of the range.
+    pub fn is_below_end(&self, key: &[u8]) -> bool {
+        self.end.as_ref().is_none_or(|end| key < end.as_bytes())
+    }
+
+    /// True if every key of `other` lies in this range.
+    pub fn covers(&self, other: &KeyRange) -> bool {
+        self.start <= other.start
+            && match (&self.end, &other.end) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(mine), Some(theirs)) => theirs <= mine,
+            }
+    }
+
+    /// True if some key lies in both ranges.
+    pub fn overlaps(&self, other: &KeyRange) -> bool {
+        self.is_below_end(&other.start) && other.is_below_end(&self.start)
+    }
+}
+
+impl fmt::Display for KeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = if self.start.is_empty() { String::new() } else { self.start.to_string() };
+        match &self.end {
+            Some(end) if *end == self.start.successor() => write!(f, "[{start}]"),
+            Some(end) => write!(f, "[{start}..{end})"),
+            None => write!(f, "[{start}..)"),
+        }
+    }
+}
+
+impl fmt::Debug for KeyRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_contain_cover_and_overlap() {
+        let range = KeyRange::ints(5, 9);
+        assert!(range.contains(&Key::int(5)) && range.contains(&Key::int(8)));
+        assert!(!range.contains(&Key::int(9)) && !range.contains(&Key::int(4)));
+        assert!(KeyRange::all().covers(&range) && !range.covers(&KeyRange::all()));
+        assert!(range.overlaps(&KeyRange::ints(8, 20)) && !range.overlaps(&KeyRange::ints(9, 20)));
+        assert!(KeyRange::single(Key::int(5)).contains(&Key::int(5)));
+        assert!(!KeyRange::single(Key::int(5)).contains(&Key::int(6)));
+        assert!(KeyRange::ints(4, 4).is_empty());
+        assert_eq!(format!("{} {}", KeyRange::single(Key::int(5)), KeyRange::all()), "[5] [..)");
+    }
+}
