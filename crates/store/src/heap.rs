@@ -1,0 +1,290 @@
+//! Where rows and index leaves live: size classes on huge pages.
+//!
+//! A transaction that touches a few random rows costs a few trips to memory, and with small pages
+//! each trip is two: one for the address translation. So the heap asks for huge pages, and packs rows
+//! with no header of its own and at most 15 bytes of rounding.
+//!
+//! ```text
+//!   region 2..64 MiB, huge pages          pool 0 (one per context)          exchange
+//!   ┌──────────┬──────────┬─────────      ┌ bump: next free byte of a piece   spare lists of 512
+//!   │ piece    │ piece    │ ...           │ free[9]  → ▢ → ▢                  slots, per class
+//!   └──────────┴──────────┴─────────      └ free[10] → ▢
+//! ```
+//!
+//! A pool belongs to one context at a time and is behind a mutex that is therefore never contended.
+//! Freed slots go to the freeing pool, and a pool with too many hands a list to the exchange, so that
+//! memory freed by one worker serves another.
+//!
+//! Left out: giving regions back before the heap is dropped, and moving free memory between size
+//! classes.
+
+use crate::sync::Mutex;
+use crossbeam_utils::CachePadded;
+use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
+
+/// Slots are multiples of this many bytes, and aligned to it (to 64 when the size is a multiple of 64).
+const GRAIN: usize = 16;
+/// Sizes up to this come from pools; anything larger is allocated on its own.
+const POOLED_BYTES_MAX: usize = 4096;
+const CLASSES: usize = POOLED_BYTES_MAX / GRAIN + 1;
+const PIECE_BYTES: usize = 256 << 10;
+const REGION_BYTES_MIN: usize = 2 << 20;
+const REGION_BYTES_MAX: usize = 64 << 20;
+/// A pool passes on a list of this many free slots when it holds more than twice as many.
+const LIST_SLOTS: usize = 512;
+const POOLS: usize = 64;
+
+/// Memory for rows and leaves.
+pub(crate) struct Heap {
+    pools: Box<[CachePadded<Mutex<Pool>>]>,
+    shared: Mutex<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    regions: Vec<Region>,
+    /// Start and length of what is left of the newest region.
+    rest: (usize, usize),
+    spare: Vec<Vec<FreeList>>,
+    /// Address and size of slots too large for a pool, so that they go with the heap.
+    large: BTreeMap<usize, usize>,
+}
+
+struct Pool {
+    bump: usize,
+    bump_end: usize,
+    free: Box<[FreeList]>,
+    live_bytes: isize,
+}
+
+/// Free slots of one class, linked through their first word.
+#[derive(Clone, Copy)]
+struct FreeList {
+    head: *mut u8,
+    count: usize,
+}
+
+// SAFETY: a free list owns the slots it links; it moves between threads only behind a mutex.
+unsafe impl Send for FreeList {}
+
+impl Default for FreeList {
+    fn default() -> FreeList {
+        FreeList { head: ptr::null_mut(), count: 0 }
+    }
+}
+
+impl FreeList {
+    fn push(&mut self, slot: *mut u8) {
+        // SAFETY: the slot is free, at least GRAIN bytes long and aligned to it.
+        unsafe { slot.cast::<*mut u8>().write(self.head) };
+        self.head = slot;
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<*mut u8> {
+        let slot = NonNull::new(self.head)?.as_ptr();
+        // SAFETY: `push` wrote the link when the slot became free.
+        self.head = unsafe { slot.cast::<*mut u8>().read() };
+        self.count -= 1;
+        Some(slot)
+    }
+
+    fn split_off(&mut self, count: usize) -> FreeList {
+        let mut list = FreeList::default();
+        for _ in 0..count {
+            list.push(self.pop().expect("a list is split below its count"));
+        }
+        list
+    }
+}
+
+struct Region {
+    base: usize,
+    bytes: usize,
+}
+
+impl Region {
+    fn map(bytes: usize) -> Region {
+        // Ask for two megabytes more, so that an aligned start can be chosen.
+        let want = bytes + REGION_BYTES_MIN;
+        // SAFETY: a fresh anonymous mapping; nothing else refers to it.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                want,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        assert!(
+            base != libc::MAP_FAILED,
+            "out of memory: the system refused {want} bytes for rows"
+        );
+        #[cfg(target_os = "linux")]
+        // SAFETY: advice on a mapping of our own; a refusal costs speed, not correctness.
+        unsafe {
+            libc::madvise(base, want, libc::MADV_HUGEPAGE);
+        }
+        Region { base: base as usize, bytes: want }
+    }
+
+    fn usable(&self) -> (usize, usize) {
+        let start = self.base.next_multiple_of(REGION_BYTES_MIN);
+        (start, self.base + self.bytes - start)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` and is dropped once, with the heap that owns all slots.
+        unsafe { libc::munmap(self.base as *mut libc::c_void, self.bytes) };
+    }
+}
+
+impl Heap {
+    pub(crate) fn new() -> Heap {
+        let pool = || Pool {
+            bump: 0,
+            bump_end: 0,
+            free: vec![FreeList::default(); CLASSES].into_boxed_slice(),
+            live_bytes: 0,
+        };
+        Heap {
+            pools: (0..POOLS).map(|_| CachePadded::new(Mutex::new(pool()))).collect(),
+            shared: Mutex::new(Shared { spare: vec![Vec::new(); CLASSES], ..Shared::default() }),
+        }
+    }
+
+    /// A slot of at least `bytes` bytes, uninitialised, from the pool of `context`.
+    pub(crate) fn allocate(&self, context: usize, bytes: usize) -> NonNull<u8> {
+        let class = bytes.div_ceil(GRAIN);
+        let mut pool = self.pools[context % POOLS].lock();
+        pool.live_bytes += (class * GRAIN) as isize;
+        if class >= CLASSES {
+            drop(pool);
+            return self.allocate_large(bytes);
+        }
+        if pool.free[class].head.is_null() {
+            if let Some(list) = self.take_spare(class) {
+                pool.free[class] = list;
+            } else {
+                return self.bump(&mut pool, class);
+            }
+        }
+        let slot = pool.free[class].pop().expect("the list was just seen to hold a slot");
+        NonNull::new(slot).expect("free lists link real slots")
+    }
+
+    /// Gives a slot back.
+    ///
+    /// # Safety
+    /// `slot` came from `allocate(_, bytes)` of this heap with the same `bytes`, and nothing refers to
+    /// it any more.
+    pub(crate) unsafe fn free(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
+        let class = bytes.div_ceil(GRAIN);
+        let mut pool = self.pools[context % POOLS].lock();
+        pool.live_bytes -= (class * GRAIN) as isize;
+        if class >= CLASSES {
+            drop(pool);
+            self.shared.lock().large.remove(&(slot.as_ptr() as usize));
+            // SAFETY: the caller's promise; `allocate_large` used the same layout.
+            return unsafe { std::alloc::dealloc(slot.as_ptr(), large_layout(bytes)) };
+        }
+        pool.free[class].push(slot.as_ptr());
+        if pool.free[class].count >= 2 * LIST_SLOTS {
+            let list = pool.free[class].split_off(LIST_SLOTS);
+            self.shared.lock().spare[class].push(list);
+        }
+    }
+
+    /// Bytes in slots that are in use, rounding included.
+    pub(crate) fn live_bytes(&self) -> usize {
+        self.pools.iter().map(|pool| pool.lock().live_bytes).sum::<isize>().max(0) as usize
+    }
+
+    fn take_spare(&self, class: usize) -> Option<FreeList> {
+        self.shared.lock().spare[class].pop()
+    }
+
+    fn bump(&self, pool: &mut Pool, class: usize) -> NonNull<u8> {
+        let bytes = class * GRAIN;
+        let align = if bytes.is_multiple_of(64) { 64 } else { GRAIN };
+        let mut start = pool.bump.next_multiple_of(align);
+        if start + bytes > pool.bump_end {
+            (pool.bump, pool.bump_end) = self.shared.lock().next_piece();
+            start = pool.bump.next_multiple_of(align);
+        }
+        pool.bump = start + bytes;
+        NonNull::new(start as *mut u8).expect("pieces lie in mapped memory")
+    }
+
+    fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
+        // SAFETY: the layout has a size above POOLED_BYTES_MAX.
+        let slot = unsafe { std::alloc::alloc(large_layout(bytes)) };
+        let slot = NonNull::new(slot)
+            .unwrap_or_else(|| std::alloc::handle_alloc_error(large_layout(bytes)));
+        self.shared.lock().large.insert(slot.as_ptr() as usize, bytes);
+        slot
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        for (address, bytes) in std::mem::take(&mut self.shared.lock().large) {
+            // SAFETY: `allocate_large` made it with this layout; the heap's users are gone.
+            unsafe { std::alloc::dealloc(address as *mut u8, large_layout(bytes)) };
+        }
+    }
+}
+
+fn large_layout(bytes: usize) -> std::alloc::Layout {
+    std::alloc::Layout::from_size_align(bytes, GRAIN).expect("rows are far below the address space")
+}
+
+impl Shared {
+    fn next_piece(&mut self) -> (usize, usize) {
+        if self.rest.1 < PIECE_BYTES {
+            let last = self.regions.last().map_or(REGION_BYTES_MIN / 2, |region| region.bytes);
+            let region = Region::map((last * 2).clamp(REGION_BYTES_MIN, REGION_BYTES_MAX));
+            self.rest = region.usable();
+            self.regions.push(region);
+        }
+        let (start, bytes) = self.rest;
+        self.rest = (start + PIECE_BYTES, bytes - PIECE_BYTES);
+        (start, start + PIECE_BYTES)
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_slots_are_used_again_by_any_pool() {
+        let heap = Heap::new();
+        let slots: Vec<_> = (0..4 * LIST_SLOTS).map(|_| heap.allocate(0, 100)).collect();
+        assert_eq!(heap.live_bytes(), 4 * LIST_SLOTS * 112);
+        for &slot in &slots {
+            // SAFETY: each slot was allocated above with the same size and is freed once.
+            unsafe { heap.free(1, slot, 100) };
+        }
+        assert_eq!(heap.live_bytes(), 0);
+        let again: std::collections::BTreeSet<_> =
+            (0..LIST_SLOTS).map(|_| heap.allocate(2, 100)).collect();
+        assert!(again.iter().all(|slot| slots.contains(slot)), "pool 2 takes what pool 1 freed");
+    }
+
+    #[test]
+    fn leaves_are_aligned_to_cache_lines_and_large_rows_work() {
+        let heap = Heap::new();
+        heap.allocate(0, 24);
+        assert_eq!(heap.allocate(0, 576).as_ptr() as usize % 64, 0);
+        let large = heap.allocate(0, 1 << 20);
+        // SAFETY: allocated on the line above with the same size.
+        unsafe { heap.free(0, large, 1 << 20) };
+        assert_eq!(heap.live_bytes(), 32 + 576);
+    }
+}

@@ -1,0 +1,731 @@
+//! The ordered index of one table at one site: keys to the newest version of each row.
+//!
+//! A B+-tree in which the upper levels are immutable. A lookup walks down through nodes that never
+//! change, so it needs neither locks nor validation until it reaches a leaf; a leaf that fills up is
+//! replaced by two, and the path above it is copied, under one mutex per table:
+//!
+//! ```text
+//!        root ──▶ ┌───────────────┐        split of leaf B          ┌────────────────┐ ◀── root
+//!                 │ A │ B │ C     │   ──────────────────────▶       │ A │ B' │ B" │ C│
+//!                 └─┬───┬───┬─────┘                                 └─┬───┬────┬───┬─┘
+//!                   ▼   ▼   ▼                                         ▼   ▼    ▼   ▼
+//!                   A   B   C     B is marked obsolete: whoever       A   B'   B"  C
+//!                                 still holds it starts again
+//! ```
+//!
+//! A path copy costs a few kilobytes of copying for every sixteen or more inserts. What it buys is that the
+//! hot path is the short one: read-only walks over nodes that stay in the cache.
+//!
+//! **Leaves** hold up to 32 entries: a word and a pointer to the newest version. The word is the
+//! first seven bytes of the key and its length (capped at 8), so that words order as keys do, and
+//! keys of up to seven bytes are equal exactly if their words are. Only longer keys with equal words
+//! are compared in full, which costs a trip to the row.
+//!
+//! **Readers of a leaf** use its sequence number: read, search, and check that the number is the
+//! same. Replacing the pointer of an entry does not change the number, as either pointer is a correct
+//! answer; moving entries does.
+//!
+//! **Invariants.** (1) A leaf covers the same keys until it is obsolete, but that it may grow when an
+//! empty neighbour is unlinked. (2) Entries of a leaf are sorted by key, without duplicates. (3) A pointer in a
+//! leaf changes only while its latch is held. (4) Nodes and leaves are freed after every operation
+//! that could have seen them has ended (`crossbeam-epoch`). (5) Whoever looks at rows without holding
+//! the latch has a context that is pinned ([`crate::context`]), or rows could go under its eyes.
+//!
+//! **Left out.** Merging half-empty leaves (an empty one is unlinked), shrinking the tree's height,
+//! and prefix truncation: composite keys whose first seven bytes agree are compared through the rows.
+
+use crate::heap::Heap;
+use crate::row::{Row, prefetch};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, fence, spin};
+use crossbeam_epoch::{Guard, pin};
+use isomer_design::{Key, KeyRange, Time};
+use std::ops::ControlFlow;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+const LEAF_ENTRIES: usize = 32;
+const NODE_CHILDREN: usize = 64;
+
+/// The first seven bytes of a key and its length, capped at 8: orders as the keys do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Word(u64);
+
+impl Word {
+    fn of(key: &[u8]) -> Word {
+        let mut bytes = [0u8; 8];
+        let count = key.len().min(7);
+        bytes[..count].copy_from_slice(&key[..count]);
+        bytes[7] = key.len().min(8) as u8;
+        Word(u64::from_be_bytes(bytes))
+    }
+
+    /// True if equal words mean equal keys.
+    fn is_whole_key(self) -> bool {
+        self.0 as u8 <= 7
+    }
+}
+
+// ---------------------------------------------------------------------------------------- leaves
+
+/// An operation holds the latch: pointers may change.
+const LATCHED: u64 = 1;
+/// Entries are being moved: readers must wait.
+const MOVING: u64 = 2;
+/// The leaf was replaced: start again from the root.
+const OBSOLETE: u64 = 4;
+const SEQUENCE_STEP: u64 = 8;
+
+#[repr(C, align(64))]
+struct Leaf {
+    /// Sequence number and the three bits above.
+    state: AtomicU64,
+    count: AtomicU32,
+    words: [AtomicU64; LEAF_ENTRIES],
+    rows: [AtomicPtr<Row>; LEAF_ENTRIES],
+}
+
+/// Where a key is, or would be inserted, in a leaf.
+type Position = Result<usize, usize>;
+
+impl Leaf {
+    fn allocate(heap: &Heap, entries: &[(u64, *mut Row)]) -> NonNull<Leaf> {
+        let slot = heap.allocate(0, size_of::<Leaf>()).cast::<Leaf>();
+        let leaf = Leaf {
+            state: AtomicU64::new(0),
+            count: AtomicU32::new(entries.len() as u32),
+            words: std::array::from_fn(|i| AtomicU64::new(entries.get(i).map_or(0, |e| e.0))),
+            rows: std::array::from_fn(|i| {
+                AtomicPtr::new(entries.get(i).map_or(ptr::null_mut(), |e| e.1))
+            }),
+        };
+        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64, and
+        // not yet shared.
+        unsafe { slot.write(leaf) };
+        slot
+    }
+
+    fn count(&self) -> usize {
+        // A torn read under a racing move is possible and caught by the sequence number; clamp, so
+        // that it cannot index out of bounds before that.
+        (self.count.load(Ordering::Relaxed) as usize).min(LEAF_ENTRIES)
+    }
+
+    fn row(&self, at: usize) -> *mut Row {
+        self.rows[at].load(Ordering::Acquire)
+    }
+
+    /// Binary search. `Err` is where the key would be inserted.
+    fn search(&self, word: Word, key: &[u8]) -> Position {
+        let count = self.count();
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if Word(self.words[middle].load(Ordering::Relaxed)) < word {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let found = |at: usize| at < count && self.words[at].load(Ordering::Relaxed) == word.0;
+        if !found(low) {
+            return Err(low);
+        }
+        if word.is_whole_key() {
+            return Ok(low);
+        }
+        self.search_long(found, low, key)
+    }
+
+    /// Among entries with equal words, from `at` on, compares whole keys.
+    #[cold]
+    fn search_long(&self, found: impl Fn(usize) -> bool, mut at: usize, key: &[u8]) -> Position {
+        while found(at) {
+            // SAFETY: rows reachable from a leaf are alive while the caller's guard is; a null can
+            // only be seen during a move, and the caller then tries again.
+            let Some(row) = (unsafe { self.row(at).as_ref() }) else { return Err(at) };
+            match row.key().cmp(key) {
+                std::cmp::Ordering::Less => at += 1,
+                std::cmp::Ordering::Equal => return Ok(at),
+                std::cmp::Ordering::Greater => return Err(at),
+            }
+        }
+        Err(at)
+    }
+
+    /// Runs `read` until it was not disturbed by a move; `None` if the leaf is obsolete.
+    fn read<T>(&self, mut read: impl FnMut(&Leaf) -> T) -> Option<T> {
+        let mut round = 0;
+        loop {
+            let before = self.state.load(Ordering::Acquire);
+            if before & OBSOLETE != 0 {
+                return None;
+            }
+            if before & MOVING == 0 {
+                let result = read(self);
+                fence(Ordering::Acquire);
+                if self.state.load(Ordering::Relaxed) | LATCHED == before | LATCHED {
+                    return Some(result);
+                }
+            }
+            spin(round);
+            round += 1;
+        }
+    }
+
+    /// Takes the latch; `None` if the leaf is obsolete.
+    fn latch(&self) -> Option<Latched<'_>> {
+        let mut round = 0;
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & OBSOLETE != 0 {
+                return None;
+            }
+            if state & LATCHED == 0
+                && self
+                    .state
+                    .compare_exchange_weak(
+                        state,
+                        state | LATCHED,
+                        Ordering::Acquire,
+                        Ordering::Relaxed,
+                    )
+                    .is_ok()
+            {
+                return Some(Latched { leaf: self });
+            }
+            spin(round);
+            round += 1;
+        }
+    }
+}
+
+/// A leaf whose latch is held: the only way to change it.
+struct Latched<'a> {
+    leaf: &'a Leaf,
+}
+
+impl Latched<'_> {
+    /// Lets `change` move entries, with readers kept out meanwhile.
+    fn moving(&self, change: impl FnOnce(&Leaf)) {
+        let state = self.leaf.state.load(Ordering::Relaxed);
+        self.leaf.state.store(state | MOVING, Ordering::Relaxed);
+        fence(Ordering::Release);
+        change(self.leaf);
+        self.leaf.state.store((state + SEQUENCE_STEP) & !MOVING, Ordering::Release);
+    }
+
+    fn insert(&self, at: usize, word: Word, row: *mut Row) {
+        self.moving(|leaf| {
+            let count = leaf.count();
+            for i in (at..count).rev() {
+                leaf.words[i + 1].store(leaf.words[i].load(Ordering::Relaxed), Ordering::Relaxed);
+                leaf.rows[i + 1].store(leaf.rows[i].load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            leaf.words[at].store(word.0, Ordering::Relaxed);
+            leaf.rows[at].store(row, Ordering::Release);
+            leaf.count.store(count as u32 + 1, Ordering::Relaxed);
+        });
+    }
+
+    fn remove(&self, at: usize) {
+        self.moving(|leaf| {
+            let count = leaf.count();
+            for i in at + 1..count {
+                leaf.words[i - 1].store(leaf.words[i].load(Ordering::Relaxed), Ordering::Relaxed);
+                leaf.rows[i - 1].store(leaf.rows[i].load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            // Behind the last entry there is always null: a reader that races with a move and sees a
+            // count too large then finds nothing, rather than a row that may be gone.
+            leaf.rows[count - 1].store(ptr::null_mut(), Ordering::Relaxed);
+            leaf.count.store(count as u32 - 1, Ordering::Relaxed);
+        });
+    }
+
+    fn entries(&self) -> Vec<(u64, *mut Row)> {
+        (0..self.leaf.count())
+            .map(|i| {
+                let word = self.leaf.words[i].load(Ordering::Relaxed);
+                (word, self.leaf.rows[i].load(Ordering::Relaxed))
+            })
+            .collect()
+    }
+
+    /// Marks the leaf as replaced; every other user starts again from the root.
+    fn retire(self) {
+        self.leaf.state.fetch_or(OBSOLETE, Ordering::Release);
+    }
+}
+
+impl Drop for Latched<'_> {
+    fn drop(&mut self) {
+        self.leaf.state.fetch_and(!LATCHED, Ordering::Release);
+    }
+}
+
+// ----------------------------------------------------------------------------------- upper levels
+
+/// An immutable inner node: child `i` covers the keys from separator `i` (child 0: from the node's
+/// own lower bound) up to separator `i + 1`.
+#[repr(C, align(64))]
+struct Node {
+    count: usize,
+    words: [u64; NODE_CHILDREN],
+    children: [Child; NODE_CHILDREN],
+    /// The whole separators; consulted only when words are equal and do not hold the whole key.
+    separators: Box<[Key]>,
+}
+
+/// A leaf at height 0, a node above it.
+#[derive(Clone, Copy)]
+union Child {
+    leaf: NonNull<Leaf>,
+    node: NonNull<Node>,
+}
+
+struct Root {
+    height: usize,
+    child: Child,
+}
+
+impl Node {
+    fn allocate(heap: &Heap, entries: Vec<(Key, Child)>) -> NonNull<Node> {
+        let last = entries.len() - 1;
+        let node = Node {
+            count: entries.len(),
+            words: std::array::from_fn(|i| Word::of(&entries[i.min(last)].0).0),
+            children: std::array::from_fn(|i| entries[i.min(last)].1),
+            separators: entries.into_iter().map(|(key, _)| key).collect(),
+        };
+        let slot = heap.allocate(0, size_of::<Node>()).cast::<Node>();
+        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64, and
+        // not yet shared.
+        unsafe { slot.write(node) };
+        slot
+    }
+
+    /// # Safety
+    /// The node came from `allocate` on this heap, and nobody can reach it any more.
+    unsafe fn free(heap: &Heap, node: NonNull<Node>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            node.drop_in_place();
+            heap.free(0, node.cast(), size_of::<Node>());
+        }
+    }
+
+    /// The child that covers `key`.
+    fn child_of(&self, word: Word, key: &[u8]) -> usize {
+        let separators = &self.words[1..self.count];
+        let mut at = separators.partition_point(|&other| Word(other) < word);
+        // `at` separators are less by word; those with an equal word need a closer look.
+        while let Some(&other) = separators.get(at) {
+            let covered = other == word.0
+                && (word.is_whole_key() || self.separators[at + 1].as_bytes() <= key);
+            if !covered {
+                break;
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// The node's entries with child `at` replaced.
+    fn replaced(&self, at: usize, with: Vec<(Key, Child)>) -> Vec<(Key, Child)> {
+        let children = self.children[..self.count].iter().copied();
+        let mut entries: Vec<(Key, Child)> =
+            self.separators.iter().cloned().zip(children).collect();
+        entries.splice(at..=at, with);
+        entries
+    }
+}
+
+/// The way from the root to a leaf: nodes and the child taken in each.
+struct Path<'g> {
+    steps: Vec<(NonNull<Node>, usize)>,
+    leaf: &'g Leaf,
+}
+
+// ------------------------------------------------------------------------------------------ index
+
+/// See the [module documentation](self).
+pub struct Index {
+    root: AtomicPtr<Root>,
+    /// Held while the upper levels change.
+    shape: Mutex<()>,
+    heap: Arc<Heap>,
+}
+
+// SAFETY: all shared state is behind atomics, latches and the shape mutex, by the protocol above.
+unsafe impl Send for Index {}
+// SAFETY: as above.
+unsafe impl Sync for Index {}
+
+/// The leaf that covers a key, remembered so that the next use of the key need not walk again.
+/// It is good as long as the guard it was found under.
+#[derive(Clone, Copy)]
+pub struct Spot<'g> {
+    leaf: &'g Leaf,
+    word: Word,
+}
+
+/// What [`Index::alter`] does with the entry of a key.
+pub(crate) enum Alter {
+    Keep,
+    /// Takes the key out of the index.
+    Remove,
+}
+
+impl Index {
+    pub(crate) fn new(heap: Arc<Heap>) -> Index {
+        let leaf = Leaf::allocate(&heap, &[]);
+        let root = Box::new(Root { height: 0, child: Child { leaf } });
+        Index { root: AtomicPtr::new(Box::into_raw(root)), shape: Mutex::new(()), heap }
+    }
+
+    /// Finds the leaf that covers `key`, and asks the cache for it.
+    pub fn spot<'g>(&self, key: &[u8], guard: &'g Guard) -> Spot<'g> {
+        let word = Word::of(key);
+        Spot { leaf: self.walk(word, key, guard), word }
+    }
+
+    /// Asks the cache for the newest version of `key`, whose leaf was asked for by [`Index::spot`].
+    pub fn warm(&self, spot: Spot<'_>, key: &[u8]) {
+        if let Some(Ok(at)) = spot.leaf.read(|leaf| leaf.search(spot.word, key)) {
+            Row::prefetch(spot.leaf.rows[at].load(Ordering::Relaxed));
+        }
+    }
+
+    /// The newest version of `key`, deletions included.
+    pub fn newest<'g>(&self, key: &[u8], guard: &'g Guard) -> Option<&'g Row> {
+        self.newest_at(&mut self.spot(key, guard), key, guard)
+    }
+
+    /// As [`Index::newest`], starting from the leaf remembered in `spot`.
+    pub fn newest_at<'g>(
+        &self,
+        spot: &mut Spot<'g>,
+        key: &[u8],
+        guard: &'g Guard,
+    ) -> Option<&'g Row> {
+        loop {
+            let found =
+                spot.leaf.read(|leaf| leaf.search(spot.word, key).ok().map(|at| leaf.row(at)));
+            match found {
+                // SAFETY: a row that was in a leaf under this guard is freed only after it.
+                Some(row) => return row.and_then(|row| unsafe { row.as_ref() }),
+                None => *spot = self.spot(key, guard),
+            }
+        }
+    }
+
+    /// Makes `row` the newest version of its key; returns the version it supersedes.
+    pub(crate) fn install_at<'g>(
+        &self,
+        spot: &mut Spot<'g>,
+        row: NonNull<Row>,
+        guard: &'g Guard,
+    ) -> Option<NonNull<Row>> {
+        // SAFETY: the caller hands over a row that is alive and not yet linked.
+        let new = unsafe { row.as_ref() };
+        loop {
+            if let Some(latched) = spot.leaf.latch() {
+                let leaf = latched.leaf;
+                match leaf.search(spot.word, new.key()) {
+                    Ok(at) => {
+                        let old = leaf.row(at);
+                        new.set_older(old);
+                        leaf.rows[at].store(row.as_ptr(), Ordering::Release);
+                        return NonNull::new(old);
+                    }
+                    Err(at) if leaf.count() < LEAF_ENTRIES => {
+                        latched.insert(at, spot.word, row.as_ptr());
+                        return None;
+                    }
+                    Err(_) => {
+                        drop(latched);
+                        self.split(spot.word, new.key(), guard);
+                    }
+                }
+            }
+            *spot = self.spot(new.key(), guard);
+        }
+    }
+
+    /// Shows `change` the newest version of `key` with the leaf latched, so that nobody else
+    /// installs or collects versions of it meanwhile.
+    pub(crate) fn alter(&self, key: &[u8], guard: &Guard, change: impl FnOnce(&Row) -> Alter) {
+        let latched = loop {
+            if let Some(latched) = self.spot(key, guard).leaf.latch() {
+                break latched;
+            }
+        };
+        let Ok(at) = latched.leaf.search(Word::of(key), key) else { return };
+        // SAFETY: linked rows are alive; the latch keeps this one linked.
+        let Some(row) = (unsafe { latched.leaf.row(at).as_ref() }) else { return };
+        if let Alter::Remove = change(row) {
+            latched.remove(at);
+            let emptied = latched.leaf.count() == 0;
+            drop(latched);
+            if emptied {
+                self.unlink_empty(key, guard);
+            }
+        }
+    }
+
+    /// Visits the newest versions (deletions included) of the keys of `range`, in order.
+    pub fn scan<'g>(
+        &self,
+        range: &KeyRange,
+        guard: &'g Guard,
+        mut visit: impl FnMut(&'g Row) -> ControlFlow<()>,
+    ) {
+        let mut from = range.start.clone();
+        let mut rows = [ptr::null_mut(); LEAF_ENTRIES];
+        loop {
+            let (leaf, next) = self.walk_with_bound(&from, guard);
+            let Some(count) = leaf.read(|leaf| leaf.copy_from(&from, &mut rows)) else { continue };
+            for row in &rows[..count] {
+                Row::prefetch(*row);
+            }
+            for row in &rows[..count] {
+                // SAFETY: a row that was in a leaf under this guard is freed only after it.
+                let Some(row) = (unsafe { row.as_ref() }) else { continue };
+                if !range.is_below_end(row.key()) || visit(row).is_break() {
+                    return;
+                }
+            }
+            match next {
+                Some(next) if range.is_below_end(&next) => from = next,
+                _ => return,
+            }
+        }
+    }
+
+    /// Takes a key out of the index if its newest version is the tombstone of time `at`.
+    pub(crate) fn remove_tombstone(&self, key: &[u8], at: Time, context: usize) {
+        self.remove_if(key, context, |row| row.time() == at && row.value().is_none());
+    }
+
+    /// Takes a key out of the index, for good, if `condition` holds for its newest version.
+    pub(crate) fn remove_if(
+        &self,
+        key: &[u8],
+        context: usize,
+        condition: impl FnOnce(&Row) -> bool,
+    ) {
+        let guard = pin();
+        let mut removed = None;
+        self.alter(key, &guard, |newest| {
+            if !condition(newest) {
+                return Alter::Keep;
+            }
+            removed = Some(NonNull::from(newest));
+            Alter::Remove
+        });
+        if let Some(row) = removed {
+            self.defer_free_row(context, row, &guard);
+        }
+    }
+
+    /// # Safety
+    /// Nobody can reach `row` any more, and the caller owns it.
+    pub(crate) unsafe fn free_row(&self, context: usize, row: NonNull<Row>) {
+        // SAFETY: the caller's promise; rows of this index are allocated on its heap.
+        unsafe { Row::free(&self.heap, context, row) };
+    }
+
+    /// Frees `row`, which was just unlinked, once the operations under way have ended.
+    pub(crate) fn defer_free_row(&self, context: usize, row: NonNull<Row>, guard: &Guard) {
+        let heap = self.heap.clone();
+        // SAFETY: the row is unlinked, the caller owned it, and the guard's readers go first.
+        unsafe { guard.defer_unchecked(move || Row::free(&heap, context, row)) };
+    }
+
+    fn root<'g>(&self, _guard: &'g Guard) -> &'g Root {
+        // SAFETY: the root is never null, and replaced roots are freed after the guard.
+        unsafe { &*self.root.load(Ordering::Acquire) }
+    }
+
+    fn walk<'g>(&self, word: Word, key: &[u8], guard: &'g Guard) -> &'g Leaf {
+        let root = self.root(guard);
+        let mut child = root.child;
+        for _ in 0..root.height {
+            // SAFETY: above height 0 children are nodes; they are freed after the guard.
+            let node = unsafe { child.node.as_ref() };
+            child = node.children[node.child_of(word, key)];
+        }
+        // SAFETY: at height 0 the child is a leaf; it is freed after the guard.
+        let leaf: &'g Leaf = unsafe { child.leaf.as_ref() };
+        leaf.prefetch();
+        leaf
+    }
+
+    /// As `walk`, and where the leaf's keys end.
+    fn walk_with_bound<'g>(&self, key: &[u8], guard: &'g Guard) -> (&'g Leaf, Option<Key>) {
+        let path = self.path(Word::of(key), key, guard);
+        let bound = path.steps.iter().rev().find_map(|(node, at)| {
+            // SAFETY: nodes on a path are freed after the guard.
+            unsafe { node.as_ref() }.separators.get(at + 1)
+        });
+        (path.leaf, bound.cloned())
+    }
+
+    fn path<'g>(&self, word: Word, key: &[u8], guard: &'g Guard) -> Path<'g> {
+        let root = self.root(guard);
+        let mut child = root.child;
+        let mut steps = Vec::with_capacity(root.height);
+        for _ in 0..root.height {
+            // SAFETY: above height 0 children are nodes; they are freed after the guard.
+            let (pointer, node) = unsafe { (child.node, child.node.as_ref()) };
+            let at = node.child_of(word, key);
+            steps.push((pointer, at));
+            child = node.children[at];
+        }
+        // SAFETY: at height 0 the child is a leaf; it is freed after the guard.
+        Path { steps, leaf: unsafe { child.leaf.as_ref() } }
+    }
+
+    /// Splits the leaf that covers `key`, if it is still full.
+    fn split(&self, word: Word, key: &[u8], guard: &Guard) {
+        let _shape = self.shape.lock();
+        let path = self.path(word, key, guard);
+        let Some(latched) = path.leaf.latch() else { return };
+        if latched.leaf.count() < LEAF_ENTRIES {
+            return;
+        }
+        let entries = latched.entries();
+        // Keys that arrive in order leave full leaves behind them.
+        let appending = latched.leaf.search(word, key) == Err(LEAF_ENTRIES);
+        let middle = if appending { LEAF_ENTRIES - 1 } else { LEAF_ENTRIES / 2 };
+        // SAFETY: linked rows are alive while the latch is held.
+        let separator = Key::from_bytes(unsafe { &*entries[middle].1 }.key());
+        let left = Child { leaf: Leaf::allocate(&self.heap, &entries[..middle]) };
+        let right = Child { leaf: Leaf::allocate(&self.heap, &entries[middle..]) };
+        latched.retire();
+        self.replace(&path, |lower| vec![(lower, left), (separator, right)], guard);
+        self.defer_free_leaf(path.leaf, guard);
+    }
+
+    /// Takes an empty leaf out of its parent, unless it is the parent's last.
+    fn unlink_empty(&self, key: &[u8], guard: &Guard) {
+        let _shape = self.shape.lock();
+        let path = self.path(Word::of(key), key, guard);
+        let Some((parent, _)) = path.steps.last() else { return };
+        // SAFETY: nodes on a path are freed after the guard.
+        if unsafe { parent.as_ref() }.children.len() == 1 {
+            return;
+        }
+        let Some(latched) = path.leaf.latch() else { return };
+        if latched.leaf.count() > 0 {
+            return;
+        }
+        latched.retire();
+        self.replace(&path, |_| Vec::new(), guard);
+        self.defer_free_leaf(path.leaf, guard);
+    }
+
+    /// Copies the path with its leaf replaced, and makes the copy the tree.
+    fn replace(&self, path: &Path<'_>, with: impl FnOnce(Key) -> Vec<(Key, Child)>, guard: &Guard) {
+        let old_root = self.root.load(Ordering::Relaxed);
+        // SAFETY: the shape mutex is held, so the root is the current one and alive.
+        let height = unsafe { &*old_root }.height;
+        let mut changed: Option<Vec<(Key, Child)>> = None;
+        let mut with = Some(with);
+        for (node, at) in path.steps.iter().rev() {
+            // SAFETY: nodes on a path are freed after the guard.
+            let old = unsafe { node.as_ref() };
+            let below = changed.take().unwrap_or_else(|| {
+                (with.take().expect("the leaf is replaced once"))(old.separators[*at].clone())
+            });
+            let own_lower = old.separators[0].clone();
+            changed = Some(self.nodes(own_lower, old.replaced(*at, below)));
+            self.defer_free_node(*node, guard);
+        }
+        let top = changed.unwrap_or_else(|| (with.take().expect("a lone leaf"))(Key::min()));
+        let root = match <[(Key, Child); 1]>::try_from(top) {
+            Ok([(_, child)]) => Root { height, child },
+            Err(top) => {
+                Root { height: height + 1, child: Child { node: Node::allocate(&self.heap, top) } }
+            }
+        };
+        self.root.store(Box::into_raw(Box::new(root)), Ordering::Release);
+        // SAFETY: nobody can reach the old root any more once the guard's readers have gone.
+        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old_root))) };
+    }
+
+    /// Packs entries into one node, or two if they are too many; each under its lower bound.
+    fn nodes(&self, lower: Key, mut entries: Vec<(Key, Child)>) -> Vec<(Key, Child)> {
+        if entries.len() <= NODE_CHILDREN {
+            return vec![(lower, Child { node: Node::allocate(&self.heap, entries) })];
+        }
+        let upper = entries.split_off(entries.len() / 2);
+        let separator = upper[0].0.clone();
+        vec![
+            (lower, Child { node: Node::allocate(&self.heap, entries) }),
+            (separator, Child { node: Node::allocate(&self.heap, upper) }),
+        ]
+    }
+
+    fn defer_free_node(&self, node: NonNull<Node>, guard: &Guard) {
+        let heap = self.heap.clone();
+        // SAFETY: the node leaves the tree with this change of shape, and is freed after its readers.
+        unsafe { guard.defer_unchecked(move || Node::free(&heap, node)) };
+    }
+
+    fn defer_free_leaf(&self, leaf: &Leaf, guard: &Guard) {
+        let (heap, leaf) = (self.heap.clone(), NonNull::from(leaf).cast::<u8>());
+        // SAFETY: the leaf is obsolete and out of the tree, and is freed after its readers.
+        unsafe { guard.defer_unchecked(move || heap.free(0, leaf, size_of::<Leaf>())) };
+    }
+}
+
+impl Leaf {
+    fn prefetch(&self) {
+        let start = ptr::from_ref(self).cast::<u8>();
+        for line in 0..size_of::<Leaf>() / 64 {
+            prefetch(start.wrapping_add(line * 64));
+        }
+    }
+
+    /// Copies the pointers of the entries from `key` on; returns how many.
+    fn copy_from(&self, key: &[u8], rows: &mut [*mut Row; LEAF_ENTRIES]) -> usize {
+        let (Ok(at) | Err(at)) = self.search(Word::of(key), key);
+        let count = self.count();
+        for i in at..count {
+            rows[i - at] = self.row(i);
+        }
+        count.saturating_sub(at)
+    }
+}
+
+impl Drop for Index {
+    /// Frees the nodes, which own separators. Leaves and rows go with the heap.
+    fn drop(&mut self) {
+        let root = self.root.load(Ordering::Relaxed);
+        // SAFETY: the index is dropped, so nobody else uses the tree.
+        unsafe {
+            self.drop_child((*root).child, (*root).height);
+            drop(Box::from_raw(root));
+        }
+    }
+}
+
+impl Index {
+    /// # Safety
+    /// Called once per child, from the drop of the index.
+    unsafe fn drop_child(&self, child: Child, height: usize) {
+        if height == 0 {
+            return; // Leaves and rows live in the heap's regions, which go with it.
+        }
+        // SAFETY: above height 0 children are nodes.
+        let node = unsafe { child.node };
+        // SAFETY: nobody else uses the tree.
+        let (children, count) = unsafe { (node.as_ref().children, node.as_ref().count) };
+        for &child in &children[..count] {
+            // SAFETY: each child has one parent.
+            unsafe { self.drop_child(child, height - 1) };
+        }
+        // SAFETY: the children are done, and nobody else uses the node.
+        unsafe { Node::free(&self.heap, node) };
+    }
+}
