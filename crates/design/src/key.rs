@@ -6,14 +6,14 @@
 //!
 //! ```text
 //!   int64          one byte 0x80 + n, then the n significant bytes, big-endian     7 → 81 07
-//!                  (negative: 0x7f − n, then the n bytes of the complement)       −1 → 7e fe
+//!                  (negative: 0x7f − n, then the n low bytes)                     −1 → 7e ff
 //!   text, bytes    the bytes, 00 written as 00 ff, closed by 00 00              "a" → 61 00 00
 //!   float64        8 bytes, sign flipped so that bytes order like numbers
 //!   bool           00 or 01
 //! ```
 //!
 //! This module holds the byte string itself and the integer form, which everything below the
-//! schema needs; the other types are encoded by [`crate::schema`].
+//! schema needs; `key_code.rs` encodes the other types.
 
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -61,6 +61,16 @@ impl Key {
         let mut next = self.clone();
         next.0.push(0);
         next
+    }
+
+    /// Appends encoded columns.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The memory held outside the key itself, in bytes: none for keys of up to 24 bytes.
+    pub fn heap_bytes(&self) -> usize {
+        if self.0.spilled() { self.0.capacity() } else { 0 }
     }
 
     /// Reads the key as `int64` columns, if that is what it is.

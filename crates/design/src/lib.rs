@@ -1,11 +1,85 @@
 //! The physical design of a database, as values.
+//!
+//! A design says which partitions a database has, at which site the master of each is, and which
+//! sites hold replicas. It changes on line, by small steps that can be named, checked, printed,
+//! remembered and undone. This crate knows what designs and changes are and which of them are
+//! possible. It decides nothing and carries nothing out: planners return [`Plan`]s, sites make
+//! [`Change`]s true, and both meet in these values.
+//!
+//! ```text
+//!              rows                     placement                       transactions
+//!   ┌────────────────────────┐  ┌──────────────────────────┐  ┌──────────────────────────┐
+//!   │ Value ─ Schema ─ bytes │  │ SiteSet ─ Placement      │  │ Footprint                │
+//!   │            │           │  │              │           │  │     │                    │
+//!   │           Key ─────────┼──┼─ KeyRange ─ RangeMap ────┼──┼─ RoutingTable ─ Route    │
+//!   └────────────────────────┘  │              │           │  └──────────────────────────┘
+//!                               │           Design         │
+//!                               │  Change ─ Plan ─ diff    │
+//!                               └──────────────────────────┘
+//! ```
+//!
+//! A walk through Figure 2 of the MorphoSys paper, with the text form that all of it has:
+//!
+//! ```
+//! use isomer_design::{Change, Design, Footprint, Route, RoutingTable, SiteSet, SiteId};
+//!
+//! let mut design = Design::parse("
+//!     sites s1 s2
+//!     table accounts
+//!       column id int64
+//!       key id
+//!       partition []   master s1
+//!       partition [10] master s2
+//! ")?;
+//! for line in ["split accounts at 5", "add_replica accounts[5] s2", "remaster accounts[5] s2"] {
+//!     let change = Change::parse(line, &design)?;
+//!     design.apply(&change)?;
+//! }
+//!
+//! let transfer = Footprint::parse("write accounts[7], write accounts[12]", &design)?;
+//! let home = RoutingTable::of(&design).home(&transfer);
+//! assert_eq!(home, Route::Sites(SiteSet::of(SiteId(2))));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is absent: input and output, time, threads, chance. Everything here is a function of its
+//! arguments, so a planner can try a thousand designs, and a simulation repeats.
 
+mod change;
+mod design;
+mod diff;
 mod footprint;
 mod ids;
+mod invalid;
 mod key;
+mod key_code;
+mod placement;
+mod plan;
 mod range;
+mod range_map;
+mod routing;
+mod row;
+mod row_error;
+mod schema;
+mod site_set;
+mod text;
+mod timestamp;
+mod value;
 
+pub use change::Change;
+pub use design::{Design, TableDesign};
 pub use footprint::{Access, Footprint, Item, Span};
 pub use ids::{SiteId, TableId, Time, Version};
+pub use invalid::Invalid;
 pub use key::{KEY_BYTES_MAX, Key, put_int, take_int};
+pub use placement::Placement;
+pub use plan::{InvalidStep, Plan, Step};
 pub use range::KeyRange;
+pub use range_map::{CHUNK_ENTRIES_MAX, RangeMap, RangeMapIter};
+pub use routing::{Missing, Route, RoutingTable};
+pub use row::ROW_BYTES_MAX;
+pub use row_error::RowError;
+pub use schema::{COLUMNS_MAX, Column, NAME_BYTES_MAX, Schema, SchemaError};
+pub use site_set::{SITES_MAX, SiteSet};
+pub use text::{ParseError, Problem};
+pub use value::{ColumnType, DECIMAL_SCALE_MAX, Value};

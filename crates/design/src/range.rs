@@ -29,6 +29,24 @@ impl KeyRange {
         KeyRange { start: key, end }
     }
 
+    /// The keys that begin with `prefix`, such as those of one warehouse.
+    ///
+    /// ```
+    /// use isomer_design::{Key, KeyRange};
+    /// let district = KeyRange::starting_with(Key::ints(&[1, 3]));
+    /// assert!(district.contains(&Key::ints(&[1, 3, 7])) && !district.contains(&Key::ints(&[1, 4])));
+    /// assert_eq!(district.to_string(), "[1/3..1/4)");
+    /// ```
+    pub fn starting_with(prefix: Key) -> KeyRange {
+        // The least bytes after all that begin with the prefix: its last byte that can be, raised.
+        let raised = prefix.iter().rposition(|&byte| byte < 0xff).map(|last| {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            Key::from_bytes(&end)
+        });
+        KeyRange { start: prefix, end: raised }
+    }
+
     /// The keys of a one-column `int64` table from `start` up to, not including, `end`.
     pub fn ints(start: i64, end: i64) -> KeyRange {
         KeyRange { start: Key::int(start), end: Some(Key::int(end)) }
@@ -96,6 +114,9 @@ mod tests {
         assert!(KeyRange::single(Key::int(5)).contains(&Key::int(5)));
         assert!(!KeyRange::single(Key::int(5)).contains(&Key::int(6)));
         assert!(KeyRange::ints(4, 4).is_empty());
+        assert!(KeyRange::starting_with(Key::min()) == KeyRange::all());
+        let high = KeyRange::starting_with(Key::from_bytes(&[7, 0xff]));
+        assert!(high.contains(&[7, 0xff, 0xff]) && !high.contains(&[8]) && !high.contains(&[7]));
         assert_eq!(format!("{} {}", KeyRange::single(Key::int(5)), KeyRange::all()), "[5] [..)");
     }
 }

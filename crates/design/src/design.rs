@@ -1,0 +1,278 @@
+//! The physical design of a database: which partitions there are, and at which sites.
+//!
+//! ```text
+//!   sites s1 s2
+//!   accounts    start      range        master   replicas
+//!               []         [..5)        s1                    partition accounts[]
+//!               [5]        [5..10)      s2       s1           partition accounts[5]
+//!               [10]       [10..)       s2                    partition accounts[10]
+//! ```
+//!
+//! A partition is its start; it ends where the next one starts. So a table is always covered, once,
+//! whatever is split and merged, and neither operation touches more than one entry. Tens of
+//! thousands of partitions of a single key are a normal case.
+//!
+//! *A design is a value.* It lives in [`RangeMap`]s, so that a clone costs next to nothing however
+//! many partitions there are: planners clone it per transaction to try changes out. It alters only
+//! by [`Change`](crate::Change)s, and a change that breaks an invariant is refused.
+//!
+//! *Invariants*, checked by [`Design::check`]:
+//! - there is a site, and sites have numbers up to [`SITES_MAX`](crate::SITES_MAX);
+//! - tables have distinct names;
+//! - the first partition of a table starts at [`Key::min`], so every key is in exactly one;
+//! - master and replicas of every partition are sites of the design;
+//! - a master is not its own replica.
+
+use crate::{
+    Invalid, KEY_BYTES_MAX, Key, KeyRange, Placement, RangeMap, Schema, SiteId, SiteSet, TableId,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Sites, tables, and the placement of every partition.
+///
+/// ```
+/// use isomer_design::{Change, Design, Key, Placement, SiteId, TableId};
+/// # use isomer_design::{Column, ColumnType, Schema};
+/// # let schema = Schema::new("accounts", vec![Column::new("id", ColumnType::Int64)], &["id"])?;
+/// let mut design = Design::new([SiteId(1), SiteId(2)])?;
+/// design.create_table(TableId(1), schema, [(Key::min(), Placement::at(SiteId(1)))])?;
+/// design.apply(&Change::Split { table: TableId(1), at: Key::int(5) })?;
+/// let (range, placement) = design.partition_of(TableId(1), &Key::int(7)).unwrap();
+/// assert_eq!(format!("{range} {placement}"), "[5..) master s1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Design {
+    pub(crate) sites: SiteSet,
+    pub(crate) tables: BTreeMap<TableId, TableDesign>,
+}
+
+/// One table of a design: its schema, and its partitions by their start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableDesign {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) partitions: RangeMap<Placement>,
+}
+
+impl Design {
+    /// A design of some sites, without tables.
+    pub fn new(sites: impl IntoIterator<Item = SiteId>) -> Result<Design, Invalid> {
+        let mut known = SiteSet::EMPTY;
+        for site in sites {
+            if !SiteSet::can_hold(site) {
+                return Err(Invalid::SiteNumber { site });
+            }
+            if known.contains(site) {
+                return Err(Invalid::SiteExists { site, sites: known });
+            }
+            known = known.with(site);
+        }
+        let design = Design { sites: known, tables: BTreeMap::new() };
+        design.check().map(|()| design)
+    }
+
+    /// Adds a table with the given partitions: start and placement of each, in order, the first
+    /// one at [`Key::min`]. The design is unchanged on error.
+    pub fn create_table(
+        &mut self,
+        id: TableId,
+        schema: impl Into<Arc<Schema>>,
+        partitions: impl IntoIterator<Item = (Key, Placement)>,
+    ) -> Result<(), Invalid> {
+        let schema = schema.into();
+        if let Some(taken) = self.tables.get(&id) {
+            return Err(Invalid::TableExists { id, table: taken.name().to_owned() });
+        }
+        if self.find_table(schema.name()).is_some() {
+            return Err(Invalid::NameExists { table: schema.name().to_owned() });
+        }
+        let partitions: Vec<(Key, Placement)> = partitions.into_iter().collect();
+        check_partitions(&schema, self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
+        let partitions = RangeMap::from_sorted(partitions);
+        self.tables.insert(id, TableDesign { schema, partitions });
+        Ok(())
+    }
+
+    /// The sites.
+    pub fn sites(&self) -> SiteSet {
+        self.sites
+    }
+
+    /// The tables, in the order of their numbers.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableDesign)> {
+        self.tables.iter().map(|(&id, table)| (id, table))
+    }
+
+    /// One table.
+    pub fn table(&self, id: TableId) -> Result<&TableDesign, Invalid> {
+        self.tables.get(&id).ok_or_else(|| self.unknown_table(id))
+    }
+
+    /// A table by its name.
+    pub fn find_table(&self, name: &str) -> Option<(TableId, &TableDesign)> {
+        self.tables().find(|(_, table)| table.name() == name)
+    }
+
+    /// The partition that holds a key; `None` if there is no such table.
+    pub fn partition_of(&self, table: TableId, key: &[u8]) -> Option<(KeyRange, Placement)> {
+        self.tables.get(&table)?.partition_of(key)
+    }
+
+    /// The partitions that share a key with `range`, in order; none if there is no such table.
+    pub fn partitions_in<'a>(
+        &'a self,
+        table: TableId,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = (KeyRange, Placement)> + 'a {
+        self.tables.get(&table).into_iter().flat_map(|table| table.partitions_in(range))
+    }
+
+    /// How many partitions all tables have together.
+    pub fn partition_count(&self) -> usize {
+        self.tables.values().map(|table| table.partitions.len()).sum()
+    }
+
+    /// Checks every invariant. Designs built and changed by this crate's functions pass.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.sites.is_empty() {
+            return Err(Invalid::NoSites);
+        }
+        for (index, table) in self.tables.values().enumerate() {
+            if self.tables.values().take(index).any(|other| other.name() == table.name()) {
+                return Err(Invalid::NameExists { table: table.name().to_owned() });
+            }
+            check_partitions(&table.schema, self.sites, table.partitions.iter())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unknown_table(&self, table: TableId) -> Invalid {
+        let tables: Vec<String> =
+            self.tables().map(|(id, table)| format!("{id} ({})", table.name())).collect();
+        let tables = if tables.is_empty() { "none yet".to_owned() } else { tables.join(", ") };
+        Invalid::UnknownTable { table, tables }
+    }
+
+    pub(crate) fn known_site(&self, site: SiteId) -> Result<(), Invalid> {
+        check_site(self.sites, site)
+    }
+}
+
+impl TableDesign {
+    /// The schema.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.schema.name()
+    }
+
+    /// The placements of all partitions by their start.
+    pub fn partitions(&self) -> &RangeMap<Placement> {
+        &self.partitions
+    }
+
+    /// The partition that holds a key. Every key is in one; `None` is for broken designs only.
+    pub fn partition_of(&self, key: &[u8]) -> Option<(KeyRange, Placement)> {
+        let (start, placement) = self.partitions.get(key)?;
+        Some((self.range_from(start), *placement))
+    }
+
+    /// The partitions that share a key with `range`, in order.
+    pub fn partitions_in<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = (KeyRange, Placement)> + 'a {
+        let mut entries = self.partitions.iter_from(&range.start).peekable();
+        std::iter::from_fn(move || {
+            let (start, placement) =
+                entries.next().filter(|(start, _)| range.is_below_end(start))?;
+            let end = entries.peek().map(|(next, _)| (*next).clone());
+            Some((KeyRange::new(start.clone(), end), *placement))
+        })
+        .filter(|_| !range.is_empty())
+    }
+
+    /// The placement of the partition that starts at `start`, or an error that says which one
+    /// holds that key.
+    pub fn placement_at(&self, start: &Key) -> Result<Placement, Invalid> {
+        if let Some(placement) = self.partitions.get_exact(start) {
+            return Ok(*placement);
+        }
+        let covering = match self.partition_of(start) {
+            Some((range, _)) => format!(
+                "{}, which is {}",
+                self.schema.partition_name(&range.start),
+                self.schema.format_range(&range)
+            ),
+            None => "no partition".to_owned(),
+        };
+        Err(Invalid::NotAPartition { partition: self.schema.partition_name(start), covering })
+    }
+
+    /// The range of the partition that starts at `start`.
+    fn range_from(&self, start: &Key) -> KeyRange {
+        let end = self.partitions.after(start).map(|(end, _)| end.clone());
+        KeyRange::new(start.clone(), end)
+    }
+}
+
+fn check_partitions<'a>(
+    schema: &Schema,
+    sites: SiteSet,
+    partitions: impl Iterator<Item = (&'a Key, &'a Placement)>,
+) -> Result<(), Invalid> {
+    let mut previous = None;
+    for (start, placement) in partitions {
+        check_partition(schema, sites, previous, start, placement)?;
+        previous = Some(start);
+    }
+    match previous {
+        Some(_) => Ok(()),
+        None => Err(Invalid::NoPartitions { table: schema.name().to_owned() }),
+    }
+}
+
+/// Checks one partition, given the start of the one before it.
+pub(crate) fn check_partition(
+    schema: &Schema,
+    sites: SiteSet,
+    previous: Option<&Key>,
+    start: &Key,
+    placement: &Placement,
+) -> Result<(), Invalid> {
+    let partition = || schema.partition_name(start);
+    match previous {
+        None if !start.is_empty() => {
+            let first = schema.partition_name(&Key::min());
+            return Err(Invalid::FirstKeysUncovered { partition: partition(), first });
+        }
+        Some(previous) if previous >= start => {
+            let previous = schema.partition_name(previous);
+            return Err(Invalid::PartitionOrder { partition: partition(), previous });
+        }
+        _ => {}
+    }
+    check_bound(schema, start)?;
+    check_site(sites, placement.master)?;
+    placement.replicas.iter().try_for_each(|site| check_site(sites, site))?;
+    if placement.replicas.contains(placement.master) {
+        return Err(Invalid::ReplicaAtMaster { partition: partition(), site: placement.master });
+    }
+    Ok(())
+}
+
+/// Bounds are keys, or just after keys.
+pub(crate) fn check_bound(schema: &Schema, bound: &Key) -> Result<(), Invalid> {
+    if bound.len() <= KEY_BYTES_MAX + 1 {
+        return Ok(());
+    }
+    Err(Invalid::BoundTooLong { table: schema.name().to_owned(), bytes: bound.len() })
+}
+
+fn check_site(sites: SiteSet, site: SiteId) -> Result<(), Invalid> {
+    if sites.contains(site) { Ok(()) } else { Err(Invalid::UnknownSite { site, sites }) }
+}

@@ -1,0 +1,142 @@
+//! Plans: what a strategy proposes, in order, with its reasons.
+//!
+//! A plan is for two readers. The machine carries its changes out one after the other, so each must
+//! be valid in the design that the ones before leave behind. A person wants to know why: every step
+//! has a reason in words, and the cost and benefit that the strategy predicted, in the strategy's
+//! own unit.
+//!
+//! ```text
+//!   plan: keys 3 and 7 share a lock
+//!     1. split accounts at 5             cost 0.2  benefit 3.1   3 and 7 are written apart
+//!     2. add_replica accounts[5] s2      cost 4.0                7 will be mastered at s2
+//! ```
+
+use crate::{Change, Design, Invalid};
+use std::fmt;
+use thiserror::Error;
+
+/// One change of a plan, with its reason.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// The change.
+    pub change: Change,
+    /// Why the strategy wants it.
+    pub reason: String,
+    /// What carrying it out is predicted to cost.
+    pub predicted_cost: Option<f64>,
+    /// What it is predicted to save.
+    pub predicted_benefit: Option<f64>,
+}
+
+/// An ordered list of changes, with the reason for all of them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Plan {
+    /// Why the plan was made.
+    pub reason: String,
+    /// The changes, in order.
+    pub steps: Vec<Step>,
+}
+
+/// The first step of a plan that is not possible.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("step {step}, {change}: {invalid}")]
+pub struct InvalidStep {
+    /// Which step, counted from 1.
+    pub step: usize,
+    /// The change, as text.
+    pub change: String,
+    /// Why it is not possible after the steps before it.
+    #[source]
+    pub invalid: Box<Invalid>,
+}
+
+impl Step {
+    /// A step without predictions.
+    pub fn new(change: Change, reason: impl Into<String>) -> Step {
+        Step { change, reason: reason.into(), predicted_cost: None, predicted_benefit: None }
+    }
+
+    /// The step with what it is predicted to cost and to save.
+    #[must_use]
+    pub fn predicted(self, cost: f64, benefit: f64) -> Step {
+        Step { predicted_cost: Some(cost), predicted_benefit: Some(benefit), ..self }
+    }
+}
+
+impl Plan {
+    /// A plan without steps.
+    pub fn new(reason: impl Into<String>) -> Plan {
+        Plan { reason: reason.into(), steps: Vec::new() }
+    }
+
+    /// Adds a step.
+    pub fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    /// True if there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The changes in order.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.steps.iter().map(|step| &step.change)
+    }
+
+    /// Checks the plan step by step, and gives the design that it leads to.
+    pub fn validate(&self, design: &Design) -> Result<Design, InvalidStep> {
+        let mut design = design.clone();
+        for (index, step) in self.steps.iter().enumerate() {
+            design.apply(&step.change).map_err(|invalid| InvalidStep {
+                step: index + 1,
+                change: step.change.to_text(&design),
+                invalid: Box::new(invalid),
+            })?;
+        }
+        Ok(design)
+    }
+
+    /// The plan as text, with table names and keys as the design's schemas write them.
+    pub fn to_text(&self, design: &Design) -> String {
+        self.lines(|change| change.to_text(design))
+    }
+
+    fn lines(&self, write_change: impl Fn(&Change) -> String) -> String {
+        let changes: Vec<String> = self.changes().map(write_change).collect();
+        let width = changes.iter().map(|change| change.chars().count()).max().unwrap_or(0);
+        let mut text = format!("plan: {}\n", self.reason);
+        if self.is_empty() {
+            text.push_str("  nothing to do\n");
+        }
+        let predicts = self.steps.iter().any(|step| step.predicts());
+        for (index, (step, change)) in self.steps.iter().zip(&changes).enumerate() {
+            let predictions = if predicts { step.predictions() } else { String::new() };
+            let line = format!("  {}. {change:width$}{predictions}   {}", index + 1, step.reason);
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Step {
+    fn predicts(&self) -> bool {
+        self.predicted_cost.is_some() || self.predicted_benefit.is_some()
+    }
+
+    fn predictions(&self) -> String {
+        let column = |name: &str, predicted: Option<f64>| match predicted {
+            Some(number) => format!("   {name} {number:<6.3}"),
+            None => format!("   {:1$}", "", name.len() + 7),
+        };
+        column("cost", self.predicted_cost) + &column("benefit", self.predicted_benefit)
+    }
+}
+
+/// With table numbers for names; [`Plan::to_text`] is for people.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines(Change::to_string))
+    }
+}

@@ -1,0 +1,433 @@
+//! A sorted map from the start of a range to what holds for the range, made for many readers.
+//!
+//! *Problem.* The router asks for every item of every transaction which partition covers a key,
+//! and every site asks the same of its own partitions. There may be tens of thousands of
+//! partitions, most of one key; a few of them change every second; and readers must never wait for
+//! a change, nor see half of one.
+//!
+//! *Shape.* An entry is a start key and a value; it covers the keys from its start up to the next
+//! start. Entries are kept in order in chunks of at most [`CHUNK_ENTRIES_MAX`], and the chunks in
+//! order in one top vector. All of it hangs on `Arc`s, so a clone is one reference count, and
+//! changing an entry of a map that someone else still reads copies one chunk and the top vector
+//! (a hundred and some hundred entries, for a map of 50,000) and shares the rest:
+//!
+//! ```text
+//!   top words    [ 81 00…        | 82 03e9…           | 82 07d1…      ]   one u64 per chunk
+//!   chunks           │                 │                    │
+//!                    ▼                 ▼                    ▼
+//!   words        [81 00…, 81 05…]  [82 03e9…, 82 03ea…]   …               one u64 per entry
+//!   entries      [(0, a), (5, b)]  [(1001, c), (1002, a)] …
+//!
+//!   get(7):   last top word ≤ 81 07…  → first chunk;  last word ≤ 81 07… in it → (5, b)
+//! ```
+//!
+//! *Words.* A binary search that follows pointers to keys would miss the cache at every step. So
+//! each level keeps the first eight bytes of its keys as big-endian numbers in a dense array, and
+//! searches that. Only if a word equals that of the wanted key are whole keys compared, among the
+//! entries of that one word.
+//!
+//! *Invariants.* Starts strictly increase, within and across chunks; no chunk is empty; words
+//! mirror the keys at both levels.
+//!
+//! *Left out.* Keys that share their first eight bytes (long texts with one prefix) are told apart
+//! by whole comparisons, in logarithmic time but with a cache miss each; cutting the prefix that a
+//! chunk's keys have in common would repair that.
+
+use crate::Key;
+use std::fmt;
+use std::sync::Arc;
+
+/// The words that a chunk has room for, a power of two so that its search takes the same steps
+/// always.
+const CHUNK_WORDS: usize = 128;
+
+/// The most entries that one chunk holds: what a change copies at most. The last word has room for
+/// the entry that makes a chunk too large, until the chunk is cut.
+pub const CHUNK_ENTRIES_MAX: usize = CHUNK_WORDS - 1;
+
+/// Chunks with fewer entries are joined with a neighbour, so that maps which shrink stay dense.
+const CHUNK_ENTRIES_MIN: usize = CHUNK_ENTRIES_MAX / 4;
+
+const _: () = assert!(CHUNK_WORDS.is_power_of_two(), "the search halves the words exactly");
+const _: () = assert!(CHUNK_ENTRIES_MIN * 2 < CHUNK_ENTRIES_MAX, "a joined chunk must have room");
+
+/// An immutable sorted map in which the entry with the greatest start not beyond a key covers it.
+///
+/// ```
+/// use isomer_design::{Key, RangeMap};
+/// let map = RangeMap::new().insert(Key::min(), "cold").insert(Key::int(5), "hot");
+/// let cooler = map.remove(&Key::int(5));
+/// assert_eq!(map.get(&Key::int(7)), Some((&Key::int(5), &"hot")));
+/// assert_eq!(cooler.get(&Key::int(7)), Some((&Key::min(), &"cold")));
+/// ```
+pub struct RangeMap<V> {
+    top: Arc<Top<V>>,
+}
+
+#[derive(Clone)]
+struct Top<V> {
+    words: Vec<u64>,
+    chunks: Vec<Arc<Chunk<V>>>,
+    len: usize,
+}
+
+#[derive(Clone)]
+struct Chunk<V> {
+    /// Filled up with the greatest word.
+    words: [u64; CHUNK_WORDS],
+    entries: Vec<(Key, V)>,
+}
+
+/// Where an entry is: its chunk, and its index in the chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Position {
+    chunk: usize,
+    index: usize,
+}
+
+impl<V> RangeMap<V> {
+    /// A map that covers nothing.
+    pub fn new() -> RangeMap<V> {
+        RangeMap { top: Arc::new(Top { words: Vec::new(), chunks: Vec::new(), len: 0 }) }
+    }
+
+    /// A map of the given entries, whose starts must strictly increase.
+    ///
+    /// # Panics
+    /// If they do not: the caller's mistake, which would make every later lookup wrong.
+    pub fn from_sorted(entries: impl IntoIterator<Item = (Key, V)>) -> RangeMap<V> {
+        let entries: Vec<(Key, V)> = entries.into_iter().collect();
+        let ordered = entries.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        assert!(ordered, "the starts given to RangeMap::from_sorted must strictly increase");
+        let mut top = Top { words: Vec::new(), chunks: Vec::new(), len: entries.len() };
+        top.replace(0..0, entries);
+        RangeMap { top: Arc::new(top) }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.top.len
+    }
+
+    /// True if there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.top.len == 0
+    }
+
+    /// The entry that covers `key`: the one with the greatest start not beyond it.
+    #[inline]
+    pub fn get(&self, key: &[u8]) -> Option<(&Key, &V)> {
+        let word = word_of(key);
+        let chunk = self.top.find(word, key)?;
+        let chunk = &self.top.chunks[chunk];
+        let (start, value) = &chunk.entries[chunk.find(word, key)?];
+        Some((start, value))
+    }
+
+    /// The value of the entry that starts at `start` exactly.
+    pub fn get_exact(&self, start: &[u8]) -> Option<&V> {
+        self.get(start).filter(|(found, _)| found.as_bytes() == start).map(|(_, value)| value)
+    }
+
+    /// The last entry that starts before `key`.
+    pub fn before(&self, key: &[u8]) -> Option<(&Key, &V)> {
+        let floor = self.top.floor(key)?;
+        let (start, _) = self.top.at(floor)?;
+        let found = if start.as_bytes() == key { self.top.previous(floor)? } else { floor };
+        self.top.at(found)
+    }
+
+    /// The first entry that starts after `key`: where the range that covers `key` ends.
+    pub fn after(&self, key: &[u8]) -> Option<(&Key, &V)> {
+        self.top.at(self.top.first_after(key))
+    }
+
+    /// All entries in order.
+    pub fn iter(&self) -> RangeMapIter<'_, V> {
+        RangeMapIter { top: &self.top, next: Position { chunk: 0, index: 0 } }
+    }
+
+    /// The entries from the one that covers `key` on; if none does, from the first after it.
+    pub fn iter_from(&self, key: &[u8]) -> RangeMapIter<'_, V> {
+        let next = self.top.floor(key).unwrap_or(Position { chunk: 0, index: 0 });
+        RangeMapIter { top: &self.top, next }
+    }
+
+    /// The memory held, in bytes, without what values point to.
+    pub fn heap_bytes(&self) -> usize {
+        let chunk_bytes = |chunk: &Arc<Chunk<V>>| {
+            size_of::<Chunk<V>>()
+                + chunk.entries.capacity() * size_of::<(Key, V)>()
+                + chunk.entries.iter().map(|(start, _)| start.heap_bytes()).sum::<usize>()
+        };
+        size_of::<Top<V>>()
+            + self.top.words.capacity() * size_of::<u64>()
+            + self.top.chunks.capacity() * size_of::<Arc<Chunk<V>>>()
+            + self.top.chunks.iter().map(chunk_bytes).sum::<usize>()
+    }
+}
+
+impl<V: Clone> RangeMap<V> {
+    /// The map with an entry added, or its value replaced. What is unchanged is shared.
+    #[must_use = "the map itself does not change"]
+    pub fn insert(&self, start: Key, value: V) -> RangeMap<V> {
+        let mut map = self.clone();
+        map.set(start, value);
+        map
+    }
+
+    /// The map without the entry that starts at `start`. What is unchanged is shared.
+    #[must_use = "the map itself does not change"]
+    pub fn remove(&self, start: &[u8]) -> RangeMap<V> {
+        let mut map = self.clone();
+        map.unset(start);
+        map
+    }
+
+    /// Adds an entry in place, or replaces its value; gives back the old value. Copies only what
+    /// other clones of this map still share.
+    pub fn set(&mut self, start: Key, value: V) -> Option<V> {
+        let word = word_of(&start);
+        let top = Arc::make_mut(&mut self.top);
+        if top.chunks.is_empty() {
+            top.replace(0..0, vec![(start, value)]);
+            top.len = 1;
+            return None;
+        }
+        // A start before all others belongs to the first chunk, which then begins with it.
+        let chunk_index = top.find(word, &start).unwrap_or(0);
+        let chunk = Arc::make_mut(&mut top.chunks[chunk_index]);
+        let index = match chunk.find(word, &start) {
+            Some(found) if chunk.entries[found].0 == start => {
+                return Some(std::mem::replace(&mut chunk.entries[found].1, value));
+            }
+            Some(found) => found + 1,
+            None => 0,
+        };
+        chunk.insert(index, start, value);
+        top.words[chunk_index] = chunk.words[0];
+        let overfull = chunk.entries.len() > CHUNK_ENTRIES_MAX;
+        top.len += 1;
+        if overfull {
+            top.rebuild(chunk_index..chunk_index + 1);
+        }
+        None
+    }
+
+    /// Removes the entry that starts at `start` in place; gives back its value. Copies only what
+    /// other clones of this map still share.
+    pub fn unset(&mut self, start: &[u8]) -> Option<V> {
+        let found = self.top.floor(start)?;
+        if self.top.at(found)?.0.as_bytes() != start {
+            return None;
+        }
+        let top = Arc::make_mut(&mut self.top);
+        let chunk = Arc::make_mut(&mut top.chunks[found.chunk]);
+        let value = chunk.remove(found.index);
+        let left = chunk.entries.len();
+        top.words[found.chunk] = chunk.words[0];
+        top.len -= 1;
+        if left < CHUNK_ENTRIES_MIN {
+            let last = (found.chunk + 2).min(top.chunks.len());
+            top.rebuild(last.saturating_sub(2)..last);
+        }
+        Some(value)
+    }
+}
+
+impl<V> Top<V> {
+    /// The last chunk whose first start is not beyond `key`.
+    #[inline]
+    fn find(&self, word: u64, key: &[u8]) -> Option<usize> {
+        let count = self.words.partition_point(|&other| other <= word);
+        last_not_beyond(&self.words, count, word, key, |index| &self.chunks[index].entries[0].0)
+    }
+
+    /// The position of the entry that covers `key`.
+    fn floor(&self, key: &[u8]) -> Option<Position> {
+        let word = word_of(key);
+        let chunk = self.find(word, key)?;
+        let index = self.chunks[chunk].find(word, key)?;
+        Some(Position { chunk, index })
+    }
+
+    /// The position of the first entry after `key`, which may be past the end.
+    fn first_after(&self, key: &[u8]) -> Position {
+        match self.floor(key) {
+            Some(floor) => self.next(floor),
+            None => Position { chunk: 0, index: 0 },
+        }
+    }
+
+    fn next(&self, at: Position) -> Position {
+        if at.index + 1 < self.chunks[at.chunk].entries.len() {
+            Position { index: at.index + 1, ..at }
+        } else {
+            Position { chunk: at.chunk + 1, index: 0 }
+        }
+    }
+
+    fn previous(&self, at: Position) -> Option<Position> {
+        if at.index > 0 {
+            return Some(Position { index: at.index - 1, ..at });
+        }
+        let chunk = at.chunk.checked_sub(1)?;
+        Some(Position { chunk, index: self.chunks[chunk].entries.len() - 1 })
+    }
+
+    #[inline]
+    fn at(&self, position: Position) -> Option<(&Key, &V)> {
+        let (start, value) = self.chunks.get(position.chunk)?.entries.get(position.index)?;
+        Some((start, value))
+    }
+
+    /// Puts `entries`, cut into chunks of even size, in the place of some chunks.
+    fn replace(&mut self, old: std::ops::Range<usize>, entries: Vec<(Key, V)>) {
+        let count = entries.len().div_ceil(CHUNK_ENTRIES_MAX);
+        let (len, mut entries) = (entries.len(), entries.into_iter());
+        // Chunk i takes the entries from i·len/count on: sizes differ by one at most.
+        let chunks: Vec<Arc<Chunk<V>>> = (0..count)
+            .map(|i| (i + 1) * len / count - i * len / count)
+            .map(|size| Arc::new(Chunk::new(entries.by_ref().take(size).collect())))
+            .collect();
+        self.words.splice(old.clone(), chunks.iter().map(|chunk| chunk.words[0]));
+        self.chunks.splice(old, chunks);
+    }
+}
+
+impl<V: Clone> Top<V> {
+    /// Cuts the entries of some chunks anew.
+    fn rebuild(&mut self, old: std::ops::Range<usize>) {
+        let entries =
+            self.chunks[old.clone()].iter().flat_map(|chunk| chunk.entries.iter().cloned());
+        let entries = entries.collect();
+        self.replace(old, entries);
+    }
+}
+
+impl<V> Chunk<V> {
+    fn new(entries: Vec<(Key, V)>) -> Chunk<V> {
+        let mut words = [u64::MAX; CHUNK_WORDS];
+        for (word, (start, _)) in words.iter_mut().zip(&entries) {
+            *word = word_of(start);
+        }
+        Chunk { words, entries }
+    }
+
+    fn insert(&mut self, index: usize, start: Key, value: V) {
+        self.words.copy_within(index..CHUNK_WORDS - 1, index + 1);
+        self.words[index] = word_of(&start);
+        self.entries.insert(index, (start, value));
+    }
+
+    fn remove(&mut self, index: usize) -> V {
+        self.words.copy_within(index + 1.., index);
+        self.words[CHUNK_WORDS - 1] = u64::MAX;
+        self.entries.remove(index).1
+    }
+
+    /// The last entry whose start is not beyond `key`.
+    #[inline]
+    fn find(&self, word: u64, key: &[u8]) -> Option<usize> {
+        // How many words are not beyond `word`: a halving without branches that could be guessed
+        // wrong. The words that fill the chunk up are beyond all but the greatest.
+        let (mut count, mut step) = (0, CHUNK_WORDS / 2);
+        while step > 0 {
+            count += if self.words[count + step - 1] <= word { step } else { 0 };
+            step /= 2;
+        }
+        let count = count.min(self.entries.len());
+        last_not_beyond(&self.words, count, word, key, |index| &self.entries[index].0)
+    }
+}
+
+/// The first eight bytes of a key as a number, filled up with zeros: numbers order like the keys,
+/// except that keys which differ later, or by trailing zeros only, have equal numbers.
+#[inline]
+fn word_of(key: &[u8]) -> u64 {
+    if let Some((head, _)) = key.split_first_chunk::<8>() {
+        return u64::from_be_bytes(*head);
+    }
+    key.iter().rev().fold(0, |word, &byte| word >> 8 | u64::from(byte) << 56)
+}
+
+/// The index of the last start that is not beyond `key`, given the words of all starts and how
+/// many of them are not beyond that of `key`.
+#[inline]
+fn last_not_beyond<'a>(
+    words: &[u64],
+    count: usize,
+    word: u64,
+    key: &[u8],
+    start_of: impl Fn(usize) -> &'a Key,
+) -> Option<usize> {
+    let last = count.checked_sub(1)?;
+    if words[last] < word || start_of(last).as_bytes() <= key {
+        return Some(last);
+    }
+    // Equal words: compare whole keys, among the starts of this word.
+    let (mut low, mut high) = (words[..last].partition_point(|&other| other < word), last);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if start_of(middle).as_bytes() <= key {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low.checked_sub(1)
+}
+
+/// The entries of a [`RangeMap`] in order.
+pub struct RangeMapIter<'a, V> {
+    top: &'a Top<V>,
+    next: Position,
+}
+
+impl<'a, V> Iterator for RangeMapIter<'a, V> {
+    type Item = (&'a Key, &'a V);
+
+    fn next(&mut self) -> Option<(&'a Key, &'a V)> {
+        let entry = self.top.at(self.next)?;
+        self.next = self.top.next(self.next);
+        Some(entry)
+    }
+}
+
+impl<'a, V> IntoIterator for &'a RangeMap<V> {
+    type Item = (&'a Key, &'a V);
+    type IntoIter = RangeMapIter<'a, V>;
+
+    fn into_iter(self) -> RangeMapIter<'a, V> {
+        self.iter()
+    }
+}
+
+impl<V> Clone for RangeMap<V> {
+    fn clone(&self) -> RangeMap<V> {
+        RangeMap { top: self.top.clone() }
+    }
+}
+
+impl<V> Default for RangeMap<V> {
+    fn default() -> RangeMap<V> {
+        RangeMap::new()
+    }
+}
+
+impl<V: PartialEq> PartialEq for RangeMap<V> {
+    fn eq(&self, other: &RangeMap<V>) -> bool {
+        Arc::ptr_eq(&self.top, &other.top) || (self.len() == other.len() && self.iter().eq(other))
+    }
+}
+
+impl<V: Eq> Eq for RangeMap<V> {}
+
+impl<V: fmt::Debug> fmt::Debug for RangeMap<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

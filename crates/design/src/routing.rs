@@ -1,0 +1,246 @@
+//! The routing table: which site can run a transaction, told from its footprint alone.
+//!
+//! *Problem.* A transaction runs at one site, which must master all that is written and hold all
+//! that is read. The router answers that for every transaction, from a table that others replace
+//! while it looks.
+//!
+//! *Answer.* Each item of a footprint is a bit set of the sites that could serve it; their
+//! intersection can run the transaction ([`SiteSet`]):
+//!
+//! ```text
+//!   accounts   [..5) s1      [5..10) s2, replica s1      [10..) s2
+//!
+//!   read 3, read 7        {s1} ∩ {s1 s2}  =  {s1}      Route::Sites: any of them
+//!   write 7, write 12     {s2} ∩ {s2}     =  {s2}      Route::Sites: the master
+//!   write 3, write 7      {s1} ∩ {s2}     =  {}        Route::Nowhere: the design must change
+//! ```
+//!
+//! If no site is left, [`RoutingTable::missing_at`] tells what a site lacks, which is what a plan
+//! for that site must bring.
+//!
+//! *Compact.* Partitions exist for locks and versions; routing needs only their placement. So
+//! neighbours with one placement are one entry, and a table cut into tens of thousands of
+//! single-key partitions at four sites takes as many entries as placements change along the keys.
+//!
+//! *A snapshot.* A routing table never changes. [`RoutingTable::after`] makes the next one, with
+//! work that does not grow with the number of partitions, and shares the rest ([`RangeMap`]).
+//!
+//! *Invariants.* The table is [`RoutingTable::of`] the design, whichever way it was reached; in a
+//! table's map, an entry differs from the one before.
+
+use crate::design::TableDesign;
+use crate::{
+    Access, Change, Design, Footprint, Item, Key, KeyRange, Placement, RangeMap, SiteId, SiteSet,
+    Span, TableId,
+};
+
+/// Where a transaction can run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Route {
+    /// At any of these sites: each masters the write set and holds the read set. There is at least
+    /// one; if anything is written, exactly one.
+    Sites(SiteSet),
+    /// At no single site, as the design is.
+    Nowhere {
+        /// The sites that master some of the write set.
+        masters: SiteSet,
+        /// The sites that hold all of the read set, and the write set as master or replica.
+        holders: SiteSet,
+    },
+    /// Nowhere, because there is no such table.
+    UnknownTable(TableId),
+}
+
+/// Something that a site lacks for a footprint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// The table.
+    pub table: TableId,
+    /// The keys of the footprint that the site cannot serve.
+    pub range: KeyRange,
+    /// What the footprint wants with them: to write at a site that is not the master, or to read
+    /// at one that holds no copy.
+    pub access: Access,
+    /// Where they are.
+    pub placement: Placement,
+}
+
+/// An immutable, compact map from keys to placements.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoutingTable {
+    sites: SiteSet,
+    /// In the order of the tables' numbers.
+    tables: Vec<(TableId, RangeMap<Placement>)>,
+}
+
+impl RoutingTable {
+    /// The routing table of a design.
+    pub fn of(design: &Design) -> RoutingTable {
+        let tables = design.tables().map(|(id, table)| (id, compact(table))).collect();
+        RoutingTable { sites: design.sites(), tables }
+    }
+
+    /// The routing table after one change. This one must be of the design before the change;
+    /// `design` is the one after it.
+    #[must_use]
+    pub fn after(&self, design: &Design, change: &Change) -> RoutingTable {
+        let mut next = self.clone();
+        next.sites = design.sites();
+        match change {
+            // Partitions come and go, but no key moves.
+            Change::Split { .. } | Change::Merge { .. } => {}
+            Change::AddSite { .. } | Change::RemoveSite { .. } => {}
+            Change::AddReplica { table, start, .. }
+            | Change::RemoveReplica { table, start, .. }
+            | Change::Remaster { table, start, .. } => {
+                let partition = design.partition_of(*table, start);
+                let found = next.tables.binary_search_by_key(table, |(id, _)| *id);
+                if let (Ok(index), Some((range, placement))) = (found, partition) {
+                    assign(&mut next.tables[index].1, &range, placement);
+                }
+            }
+        }
+        next
+    }
+
+    /// The sites.
+    pub fn sites(&self) -> SiteSet {
+        self.sites
+    }
+
+    /// Where a key is; `None` if there is no such table.
+    #[inline]
+    pub fn placement(&self, table: TableId, key: &[u8]) -> Option<&Placement> {
+        self.table(table)?.get(key).map(|(_, placement)| placement)
+    }
+
+    /// The sites that can run a transaction with this footprint. Allocates nothing.
+    pub fn home(&self, footprint: &Footprint) -> Route {
+        let (mut sites, mut masters, mut holders) = (self.sites, SiteSet::EMPTY, self.sites);
+        for item in footprint.items() {
+            let Some(table) = self.table(item.table) else {
+                return Route::UnknownTable(item.table);
+            };
+            each_placement(table, &item.span, |_, placement| {
+                holders = holders & placement.holders();
+                if item.access == Access::Write {
+                    masters = masters | SiteSet::of(placement.master);
+                    sites = sites & SiteSet::of(placement.master);
+                } else {
+                    sites = sites & placement.holders();
+                }
+            });
+        }
+        if sites.is_empty() { Route::Nowhere { masters, holders } } else { Route::Sites(sites) }
+    }
+
+    /// What `site` lacks to run a transaction with this footprint, in the order of the footprint;
+    /// nothing if it can run it. Tables that do not exist lack nothing.
+    pub fn missing_at(&self, footprint: &Footprint, site: SiteId) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for Item { table: id, span, access } in footprint.items() {
+            let Some(table) = self.table(*id) else { continue };
+            each_placement(table, span, |start, placement| {
+                let serves = match access {
+                    Access::Write => placement.master == site,
+                    Access::Read => placement.holds(site),
+                };
+                if !serves {
+                    let end = table.after(start).map(|(end, _)| end.clone());
+                    let range = clip(KeyRange::new(start.clone(), end), span);
+                    let (table, access, placement) = (*id, *access, *placement);
+                    missing.push(Missing { table, range, access, placement });
+                }
+            });
+        }
+        missing
+    }
+
+    /// How many entries all tables have together.
+    pub fn entries(&self) -> usize {
+        self.tables.iter().map(|(_, table)| table.len()).sum()
+    }
+
+    /// The memory held, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<RoutingTable>()
+            + self.tables.capacity() * size_of::<(TableId, RangeMap<Placement>)>()
+            + self.tables.iter().map(|(_, table)| table.heap_bytes()).sum::<usize>()
+    }
+
+    #[inline]
+    fn table(&self, id: TableId) -> Option<&RangeMap<Placement>> {
+        let index = self.tables.binary_search_by_key(&id, |(table, _)| *table).ok()?;
+        Some(&self.tables[index].1)
+    }
+}
+
+/// The placements of a table, one entry for neighbours that are alike.
+fn compact(table: &TableDesign) -> RangeMap<Placement> {
+    let mut previous = None;
+    let entries = table.partitions().iter().filter(|(_, placement)| {
+        let is_new = previous != Some(**placement);
+        previous = Some(**placement);
+        is_new
+    });
+    RangeMap::from_sorted(entries.map(|(start, placement)| (start.clone(), *placement)))
+}
+
+/// Places the keys of one partition, keeping neighbours with one placement together.
+fn assign(map: &mut RangeMap<Placement>, range: &KeyRange, placement: Placement) {
+    let next = range.end.as_ref().and_then(|end| Some((end, *map.get(end)?.1)));
+    if let Some((end, next)) = next {
+        put(map, end, next, Some(placement));
+    }
+    let before = map.before(&range.start).map(|(_, before)| *before);
+    put(map, &range.start, placement, before);
+}
+
+/// Makes `placement` start at `start`, where `before` is the placement of the keys before it.
+fn put(
+    map: &mut RangeMap<Placement>,
+    start: &Key,
+    placement: Placement,
+    before: Option<Placement>,
+) {
+    if before == Some(placement) {
+        map.unset(start);
+    } else {
+        map.set(start.clone(), placement);
+    }
+}
+
+/// Calls `visit` with the start and the placement of every entry that a span touches.
+#[inline]
+fn each_placement(
+    table: &RangeMap<Placement>,
+    span: &Span,
+    mut visit: impl FnMut(&Key, &Placement),
+) {
+    match span {
+        Span::Key(key) => {
+            if let Some((start, placement)) = table.get(key) {
+                visit(start, placement);
+            }
+        }
+        Span::Range(range) => {
+            let entries = table.iter_from(&range.start);
+            for (start, placement) in entries.take_while(|(start, _)| range.is_below_end(start)) {
+                visit(start, placement);
+            }
+        }
+    }
+}
+
+/// The keys of `range` that the span covers.
+fn clip(range: KeyRange, span: &Span) -> KeyRange {
+    let wanted = match span {
+        Span::Key(key) => return KeyRange::single(key.clone()),
+        Span::Range(wanted) => wanted,
+    };
+    let end = match (range.end, &wanted.end) {
+        (Some(end), Some(wanted_end)) => Some(end.min(wanted_end.clone())),
+        (end, wanted_end) => end.or_else(|| wanted_end.clone()),
+    };
+    KeyRange::new(range.start.max(wanted.start.clone()), end)
+}

@@ -1,0 +1,363 @@
+//! Rows as bytes: every column but those of the key, each readable alone.
+//!
+//! ```text
+//!   nulls          fixed                            ends                   tail
+//!   1 bit for      8 bytes  int64, float64,         u32 for each text or   the texts and bytes,
+//!   each column             timestamp               bytes column: where    one after the other
+//!   that accepts   16 bytes decimal                 its part of the tail
+//!   NULL           1 byte   bool                    ends
+//!
+//!   orders(id int64, note text nullable, paid bool, total decimal(2), city text)  key id
+//!   (7, NULL, true, 12.50, 'Bonn')
+//!
+//!   01       01    e2 04 00 … (16)     00 00 00 00   04 00 00 00     42 6f 6e 6e
+//!   note     paid  total               note ends     city ends       Bonn
+//!   is NULL
+//! ```
+//!
+//! Numbers are little-endian. Where a column is depends on the schema alone, but for the tail,
+//! which takes two reads of `ends`. So a procedure that looks at one column of a wide row touches
+//! the bytes of that column and no others. A NULL leaves zeros in `fixed`, nothing in the tail.
+//!
+//! Every read is checked: bytes that no [`Schema::encode_row`] wrote give [`RowError::DamagedRow`].
+//!
+//! Left out: smaller integers and ends. Eight bytes for a small number cost memory, but keep the
+//! place of every column a constant.
+
+use crate::{Column, ColumnType, Key, RowError, Schema, Value};
+use std::ops::Range;
+
+/// The longest row, in bytes.
+pub const ROW_BYTES_MAX: usize = 16 << 20;
+
+const END_BYTES: usize = size_of::<u32>();
+
+/// Where the columns of a schema are stored.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Layout {
+    slots: Vec<Slot>,
+    /// Where the ends start: after nulls and fixed columns.
+    ends_at: usize,
+    /// Where the tail starts.
+    tail_at: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    place: Place,
+    /// The bit that marks a NULL, counted from the first bit of the row.
+    null_bit: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the key, as its `n`-th column.
+    Key(usize),
+    /// In the row, from this byte on.
+    Fixed(usize),
+    /// In the tail, as its `n`-th part.
+    Tail(usize),
+}
+
+impl Layout {
+    pub(crate) fn of(columns: &[Column], primary_key: &[usize]) -> Layout {
+        let null_bits = columns.iter().filter(|column| column.nullable).count();
+        let (mut next_bit, mut fixed_at, mut tail_parts) = (0, null_bits.div_ceil(8), 0);
+        let mut slots = Vec::with_capacity(columns.len());
+        for (index, column) in columns.iter().enumerate() {
+            let null_bit = column.nullable.then_some(next_bit);
+            next_bit += usize::from(column.nullable);
+            let key_index = primary_key.iter().position(|&key_column| key_column == index);
+            let place = match (key_index, fixed_bytes(column.ty)) {
+                (Some(key_index), _) => Place::Key(key_index),
+                (None, Some(bytes)) => {
+                    fixed_at += bytes;
+                    Place::Fixed(fixed_at - bytes)
+                }
+                (None, None) => {
+                    tail_parts += 1;
+                    Place::Tail(tail_parts - 1)
+                }
+            };
+            slots.push(Slot { place, null_bit });
+        }
+        Layout { slots, ends_at: fixed_at, tail_at: fixed_at + tail_parts * END_BYTES }
+    }
+}
+
+/// The bytes that a value of the type takes, unless it depends on the value.
+fn fixed_bytes(ty: ColumnType) -> Option<usize> {
+    match ty {
+        ColumnType::Int64 | ColumnType::Float64 | ColumnType::Timestamp => Some(8),
+        ColumnType::Decimal { .. } => Some(16),
+        ColumnType::Bool => Some(1),
+        ColumnType::Text | ColumnType::Bytes => None,
+    }
+}
+
+impl Schema {
+    /// The key and the row bytes of a row: one value per column, in the order of the columns.
+    pub fn encode_row(&self, values: &[Value]) -> Result<(Key, Vec<u8>), RowError> {
+        if values.len() != self.columns().len() {
+            return Err(RowError::ValueCount {
+                table: self.name().to_owned(),
+                what: "a row",
+                columns: crate::schema::name_list(self.columns()),
+                expected: self.columns().len(),
+                given: values.len(),
+            });
+        }
+        for (column, value) in self.columns().iter().zip(values) {
+            self.check_value(column, value)?;
+        }
+        let key =
+            self.encode_key_columns(self.primary_key().iter().map(|&index| &values[index]))?;
+        Ok((key, self.encode_columns(values)?))
+    }
+
+    /// The values of a row, in the order of the columns.
+    pub fn decode_row(&self, key: &[u8], row: &[u8]) -> Result<Vec<Value>, RowError> {
+        self.check_row_length(row)?;
+        let mut key_values = self.decode_key(key)?;
+        let read = |(column, slot): (usize, &Slot)| match slot.place {
+            Place::Key(index) => Ok(std::mem::replace(&mut key_values[index], Value::Null)),
+            _ => self.read_row_column(row, column),
+        };
+        self.layout().slots.iter().enumerate().map(read).collect()
+    }
+
+    /// The value of one column, by its index, without looking at the others.
+    pub fn read_column(&self, key: &[u8], row: &[u8], column: usize) -> Result<Value, RowError> {
+        match self.layout().slots.get(column) {
+            None => Err(self.unknown_column(format!("number {column}"))),
+            Some(Slot { place: Place::Key(index), .. }) => self.decode_key_column(key, *index),
+            Some(_) => self.read_row_column(row, column),
+        }
+    }
+
+    /// The stored bytes of a column outside the key, where they lie in the row: a text as UTF-8, a
+    /// number little-endian. `None` for NULL. Nothing is copied.
+    pub fn read_column_bytes<'row>(
+        &self,
+        row: &'row [u8],
+        column: usize,
+    ) -> Result<Option<&'row [u8]>, RowError> {
+        let Some(slot) = self.layout().slots.get(column) else {
+            return Err(self.unknown_column(format!("number {column}")));
+        };
+        let found = match slot.place {
+            Place::Key(_) => return Err(self.damaged_row(column, "it is stored in the key")),
+            Place::Fixed(at) => {
+                let bytes = fixed_bytes(self.columns()[column].ty).unwrap_or(0);
+                row.get(at..at + bytes)
+            }
+            Place::Tail(part) => self.tail_range(row, part).and_then(|range| row.get(range)),
+        };
+        let is_null = slot.null_bit.map(|bit| read_bit(row, bit));
+        match (is_null, found) {
+            (Some(Some(true)), Some(_)) => Ok(None),
+            (None | Some(Some(false)), Some(bytes)) => Ok(Some(bytes)),
+            _ => {
+                Err(self
+                    .damaged_row(column, &format!("it lies beyond the row's {} bytes", row.len())))
+            }
+        }
+    }
+
+    fn encode_columns(&self, values: &[Value]) -> Result<Vec<u8>, RowError> {
+        let layout = self.layout();
+        let mut row = vec![0; layout.tail_at];
+        for (slot, value) in layout.slots.iter().zip(values) {
+            if let (Value::Null, Some(bit)) = (value, slot.null_bit) {
+                row[bit / 8] |= 1 << (bit % 8);
+            }
+            match slot.place {
+                Place::Key(_) => {}
+                Place::Fixed(at) => put_fixed(value, &mut row[at..]),
+                Place::Tail(part) => {
+                    match value {
+                        Value::Text(text) => row.extend_from_slice(text.as_bytes()),
+                        Value::Bytes(bytes) => row.extend_from_slice(bytes),
+                        _ => {}
+                    }
+                    // Rows beyond the limit are refused below, so the end fits where it is kept.
+                    let end = (row.len() - layout.tail_at) as u32;
+                    let end_at = layout.ends_at + part * END_BYTES;
+                    row[end_at..end_at + END_BYTES].copy_from_slice(&end.to_le_bytes());
+                }
+            }
+        }
+        if row.len() > ROW_BYTES_MAX {
+            return Err(RowError::RowTooLong { table: self.name().to_owned(), bytes: row.len() });
+        }
+        Ok(row)
+    }
+
+    fn read_row_column(&self, row: &[u8], column: usize) -> Result<Value, RowError> {
+        let Some(bytes) = self.read_column_bytes(row, column)? else { return Ok(Value::Null) };
+        let ty = self.columns()[column].ty;
+        take_stored(ty, bytes)
+            .ok_or_else(|| self.damaged_row(column, &format!("its bytes are no {ty}")))
+    }
+
+    /// Where a part of the tail lies in the row.
+    fn tail_range(&self, row: &[u8], part: usize) -> Option<Range<usize>> {
+        let layout = self.layout();
+        let end_of = |part: usize| {
+            let end = row.get(layout.ends_at + part * END_BYTES..)?.first_chunk()?;
+            Some(layout.tail_at + u32::from_le_bytes(*end) as usize)
+        };
+        let start = if part == 0 { layout.tail_at } else { end_of(part - 1)? };
+        Some(start..end_of(part)?)
+    }
+
+    /// Checks that the row ends where its last column does.
+    fn check_row_length(&self, row: &[u8]) -> Result<(), RowError> {
+        let layout = self.layout();
+        let parts = (layout.tail_at - layout.ends_at) / END_BYTES;
+        let expected = match parts.checked_sub(1) {
+            Some(last) => self.tail_range(row, last).map(|range| range.end),
+            None => Some(layout.tail_at),
+        };
+        if expected == Some(row.len()) {
+            return Ok(());
+        }
+        let last = self.columns().len() - 1;
+        let expected = expected.unwrap_or(layout.tail_at).max(layout.tail_at);
+        Err(self.damaged_row(last, &format!("{expected} bytes were expected, not {}", row.len())))
+    }
+
+    fn damaged_row(&self, column: usize, damage: &str) -> RowError {
+        RowError::DamagedRow {
+            table: self.name().to_owned(),
+            column: self.columns()[column].name.clone(),
+            damage: damage.to_owned(),
+        }
+    }
+}
+
+fn read_bit(row: &[u8], bit: usize) -> Option<bool> {
+    row.get(bit / 8).map(|byte| byte >> (bit % 8) & 1 == 1)
+}
+
+fn put_fixed(value: &Value, place: &mut [u8]) {
+    let mut put = |bytes: &[u8]| place[..bytes.len()].copy_from_slice(bytes);
+    match value {
+        Value::Int64(number) | Value::Timestamp(number) => put(&number.to_le_bytes()),
+        Value::Float64(number) => put(&number.to_le_bytes()),
+        Value::Decimal(mantissa) => put(&mantissa.to_le_bytes()),
+        Value::Bool(truth) => put(&[u8::from(*truth)]),
+        Value::Null | Value::Text(_) | Value::Bytes(_) => {}
+    }
+}
+
+/// The value of stored bytes, which for fixed types have the right length.
+fn take_stored(ty: ColumnType, bytes: &[u8]) -> Option<Value> {
+    Some(match ty {
+        ColumnType::Int64 => Value::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
+        ColumnType::Timestamp => Value::Timestamp(i64::from_le_bytes(bytes.try_into().ok()?)),
+        ColumnType::Float64 => Value::Float64(f64::from_le_bytes(bytes.try_into().ok()?)),
+        ColumnType::Decimal { .. } => Value::Decimal(i128::from_le_bytes(bytes.try_into().ok()?)),
+        ColumnType::Bool => match bytes {
+            [0] => Value::Bool(false),
+            [1] => Value::Bool(true),
+            _ => return None,
+        },
+        ColumnType::Text => Value::Text(str::from_utf8(bytes).ok()?.to_owned()),
+        ColumnType::Bytes => Value::Bytes(bytes.to_vec()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the module's picture, with the key in the middle and one column of each type.
+    fn orders() -> Schema {
+        let columns = vec![
+            Column::new("note", ColumnType::Text).or_null(),
+            Column::new("id", ColumnType::Int64),
+            Column::new("paid", ColumnType::Bool),
+            Column::new("total", ColumnType::Decimal { scale: 2 }),
+            Column::new("city", ColumnType::Text),
+            Column::new("at", ColumnType::Timestamp).or_null(),
+            Column::new("weight", ColumnType::Float64),
+            Column::new("stamp", ColumnType::Bytes).or_null(),
+            Column::new("line", ColumnType::Int64),
+        ];
+        Schema::new("orders", columns, &["id", "line"]).unwrap()
+    }
+
+    fn full_row() -> Vec<Value> {
+        vec![
+            Value::from("call first"),
+            Value::from(7),
+            Value::from(true),
+            Value::Decimal(-1250),
+            Value::from("Bonn"),
+            Value::Timestamp(-1),
+            Value::from(0.5),
+            Value::from(vec![0, 255, 0]),
+            Value::from(-3),
+        ]
+    }
+
+    fn sparse_row() -> Vec<Value> {
+        let mut row = full_row();
+        for (column, value) in orders().columns().iter().zip(&mut row) {
+            if column.nullable {
+                *value = Value::Null;
+            }
+        }
+        row
+    }
+
+    #[test]
+    fn rows_come_back_whole_and_column_by_column() {
+        let schema = orders();
+        for values in [full_row(), sparse_row()] {
+            let (key, row) = schema.encode_row(&values).unwrap();
+            assert_eq!(schema.format_key(&key), "7/-3");
+            assert_eq!(schema.decode_row(&key, &row), Ok(values.clone()));
+            for (column, value) in values.iter().enumerate() {
+                assert_eq!(schema.read_column(&key, &row, column).as_ref(), Ok(value));
+            }
+        }
+        let (_, row) = schema.encode_row(&full_row()).unwrap();
+        assert_eq!(schema.read_column_bytes(&row, 4), Ok(Some(&b"Bonn"[..])));
+        assert_eq!(row.len(), 1 + (1 + 16 + 8 + 8) + 3 * 4 + (10 + 4 + 3));
+    }
+
+    #[test]
+    fn a_table_of_key_columns_has_empty_rows() {
+        let schema = Schema::new("tags", vec![Column::new("tag", ColumnType::Text)], &["tag"]);
+        let schema = schema.unwrap();
+        let (key, row) = schema.encode_row(&[Value::from("x")]).unwrap();
+        assert!(row.is_empty());
+        assert_eq!(schema.decode_row(&key, &row), Ok(vec![Value::from("x")]));
+    }
+
+    #[test]
+    fn damaged_rows_are_errors_whatever_is_damaged() {
+        let schema = orders();
+        let (key, row) = schema.encode_row(&full_row()).unwrap();
+        for length in 0..row.len() {
+            let cut = schema.decode_row(&key, &row[..length]);
+            assert!(matches!(cut, Err(RowError::DamagedRow { .. })), "{length}");
+        }
+        for at in 0..row.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut damaged = row.clone();
+                damaged[at] ^= flip;
+                // Some damage gives other values, none may panic.
+                let _ = schema.decode_row(&key, &damaged);
+                for column in 0..schema.columns().len() + 1 {
+                    let _ = schema.read_column(&key, &damaged, column);
+                }
+            }
+        }
+        for length in 0..key.len() {
+            assert!(schema.decode_row(&key[..length], &row).is_err());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What the file log asks of a disk: the one place where it touches the world.
+//!
+//! Two small traits stand between the log and the operating system, so that tests can put a disk
+//! under it that fails on demand, or that loses on a crash whatever was not synced.
+
+use crate::OpenError;
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file that says who owns the folder.
+pub(crate) const LOCK_NAME: &str = "lock";
+
+/// A folder of segment files.
+pub(crate) trait Folder: Send + Sync {
+    /// Where it is, for messages.
+    fn path(&self) -> &Path;
+    /// The names of everything in it.
+    fn list(&self) -> io::Result<Vec<OsString>>;
+    /// Creates a file of zeros with `bytes` reserved for it; leaves nothing behind on error.
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn SegmentFile>>;
+    /// Opens a file.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn SegmentFile>>;
+    /// Renames a file.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes the names durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// An open segment file.
+pub(crate) trait SegmentFile: Send + Sync {
+    /// Its length.
+    fn bytes(&self) -> io::Result<u64>;
+    /// Makes the file at least `bytes` long, with zeros, and makes sure of the space.
+    fn reserve(&self, bytes: u64) -> io::Result<()>;
+    /// Fills the buffer from an offset on; gives how much there was before the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all the bytes at an offset.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the contents durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A folder of the file system, held exclusively as long as this lives.
+pub(crate) struct DiskFolder {
+    path: PathBuf,
+    /// The operating system gives the lock up when this is closed, however the process ends.
+    _lock: File,
+}
+
+impl DiskFolder {
+    /// Takes the folder, which is created if it does not exist.
+    pub(crate) fn open(path: &Path) -> Result<DiskFolder, OpenError> {
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Io { action, path, source }
+        };
+        if !path.is_dir() {
+            fs::create_dir_all(path).map_err(failed("create", path))?;
+            // A new folder lasts only once the one that names it was synced.
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                let synced = File::open(parent).and_then(|parent| parent.sync_all());
+                synced.map_err(failed("sync", parent))?;
+            }
+        }
+        let lock_path = path.join(LOCK_NAME);
+        let lock = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(failed("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DiskFolder { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: lock_path }),
+            Err(TryLockError::Error(source)) => Err(failed("lock", &lock_path)(source)),
+        }
+    }
+}
+
+impl Folder for DiskFolder {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&self) -> io::Result<Vec<OsString>> {
+        fs::read_dir(&self.path)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn SegmentFile>> {
+        let path = self.path.join(name);
+        let file = File::options().create_new(true).read(true).write(true).open(&path)?;
+        if let Err(error) = file.reserve(bytes) {
+            // What was reserved so far is worth more to others. If it cannot be removed either,
+            // the first error is still the one to tell.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn SegmentFile>> {
+        let file = File::options().read(true).write(true).open(self.path.join(name))?;
+        Ok(Arc::new(file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl SegmentFile for File {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let from = self.metadata()?.len();
+        if from >= bytes {
+            return Ok(());
+        }
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            match fallocate(self, FallocateFlags::empty(), from, bytes - from) {
+                // Some file systems cannot reserve.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                other => return Ok(other?),
+            }
+        }
+        write_zeros(self, from, bytes)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match FileExt::read_at(self, &mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Writes zeros from `from` to `to`.
+pub(crate) fn write_zeros(file: &dyn SegmentFile, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; (1 << 20).min(to.saturating_sub(from)) as usize];
+    let mut at = from;
+    while at < to {
+        let count = (zeros.len() as u64).min(to - at);
+        file.write_at(&zeros[..count as usize], at)?;
+        at += count;
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! The bytes of a segment file.
+//!
+//! A segment is a file named by the position of its first frame, sixteen hexadecimal digits and
+//! `.log`. It starts with a header of 24 bytes; frames follow without gaps; the rest is zeros.
+//! Positions count frames only, so the frame at position `p` of the segment `s` lies at the file
+//! offset `24 + p - s`. All integers are little endian; checksums are CRC-32 (IEEE).
+//!
+//! ```text
+//!  offset   0               8       12      16              24
+//!  segment  ├───────────────┼───────┼───────┼───────────────┼─ frames ─ ─ ─
+//!           │ "isomrlog"    │version│ check │ start position│
+//!           └───────────────┴───────┴───────┴───────────────┘
+//!              8 bytes        4: 1    4       8               check: over the other 20 bytes
+//!
+//!  offset   0       4       8               16              24          24 + length
+//!  frame    ├───────┼───────┼───────────────┼───────────────┼───────────┤
+//!           │ check │length │   position    │    synced     │  payload  │
+//!           └───────┴───────┴───────────────┴───────────────┴───────────┘
+//!              4       4       8               8               length    check: over all after it
+//! ```
+//!
+//! `position` repeats where the frame lies. It makes a frame recognizable wherever a search starts,
+//! and keeps bytes of another file, or of another place, from passing as a frame.
+//!
+//! `synced` says: when this frame was written, everything before this position was on disk for
+//! certain. That is what tells a crash from damage. Suppose the frames B and C are written in one
+//! go, and the power fails. Disks write in any order, so C may be there and B may not:
+//!
+//! ```text
+//!   A, synced before       B and C written together        D written later
+//!  ┌───┬────────┐         ┌───┬╌╌╌╌╌╌╌╌┬───┬────────┐      ┌───┬────────┐
+//!  │ 0 │   A    │         │100│ (lost) │100│   C    │      │300│   D    │
+//!  └───┴────────┘         └───┴╌╌╌╌╌╌╌╌┴───┴────────┘      └───┴────────┘
+//!  0                      100          200                 300
+//! ```
+//!
+//! If the log ends with C, nobody was told that B is safe: C says that only what lies before 100
+//! was. Recovery cuts the log at 100. If D is there, D says that everything before 300 was on disk
+//! when it was written, yet B is not: then the disk lost what it had promised to keep, and that is
+//! for a person to decide. A segment header says the same about its start position.
+
+use crate::Position;
+
+/// Length of a segment's header.
+pub(crate) const SEGMENT_HEADER_BYTES: u64 = 24;
+
+/// Length of a frame's header.
+pub(crate) const FRAME_HEADER_BYTES: usize = 24;
+
+/// The version written and understood.
+pub(crate) const VERSION: u32 = 1;
+
+/// No log grows this far; a file that says so would make positions overflow.
+const START_MAX: Position = 1 << 62;
+
+const MAGIC: [u8; 8] = *b"isomrlog";
+
+/// The name of the segment that starts at `start`.
+pub(crate) fn segment_name(start: Position) -> String {
+    format!("{start:016x}.log")
+}
+
+/// The start of the segment with this name, if it is one that [`segment_name`] makes.
+pub(crate) fn segment_start(name: &str) -> Option<Position> {
+    let start = u64::from_str_radix(name.strip_suffix(".log")?, 16).ok()?;
+    (start <= START_MAX && segment_name(start) == name).then_some(start)
+}
+
+/// The header of the segment that starts at `start`.
+pub(crate) fn segment_header(start: Position) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+    let mut header = [0; SEGMENT_HEADER_BYTES as usize];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[16..24].copy_from_slice(&start.to_le_bytes());
+    let check = checksum(&[&header[..12], &header[16..]]);
+    header[12..16].copy_from_slice(&check.to_le_bytes());
+    header
+}
+
+/// What the first bytes of a file say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SegmentHeader {
+    /// The header of the segment that starts there.
+    Sound,
+    /// Nothing written yet.
+    Blank,
+    /// A segment of another format version.
+    Version(u32),
+    /// Anything else.
+    Bad,
+}
+
+/// Judges the first bytes of the file of the segment that starts at `start`.
+pub(crate) fn read_segment_header(file: &[u8], start: Position) -> SegmentHeader {
+    let header = &file[..file.len().min(SEGMENT_HEADER_BYTES as usize)];
+    if *header == segment_header(start) {
+        return SegmentHeader::Sound;
+    }
+    if header.iter().all(|&byte| byte == 0) {
+        return SegmentHeader::Blank;
+    }
+    match header.get(8..12).and_then(|bytes| bytes.first_chunk()) {
+        // Version 0 is a header that did not reach the disk as a whole.
+        Some(version) if header.starts_with(&MAGIC) => match u32::from_le_bytes(*version) {
+            0 | VERSION => SegmentHeader::Bad,
+            version => SegmentHeader::Version(version),
+        },
+        _ => SegmentHeader::Bad,
+    }
+}
+
+/// A frame found in the bytes of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Frame<'a> {
+    /// Everything before this position was on disk when the frame was written.
+    pub(crate) synced: Position,
+    /// What was appended.
+    pub(crate) payload: &'a [u8],
+}
+
+/// The header that `append` puts before a payload: [`seal_frames`] completes it when it is written.
+pub(crate) fn frame_header(length: usize, position: Position) -> [u8; FRAME_HEADER_BYTES] {
+    let mut header = [0; FRAME_HEADER_BYTES];
+    header[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&position.to_le_bytes());
+    header
+}
+
+/// Length of the frame at the front of `bytes`, header included, if it is one that belongs at
+/// `position`. Looks at the header only.
+pub(crate) fn frame_bytes(bytes: &[u8], position: Position) -> Option<usize> {
+    let header = bytes.first_chunk::<FRAME_HEADER_BYTES>()?;
+    let length = u32_at(header, 4) as usize;
+    (u64_at(header, 8) == position).then_some(FRAME_HEADER_BYTES + length)
+}
+
+/// Completes the headers of the frames in `bytes`, which is nothing but whole frames.
+pub(crate) fn seal_frames(mut bytes: &mut [u8], synced: Position) {
+    while bytes.len() >= FRAME_HEADER_BYTES {
+        let length = FRAME_HEADER_BYTES + u32_at(bytes, 4) as usize;
+        let (frame, rest) = bytes.split_at_mut(length);
+        frame[16..24].copy_from_slice(&synced.to_le_bytes());
+        let check = checksum(&[&frame[4..]]);
+        frame[..4].copy_from_slice(&check.to_le_bytes());
+        bytes = rest;
+    }
+}
+
+/// Reads the frame at the front of `bytes`, which belongs at `position`; or says what is wrong.
+pub(crate) fn read_frame(bytes: &[u8], position: Position) -> Result<Frame<'_>, &'static str> {
+    let header = bytes
+        .first_chunk::<FRAME_HEADER_BYTES>()
+        .ok_or("the segment ends inside the header of a frame")?;
+    if u64_at(header, 8) != position {
+        return Err("there is no header of a frame");
+    }
+    let frame = bytes
+        .get(..FRAME_HEADER_BYTES + u32_at(header, 4) as usize)
+        .ok_or("a frame runs over the end of the segment")?;
+    if checksum(&[&frame[4..]]) != u32_at(header, 0) {
+        return Err("the checksum of a frame is wrong");
+    }
+    let synced = u64_at(header, 16);
+    if synced > position {
+        return Err("a frame says that it was on disk before it was written");
+    }
+    Ok(Frame { synced, payload: &frame[FRAME_HEADER_BYTES..] })
+}
+
+fn checksum(parts: &[&[u8]]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.finalize()
+}
+
+/// The integer at an offset of a header, which the caller knows to be long enough.
+fn u32_at(header: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| header[offset + i]))
+}
+
+/// The integer at an offset of a header, which the caller knows to be long enough.
+fn u64_at(header: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| header[offset + i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(payload: &[u8], position: Position, synced: Position) -> Vec<u8> {
+        let mut bytes = frame_header(payload.len(), position).to_vec();
+        bytes.extend_from_slice(payload);
+        seal_frames(&mut bytes, synced);
+        bytes
+    }
+
+    #[test]
+    fn frames_come_back_and_no_changed_byte_goes_unnoticed() {
+        let bytes = sealed(b"seven", 700, 650);
+        assert_eq!(read_frame(&bytes, 700), Ok(Frame { synced: 650, payload: b"seven" }));
+        assert!(read_frame(&bytes, 701).is_err());
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x10;
+            assert!(read_frame(&bad, 700).is_err(), "byte {at} changed");
+            assert!(read_frame(&bytes[..at], 700).is_err(), "cut at {at}");
+        }
+        // An empty payload is a frame; zeros are not, even at position 0.
+        assert!(read_frame(&sealed(b"", 0, 0), 0).is_ok());
+        assert!(read_frame(&[0; 64], 0).is_err());
+    }
+
+    #[test]
+    fn segment_headers_are_sound_blank_foreign_or_bad() {
+        let header = segment_header(0x40);
+        assert_eq!(read_segment_header(&header, 0x40), SegmentHeader::Sound);
+        assert_eq!(read_segment_header(&header, 0x41), SegmentHeader::Bad);
+        assert_eq!(read_segment_header(&[0; 100], 0), SegmentHeader::Blank);
+        assert_eq!(read_segment_header(&[], 0), SegmentHeader::Blank);
+        let mut other = header;
+        other[8] = 7;
+        assert_eq!(read_segment_header(&other, 0x40), SegmentHeader::Version(7));
+        for cut in 1..header.len() {
+            assert_eq!(read_segment_header(&header[..cut], 0x40), SegmentHeader::Bad);
+        }
+    }
+
+    #[test]
+    fn segment_names_have_one_spelling() {
+        assert_eq!(segment_name(0x40a0), "00000000000040a0.log");
+        assert_eq!(segment_start("00000000000040a0.log"), Some(0x40a0));
+        for name in [
+            "ffffffffffffffff.log",
+            "40a0.log",
+            "00000000000040A0.log",
+            "00000000000040a0",
+            "+0000000000040a0.log",
+        ] {
+            assert_eq!(segment_start(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What a folder of segments holds after the last owner is gone, and what to do about it.
+//!
+//! Recovery has two halves. [`scan`] reads everything, changes nothing, and either finds where the
+//! log ends or refuses; [`Recovered::repair`] then makes the disk agree. A crash during the repair
+//! leaves something that the next scan judges in the same way.
+//!
+//! # Where the log ends
+//!
+//! The scan walks the segments in order and checks every frame, until it meets something that is
+//! not the frame that belongs there. From there on it looks for evidence, at every byte, that the
+//! log was durable beyond that place: a sound frame, or the sound header of a segment, which says
+//! so (see the [format](super::format)).
+//!
+//! | at the first bad place | evidence after it | verdict |
+//! | --- | --- | --- |
+//! | zeros | none | the log ends here |
+//! | anything else | none | torn tail: cut off here, and reported |
+//! | anything | yes | damage, or a gap between two segments: an error, nothing is changed |
+//!
+//! # Why a cut is made of zeros
+//!
+//! What lies after the cut may hold sound frames of the write that the crash interrupted. If they
+//! stayed, and the next frames written over the cut happened to end where one of them starts, a
+//! later recovery would take it for the next frame. So everything after the cut is overwritten,
+//! and synced, before the log is used.
+//!
+//! # Why the last write is written again
+//!
+//! A crash of the process (but not of the machine), or a failed sync, leaves frames that can be
+//! read and yet are not on disk. They are accepted, since they are sound; but from then on they
+//! count as durable, so they have to become so. A sync alone is not enough: after a failed one,
+//! some systems believe that there is nothing left to write. How far back to begin is what the last
+//! frame says: everything before its `synced` is on disk.
+//!
+//! # What recovery cannot tell
+//!
+//! Damage to frames of the very last write looks like a torn tail: nothing after them says that
+//! they were ever durable.
+
+use super::folder::{Folder, LOCK_NAME, SegmentFile, write_zeros};
+use super::format::{
+    FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, VERSION, read_frame,
+    read_segment_header, segment_name, segment_start,
+};
+use crate::{OpenError, Position};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The name of a segment made ready before it is needed.
+pub(crate) const SPARE_NAME: &str = "spare";
+
+/// What was cut off the end of a log when it was opened. Nothing of it was ever durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TornTail {
+    /// The segment file.
+    pub segment: PathBuf,
+    /// Offset of the cut in the file.
+    pub offset: u64,
+    /// Position of the cut: the new end of the log.
+    pub position: Position,
+    /// How much was lost, from the cut to the last byte that was not zero.
+    pub bytes: u64,
+    /// What was wrong at the cut.
+    pub what: &'static str,
+}
+
+impl fmt::Display for TornTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TornTail { segment, offset, position, bytes, what } = self;
+        let segment = segment.display();
+        write!(
+            f,
+            "cut a torn tail of {bytes} bytes off {segment} at offset {offset} (position \
+             {position:#x}): {what}; nothing that was durable is lost"
+        )
+    }
+}
+
+/// What a scan found.
+pub(crate) struct Recovered {
+    /// Start positions of the segments to keep, in order. The last one is to be appended to.
+    pub(crate) segments: Vec<Position>,
+    /// The end of the log.
+    pub(crate) end: Position,
+    /// What has to be cut off, if anything.
+    pub(crate) torn: Option<TornTail>,
+    /// Everything before this position was on disk before the last write.
+    synced: Position,
+    /// Names of files to remove.
+    remove: Vec<String>,
+}
+
+/// The first place that does not hold the frame that belongs there.
+struct Break {
+    /// Index of the segment.
+    segment: usize,
+    /// Offset in its file.
+    offset: u64,
+    position: Position,
+    /// What is there; `None` if it is zeros up to the end of the segment.
+    what: Option<&'static str>,
+    /// Bytes from there to the last one that is not zero.
+    bytes: u64,
+}
+
+/// A walk over the segments of a folder.
+struct Scan<'a> {
+    folder: &'a dyn Folder,
+    starts: Vec<Position>,
+    end: Position,
+    synced: Position,
+    broken: Option<Break>,
+}
+
+/// Reads the whole log without changing anything.
+pub(crate) fn scan(folder: &dyn Folder) -> Result<Recovered, OpenError> {
+    let (starts, spare) = list_segments(folder)?;
+    let begin = starts.first().copied().unwrap_or(0);
+    let mut scan = Scan { folder, starts, end: begin, synced: begin, broken: None };
+    for index in 0..scan.starts.len() {
+        scan.segment(index)?;
+    }
+    Ok(scan.finish(spare))
+}
+
+/// The segments of a folder in order, and whether there is a spare one.
+fn list_segments(folder: &dyn Folder) -> Result<(Vec<Position>, bool), OpenError> {
+    let mut starts = Vec::new();
+    let mut spare = false;
+    for name in folder.list().map_err(|source| failed(folder, "list", None, source))? {
+        match name.to_str() {
+            Some(LOCK_NAME) => {}
+            Some(SPARE_NAME) => spare = true,
+            known => match known.and_then(segment_start) {
+                Some(start) => starts.push(start),
+                None => return Err(OpenError::Foreign { path: folder.path().join(name) }),
+            },
+        }
+    }
+    starts.sort_unstable();
+    Ok((starts, spare))
+}
+
+impl Scan<'_> {
+    /// Goes through one segment: walks its frames, or looks for evidence if the log broke before.
+    fn segment(&mut self, index: usize) -> Result<(), OpenError> {
+        let start = self.starts[index];
+        let bytes = self.load(start)?;
+        let header = read_segment_header(&bytes, start);
+        if let SegmentHeader::Version(found) = header {
+            return Err(OpenError::Version { path: self.path(start), found, expected: VERSION });
+        }
+        if self.broken.is_none() && start > self.end {
+            // The segment before ended in zeros, and too early. (It cannot have ended too late.)
+            self.broken = Some(self.break_at(index - 1, None, 0));
+        }
+        let header_bytes = bytes.len().min(SEGMENT_HEADER_BYTES as usize);
+        let frames = &bytes[header_bytes..];
+        if self.broken.is_some() {
+            if header == SegmentHeader::Sound {
+                return Err(self.refuse(start, start));
+            }
+            return self.look_for_evidence(start, frames, 0);
+        }
+        if header == SegmentHeader::Sound {
+            return self.walk(index, frames);
+        }
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        let broken = self.break_at(index, Some("the header of the segment is wrong"), used(&bytes));
+        self.broken = Some(Break { offset: 0, ..broken });
+        self.look_for_evidence(start, frames, 0)
+    }
+
+    /// Walks the frames of a segment up to its end or the first bad one.
+    fn walk(&mut self, index: usize, frames: &[u8]) -> Result<(), OpenError> {
+        let start = self.starts[index];
+        // A frame belongs to one segment: none runs past the start of the next.
+        let limit = self.starts.get(index + 1).map_or(u64::MAX, |next| next - start);
+        let frames = &frames[..frames.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
+        let mut at = 0;
+        while at < frames.len() {
+            match read_frame(&frames[at..], start + at as u64) {
+                Ok(frame) => {
+                    self.synced = frame.synced;
+                    at += FRAME_HEADER_BYTES + frame.payload.len();
+                }
+                Err(what) => {
+                    let bytes = used(&frames[at..]);
+                    self.end = start + at as u64;
+                    if bytes > 0 {
+                        self.broken = Some(self.break_at(index, Some(what), bytes));
+                        return self.look_for_evidence(start, frames, at + 1);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        self.end = start + at as u64;
+        Ok(())
+    }
+
+    /// Looks for a frame, at or after an offset, which says that the log was durable beyond the
+    /// place where it breaks.
+    fn look_for_evidence(
+        &self,
+        start: Position,
+        frames: &[u8],
+        from: usize,
+    ) -> Result<(), OpenError> {
+        let Some(broken) = &self.broken else { return Ok(()) };
+        for at in from..frames.len() {
+            let position = start + at as u64;
+            if let Ok(frame) = read_frame(&frames[at..], position)
+                && frame.synced > broken.position
+            {
+                return Err(self.refuse(position, start));
+            }
+        }
+        Ok(())
+    }
+
+    /// The break in a segment at the end of what is sound so far.
+    fn break_at(&self, segment: usize, what: Option<&'static str>, bytes: u64) -> Break {
+        let offset = SEGMENT_HEADER_BYTES + (self.end - self.starts[segment]);
+        Break { segment, offset, position: self.end, what, bytes }
+    }
+
+    /// The error for a broken log with evidence at the position `later`, in a segment.
+    fn refuse(&self, later: Position, later_segment: Position) -> OpenError {
+        match &self.broken {
+            Some(Break { segment, offset, position, what: Some(what), .. }) => {
+                let path = self.path(self.starts[*segment]);
+                OpenError::Damaged { path, offset: *offset, position: *position, what, later }
+            }
+            _ => OpenError::Gap { from: self.end, to: later, path: self.path(later_segment) },
+        }
+    }
+
+    /// No evidence of damage was found: decides what to keep.
+    fn finish(self, spare: bool) -> Recovered {
+        let torn = self.broken.as_ref().map(|broken| self.torn(broken));
+        let mut segments = self.starts;
+        let dropped = match &self.broken {
+            Some(broken) => segments.split_off(broken.segment + 1),
+            None => Vec::new(),
+        };
+        let mut remove: Vec<String> = dropped.into_iter().map(segment_name).collect();
+        remove.extend(spare.then(|| SPARE_NAME.to_owned()));
+        Recovered { segments, end: self.end, torn, synced: self.synced, remove }
+    }
+
+    fn torn(&self, broken: &Break) -> TornTail {
+        // Without bytes to cut, what is missing is what lies before the blank segment that follows.
+        let next = self.starts.get(broken.segment + 1);
+        let missing = next.map_or(0, |next| next - broken.position);
+        let what = broken.what.unwrap_or("the frames before the next segment are missing");
+        TornTail {
+            segment: self.path(self.starts[broken.segment]),
+            offset: broken.offset,
+            position: broken.position,
+            bytes: broken.bytes.max(missing),
+            what,
+        }
+    }
+
+    fn load(&self, start: Position) -> Result<Vec<u8>, OpenError> {
+        let name = segment_name(start);
+        let read = || -> io::Result<Vec<u8>> {
+            let file = self.folder.open(&name)?;
+            let mut bytes = Vec::new();
+            let length = usize::try_from(file.bytes()?).unwrap_or(usize::MAX);
+            bytes.try_reserve_exact(length)?;
+            bytes.resize(length, 0);
+            let count = file.read_at(&mut bytes, 0)?;
+            bytes.truncate(count);
+            Ok(bytes)
+        };
+        read().map_err(|source| failed(self.folder, "read", Some(&name), source))
+    }
+
+    fn path(&self, start: Position) -> PathBuf {
+        self.folder.path().join(segment_name(start))
+    }
+}
+
+impl Recovered {
+    /// The first position kept.
+    pub(crate) fn begin(&self) -> Position {
+        self.segments.first().copied().unwrap_or(self.end)
+    }
+
+    /// Makes the disk agree with what was found, all of it durable. Gives the file of the last
+    /// segment, with `segment_bytes` for frames at least, and the position where its room ends.
+    pub(crate) fn repair(
+        &self,
+        folder: &dyn Folder,
+        segment_bytes: u64,
+    ) -> Result<(Arc<dyn SegmentFile>, Position), OpenError> {
+        // Later segments go first: while they are there, the next scan comes to the same verdict.
+        for name in self.remove.iter().rev() {
+            folder.remove(name).map_err(|source| failed(folder, "remove", Some(name), source))?;
+        }
+        let bytes = SEGMENT_HEADER_BYTES + segment_bytes;
+        let Some((&last, complete)) = self.segments.split_last() else {
+            return prepare(folder, self.end, |name| folder.create(name, bytes));
+        };
+        // The last write may have filled a segment, after which nothing came of the next.
+        let unsure = complete.iter().zip(&self.segments[1..]);
+        for (&start, _) in unsure.filter(|(_, next)| **next > self.synced) {
+            prepare(folder, start, |name| {
+                let file = folder.open(name)?;
+                self.write_again(start, &*file)?;
+                Ok(file)
+            })?;
+        }
+        prepare(folder, last, |name| {
+            let file = folder.open(name)?;
+            self.cut(last, &*file)?;
+            self.write_again(last, &*file)?;
+            file.reserve(bytes)?;
+            Ok(file)
+        })
+    }
+
+    /// Overwrites everything after the end of the log, in its last segment.
+    fn cut(&self, start: Position, file: &dyn SegmentFile) -> io::Result<()> {
+        if self.torn.is_none() {
+            return Ok(());
+        }
+        // A segment without frames gets its header with its first frame.
+        let from = if self.end == start { 0 } else { SEGMENT_HEADER_BYTES + self.end - start };
+        write_zeros(file, from, file.bytes()?)
+    }
+
+    /// Writes what a segment holds of the last write again, with the header if that was part of it.
+    fn write_again(&self, start: Position, file: &dyn SegmentFile) -> io::Result<()> {
+        let from = match self.synced > start {
+            true => SEGMENT_HEADER_BYTES + self.synced - start,
+            false => 0,
+        };
+        let to = file.bytes()?.min(SEGMENT_HEADER_BYTES + self.end - start);
+        let mut bytes = vec![0; to.saturating_sub(from) as usize];
+        file.read_at(&mut bytes, from)?;
+        file.write_at(&bytes, from)
+    }
+}
+
+/// Gets the segment that starts at `start` ready with `open`, and durable. Gives its file, and the
+/// position where its room ends.
+fn prepare(
+    folder: &dyn Folder,
+    start: Position,
+    open: impl FnOnce(&str) -> io::Result<Arc<dyn SegmentFile>>,
+) -> Result<(Arc<dyn SegmentFile>, Position), OpenError> {
+    let name = segment_name(start);
+    let prepare = || {
+        let file = open(&name)?;
+        file.sync()?;
+        folder.sync()?;
+        let room = file.bytes()?.saturating_sub(SEGMENT_HEADER_BYTES);
+        Ok((file, start + room))
+    };
+    prepare().map_err(|source| failed(folder, "prepare", Some(&name), source))
+}
+
+/// Length of `bytes` without the zeros at its end.
+fn used(bytes: &[u8]) -> u64 {
+    bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1)
+}
+
+fn failed(
+    folder: &dyn Folder,
+    action: &'static str,
+    name: Option<&str>,
+    source: io::Error,
+) -> OpenError {
+    let path = name.map_or(folder.path().to_owned(), |name| folder.path().join(name));
+    OpenError::Io { action, path, source }
+}

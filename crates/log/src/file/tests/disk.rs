@@ -1,0 +1,277 @@
+//! A disk for tests: it fails on demand, and loses in a crash what was not synced.
+//!
+//! Every file has two contents: what a program reads back (`cache`) and what a power cut leaves at
+//! least (`stored`). Where they differ, the disk was free to write, so a crash may leave either, in
+//! any order, sector by sector. Changes of names go to the disk in order, as journals do it. After
+//! a failed sync the disk believes that there is nothing left to store, as real systems do: only
+//! bytes that are written again are stored by the next sync.
+
+use crate::file::folder::{Folder, SegmentFile};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a power cut keeps or loses as a whole. Real sectors are larger; small ones tear more.
+pub(super) const SECTOR_BYTES: usize = 32;
+
+/// A disk with one folder, shared by whoever holds a copy.
+#[derive(Clone, Default)]
+pub(super) struct Disk(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    names: Names,
+    /// The names as a power cut leaves them at least, and what changed since, in order.
+    names_stored: Names,
+    name_changes: Vec<Names>,
+    fault: Fault,
+}
+
+#[derive(Default, Clone)]
+struct Contents {
+    cache: Vec<u8>,
+    stored: Vec<u8>,
+    /// Bytes that were to be stored by a sync that failed.
+    given_up: BTreeSet<usize>,
+}
+
+type Names = BTreeMap<String, Arc<Mutex<Contents>>>;
+
+impl Contents {
+    /// A file all of which is stored.
+    fn stored(bytes: Vec<u8>) -> Arc<Mutex<Contents>> {
+        let stored = bytes.clone();
+        Arc::new(Mutex::new(Contents { cache: bytes, stored, given_up: BTreeSet::new() }))
+    }
+
+    fn store(&mut self) {
+        self.stored.resize(self.cache.len(), 0);
+        for at in 0..self.cache.len() {
+            if self.stored[at] != self.cache[at] && !self.given_up.contains(&at) {
+                self.stored[at] = self.cache[at];
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.stored.resize(self.cache.len(), 0);
+        let lost = (0..self.cache.len()).filter(|&at| self.stored[at] != self.cache[at]);
+        self.given_up.extend(lost);
+    }
+}
+
+/// What a power cut leaves of a file, given what could be read and what was stored.
+pub(super) type Keep<'a> = dyn FnMut(&[u8], &[u8]) -> Vec<u8> + 'a;
+
+/// What the disk refuses.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Fault {
+    #[default]
+    None,
+    /// New files, and larger ones.
+    Full,
+    /// Writes into files.
+    Write,
+    /// Syncs of files.
+    Sync,
+    /// Removal of files.
+    Remove,
+    /// Reading.
+    Read,
+}
+
+/// An open file.
+struct OpenFile {
+    disk: Disk,
+    contents: Arc<Mutex<Contents>>,
+}
+
+impl Disk {
+    pub(super) fn set_fault(&self, fault: Fault) {
+        self.0.lock().fault = fault;
+    }
+
+    /// The disk after the process died: everything written is there, though not all is stored.
+    pub(super) fn after_kill(&self) -> Disk {
+        let state = self.0.lock();
+        let mut copies: Vec<(*const Mutex<Contents>, Arc<Mutex<Contents>>)> = Vec::new();
+        // A file keeps being one file under the names it has now and had before.
+        let mut copy_names = |names: &Names| -> Names {
+            let copy = |contents: &Arc<Mutex<Contents>>| {
+                let known = copies.iter().find(|(of, _)| *of == Arc::as_ptr(contents));
+                known.map(|(_, copy)| copy.clone()).unwrap_or_else(|| {
+                    let copy = Arc::new(Mutex::new(contents.lock().clone()));
+                    copies.push((Arc::as_ptr(contents), copy.clone()));
+                    copy
+                })
+            };
+            let mut copy = copy;
+            names.iter().map(|(name, contents)| (name.clone(), copy(contents))).collect()
+        };
+        let names = copy_names(&state.names);
+        let names_stored = copy_names(&state.names_stored);
+        let name_changes = state.name_changes.iter().map(copy_names).collect();
+        Disk(Arc::new(Mutex::new(State { names, names_stored, name_changes, fault: Fault::None })))
+    }
+
+    /// The disk after a power cut. `keep` says what is left of a file, given its cache and what
+    /// was stored; `name_changes` says how many changes of names are kept.
+    pub(super) fn after_crash(&self, keep: &mut Keep<'_>, name_changes: usize) -> Disk {
+        let state = self.0.lock();
+        let names = match state.name_changes.len().min(name_changes) {
+            0 => &state.names_stored,
+            count => &state.name_changes[count - 1],
+        };
+        let left = names.iter().map(|(name, contents)| {
+            let contents = contents.lock();
+            let bytes = keep(&contents.cache, &contents.stored);
+            (name.clone(), Contents::stored(bytes))
+        });
+        let names: BTreeMap<_, _> = left.collect();
+        let names_stored = names.clone();
+        let state = State { names, names_stored, name_changes: Vec::new(), fault: Fault::None };
+        Disk(Arc::new(Mutex::new(state)))
+    }
+
+    /// How many changes of names are not synced.
+    pub(super) fn name_changes(&self) -> usize {
+        self.0.lock().name_changes.len()
+    }
+
+    /// All names with the bytes that can be read.
+    pub(super) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.0.lock();
+        let files = state.names.iter();
+        files.map(|(name, contents)| (name.clone(), contents.lock().cache.clone())).collect()
+    }
+
+    /// Puts a file there, or changes one, stored at once.
+    pub(super) fn put(&self, name: &str, bytes: Vec<u8>) {
+        let contents = Contents::stored(bytes);
+        let mut state = self.0.lock();
+        state.names.insert(name.to_owned(), contents.clone());
+        state.names_stored.insert(name.to_owned(), contents);
+    }
+
+    /// Takes a file away.
+    pub(super) fn take(&self, name: &str) {
+        let mut state = self.0.lock();
+        state.names.remove(name);
+        state.names_stored.remove(name);
+    }
+
+    fn check(&self, fault: Fault) -> io::Result<()> {
+        match self.0.lock().fault == fault {
+            true if fault == Fault::Full => Err(io::ErrorKind::StorageFull.into()),
+            true => Err(io::Error::other("injected fault")),
+            false => Ok(()),
+        }
+    }
+
+    /// Changes the names, and remembers that the change is not synced.
+    fn change<T>(&self, change: impl FnOnce(&mut Names) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.0.lock();
+        let result = change(&mut state.names)?;
+        let names = state.names.clone();
+        state.name_changes.push(names);
+        Ok(result)
+    }
+}
+
+impl Folder for Disk {
+    fn path(&self) -> &Path {
+        Path::new("disk")
+    }
+
+    fn list(&self) -> io::Result<Vec<OsString>> {
+        Ok(self.0.lock().names.keys().map(OsString::from).collect())
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn SegmentFile>> {
+        self.check(Fault::Full)?;
+        let contents = Contents { cache: vec![0; bytes as usize], ..Contents::default() };
+        let contents = Arc::new(Mutex::new(contents));
+        self.change(|names| {
+            if names.contains_key(name) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            names.insert(name.to_owned(), contents.clone());
+            Ok(())
+        })?;
+        Ok(Arc::new(OpenFile { disk: self.clone(), contents }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn SegmentFile>> {
+        let contents = self.0.lock().names.get(name).cloned().ok_or(io::ErrorKind::NotFound)?;
+        Ok(Arc::new(OpenFile { disk: self.clone(), contents }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.change(|names| {
+            let contents = names.remove(from).ok_or(io::ErrorKind::NotFound)?;
+            assert!(names.insert(to.to_owned(), contents).is_none(), "{to} was there");
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.check(Fault::Remove)?;
+        self.change(|names| names.remove(name).map(drop).ok_or(io::ErrorKind::NotFound.into()))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        state.names_stored = state.names.clone();
+        state.name_changes.clear();
+        Ok(())
+    }
+}
+
+impl SegmentFile for OpenFile {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.contents.lock().cache.len() as u64)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let mut contents = self.contents.lock();
+        if (contents.cache.len() as u64) < bytes {
+            self.disk.check(Fault::Full)?;
+            contents.cache.resize(bytes as usize, 0);
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.check(Fault::Read)?;
+        let contents = self.contents.lock();
+        let bytes = contents.cache.get(offset as usize..).unwrap_or(&[]);
+        let count = bytes.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.check(Fault::Write)?;
+        let mut contents = self.contents.lock();
+        let end = offset as usize + bytes.len();
+        if contents.cache.len() < end {
+            contents.cache.resize(end, 0);
+        }
+        contents.cache[offset as usize..end].copy_from_slice(bytes);
+        contents.given_up.retain(|at| !(offset as usize..end).contains(at));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let refused = self.disk.check(Fault::Sync);
+        let mut contents = self.contents.lock();
+        match refused {
+            Ok(()) => contents.store(),
+            Err(_) => contents.give_up(),
+        }
+        refused
+    }
+}

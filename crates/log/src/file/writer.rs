@@ -1,0 +1,137 @@
+//! The way to the disk: everything that one `sync` does.
+
+use super::FileLog;
+use super::folder::SegmentFile;
+use super::format::{SEGMENT_HEADER_BYTES, seal_frames, segment_header, segment_name};
+use super::recover::SPARE_NAME;
+use super::tail::Part;
+use crate::marks::Woken;
+use crate::{Durability, Log, LogError, Position};
+use std::io;
+use std::sync::Arc;
+
+/// Buffers that a burst has made larger than this are given back.
+const BUFFER_BYTES_KEPT: usize = 8 << 20;
+
+/// What the one sync at a time knows about the disk.
+pub(super) struct Writer {
+    /// Everything before this position is on disk for certain.
+    pub(super) synced: Position,
+    /// The file written to since then, and its name.
+    pub(super) written: Option<(String, Arc<dyn SegmentFile>)>,
+    /// A segment was begun since the folder was synced.
+    pub(super) names_changed: bool,
+}
+
+/// The frames last taken by a sync. They stay until the next sync, for readers close to the end.
+pub(super) struct Batch {
+    pub(super) start: Position,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What the disk refused, and the name of the file (empty for the folder itself).
+pub(super) type Refused = (String, io::Error);
+
+impl FileLog {
+    /// Writes what is pending and makes it durable. Gives who waited for that.
+    pub(super) fn write_pending(&self, writer: &mut Writer) -> Option<Woken> {
+        let parts = self.take_batch();
+        let last = parts.last()?;
+        if let Err(refused) = self.write_batch(writer, &parts) {
+            return Some(self.fail(refused));
+        }
+        self.tail.lock().close_before(last.segment_start);
+        Some(self.marks.set_durable(last.end()))
+    }
+
+    /// Moves what is pending into the batch, and says which part of it goes to which segment.
+    fn take_batch(&self) -> Vec<Part> {
+        let mut batch = self.batch.write();
+        let mut tail = self.tail.lock();
+        if tail.pending.is_empty() {
+            return Vec::new();
+        }
+        batch.bytes.clear();
+        batch.bytes.shrink_to(BUFFER_BYTES_KEPT);
+        std::mem::swap(&mut batch.bytes, &mut tail.pending);
+        batch.start = tail.pending_start;
+        tail.pending_start += batch.bytes.len() as u64;
+        tail.parts(batch.start)
+    }
+
+    fn write_batch(&self, writer: &mut Writer, parts: &[Part]) -> Result<(), Refused> {
+        for part in parts {
+            if part.start == part.segment_start {
+                self.begin_segment(writer, part)?;
+            }
+            self.write_frames(writer, part)?;
+        }
+        match parts.last() {
+            Some(last) if self.options.durability != Durability::None => {
+                self.settle(writer, last.end())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a segment, after making sure that everything before it is on disk: its header is
+    /// going to say so.
+    fn begin_segment(&self, writer: &mut Writer, part: &Part) -> Result<(), Refused> {
+        self.settle(writer, part.start)?;
+        let name = segment_name(part.start);
+        writer.names_changed = true;
+        if part.is_spare {
+            let renamed = self.folder.rename(SPARE_NAME, &name);
+            renamed.map_err(|error| (name.clone(), error))?;
+            self.tail.lock().spare_was_named();
+        }
+        part.file.write_at(&segment_header(part.start), 0).map_err(|error| (name, error))
+    }
+
+    /// Completes the frames of a part and writes them. Readers wait for the first, not the second.
+    fn write_frames(&self, writer: &mut Writer, part: &Part) -> Result<(), Refused> {
+        seal_frames(&mut self.batch.write().bytes[part.range.clone()], writer.synced);
+        let name = segment_name(part.segment_start);
+        let offset = SEGMENT_HEADER_BYTES + (part.start - part.segment_start);
+        let batch = self.batch.read();
+        let written = part.file.write_at(&batch.bytes[part.range.clone()], offset);
+        writer.written = Some((name.clone(), part.file.clone()));
+        written.map_err(|error| (name, error))
+    }
+
+    /// Makes sure that everything before `end`, which has been written, is on disk.
+    fn settle(&self, writer: &mut Writer, end: Position) -> Result<(), Refused> {
+        if let Some((name, file)) = writer.written.take() {
+            file.sync().map_err(|error| (name, error))?;
+        }
+        if std::mem::take(&mut writer.names_changed) {
+            self.folder.sync().map_err(|error| (String::new(), error))?;
+        }
+        writer.synced = end;
+        Ok(())
+    }
+
+    /// Creates the next segment ahead of time, once half of the current one is used. Not being
+    /// able to is no failure: the append that needs a segment tries again, and says so. (Of two calls
+    /// at a time, one finds the name taken.)
+    pub(super) fn prepare_spare(&self) {
+        if !self.tail.lock().wants_spare(self.options.segment_bytes) {
+            return;
+        }
+        let bytes = SEGMENT_HEADER_BYTES + self.options.segment_bytes;
+        if let Ok(file) = self.folder.create(SPARE_NAME, bytes) {
+            self.tail.lock().spare = Some(file);
+        }
+    }
+
+    /// Ends the log after the disk refused a write or a sync. Gives who waited.
+    fn fail(&self, (name, source): Refused) -> Woken {
+        let mut path = self.folder.path().to_owned();
+        if !name.is_empty() {
+            path.push(name);
+        }
+        let source = Arc::new(source);
+        let woken = self.marks.fail(LogError::Failed { path, durable: self.durable(), source });
+        woken.and(self.tail.lock().driver.take())
+    }
+}
