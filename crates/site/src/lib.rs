@@ -1,1 +1,51 @@
-//! Placeholder while the slice grows.
+//! One data site.
+//!
+//! ```text
+//!   transactions ──▶ execute ─┐                       ┌─▶ isomer-log    frames, durable
+//!   the router  ──▶ change  ─┼─▶ site: time and place ─┼─▶ isomer-store  rows, partitions
+//!   other sites ──▶ link ──▶ refresh ┘   in the log   └─▶ link          to the followers
+//!                              checkpoint, recovery
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`mod@execute`] | a transaction, from its footprint to its commit |
+//! | [`txn`] | what a procedure sees and writes |
+//! | [`change`] | the steps of the design operators |
+//! | [`link`], [`refresh`] | events on their way to replicas, and their application |
+//! | [`record`] | the bytes of the redo log |
+//! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
+//!
+//! The site is a set of `async` functions without a runtime: whoever runs it polls them, drives the
+//! log's disk, delivers [`message::Message`]s and calls [`Site::tick`]. It starts no thread, reads no
+//! clock but the one it is given, and never blocks on anything but the disk of a checkpoint.
+//!
+//! What it does not know: the design as a whole, other sites' insides, planners, SQL, schemas. Keys and
+//! rows are bytes.
+
+mod change;
+mod checkpoint;
+mod error;
+mod execute;
+mod held;
+mod link;
+mod message;
+mod partition;
+mod record;
+mod recovery;
+mod refresh;
+mod site;
+mod step;
+mod tick;
+mod txn;
+
+pub use change::{Holding, Snapshot};
+pub use checkpoint::CheckpointError;
+pub use error::{Abort, Failure, Refusal};
+pub use execute::{Committed, Procedure};
+pub use message::{Feed, FeedItem, Message, Network, TimeSource};
+pub use record::{BadFrame, Event, FrameHead, Install, Record, RowChange, Rows, read_frame};
+pub use recovery::RecoverError;
+pub use site::{Site, SiteOptions};
+pub use step::{Answer, Step};
+pub use txn::Txn;

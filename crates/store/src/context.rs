@@ -50,6 +50,8 @@ pub(crate) struct Contexts {
 
 struct Slot {
     owned: AtomicBool,
+    /// The last owner left garbage.
+    littered: AtomicBool,
     pin: AtomicU64,
     garbage: UnsafeCell<Garbage>,
 }
@@ -74,6 +76,7 @@ impl Contexts {
     pub(crate) fn new(start: Time) -> Contexts {
         let slot = || Slot {
             owned: AtomicBool::new(false),
+            littered: AtomicBool::new(false),
             pin: AtomicU64::new(IDLE),
             garbage: UnsafeCell::new(Garbage::default()),
         };
@@ -89,10 +92,7 @@ impl Contexts {
     /// Takes a free slot, preferably the one this thread had last.
     pub(crate) fn acquire(&self) -> Option<usize> {
         let hint = HINT.get();
-        let slot = (hint..CONTEXTS_MAX).chain(0..hint).find(|&at| {
-            let owned = &self.slots[at].owned;
-            !owned.load(Ordering::Relaxed) && !owned.swap(true, Ordering::Acquire)
-        })?;
+        let slot = (hint..CONTEXTS_MAX).chain(0..hint).find(|&at| self.acquire_at(at))?;
         HINT.set(slot);
         if self.used.load(Ordering::Relaxed) <= slot {
             self.used.fetch_max(slot + 1, Ordering::SeqCst);
@@ -100,8 +100,25 @@ impl Contexts {
         Some(slot)
     }
 
+    /// Takes a given slot, if it is free.
+    pub(crate) fn acquire_at(&self, slot: usize) -> bool {
+        let owned = &self.slots[slot].owned;
+        !owned.load(Ordering::Relaxed) && !owned.swap(true, Ordering::Acquire)
+    }
+
+    /// Slots that were given back with garbage in them.
+    pub(crate) fn left_behind(&self) -> impl Iterator<Item = usize> {
+        let used = self.used.load(Ordering::SeqCst);
+        (0..used).filter(|&slot| self.slots[slot].littered.load(Ordering::Relaxed))
+    }
+
     fn release(&self, slot: usize) {
         self.unpin(slot);
+        // SAFETY: the slot is still owned by the context that is being dropped.
+        let littered = unsafe { !(*self.slots[slot].garbage.get()).is_empty() };
+        if self.slots[slot].littered.load(Ordering::Relaxed) != littered {
+            self.slots[slot].littered.store(littered, Ordering::Relaxed);
+        }
         self.slots[slot].owned.store(false, Ordering::Release);
     }
 

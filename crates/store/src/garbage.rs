@@ -109,6 +109,10 @@ impl Context<'_> {
 }
 
 impl Garbage {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     fn push(&mut self, entry: Entry) {
         self.since_scan += 1;
         self.queue.push_back(entry);

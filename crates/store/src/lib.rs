@@ -47,11 +47,3 @@ pub use partition::{Feed, Partition, Stamp};
 pub use row::Row;
 pub use store::{NotYet, Store};
 pub use wait::{Lock, Waiters};
-
-impl Row {
-    /// The value that a snapshot at `time` sees in the chain that starts here; `None` if the row did
-    /// not exist then.
-    pub fn value_at(&self, time: isomer_design::Time) -> Option<&[u8]> {
-        self.visible(time)?.value()
-    }
-}

@@ -134,6 +134,16 @@ impl Partition {
         Time(self.since.load(Ordering::Relaxed))
     }
 
+    /// Forgets the history before `time`.
+    pub fn raise_since(&self, time: Time) {
+        self.since.fetch_max(time.0, Ordering::Relaxed);
+    }
+
+    /// The feed that the copy follows.
+    pub fn feed(&self) -> Option<Arc<Feed>> {
+        self.feed.load_full()
+    }
+
     /// Becomes the master's copy, which is complete for ever.
     pub fn lead(&self) {
         self.complete.store(Time::MAX.0, Ordering::SeqCst);

@@ -124,6 +124,18 @@ impl Row {
         Some(row)
     }
 
+    /// The value that a snapshot at `time` sees in the chain that starts here; `None` if the row did
+    /// not exist then.
+    pub fn value_at(&self, time: Time) -> Option<&[u8]> {
+        self.visible(time)?.value()
+    }
+
+    /// As [`Row::value_at`], with the time when the value was written.
+    pub fn version_at(&self, time: Time) -> Option<(&[u8], Time)> {
+        let row = self.visible(time)?;
+        Some((row.value()?, row.time()))
+    }
+
     /// Pulls the version into the cache.
     pub(crate) fn prefetch(row: *const Row) {
         prefetch(row.cast());

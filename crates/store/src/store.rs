@@ -61,6 +61,17 @@ impl Store {
         self.contexts.floor()
     }
 
+    /// Collects what contexts that are not in use have left behind.
+    pub fn collect_idle(&self) {
+        for slot in self.contexts.left_behind() {
+            if let Some(mut context) =
+                self.contexts.acquire_at(slot).then_some(Context { store: self, slot })
+            {
+                context.collect();
+            }
+        }
+    }
+
     /// Bytes of rows and leaves, rounding included.
     pub fn memory_bytes(&self) -> usize {
         self.heap.live_bytes()
@@ -108,31 +119,31 @@ impl Context<'_> {
         floor: Time,
         waker: &Waker,
     ) -> Result<Time, NotYet> {
-        'again: loop {
+        loop {
             let (mut time, mut complete) = (floor, Time::MAX);
-            let mut seen = smallvec::SmallVec::<[Time; 16]>::new();
+            let mut seen = smallvec::SmallVec::<[(Time, bool); 8]>::new();
             for (at, partition) in partitions.clone().enumerate() {
                 let last = Self::settled(partition, at, waker)?;
-                seen.push(last);
-                complete = complete.min(partition.complete());
+                let master = partition.is_master();
+                seen.push((last, master));
                 time = time.max(partition.since());
-                if partition.is_master() {
+                if master {
                     time = time.max(last);
+                } else {
+                    complete = complete.min(partition.complete());
                 }
             }
-            if seen.len() > 1 || complete != Time::MAX {
-                for (partition, &last) in partitions.clone().zip(&seen) {
-                    let moved_on = partition.is_master() && !partition.is_settled_at(last);
-                    if moved_on {
-                        continue 'again;
-                    }
-                }
+            // Replicas stand still at any time up to which they are complete; masters must have.
+            let stood_still = |(partition, &(last, master)): (&Partition, &(Time, bool))| {
+                !master || (partition.is_settled_at(last) && partition.is_master())
+            };
+            if !partitions.clone().zip(&seen).all(stood_still) {
+                continue;
             }
             if complete >= time {
                 // Nothing but replicas: take the freshest cut they all hold.
                 let fresh = if complete == Time::MAX { time } else { complete };
-                let fresh = fresh.min(self.store.clock.last());
-                return Ok(time.max(fresh));
+                return Ok(time.max(fresh.min(self.store.clock.last())));
             }
             if let Some(behind) = Self::wait_for_replica(partitions.clone(), time, waker) {
                 return Err(NotYet::Behind(behind, time));

@@ -1,0 +1,601 @@
+//! Design changes at one site: the steps of the operators of section 4.4.
+//!
+//! ```text
+//!   split, merge       one step at the master
+//!   add_replica        follow at the master (gives a snapshot), install at the new replica
+//!   remove_replica     unfollow at the master, drop at the replica
+//!   remaster           release at the old master, acquire at the new one
+//! ```
+//!
+//! Every step is one event: it takes the partition's lock, moves its version, and is one frame of the
+//! log, or it has not happened. Steps that span two sites are put together by the router
+//! (`isomer-cluster`), which can also take them up again after a crash: each step, asked for twice,
+//! answers the second time as the first.
+//!
+//! **remaster in detail.** The release turns the old master into a replica that follows the new one;
+//! from then on nobody writes, until the new master has applied the release, and with it everything
+//! before, and takes the mastership with an event of its own. Only that partition waits.
+
+use crate::error::Refusal;
+use crate::held::Held;
+use crate::partition::{SitePartition, Table};
+use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
+use crate::site::{Dropped, Site, woken};
+use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_log::{LogError, Position};
+use isomer_store::{NotYet, Partition, Stamp, pin};
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A partition's rows at one moment, on the way to a new replica.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The table.
+    pub table: TableId,
+    /// The keys.
+    pub range: KeyRange,
+    /// The version of which it is.
+    pub version: Version,
+    /// Time of the last event in it.
+    pub last: Time,
+    /// From when on the copy will hold history.
+    pub since: Time,
+    /// The master's site and run.
+    pub source: SiteId,
+    /// The master's run.
+    pub incarnation: u64,
+    /// From where to read on in the master's log.
+    pub position: Position,
+    /// The rows.
+    pub rows: RowsBuffer,
+}
+
+/// What a site holds of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// The table.
+    pub table: TableId,
+    /// The keys.
+    pub range: KeyRange,
+    /// Events so far.
+    pub version: Version,
+    /// The master's site; `None` if that is here.
+    pub source: Option<SiteId>,
+    /// At the master: who follows.
+    pub followers: SiteSet,
+    /// The last master has released it to this site, and nobody is known to have acquired it.
+    pub released_to: Option<SiteId>,
+}
+
+impl Site {
+    /// What the site holds, by table and key.
+    pub fn holdings(&self) -> Vec<Holding> {
+        let tables = self.tables();
+        let mut holdings = Vec::new();
+        for table in tables.iter() {
+            let map = table.partitions.load();
+            holdings.extend(map.iter().map(|(_, partition)| Holding {
+                table: table.id,
+                range: partition.range.clone(),
+                version: partition.version(),
+                source: partition.source(),
+                followers: partition.followers(),
+                released_to: partition.released_to(),
+            }));
+        }
+        holdings
+    }
+
+    /// Begins partitions of a table, mastered here; all of them or none.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if a range overlaps one that the site holds; [`Refusal::Log`].
+    pub async fn create(&self, table: TableId, ranges: Vec<KeyRange>) -> Result<(), Refusal> {
+        let table = self.table_or_new(table);
+        for range in &ranges {
+            if let Some(there) = table.overlapping(range).first() {
+                return Err(self.unfit(there, "overlaps a partition that is to be made".into()));
+            }
+        }
+        let mut frame = FrameWriter::new(None);
+        for range in &ranges {
+            let event = Event::Create { range: range.clone(), followers: SiteSet::EMPTY };
+            let (table, start) = (table.id, range.start.clone());
+            frame.record(&Record { table, start, previous: 0, version: 1, event });
+        }
+        let nobody = ranges.iter().map(|_| SiteSet::EMPTY);
+        let shaping = self.shaping.read();
+        let (time, position) = self.append(frame, nobody)?;
+        let stamp = Stamp { version: 1, last: time };
+        let new: Vec<Arc<SitePartition>> = ranges
+            .into_iter()
+            .map(|range| {
+                let core = Partition::new(table.id, range, stamp, Time::MAX, time);
+                let partition = SitePartition::new(core, None, SiteSet::EMPTY);
+                partition.set_position(position);
+                partition.set_origin(position);
+                Arc::new(partition)
+            })
+            .collect();
+        self.reshape(&table, &[], &new);
+        drop(shaping);
+        Ok(self.durable(position).await?)
+    }
+
+    /// Splits the partition that holds `at`, so that `at` is the first key of the right part. Touches
+    /// no row.
+    ///
+    /// # Errors
+    /// [`Refusal`] if no partition mastered here holds `at` inside its range.
+    pub async fn split(&self, table: TableId, at: &Key) -> Result<(), Refusal> {
+        let (table, partition, _held) = loop {
+            let found = self.mastered_table(table)?;
+            let covering = Table::find(&found.partitions.load(), at).cloned();
+            let partition =
+                covering.ok_or_else(|| self.no_partition(table, format!("holds {at}")))?;
+            self.still_master(&partition)?;
+            if partition.range.start == *at {
+                return Ok(()); // It has been split there before.
+            }
+            let mut held = Held::default();
+            if held.wait_for(&partition).await {
+                self.still_master(&partition)?;
+                break (found, partition, held);
+            }
+        };
+        let mut frame = FrameWriter::new(None);
+        frame.record(&partition.next_record(Event::Split { at: at.clone() }));
+        let position = self.change(&[&partition], frame, |time, position| {
+            let stamp = Stamp { version: partition.version() + 1, last: time };
+            self.split_in_two(&table, &partition, at, stamp, position);
+        })?;
+        Ok(self.durable(position).await?)
+    }
+
+    /// Merges the two partitions that meet at `at`. Touches no row.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless both are mastered here and have the same followers.
+    pub async fn merge(&self, table: TableId, at: &Key) -> Result<(), Refusal> {
+        let (table, left, right, _held) = loop {
+            let found = self.mastered_table(table)?;
+            let map = found.partitions.load_full();
+            let wanted = || self.no_partition(table, format!("begins at {at}"));
+            let right = Table::find(&map, at).ok_or_else(wanted)?;
+            self.still_master(right)?;
+            if right.range.start != *at {
+                return Ok(()); // They have been merged before.
+            }
+            let wanted = || self.no_partition(table, format!("ends at {at}"));
+            let left = map.before(at).map(|(_, left)| left).ok_or_else(wanted)?;
+            if left.range.end.as_ref() != Some(at) {
+                return Err(wanted());
+            }
+            self.still_master(left)?;
+            let mut held = Held::default();
+            if held.wait_for(left).await && held.wait_for(right).await {
+                self.still_master(left)?;
+                self.still_master(right)?;
+                break (found, left.clone(), right.clone(), held);
+            }
+        };
+        if left.followers() != right.followers() {
+            let (ours, theirs) = (left.followers(), right.followers());
+            let why = format!(
+                "has replicas at {ours}, its neighbour at {theirs}; give both the same first"
+            );
+            return Err(self.unfit(&left, why));
+        }
+        let version = left.version().max(right.version()) + 1;
+        let event =
+            Event::Merge { right: right.range.start.clone(), right_version: right.version() };
+        let mut frame = FrameWriter::new(None);
+        frame.record(&Record { version, ..left.next_record(event) });
+        let position = self.change(&[&left, &right], frame, |time, position| {
+            self.join(&table, &left, &right, Stamp { version, last: time }, position);
+        })?;
+        Ok(self.durable(position).await?)
+    }
+
+    /// Lets `site` follow a partition from now on, and gives the snapshot from which it does.
+    ///
+    /// The lock is held only while the follower is entered; the rows are read from the snapshot
+    /// while writers go on.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the partition that begins at `start` is mastered here.
+    pub async fn follow(
+        &self,
+        table: TableId,
+        start: &Key,
+        site: SiteId,
+    ) -> Result<Snapshot, Refusal> {
+        let (table, partition, mut held) = self.lock_mastered(table, start).await?;
+        let mut frame = FrameWriter::new(None);
+        frame.record(&partition.next_record(Event::Follow(site)));
+        // The follower hears of everything after this event.
+        let (last, position) = self.publish(&[&partition], frame, |_| {})?;
+        partition.set_followers(partition.followers().with(site));
+        let version = partition.version();
+        let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
+        let pinned = loop {
+            let alone = std::iter::once(&**partition);
+            let result =
+                poll_fn(|cx| Poll::Ready(context.snapshot(alone.clone(), Time::ZERO, cx.waker())));
+            match result.await {
+                Ok(time) => break time,
+                Err(NotYet::Publishing(_) | NotYet::Behind(..)) => woken().await,
+            }
+        };
+        held.release();
+        self.durable(position).await?;
+        let mut rows = RowsBuffer::default();
+        let guard = pin();
+        table.index.scan(&partition.range, &guard, |row| {
+            if let Some((value, time)) = row.version_at(pinned) {
+                rows.push(row.key(), value, time);
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(Snapshot {
+            table: table.id,
+            range: partition.range.clone(),
+            version,
+            last,
+            since: pinned,
+            source: self.id,
+            incarnation: self.incarnation,
+            position,
+            rows,
+        })
+    }
+
+    /// Begins a replica from a master's snapshot.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if the site holds some of the range already; [`Refusal::Log`].
+    pub async fn install(&self, snapshot: Snapshot) -> Result<(), Refusal> {
+        let table = self.table_or_new(snapshot.table);
+        self.purged(&table, &snapshot.range).await;
+        if let Some(there) = table.overlapping(&snapshot.range).first() {
+            if there.source() == Some(snapshot.source) && there.range.covers(&snapshot.range) {
+                return Ok(()); // It has been installed before.
+            }
+            return Err(self.unfit(there, "is held by the site already; remove it first".into()));
+        }
+        let install = Install {
+            range: snapshot.range.clone(),
+            source: snapshot.source,
+            incarnation: snapshot.incarnation,
+            last: snapshot.last,
+            since: snapshot.since,
+            rows: snapshot.rows.rows(),
+        };
+        let mut frame = FrameWriter::new(Some((snapshot.source, snapshot.position)));
+        frame.record(&Record {
+            table: table.id,
+            start: snapshot.range.start.clone(),
+            previous: 0,
+            version: snapshot.version,
+            event: Event::Install(install.clone()),
+        });
+        // Rows without a partition are not seen by anybody.
+        self.install_rows(&table, &install.rows, snapshot.last);
+        let shaping = self.shaping.read();
+        let position = match self.append_refresh(frame, snapshot.last) {
+            Ok(position) => position,
+            Err(error) => {
+                let (range, at) = (snapshot.range, self.store.clock.last());
+                self.dropped.lock().push(Dropped { table, range, at });
+                return Err(error.into());
+            }
+        };
+        let partition =
+            self.begin_replica(&table, &install, snapshot.version, snapshot.position, position);
+        drop(shaping);
+        match self.feed_from(snapshot.source) {
+            Some((incarnation, feed)) if incarnation == snapshot.incarnation => {
+                partition.follow(partition.complete(), Some(feed));
+            }
+            _ => self.subscribe(&partition, snapshot.position),
+        }
+        self.apply_pending(&partition);
+        Ok(self.durable(position).await?)
+    }
+
+    /// Ends the following of a partition by `site`.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the partition that begins at `start` is mastered here.
+    pub async fn unfollow(&self, table: TableId, start: &Key, site: SiteId) -> Result<(), Refusal> {
+        let (_, partition, held) = self.lock_mastered(table, start).await?;
+        if !partition.followers().contains(site) {
+            return Ok(());
+        }
+        let mut frame = FrameWriter::new(None);
+        frame.record(&partition.next_record(Event::Unfollow(site)));
+        // The event itself still goes to the follower, who then knows that there is no more.
+        let (_, position) = self.publish(&[&partition], frame, |_| {})?;
+        partition.set_followers(partition.followers().without(site));
+        drop(held);
+        Ok(self.durable(position).await?)
+    }
+
+    /// Ends the replicas here within the range of the partition that begins at `start`. Readers that
+    /// have begun go on; their rows are freed after them.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if the site is the master; [`Refusal::Log`].
+    pub async fn drop_replica(&self, table: TableId, range: &KeyRange) -> Result<(), Refusal> {
+        let table = self.table_or_new(table);
+        self.links
+            .orphans
+            .lock()
+            .retain(|(id, start), _| *id != table.id || !range.contains(start));
+        let mut end = 0;
+        for partition in table.overlapping(range) {
+            let mut held = Held::default();
+            if !held.wait_for(&partition).await {
+                continue;
+            }
+            if partition.is_master() || partition.released_to() == Some(self.id) {
+                return Err(self.unfit(&partition, "is mastered here; remaster it first".into()));
+            }
+            if !range.covers(&partition.range) {
+                continue;
+            }
+            partition.begin_publishing();
+            let mut frame = FrameWriter::new(None);
+            let (table_id, start) = (table.id, partition.range.start.clone());
+            let (previous, version) = (partition.version(), partition.version());
+            let event = Event::Drop;
+            frame.record(&Record { table: table_id, start, previous, version, event });
+            let _shaping = self.shaping.read();
+            match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
+                Ok((at, position)) => {
+                    end = position;
+                    self.end_replica(&table, &partition, at);
+                }
+                Err(error) => {
+                    partition.cancel_publishing();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(self.durable(end).await?)
+    }
+
+    /// Gives the mastership of a partition up, in favour of a site that follows it.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the partition is mastered here and `to` follows it.
+    pub async fn release(&self, table: TableId, start: &Key, to: SiteId) -> Result<(), Refusal> {
+        if let Some(there) = self.table_or_new(table).starting_at(start)
+            && there.released_to() == Some(to)
+        {
+            return Ok(()); // It has been released before.
+        }
+        let (_, partition, held) = self.lock_mastered(table, start).await?;
+        if !partition.followers().contains(to) {
+            let why = format!("has no replica at {to}; add one before the mastership goes there");
+            return Err(self.unfit(&partition, why));
+        }
+        let followers = partition.followers().without(to).with(self.id);
+        let mut frame = FrameWriter::new(None);
+        frame.record(&partition.next_record(Event::Release { to, followers }));
+        let (_, position) = self.publish(&[&partition], frame, |time| {
+            // Before the mark comes down: nobody may take this copy for the master's any more.
+            partition.follow(time, None);
+            partition.set_source(Some(to));
+            partition.set_released_to(Some(to));
+        })?;
+        partition.set_origin(0);
+        drop(held);
+        self.ship(false);
+        Ok(self.durable(position).await?)
+    }
+
+    /// Takes the mastership that was released to this site, as soon as the release, and so everything
+    /// before it, has been applied here.
+    ///
+    /// # Errors
+    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`.
+    pub async fn acquire(&self, table: TableId, start: &Key) -> Result<(), Refusal> {
+        let mut held = Held::default();
+        let partition = loop {
+            let found = self.table(table).and_then(|table| table.starting_at(start));
+            let wanted = || format!("begins at {start}, nor a replica that could become one");
+            let partition = found.ok_or_else(|| self.no_partition(table, wanted()))?;
+            if partition.is_master() {
+                return Ok(());
+            }
+            if partition.released_to() == Some(self.id) {
+                if held.wait_for(&partition).await && partition.released_to() == Some(self.id) {
+                    break partition;
+                }
+                continue;
+            }
+            let released = poll_fn(|cx| {
+                partition.progress.register(cx.waker());
+                Poll::Ready(partition.released_to() == Some(self.id) || partition.is_gone())
+            });
+            if !released.await {
+                self.apply_pending(&partition);
+                if partition.released_to() != Some(self.id) {
+                    woken().await;
+                }
+            }
+        };
+        let followers = partition.followers();
+        let mut frame = FrameWriter::new(None);
+        frame.record(&partition.next_record(Event::Acquire { followers }));
+        let begin = self.log.end();
+        let (_, position) = self.publish(&[&partition], frame, |_| {
+            partition.set_source(None);
+            partition.set_released_to(None);
+            partition.set_origin(begin);
+            partition.lead();
+        })?;
+        drop(held);
+        Ok(self.durable(position).await?)
+    }
+
+    // ------------------------------------------------------------------------ shared by all roles
+
+    /// Replaces a partition by its two parts, which begin with its version, rows and followers.
+    pub(crate) fn split_in_two(
+        &self,
+        table: &Arc<Table>,
+        old: &Arc<SitePartition>,
+        at: &Key,
+        stamp: Stamp,
+        position: Position,
+    ) -> (Arc<SitePartition>, Arc<SitePartition>) {
+        let left = KeyRange::new(old.range.start.clone(), Some(at.clone()));
+        let right = KeyRange::new(at.clone(), old.range.end.clone());
+        let [left, right] = [left, right].map(|range| self.heir(&[old], range, stamp, position));
+        self.succeed(table, &[old], &[left.clone(), right.clone()]);
+        (left, right)
+    }
+
+    /// Replaces two neighbours by one partition.
+    pub(crate) fn join(
+        &self,
+        table: &Arc<Table>,
+        left: &Arc<SitePartition>,
+        right: &Arc<SitePartition>,
+        stamp: Stamp,
+        position: Position,
+    ) -> Arc<SitePartition> {
+        let range = KeyRange::new(left.range.start.clone(), right.range.end.clone());
+        let merged = self.heir(&[left, right], range, stamp, position);
+        self.succeed(table, &[left, right], std::slice::from_ref(&merged));
+        merged
+    }
+
+    /// A partition that takes over from others, in the same role.
+    fn heir(
+        &self,
+        old: &[&Arc<SitePartition>],
+        range: KeyRange,
+        stamp: Stamp,
+        position: Position,
+    ) -> Arc<SitePartition> {
+        let first = old[0];
+        let complete = old.iter().map(|p| p.complete()).min().expect("at least one");
+        let since = old.iter().map(|p| p.since()).max().expect("at least one");
+        let core = Partition::new(first.table, range, stamp, complete, since);
+        let heir = SitePartition::new(core, first.source(), first.followers());
+        heir.inherit(first, position);
+        if !first.is_master() {
+            heir.follow(complete, first.feed());
+        }
+        Arc::new(heir)
+    }
+
+    /// Puts heirs in the place of old partitions, whose locks are held and which are publishing: in
+    /// the map, and for the events that wait.
+    fn succeed(&self, table: &Table, old: &[&Arc<SitePartition>], new: &[Arc<SitePartition>]) {
+        let mut orphans = self.links.orphans.lock();
+        for old in old {
+            old.retire();
+            let waiting = std::mem::take(&mut *old.pending.lock());
+            let place = (old.table, old.range.start.clone());
+            orphans.entry(place).or_default().extend(waiting);
+        }
+        Table::adopt(&mut orphans, new);
+        orphans.retain(|_, events| !events.is_empty());
+        let starts: Vec<&Key> = old.iter().map(|old| &old.range.start).collect();
+        self.reshape(table, &starts, new);
+    }
+
+    /// Makes a replica part of the site.
+    pub(crate) fn begin_replica(
+        &self,
+        table: &Arc<Table>,
+        install: &Install<'_>,
+        version: Version,
+        origin: Position,
+        position: Position,
+    ) -> Arc<SitePartition> {
+        let stamp = Stamp { version, last: install.last };
+        let core =
+            Partition::new(table.id, install.range.clone(), stamp, install.last, install.since);
+        let partition = Arc::new(SitePartition::new(core, Some(install.source), SiteSet::EMPTY));
+        partition.set_origin(origin);
+        partition.set_position(position);
+        let mut orphans = self.links.orphans.lock();
+        Table::adopt(&mut orphans, std::slice::from_ref(&partition));
+        self.reshape(table, &[], std::slice::from_ref(&partition));
+        partition
+    }
+
+    /// Takes a replica out of the site; its rows go later.
+    pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition, at: Time) {
+        let range = partition.range.clone();
+        self.dropped.lock().push(Dropped { table: table.clone(), range, at });
+        partition.retire();
+        self.reshape(table, &[&partition.range.start], &[]);
+    }
+
+    fn change(
+        &self,
+        partitions: &[&Arc<SitePartition>],
+        frame: FrameWriter,
+        take_effect: impl FnOnce(Time, Position),
+    ) -> Result<Position, LogError> {
+        partitions.iter().for_each(|partition| partition.begin_publishing());
+        let _shaping = self.shaping.read();
+        // The record is in the stream of the first partition; its followers are those of all.
+        match self.append(frame, std::iter::once(partitions[0].followers())) {
+            Ok((time, position)) => {
+                take_effect(time, position);
+                Ok(position)
+            }
+            Err(error) => {
+                partitions.iter().for_each(|partition| partition.cancel_publishing());
+                Err(error)
+            }
+        }
+    }
+
+    fn mastered_table(&self, table: TableId) -> Result<Arc<Table>, Refusal> {
+        self.table(table).ok_or(Refusal::NoTable { site: self.id, table })
+    }
+
+    async fn lock_mastered(
+        &self,
+        table: TableId,
+        start: &Key,
+    ) -> Result<(Arc<Table>, Arc<SitePartition>, Held), Refusal> {
+        loop {
+            let found = self.mastered_table(table)?;
+            let wanted = || format!("begins at {start}");
+            let partition =
+                found.starting_at(start).ok_or_else(|| self.no_partition(table, wanted()))?;
+            let mut held = Held::default();
+            if held.wait_for(&partition).await {
+                self.still_master(&partition)?;
+                return Ok((found, partition, held));
+            }
+        }
+    }
+
+    fn still_master(&self, partition: &SitePartition) -> Result<(), Refusal> {
+        if partition.is_master() {
+            return Ok(());
+        }
+        Err(self.unfit(partition, "is a replica here; ask its master".into()))
+    }
+
+    fn no_partition(&self, table: TableId, wanted: String) -> Refusal {
+        Refusal::NoPartition { site: self.id, table, wanted }
+    }
+
+    fn unfit(&self, partition: &SitePartition, why: String) -> Refusal {
+        let (table, range) = (partition.table, partition.range.to_string());
+        Refusal::Unfit { site: self.id, table, range, why }
+    }
+}

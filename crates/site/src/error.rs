@@ -1,0 +1,130 @@
+//! Why a site did not do what it was asked. Each enum answers one question of the caller.
+
+use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId};
+use isomer_log::LogError;
+
+/// Why a transaction did not run. What to do: [`Failure::retry`].
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// The site holds no copy of a key that the footprint names.
+    #[error("site {site} holds no copy of {item}; route the transaction to a site that does")]
+    NotHere {
+        /// The site that was asked.
+        site: SiteId,
+        /// The item of the footprint.
+        item: Box<Item>,
+    },
+    /// The site holds a replica of what is to be written.
+    #[error("site {site} is not the master of {item}; route the transaction to the master")]
+    NotMaster {
+        /// The site that was asked.
+        site: SiteId,
+        /// The item of the footprint.
+        item: Box<Item>,
+    },
+    /// The procedure ended with an error, or did what it must not; nothing was written.
+    #[error(transparent)]
+    Abort(#[from] Abort),
+    /// The redo log could not take the transaction; nothing was written.
+    #[error("nothing was written, as the redo log refused the transaction: {0}")]
+    Log(#[from] LogError),
+    /// The commit was logged, but the log failed before it was known to be durable.
+    #[error("the outcome is unknown, as the redo log failed while the commit was written: {0}")]
+    Unknown(LogError),
+    /// Too many transactions are open at the site.
+    #[error("site {site} has {limit} transactions open, which is the limit; try again later")]
+    Overloaded {
+        /// The site that was asked.
+        site: SiteId,
+        /// The limit.
+        limit: usize,
+    },
+    /// The site has stopped.
+    #[error("site {0} is not running")]
+    Stopped(SiteId),
+}
+
+impl Failure {
+    /// True if another route may succeed: the design has changed under the router.
+    pub fn is_stale_route(&self) -> bool {
+        matches!(self, Failure::NotHere { .. } | Failure::NotMaster { .. })
+    }
+}
+
+/// Why a procedure ended without a commit. Nothing it did has any effect.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Abort {
+    /// A key or range outside the footprint was used.
+    #[error("{what} is outside the transaction's footprint ({footprint}); add it to the footprint")]
+    OutsideFootprint {
+        /// What was used, and how.
+        what: String,
+        /// What was announced.
+        footprint: String,
+    },
+    /// A row that was to be inserted exists.
+    #[error("duplicate key: table {table} has a row with key {key} already")]
+    DuplicateKey {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+    },
+    /// A key is too long.
+    #[error("the key is {bytes} bytes long; at most {KEY_BYTES_MAX} are allowed")]
+    KeyTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The procedure chose to end without a commit.
+    #[error("{0}")]
+    Rolled(String),
+}
+
+impl Abort {
+    /// The procedure's own reason not to commit.
+    pub fn because(reason: impl Into<String>) -> Abort {
+        Abort::Rolled(reason.into())
+    }
+}
+
+/// Why a site refused a step of a design change. Nothing has changed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such table at the site.
+    #[error("site {site} has no table {table}")]
+    NoTable {
+        /// The site.
+        site: SiteId,
+        /// The table.
+        table: TableId,
+    },
+    /// No partition that the site masters begins at the key.
+    #[error("site {site} masters no partition of {table} that {wanted}")]
+    NoPartition {
+        /// The site.
+        site: SiteId,
+        /// The table.
+        table: TableId,
+        /// What it would have to be like.
+        wanted: String,
+    },
+    /// The change does not fit the state of the partition.
+    #[error("partition {table}{range} at site {site}: {why}")]
+    Unfit {
+        /// The site.
+        site: SiteId,
+        /// The table.
+        table: TableId,
+        /// The partition.
+        range: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
+    /// The redo log could not take the change.
+    #[error("nothing was changed, as the redo log refused the change: {0}")]
+    Log(#[from] LogError),
+    /// The site has stopped, or has too much open.
+    #[error("site {0} cannot take part in the change now")]
+    Unavailable(SiteId),
+}

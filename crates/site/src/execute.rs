@@ -1,0 +1,383 @@
+//! Running a transaction at a site.
+//!
+//! ```text
+//!   footprint ─▶ partitions ─▶ locks of the write set, in key order ─▶ snapshot ─▶ procedure
+//!                                  busy: wait, holding what is held      replica behind: wait
+//!   ─▶ mark as publishing ─▶ time and place in the log ─▶ install ─▶ unmark, unlock ─▶ durable
+//! ```
+//!
+//! One attempt goes through as far as it can without waiting; if something is busy it leaves a waker
+//! and the whole attempt is made again when woken, with the locks it already has. Locks are taken in
+//! order, so holding them while waiting cannot deadlock; and the write set's versions cannot move
+//! away while a replica in the read set catches up.
+//!
+//! **Snapshot isolation.** What is written is locked, and the snapshot is not earlier than the last
+//! commit on it, so nobody can have written in between: there are no aborts by conflict. Reads take
+//! no lock. **Sessions.** The snapshot is at least the session's time, so a transaction sees all that
+//! its session has seen, at any site.
+//!
+//! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made durable
+//! what the transaction wrote, and also what it read: nobody is ever told of something that a crash
+//! could undo.
+
+use crate::error::{Abort, Failure};
+use crate::held::{Held, NotHeld};
+use crate::message::Message;
+use crate::partition::{PartitionMap, SitePartition, Table};
+use crate::record::FrameWriter;
+use crate::site::{Site, woken};
+use crate::txn::{Txn, Writes};
+use arc_swap::Guard as Swap;
+use isomer_design::{Access, Footprint, Item, Span, Time};
+use isomer_log::Position;
+use isomer_store::{Context, NotYet, pin};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// The code of a transaction. It may be run more than once if a first run could not commit, so it
+/// must have no effect but through the [`Txn`].
+pub trait Procedure {
+    /// Runs on one snapshot.
+    ///
+    /// # Errors
+    /// Whatever ends the transaction without a commit.
+    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort>;
+}
+
+impl<F: FnMut(&mut Txn<'_>) -> Result<(), Abort>> Procedure for F {
+    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
+        self(txn)
+    }
+}
+
+/// A transaction that has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Committed {
+    /// The time of its snapshot.
+    pub snapshot: Time,
+    /// The time of its writes; `None` if it wrote nothing.
+    pub commit: Option<Time>,
+}
+
+impl Committed {
+    /// What the session has seen now.
+    pub fn session(&self) -> Time {
+        self.commit.unwrap_or(self.snapshot)
+    }
+}
+
+/// An attempt that cannot go on yet. Its waker is left where it will be found.
+struct Wait;
+
+/// The partitions of a footprint at this site.
+struct Resolved<'m> {
+    tables: SmallVec<[&'m Arc<Table>; 4]>,
+    /// Ordered by table and key, without duplicates.
+    partitions: SmallVec<[&'m Arc<SitePartition>; 4]>,
+    /// For each partition, whether the footprint writes to it.
+    written: SmallVec<[bool; 4]>,
+}
+
+impl Site {
+    /// Runs a transaction. `session` is the time up to which its session has seen the database.
+    ///
+    /// # Errors
+    /// [`Failure::NotHere`] and [`Failure::NotMaster`] if it must run elsewhere;
+    /// [`Failure::Abort`] if the procedure ended it; see [`Failure`] for the others.
+    pub async fn execute(
+        &self,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let mut held = Held::default();
+        let (committed, position) = loop {
+            let attempt =
+                |waker: &Waker| self.attempt(footprint, session, procedure, &mut held, waker);
+            match once(attempt).await? {
+                Ok(done) => break done,
+                Err(Wait) => woken().await,
+            }
+        };
+        drop(held);
+        self.durable(position).await.map_err(Failure::Unknown)?;
+        Ok(committed)
+    }
+
+    /// Asks the cache for the rows of several footprints at once. Whoever has a number of transactions
+    /// at hand calls this first: their trips to memory then overlap.
+    pub fn warm<'f>(&self, footprints: impl Iterator<Item = &'f Footprint> + Clone) {
+        let guard = pin();
+        let tables = self.tables();
+        let keys = footprints.flat_map(|footprint| footprint.items()).filter_map(|item| {
+            let Span::Key(key) = &item.span else { return None };
+            let at = tables.binary_search_by_key(&item.table, |table| table.id).ok()?;
+            Some((&tables[at].index, key))
+        });
+        let Ok(mut context) = self.context() else { return };
+        context.hold();
+        let spots: SmallVec<[_; 32]> =
+            keys.map(|(index, key)| (index, key, index.spot(key, &guard))).collect();
+        for (index, key, spot) in &spots {
+            index.warm(*spot, key);
+        }
+    }
+
+    fn attempt(
+        &self,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+        held: &mut Held,
+        waker: &Waker,
+    ) -> Result<Result<(Committed, Position), Wait>, Failure> {
+        let tables = self.tables();
+        let maps = Maps::load(&tables, footprint);
+        let resolved = self.resolve(&maps, footprint)?;
+        for (partition, _) in resolved.partitions.iter().zip(&resolved.written).filter(|(_, w)| **w)
+        {
+            match held.lock(partition, waker) {
+                Ok(()) if partition.is_master() => {}
+                Ok(()) => return Err(self.not_master(footprint, partition)),
+                Err(NotHeld::Busy) => return Ok(Err(Wait)),
+                // Another thread replaced it just now: look again at once.
+                Err(NotHeld::Gone) => {
+                    waker.wake_by_ref();
+                    return Ok(Err(Wait));
+                }
+            }
+        }
+        let mut context = self.context()?;
+        let partitions = resolved.partitions.iter().map(|partition| &****partition);
+        let snapshot = match context.snapshot(partitions, session, waker) {
+            Ok(snapshot) => snapshot,
+            Err(not_yet) => {
+                self.hurry(&resolved, not_yet, waker);
+                return Ok(Err(Wait));
+            }
+        };
+        self.run(footprint, &resolved, snapshot, context, procedure, held).map(Ok)
+    }
+
+    fn run(
+        &self,
+        footprint: &Footprint,
+        resolved: &Resolved<'_>,
+        snapshot: Time,
+        mut context: Context<'_>,
+        procedure: &mut dyn Procedure,
+        held: &mut Held,
+    ) -> Result<(Committed, Position), Failure> {
+        let guard = pin();
+        let spots: SmallVec<[_; 4]> = footprint
+            .items()
+            .iter()
+            .zip(&resolved.tables)
+            .map(|(item, table)| match &item.span {
+                Span::Key(key) => Some(Cell::new(table.index.spot(key, &guard))),
+                Span::Range(_) => None,
+            })
+            .collect();
+        if spots.len() > 1 {
+            for ((item, table), spot) in footprint.items().iter().zip(&resolved.tables).zip(&spots)
+            {
+                if let Some(spot) = spot {
+                    table.index.warm(spot.get(), item.span.start());
+                }
+            }
+        }
+        let mut txn = Txn {
+            footprint,
+            tables: &resolved.tables,
+            partitions: &resolved.partitions,
+            guard: &guard,
+            spots,
+            snapshot,
+            writes: Writes::default(),
+        };
+        procedure.run(&mut txn)?;
+        if txn.writes.is_empty() {
+            let read = resolved.partitions.iter().map(|partition| partition.position()).max();
+            return Ok((Committed { snapshot, commit: None }, read.unwrap_or(0)));
+        }
+        let (commit, position) = self.commit(&txn, &mut context)?;
+        held.release();
+        context.unpin();
+        context.collect_some();
+        Ok((Committed { snapshot, commit: Some(commit) }, position))
+    }
+
+    fn commit(
+        &self,
+        txn: &Txn<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(Time, Position), Failure> {
+        let writes = &txn.writes;
+        let mut order: SmallVec<[(usize, &crate::txn::Write); 4]> = writes
+            .iter()
+            .map(|write| (txn.partition_of(write.item, writes.key(write)), write))
+            .collect();
+        order.sort_by_key(|(partition, _)| *partition);
+        let touched: SmallVec<[&Arc<SitePartition>; 4]> =
+            order.chunk_by(|a, b| a.0 == b.0).map(|group| txn.partitions[group[0].0]).collect();
+
+        let mut frame = FrameWriter::new(None);
+        for group in order.chunk_by(|a, b| a.0 == b.0) {
+            let partition = txn.partitions[group[0].0];
+            frame.open_write(partition.table, &partition.range.start, partition.version());
+            for (_, write) in group {
+                frame.row(writes.key(write), writes.value(write));
+            }
+            frame.close_write();
+        }
+        let (time, position) = self.publish(&touched, frame, |time| {
+            for (_, write) in &order {
+                let key = writes.key(write);
+                let mut spot = txn.spot(write.item, key);
+                let index = &txn.tables[write.item].index;
+                context.install(index, &mut spot, key, writes.value(write), time, txn.guard);
+            }
+        })?;
+        Ok((time, position))
+    }
+
+    /// Makes an event of the site's own: each partition's version moves by one. The caller holds the
+    /// locks; nothing has changed if the log refuses.
+    pub(crate) fn publish(
+        &self,
+        partitions: &[&Arc<SitePartition>],
+        frame: FrameWriter,
+        install: impl FnOnce(Time),
+    ) -> Result<(Time, Position), isomer_log::LogError> {
+        partitions.iter().for_each(|partition| partition.begin_publishing());
+        let followers = partitions.iter().map(|partition| partition.followers());
+        match self.append(frame, followers) {
+            Ok((time, position)) => {
+                install(time);
+                for partition in partitions {
+                    partition.set_position(position);
+                    partition.end_publishing(partition.version() + 1, time);
+                }
+                Ok((time, position))
+            }
+            Err(error) => {
+                partitions.iter().for_each(|partition| partition.cancel_publishing());
+                Err(error)
+            }
+        }
+    }
+
+    fn resolve<'m>(
+        &self,
+        maps: &'m Maps<'_>,
+        footprint: &Footprint,
+    ) -> Result<Resolved<'m>, Failure> {
+        let mut resolved = Resolved {
+            tables: SmallVec::new(),
+            partitions: SmallVec::new(),
+            written: SmallVec::new(),
+        };
+        for item in footprint.items() {
+            let not_here = || Failure::NotHere { site: self.id, item: Box::new(item.clone()) };
+            let (table, map) = maps.of(item).ok_or_else(not_here)?;
+            resolved.tables.push(table);
+            match &item.span {
+                Span::Key(key) => {
+                    resolved.add(Table::find(map, key).ok_or_else(not_here)?, item.access);
+                }
+                Span::Range(range) => {
+                    let mut from = Some(&range.start);
+                    while let Some(start) = from {
+                        let partition = Table::find(map, start).ok_or_else(not_here)?;
+                        resolved.add(partition, item.access);
+                        from = partition.range.end.as_ref().filter(|end| range.is_below_end(end));
+                    }
+                }
+            }
+        }
+        Ok(resolved)
+    }
+
+    fn not_master(&self, footprint: &Footprint, partition: &SitePartition) -> Failure {
+        let written = |item: &&Item| {
+            item.access == Access::Write
+                && item.table == partition.table
+                && item.span.reaches(&partition.range.start)
+                && partition.range.is_below_end(item.span.start())
+        };
+        let item = footprint.items().iter().find(written).expect("it was locked to be written");
+        Failure::NotMaster { site: self.id, item: Box::new(item.clone()) }
+    }
+
+    /// Does what shortens the wait: looks again at once if the partition was replaced; helps to apply
+    /// what has arrived; and asks the master to say that there is no more.
+    fn hurry(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
+        let (NotYet::Publishing(at) | NotYet::Behind(at, _)) = not_yet;
+        let partition = resolved.partitions[at];
+        if partition.is_gone() {
+            return waker.wake_by_ref();
+        }
+        if let NotYet::Behind(_, time) = not_yet {
+            self.apply_pending(partition);
+            if let Some(source) = partition.source() {
+                self.network.send(self.id, source, Message::Close { at_least: time });
+            }
+        }
+    }
+}
+
+impl<'m> Resolved<'m> {
+    fn add(&mut self, partition: &'m Arc<SitePartition>, access: Access) {
+        let place = |p: &SitePartition| (p.table, p.range.start.clone());
+        let write = access == Access::Write;
+        let at = match self.partitions.last() {
+            Some(last) if Arc::ptr_eq(last, partition) => self.partitions.len() - 1,
+            Some(last) if place(last) > place(partition) => {
+                self.partitions.partition_point(|p| place(p) < place(partition))
+            }
+            _ => self.partitions.len(),
+        };
+        match self.partitions.get(at) {
+            Some(there) if Arc::ptr_eq(there, partition) => self.written[at] |= write,
+            _ => {
+                self.partitions.insert(at, partition);
+                self.written.insert(at, write);
+            }
+        }
+    }
+}
+
+/// The maps of a footprint's tables, as they are at one moment each.
+struct Maps<'t> {
+    maps: SmallVec<[Map<'t>; 2]>,
+}
+
+type Map<'t> = (&'t Arc<Table>, Swap<Arc<PartitionMap>>);
+
+impl<'t> Maps<'t> {
+    fn load(tables: &'t [Arc<Table>], footprint: &Footprint) -> Maps<'t> {
+        let mut maps: SmallVec<[Map<'t>; 2]> = SmallVec::new();
+        for item in footprint.items() {
+            if maps.last().is_some_and(|(table, _)| table.id == item.table) {
+                continue;
+            }
+            if let Ok(at) = tables.binary_search_by_key(&item.table, |table| table.id) {
+                maps.push((&tables[at], tables[at].partitions.load()));
+            }
+        }
+        Maps { maps }
+    }
+
+    fn of(&self, item: &Item) -> Option<(&'t Arc<Table>, &PartitionMap)> {
+        let (table, map) = self.maps.iter().find(|(table, _)| table.id == item.table)?;
+        Some((*table, map))
+    }
+}
+
+/// Calls a function that wants the waker of the current task, once.
+async fn once<T>(mut call: impl FnMut(&Waker) -> T) -> T {
+    poll_fn(|cx| Poll::Ready(call(cx.waker()))).await
+}

@@ -1,0 +1,66 @@
+//! Partition locks that are held: given back when this is dropped, whatever happens.
+
+use crate::partition::SitePartition;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Locks, taken in the order of tables and keys, which is what keeps the site free of deadlocks:
+/// transactions and design changes all take them that way.
+#[derive(Default)]
+pub(crate) struct Held {
+    partitions: SmallVec<[Arc<SitePartition>; 4]>,
+}
+
+/// Why a lock was not taken.
+pub(crate) enum NotHeld {
+    /// Somebody holds it; the waker will be woken.
+    Busy,
+    /// The partition was replaced; look it up again.
+    Gone,
+}
+
+impl Held {
+    /// Takes one more lock, unless it is held already.
+    pub(crate) fn lock(
+        &mut self,
+        partition: &Arc<SitePartition>,
+        waker: &Waker,
+    ) -> Result<(), NotHeld> {
+        if self.partitions.iter().any(|held| Arc::ptr_eq(held, partition)) {
+            return Ok(());
+        }
+        if !partition.lock.try_lock(waker) {
+            return Err(NotHeld::Busy);
+        }
+        if partition.is_gone() {
+            partition.lock.unlock();
+            return Err(NotHeld::Gone);
+        }
+        self.partitions.push(partition.clone());
+        Ok(())
+    }
+
+    /// Waits for one more lock; `false` if the partition was replaced meanwhile.
+    pub(crate) async fn wait_for(&mut self, partition: &Arc<SitePartition>) -> bool {
+        std::future::poll_fn(|cx| match self.lock(partition, cx.waker()) {
+            Ok(()) => std::task::Poll::Ready(true),
+            Err(NotHeld::Gone) => std::task::Poll::Ready(false),
+            Err(NotHeld::Busy) => std::task::Poll::Pending,
+        })
+        .await
+    }
+
+    /// Gives all locks back.
+    pub(crate) fn release(&mut self) {
+        for partition in self.partitions.drain(..) {
+            partition.lock.unlock();
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

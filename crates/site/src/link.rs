@@ -1,0 +1,360 @@
+//! Links: how the events of masters reach the replicas that follow them.
+//!
+//! **Sending.** Whoever drives the site's disk calls [`Site::ship`] after a sync. Frames that are
+//! durable go, in the order of the log, to the sites that follow their partitions; with them goes the
+//! time up to which there is nothing else. What is not durable is not sent: a replica never holds
+//! what its master could lose.
+//!
+//! **Receiving.** A feed is put in order, its events are queued at their partitions (which then count
+//! as lagging), and the feed's word of completeness is passed on. Then the queues are worked off,
+//! partition by partition, by whoever comes first: the thread that received the feed, or a reader
+//! who waits ([`crate::refresh`]).
+//!
+//! **Starting anew.** A run of a site has an incarnation. When either side of a link starts anew, the
+//! link does: feeds of the old one are ignored, and the replica subscribes again with the version it
+//! has and the position up to which it has read the master's log.
+
+use crate::message::{Feed, FeedItem, Message};
+use crate::partition::{SitePartition, Table};
+use crate::record::read_frame;
+use crate::site::{Outgoing, Site};
+use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_log::Position;
+use isomer_store as store;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The links of a site, both ways.
+#[derive(Default)]
+pub(crate) struct Links {
+    incoming: Mutex<BTreeMap<SiteId, Incoming>>,
+    outgoing: Mutex<BTreeMap<SiteId, Link>>,
+    /// Events of partitions that do not exist here yet: their replica is being installed, or a split
+    /// that makes them has not been applied. Also the lock under which partitions come to be.
+    pub(crate) orphans: Mutex<Orphans>,
+}
+
+pub(crate) type Orphans = BTreeMap<(TableId, Key), BTreeMap<Version, FeedItem>>;
+
+/// The feeds from one site.
+struct Incoming {
+    incarnation: u64,
+    next: u64,
+    early: BTreeMap<u64, Feed>,
+    feed: Arc<store::Feed>,
+}
+
+/// The feeds to one site.
+#[derive(Default)]
+struct Link {
+    /// The receiver's run; 0 until it has said hello.
+    incarnation: u64,
+    sent: u64,
+    /// The receiver follows, or has followed, something here.
+    interested: bool,
+    /// The receiver's checkpoint holds everything before this position of our log.
+    checkpointed: Position,
+}
+
+impl Site {
+    /// Says hello to the other sites. To be called once the site can receive messages.
+    pub fn greet(&self, others: impl Iterator<Item = SiteId>) {
+        for other in others {
+            self.send(other, Message::Hello { incarnation: self.incarnation, answer: true });
+        }
+    }
+
+    /// Takes a message from another site.
+    pub fn receive(&self, from: SiteId, message: Message) {
+        match message {
+            Message::Hello { incarnation, answer } => {
+                self.open_outgoing(from, incarnation);
+                if answer {
+                    let hello = Message::Hello { incarnation: self.incarnation, answer: false };
+                    self.send(from, hello);
+                }
+                self.open_incoming(from, incarnation);
+            }
+            Message::Subscribe { incarnation, table, range, version, position } => {
+                self.open_outgoing(from, incarnation);
+                self.catch_up(from, table, &range, version, position);
+            }
+            Message::Feed(feed) => self.receive_feed(from, feed),
+            Message::Close { at_least } => {
+                self.store.clock.raise(at_least);
+                self.ship(true);
+            }
+            Message::Checkpointed { position } => {
+                self.links.outgoing.lock().entry(from).or_default().checkpointed = position;
+            }
+        }
+    }
+
+    /// Sends what has become durable. With `heartbeat`, says to every follower up to when that was
+    /// all, even if there is nothing to send.
+    pub fn ship(&self, heartbeat: bool) {
+        let mut links = self.links.outgoing.lock();
+        let (frames, closed) = self.take_outgoing();
+        if frames.is_empty() && !heartbeat {
+            return;
+        }
+        let items: Vec<(SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
+        for (site, link) in links.iter_mut() {
+            let followed = |(followers, item): &(SiteSet, FeedItem)| {
+                followers.contains(*site).then(|| item.clone())
+            };
+            let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
+            link.interested |= !items.is_empty();
+            if link.incarnation != 0 && link.interested && (heartbeat || !items.is_empty()) {
+                self.send_feed(*site, link, items, closed);
+            }
+        }
+    }
+
+    /// The feed of another site's events, as it stands in this run of both.
+    pub(crate) fn feed_from(&self, site: SiteId) -> Option<(u64, Arc<store::Feed>)> {
+        let incoming = self.links.incoming.lock();
+        incoming.get(&site).map(|link| (link.incarnation, link.feed.clone()))
+    }
+
+    /// Up to when the feeds that replicas here depend on are closed; `Time::MAX` if there are none.
+    pub(crate) fn closed(&self) -> Time {
+        let incoming = self.links.incoming.lock();
+        let closed = incoming.values().map(|link| link.feed.closed());
+        closed.filter(|&time| time != Time::ZERO).min().unwrap_or(Time::MAX)
+    }
+
+    /// The log is still needed by followers from here on.
+    pub(crate) fn needed_by_followers(&self) -> Position {
+        let links = self.links.outgoing.lock();
+        let interested = links.values().filter(|link| link.interested);
+        interested.map(|link| link.checkpointed).min().unwrap_or(Position::MAX)
+    }
+
+    /// After a restart: these sites will ask for what they missed, so the log must be kept for them.
+    pub(crate) fn expect_followers(&self, followers: SiteSet) {
+        let mut links = self.links.outgoing.lock();
+        followers.iter().for_each(|site| links.entry(site).or_default().interested = true);
+    }
+
+    /// Asks the master of a replica for everything after what the replica has.
+    pub(crate) fn subscribe(&self, partition: &SitePartition, position: Position) {
+        let Some(source) = partition.source() else { return };
+        let subscribe = Message::Subscribe {
+            incarnation: self.incarnation,
+            table: partition.table,
+            range: partition.range.clone(),
+            version: partition.version(),
+            position,
+        };
+        self.send(source, subscribe);
+    }
+
+    pub(crate) fn send(&self, to: SiteId, message: Message) {
+        self.network.send(self.id, to, message);
+    }
+
+    fn send_feed(&self, to: SiteId, link: &mut Link, items: Vec<FeedItem>, closed: Time) {
+        link.sent += 1;
+        let (from, number) = (self.incarnation, link.sent);
+        let feed = Feed { from, to: link.incarnation, number, items, closed };
+        self.send(to, Message::Feed(feed));
+    }
+
+    fn open_outgoing(&self, site: SiteId, incarnation: u64) {
+        let mut links = self.links.outgoing.lock();
+        let link = links.entry(site).or_default();
+        if link.incarnation < incarnation {
+            link.incarnation = incarnation;
+            link.sent = 0;
+        }
+    }
+
+    fn open_incoming(&self, site: SiteId, incarnation: u64) {
+        {
+            let mut incoming = self.links.incoming.lock();
+            if incoming.get(&site).is_some_and(|link| link.incarnation >= incarnation) {
+                return;
+            }
+            let (next, early) = (1, BTreeMap::new());
+            let feed = Arc::new(store::Feed::default());
+            incoming.insert(site, Incoming { incarnation, next, early, feed });
+        }
+        let tables = self.tables();
+        for table in tables.iter() {
+            for (_, partition) in table.partitions.load().iter() {
+                if partition.source() == Some(site) {
+                    partition.follow(partition.complete(), None);
+                    self.subscribe(partition, partition.origin());
+                }
+            }
+        }
+    }
+
+    fn receive_feed(&self, from: SiteId, feed: Feed) {
+        if feed.to != self.incarnation {
+            return;
+        }
+        self.open_incoming(from, feed.from);
+        let mut touched = Vec::new();
+        {
+            let mut incoming = self.links.incoming.lock();
+            let link = incoming.get_mut(&from).expect("the link was just opened");
+            if feed.from != link.incarnation || feed.number < link.next {
+                return;
+            }
+            link.early.insert(feed.number, feed);
+            while let Some(feed) = link.early.remove(&link.next) {
+                link.next += 1;
+                for item in feed.items {
+                    self.take_item(from, item, &link.feed, &mut touched);
+                }
+                link.feed.close(feed.closed);
+            }
+        }
+        touched.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        touched.iter().for_each(|partition| self.apply_pending(partition));
+    }
+
+    /// Queues one event at its partition. The queue counts before the feed is closed further.
+    fn take_item(
+        &self,
+        from: SiteId,
+        item: FeedItem,
+        feed: &Arc<store::Feed>,
+        touched: &mut Vec<Arc<SitePartition>>,
+    ) {
+        match &item {
+            FeedItem::Joined { table, range } => {
+                for partition in self.table_or_new(*table).overlapping(range) {
+                    if partition.source() == Some(from) {
+                        partition.follow(partition.complete(), Some(feed.clone()));
+                    }
+                }
+            }
+            FeedItem::Record { table, start, previous, version, .. } => {
+                let table = self.table_or_new(*table);
+                let mut orphans = self.links.orphans.lock();
+                let Some(partition) = table.starting_at(start) else {
+                    let place = (table.id, start.clone());
+                    orphans.entry(place).or_default().insert(*previous, item);
+                    return;
+                };
+                let mut pending = partition.pending.lock();
+                if *version > partition.version() {
+                    pending.insert(*previous, item);
+                    partition.set_lagging(true);
+                    drop(pending);
+                    touched.push(partition);
+                }
+            }
+        }
+    }
+
+    /// Sends a subscriber what it has missed.
+    fn catch_up(
+        &self,
+        to: SiteId,
+        table: TableId,
+        range: &KeyRange,
+        version: Version,
+        from: Position,
+    ) {
+        let mut links = self.links.outgoing.lock();
+        let link = links.entry(to).or_default();
+        link.interested = true;
+        let mine = self.table_or_new(table).overlapping(range);
+        let mine: Vec<_> = mine.into_iter().filter(|p| p.is_master()).collect();
+        if mine.is_empty() || !mine.iter().all(|partition| partition.followers().contains(to)) {
+            return; // Not the master yet: the mastership's own record will reach the follower.
+        }
+        // A replica that comes from another master knows no position in this log: mastership began
+        // at the partition's origin.
+        let begin = mine.iter().map(|partition| partition.origin()).min().unwrap_or(0);
+        let from = if from == 0 { begin } else { from }.max(self.log.begin());
+        let mut items = Vec::new();
+        let durable = self.log.durable();
+        let read = self.log.read(from, &mut |position, frame| {
+            if position >= durable {
+                return ControlFlow::Break(());
+            }
+            items.extend(missed(position, frame, table, range, version));
+            ControlFlow::Continue(())
+        });
+        if let Err(error) = read {
+            // The replica stays behind and will ask again; reading our own log should not fail.
+            return eprintln!("site {}: cannot send {to} what it missed: {error}", self.id);
+        }
+        items.push(FeedItem::Joined { table, range: range.clone() });
+        self.send_feed(to, link, items, Time::ZERO);
+    }
+}
+
+impl Table {
+    /// Makes `new` the partitions in place of those that begin at the keys of `old`, with the events
+    /// that have arrived for them. Needs the orphans' lock, under which events find their partition.
+    pub(crate) fn adopt(orphans: &mut Orphans, new: &[Arc<SitePartition>]) {
+        for partition in new {
+            let place = (partition.table, partition.range.start.clone());
+            let Some(events) = orphans.remove(&place) else { continue };
+            let mut pending = partition.pending.lock();
+            pending.extend(
+                events.into_iter().filter(|(previous, _)| *previous >= partition.version()),
+            );
+            if !pending.is_empty() {
+                partition.set_lagging(true);
+            }
+        }
+    }
+}
+
+fn feed_items(outgoing: &Outgoing) -> Vec<(SiteSet, FeedItem)> {
+    let (_, records) = read_frame(&outgoing.frame).expect("the site wrote the frame itself");
+    let items = records.iter().enumerate().zip(&outgoing.followers);
+    items
+        .filter(|(_, followers)| !followers.is_empty())
+        .map(|((at, record), followers)| {
+            (*followers, feed_item(record, at, &outgoing.frame, outgoing.position))
+        })
+        .collect()
+}
+
+fn feed_item(
+    record: &crate::record::Record<'_>,
+    at: usize,
+    frame: &Arc<[u8]>,
+    position: Position,
+) -> FeedItem {
+    FeedItem::Record {
+        table: record.table,
+        start: record.start.clone(),
+        previous: record.previous,
+        version: record.version,
+        frame: frame.clone(),
+        at,
+        position,
+    }
+}
+
+/// The records of one frame that a subscriber to `range` at `version` may lack.
+fn missed(
+    position: Position,
+    frame: &[u8],
+    table: TableId,
+    range: &KeyRange,
+    version: Version,
+) -> Vec<FeedItem> {
+    let Ok((head, records)) = read_frame(frame) else { return Vec::new() };
+    if head.origin.is_some() {
+        return Vec::new();
+    }
+    let wanted = |record: &crate::record::Record<'_>| {
+        record.table == table && range.contains(&record.start) && record.version > version
+    };
+    let shared: Arc<[u8]> = Arc::from(frame);
+    // The replica will read on from the frame itself: meeting it twice does no harm.
+    let items = records.iter().enumerate().filter(|(_, record)| wanted(record));
+    items.map(|(at, record)| feed_item(record, at, &shared, position)).collect()
+}

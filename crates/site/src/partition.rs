@@ -1,0 +1,157 @@
+//! A partition as a site holds it: the store's partition, its role, and its part in replication.
+
+use crate::message::FeedItem;
+use crate::record::Record;
+use arc_swap::ArcSwap;
+use isomer_design::{Key, KeyRange, RangeMap, SiteId, SiteSet, TableId, Version};
+use isomer_log::Position;
+use isomer_store::{Index, Partition};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+
+/// One table at one site: its rows, and the partitions of it that the site holds.
+pub(crate) struct Table {
+    pub(crate) id: TableId,
+    pub(crate) index: Arc<Index>,
+    /// Readers take the map as it is; changes replace it, under the site's shape mutex.
+    pub(crate) partitions: ArcSwap<PartitionMap>,
+}
+
+pub(crate) type PartitionMap = RangeMap<Arc<SitePartition>>;
+
+/// See the [module documentation](self).
+pub(crate) struct SitePartition {
+    core: Partition,
+    /// It was split, merged or dropped: look it up again.
+    gone: AtomicBool,
+    /// The master's site; 0 if that is here.
+    source: AtomicU16,
+    /// The old master has released it to this site: 0 no, else the site it was released to.
+    released_to: AtomicU16,
+    /// At the master: who follows. At a replica that it was released to: who will.
+    followers: AtomicU64,
+    /// Position in this site's log behind the last event.
+    position: AtomicU64,
+    /// Position in the master's log behind the last event that came from there.
+    origin: AtomicU64,
+    /// Events that arrived before their turn, by the version they apply to.
+    pub(crate) pending: Mutex<BTreeMap<Version, FeedItem>>,
+}
+
+impl Deref for SitePartition {
+    type Target = Partition;
+    fn deref(&self) -> &Partition {
+        &self.core
+    }
+}
+
+impl SitePartition {
+    pub(crate) fn new(
+        core: Partition,
+        source: Option<SiteId>,
+        followers: SiteSet,
+    ) -> SitePartition {
+        SitePartition {
+            core,
+            gone: AtomicBool::new(false),
+            source: AtomicU16::new(source.map_or(0, |site| site.0)),
+            released_to: AtomicU16::new(0),
+            followers: AtomicU64::new(followers.bits()),
+            position: AtomicU64::new(0),
+            origin: AtomicU64::new(0),
+            pending: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// True if the metadata was replaced; whoever resolved a key to it resolves again.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    /// Called with the lock held and the event marked as publishing: the mark stays up for ever, so
+    /// that nobody takes the partition's silence for news.
+    pub(crate) fn retire(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+        self.core.progress.wake();
+    }
+
+    pub(crate) fn source(&self) -> Option<SiteId> {
+        Some(self.source.load(Ordering::SeqCst)).filter(|&site| site != 0).map(SiteId)
+    }
+
+    pub(crate) fn set_source(&self, source: Option<SiteId>) {
+        self.source.store(source.map_or(0, |site| site.0), Ordering::SeqCst);
+    }
+
+    pub(crate) fn released_to(&self) -> Option<SiteId> {
+        Some(self.released_to.load(Ordering::SeqCst)).filter(|&site| site != 0).map(SiteId)
+    }
+
+    pub(crate) fn set_released_to(&self, site: Option<SiteId>) {
+        self.released_to.store(site.map_or(0, |site| site.0), Ordering::SeqCst);
+        self.core.progress.wake();
+    }
+
+    pub(crate) fn followers(&self) -> SiteSet {
+        SiteSet::from_bits(self.followers.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn set_followers(&self, followers: SiteSet) {
+        self.followers.store(followers.bits(), Ordering::SeqCst);
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.position.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_position(&self, position: Position) {
+        self.position.store(position, Ordering::SeqCst);
+    }
+
+    pub(crate) fn origin(&self) -> Position {
+        self.origin.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_origin(&self, position: Position) {
+        self.origin.store(position, Ordering::SeqCst);
+    }
+
+    /// What the partition hands on to those it is split or merged into.
+    pub(crate) fn inherit(&self, from: &SitePartition, position: Position) {
+        self.set_released_to(from.released_to());
+        self.set_position(position);
+        self.set_origin(from.origin());
+    }
+
+    /// A record of the partition's stream that leads to the next version.
+    pub(crate) fn next_record<'a>(&self, event: crate::record::Event<'a>) -> Record<'a> {
+        let (table, start) = (self.table, self.range.start.clone());
+        Record { table, start, previous: self.version(), version: self.version() + 1, event }
+    }
+}
+
+impl Table {
+    /// The partition that covers `key`, if the site holds one.
+    pub(crate) fn find<'m>(map: &'m PartitionMap, key: &[u8]) -> Option<&'m Arc<SitePartition>> {
+        map.get(key).map(|(_, partition)| partition).filter(|p| p.range.is_below_end(key))
+    }
+
+    /// The partition that begins at `start`, if the site holds one.
+    pub(crate) fn starting_at(&self, start: &Key) -> Option<Arc<SitePartition>> {
+        self.partitions.load().get_exact(start).cloned()
+    }
+
+    /// The partitions the site holds that overlap `range`, in order.
+    pub(crate) fn overlapping(&self, range: &KeyRange) -> Vec<Arc<SitePartition>> {
+        let map = self.partitions.load();
+        map.iter_from(&range.start)
+            .map(|(_, partition)| partition)
+            .skip_while(|p| !p.range.overlaps(range))
+            .take_while(|p| p.range.overlaps(range))
+            .cloned()
+            .collect()
+    }
+}

@@ -1,0 +1,243 @@
+//! Recovery: a site's state from its newest checkpoint and its redo log.
+//!
+//! A site recovers by itself: its log holds its own commits, and the refreshes of its replicas. Frames
+//! are replayed in the order of the log. A frame may be reflected already, wholly or in part, as the
+//! checkpoint was made while the site worked; so rows are taken unless a newer one is there, and an
+//! event moves a partition only if the partition is at the version that the event applies to.
+//!
+//! Nothing of a log's damage is passed over: what the log itself cuts off was never acknowledged, and
+//! a frame that cannot be read is an error that names its position.
+
+use crate::checkpoint::{self, CheckpointError, Decoded, PartitionState};
+use crate::held::Held;
+use crate::partition::{SitePartition, Table};
+use crate::record::{BadFrame, Event, FrameHead, Record, read_frame};
+use crate::refresh::Came;
+use crate::site::{Site, SiteOptions};
+use isomer_design::{SiteSet, Time};
+use isomer_log::{Durability, FileLog, Log, LogError, Options, Position};
+use isomer_store::{Partition, Stamp};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Why a site could not be recovered. Nothing on disk was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The redo log could not be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A frame of the redo log is none of ours.
+    #[error("redo log, position {position:#x}: {error}")]
+    Frame {
+        /// The frame's position.
+        position: Position,
+        /// What is wrong with it.
+        error: BadFrame,
+    },
+    /// A checkpoint could not be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A checkpoint's contents are damaged.
+    #[error("checkpoint {path} is damaged: {what}")]
+    Damaged {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The redo log begins after the checkpoint ends.
+    #[error(
+        "the redo log begins at {begin:#x}, but it is needed from {needed:#x} on; \
+         a checkpoint or a log segment is missing"
+    )]
+    Gap {
+        /// First position kept.
+        begin: Position,
+        /// First position needed.
+        needed: Position,
+    },
+}
+
+impl Site {
+    /// Brings a site to the state in which it stopped. `now` must not be before the time at which it
+    /// did.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub fn open(options: SiteOptions) -> Result<Site, RecoverError> {
+        let now = options.time.now();
+        let site = Site::new(options, now);
+        let redo_from = match site.folder.clone().map(|folder| checkpoint::list(&folder)) {
+            Some(checkpoints) => match checkpoints?.last() {
+                Some(path) => site.load_checkpoint(path)?,
+                None => 0,
+            },
+            None => 0,
+        };
+        let begin = site.log.begin();
+        if begin > redo_from {
+            return Err(RecoverError::Gap { begin, needed: redo_from });
+        }
+        site.replay(redo_from)?;
+        site.finish_recovery();
+        Ok(site)
+    }
+
+    fn load_checkpoint(&self, path: &Path) -> Result<Position, RecoverError> {
+        let damaged = |what: String| RecoverError::Damaged { path: path.to_owned(), what };
+        let options = Options { durability: Durability::None, ..Options::default() };
+        let (file, _) = FileLog::open(path, options).map_err(CheckpointError::from)?;
+        let (mut redo_from, mut whole, mut bad) = (0, false, None);
+        file.read(file.begin(), &mut |_, frame| {
+            match checkpoint::decode(frame) {
+                Ok(Decoded::Begin { redo_from: from, clock }) => {
+                    redo_from = from;
+                    self.store.clock.raise(clock);
+                }
+                Ok(Decoded::State(state)) => self.restore(state),
+                Ok(Decoded::Rows(id, rows)) => {
+                    let table = self.table_or_new(id);
+                    self.install_rows(&table, &rows, Time::ZERO);
+                }
+                Ok(Decoded::End) => whole = true,
+                Err(error) => bad = Some(error),
+            }
+            if bad.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        match bad {
+            Some(error) => Err(damaged(error.to_string())),
+            None if !whole => Err(damaged("it ends before its end mark".into())),
+            None => Ok(redo_from),
+        }
+    }
+
+    fn restore(&self, state: PartitionState) {
+        let table = self.table_or_new(state.table);
+        let stamp = Stamp { version: state.version, last: state.last };
+        let complete = if state.source.is_some() { state.last } else { Time::MAX };
+        let core = Partition::new(state.table, state.range, stamp, complete, Time::ZERO);
+        let partition = SitePartition::new(core, state.source, state.followers);
+        partition.set_released_to(state.released_to);
+        partition.set_origin(state.origin);
+        self.reshape(&table, &[], &[Arc::new(partition)]);
+    }
+
+    fn replay(&self, from: Position) -> Result<(), RecoverError> {
+        let mut bad = None;
+        self.log.read(from, &mut |position, frame| match read_frame(frame) {
+            Ok((head, records)) => {
+                self.store.clock.raise(head.time);
+                records.iter().for_each(|record| self.replay_record(&head, record, position));
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                bad = Some(RecoverError::Frame { position, error });
+                ControlFlow::Break(())
+            }
+        })?;
+        bad.map_or(Ok(()), Err)
+    }
+
+    fn replay_record(&self, head: &FrameHead, record: &Record<'_>, position: Position) {
+        let table = self.table_or_new(record.table);
+        let (from, origin) = head.origin.unwrap_or((self.id, 0));
+        let came = Came { time: head.time, from, origin, position };
+        match &record.event {
+            Event::Create { range, followers } => {
+                if table.overlapping(range).is_empty() {
+                    self.restore(PartitionState {
+                        table: record.table,
+                        range: range.clone(),
+                        source: None,
+                        released_to: None,
+                        followers: *followers,
+                        version: record.version,
+                        last: head.time,
+                        origin: position,
+                    });
+                }
+            }
+            Event::Install(install) => {
+                self.install_rows(&table, &install.rows, install.last);
+                if table.overlapping(&install.range).is_empty() {
+                    self.begin_replica(&table, install, record.version, origin, position);
+                }
+            }
+            Event::Drop => self.replay_drop(&table, record, head),
+            _ => self.replay_event(&table, record, came),
+        }
+    }
+
+    /// Moves the partition, if it is at the version that the event applies to; otherwise the
+    /// checkpoint's partition has seen the event, but its rows may not have.
+    fn replay_event(&self, table: &Arc<Table>, record: &Record<'_>, came: Came) {
+        let partition = table.starting_at(&record.start);
+        let Some(partition) = partition.filter(|p| p.version() == record.previous) else {
+            if let Event::Write(rows) = &record.event {
+                self.install_rows(table, rows, came.time);
+            }
+            return;
+        };
+        let mut held = Held::default();
+        let _ = held.lock(&partition, Waker::noop());
+        let right = match &record.event {
+            Event::Merge { right, .. } => table.starting_at(right),
+            _ => None,
+        };
+        if let Some(right) = &right {
+            let _ = held.lock(right, Waker::noop());
+            right.begin_publishing();
+        }
+        partition.begin_publishing();
+        let after = self.take_effect(table, &partition, right.as_ref(), record, came);
+        if came.from == self.id {
+            self.replay_own_role(&after, record, came);
+        }
+    }
+
+    /// What an event of the site's own does to its role and its followers.
+    fn replay_own_role(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
+        match &record.event {
+            Event::Follow(site) => partition.set_followers(partition.followers().with(*site)),
+            Event::Unfollow(site) => partition.set_followers(partition.followers().without(*site)),
+            Event::Release { .. } => partition.set_origin(0),
+            Event::Acquire { followers } => {
+                partition.set_source(None);
+                partition.set_released_to(None);
+                partition.set_followers(*followers);
+                partition.set_origin(came.position);
+                partition.lead();
+            }
+            _ => {}
+        }
+    }
+
+    fn replay_drop(&self, table: &Arc<Table>, record: &Record<'_>, head: &FrameHead) {
+        let Some(partition) = table.starting_at(&record.start) else { return };
+        if partition.version() <= record.version && !partition.is_master() {
+            let mut held = Held::default();
+            let _ = held.lock(&partition, Waker::noop());
+            partition.begin_publishing();
+            self.end_replica(table, &partition, head.time);
+            drop(held);
+            self.purge_dropped();
+        }
+    }
+
+    /// No snapshot can be older than the recovery, as only the newest versions are here.
+    fn finish_recovery(&self) {
+        self.purge_dropped();
+        let now = self.store.clock.tick(self.time.now());
+        let tables = self.tables();
+        for table in tables.iter() {
+            for (_, partition) in table.partitions.load().iter() {
+                partition.raise_since(now);
+                if partition.is_master() && partition.followers() != SiteSet::EMPTY {
+                    self.expect_followers(partition.followers());
+                }
+            }
+        }
+    }
+}

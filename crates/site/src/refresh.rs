@@ -1,0 +1,237 @@
+//! Refresh transactions: how a replica's copy moves on.
+//!
+//! The events of one partition are applied in the order of its versions, each as soon as the version
+//! it applies to is reached; those of different partitions are independent, so any thread may work on
+//! any of them: the one that received the feed, or a reader who needs the partition. Rows come with
+//! the master's commit time, so a reader at an earlier time is not disturbed, and no lock is taken
+//! that a reader would ever ask for.
+//!
+//! ```text
+//!   pending of t1[0..10) at version 7:    8→9 write    7→8 split at 5     10→11 write (a gap: waits)
+//!   apply 7→8: [0..10) becomes [0..5) and [5..10), both at 8; what was pending stays with [0..5),
+//!              and what had arrived for [5..10) before it existed is found among the orphans
+//!   apply 8→9: rows of [0..5)
+//! ```
+//!
+//! What replicas do when they meet a change in the stream (paper, section 4.4): a **split** is applied
+//! as at the master; a **merge** waits until both parts have the versions they had at the master;
+//! after a **release** the replica follows the new master, or waits to be told to take over if that
+//! is this site; an **acquire** is the new master's first event, and from it on its feed speaks for
+//! the partition.
+//!
+//! Every event is first written to the replica's own log, so that a site recovers by itself.
+
+use crate::held::{Held, NotHeld};
+use crate::message::FeedItem;
+use crate::partition::{SitePartition, Table};
+use crate::record::{Event, FrameWriter, Record, Rows, read_frame};
+use crate::site::Site;
+use isomer_design::{Key, SiteId, Time, Version};
+use isomer_log::Position;
+use isomer_store::{Stamp, pin};
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Where and when an event happened.
+#[derive(Clone, Copy)]
+pub(crate) struct Came {
+    pub(crate) time: Time,
+    /// The site whose log it is from, and where to read on there.
+    pub(crate) from: SiteId,
+    pub(crate) origin: Position,
+    /// Position in our own log behind it.
+    pub(crate) position: Position,
+}
+
+impl Site {
+    /// Applies what has arrived for a partition, as far as its versions allow, unless somebody else
+    /// is at it. Then its left neighbour may go on, if it waits to be merged with it.
+    pub(crate) fn apply_pending(&self, partition: &Arc<SitePartition>) {
+        let mut partition = partition.clone();
+        loop {
+            if !self.has_next(&partition) {
+                break;
+            }
+            let Some(next) = self.apply_next(&partition) else { break };
+            partition = next;
+        }
+        let Some(table) = self.table(partition.table) else { return };
+        let map = table.partitions.load();
+        let neighbour = map.before(&partition.range.start).map(|(_, left)| left.clone());
+        if let Some(left) = neighbour.filter(|left| !left.is_master() && self.merge_is_next(left)) {
+            self.apply_pending(&left);
+        }
+    }
+
+    /// True if the partition's next event has arrived. Forgets those it has seen; without any, the
+    /// partition no longer lags.
+    fn has_next(&self, partition: &SitePartition) -> bool {
+        let mut pending = partition.pending.lock();
+        let version = partition.version();
+        while pending.first_key_value().is_some_and(|(&previous, _)| previous < version) {
+            pending.pop_first();
+        }
+        if pending.is_empty() {
+            partition.set_lagging(false);
+        }
+        pending.contains_key(&version) && !partition.is_gone()
+    }
+
+    fn merge_is_next(&self, partition: &SitePartition) -> bool {
+        let pending = partition.pending.lock();
+        let Some(FeedItem::Record { frame, at, .. }) = pending.get(&partition.version()) else {
+            return false;
+        };
+        let (_, records) = read_frame(frame).expect("the master wrote a frame");
+        matches!(records[*at].event, Event::Merge { .. })
+    }
+
+    /// Applies the next event. Returns the partition to go on with, or `None` if somebody else is at
+    /// work on it, or something is missing.
+    fn apply_next(&self, partition: &Arc<SitePartition>) -> Option<Arc<SitePartition>> {
+        let mut held = Held::default();
+        match held.lock(partition, Waker::noop()) {
+            Ok(()) => {}
+            // Whoever holds it looks at the queue again after giving it back.
+            Err(NotHeld::Busy) => return None,
+            Err(NotHeld::Gone) => {
+                return self.table(partition.table)?.starting_at(&partition.range.start);
+            }
+        }
+        let item = partition.pending.lock().get(&partition.version()).cloned();
+        let Some(FeedItem::Record { frame, at, position, .. }) = item else {
+            return Some(partition.clone());
+        };
+        let (head, records) = read_frame(&frame).expect("the master wrote a frame");
+        let from = partition.source()?;
+        let came = Came { time: head.time, from, origin: position, position: 0 };
+        self.refresh(partition, &records[at], came, &mut held)
+    }
+
+    /// Logs and applies one event to a replica whose lock is held.
+    fn refresh(
+        &self,
+        partition: &Arc<SitePartition>,
+        record: &Record<'_>,
+        mut came: Came,
+        held: &mut Held,
+    ) -> Option<Arc<SitePartition>> {
+        let table = self.table(partition.table)?;
+        let right = match &record.event {
+            Event::Merge { right, right_version } => {
+                Some(self.ready_to_merge(&table, right, *right_version, held)?)
+            }
+            _ => None,
+        };
+        partition.begin_publishing();
+        if let Some(right) = &right {
+            right.begin_publishing();
+        }
+        let mut frame = FrameWriter::new(Some((came.from, came.origin)));
+        frame.record(record);
+        let _shaping = self.shaping.read();
+        match self.append_refresh(frame, came.time) {
+            Ok(position) => came.position = position,
+            Err(error) => {
+                // The replica stays behind; the next event or heartbeat tries again.
+                eprintln!("site {}: a replica cannot go on: {error}", self.id);
+                partition.cancel_publishing();
+                right.iter().for_each(|right| right.cancel_publishing());
+                return None;
+            }
+        }
+        Some(self.take_effect(&table, partition, right.as_ref(), record, came))
+    }
+
+    fn ready_to_merge(
+        &self,
+        table: &Table,
+        start: &Key,
+        version: Version,
+        held: &mut Held,
+    ) -> Option<Arc<SitePartition>> {
+        let right = table.starting_at(start)?;
+        held.lock(&right, Waker::noop()).ok()?;
+        (right.version() == version).then_some(right)
+    }
+
+    /// Makes an event that is in the log part of the partition, at a replica or during recovery. The
+    /// partition (and its right neighbour, for a merge) is locked and marked as publishing. Returns
+    /// the partition that the stream goes on with.
+    pub(crate) fn take_effect(
+        &self,
+        table: &Arc<Table>,
+        partition: &Arc<SitePartition>,
+        right: Option<&Arc<SitePartition>>,
+        record: &Record<'_>,
+        came: Came,
+    ) -> Arc<SitePartition> {
+        let stamp = Stamp { version: record.version, last: came.time };
+        match &record.event {
+            Event::Split { at } => {
+                let (left, _) = self.split_in_two(table, partition, at, stamp, came.position);
+                return left;
+            }
+            Event::Merge { .. } => {
+                let right = right.expect("a merge is applied with its right neighbour");
+                return self.join(table, partition, right, stamp, came.position);
+            }
+            Event::Write(rows) => self.install_rows(table, rows, came.time),
+            Event::Follow(_) => {}
+            Event::Unfollow(site) => {
+                if *site == self.id {
+                    partition.follow(partition.complete(), None);
+                }
+            }
+            Event::Release { to, followers } => {
+                partition.set_followers(*followers);
+                partition.set_released_to(Some(*to));
+                partition.follow(partition.complete().max(came.time), None);
+                if *to != self.id {
+                    partition.set_source(Some(*to));
+                }
+            }
+            Event::Acquire { .. } => {
+                partition.set_released_to(None);
+                partition.set_source(Some(came.from));
+            }
+            Event::Create { .. } | Event::Install(_) | Event::Drop => {}
+        }
+        partition.set_position(came.position);
+        if came.from != self.id {
+            partition.set_origin(came.origin);
+        }
+        partition.end_publishing(stamp.version, stamp.last);
+        self.follow_new_master(partition, record, came);
+        partition.clone()
+    }
+
+    /// After a change of mastership: whose feed speaks for the partition.
+    fn follow_new_master(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
+        match &record.event {
+            Event::Release { to, .. } if *to != self.id => self.subscribe(partition, 0),
+            Event::Acquire { .. } if came.from != self.id => {
+                let feed = self.feed_from(came.from).map(|(_, feed)| feed);
+                partition.follow(partition.complete().max(came.time), feed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Installs rows, but leaves newer ones alone: during recovery, they may be there already.
+    pub(crate) fn install_rows(&self, table: &Table, rows: &Rows<'_>, time: Time) {
+        let mut context = self.store.context().expect("transactions are fewer than contexts");
+        context.hold();
+        let guard = pin();
+        for row in rows.iter() {
+            let mut spot = table.index.spot(row.key, &guard);
+            let time = row.time.unwrap_or(time);
+            let newest = table.index.newest_at(&mut spot, row.key, &guard);
+            if newest.is_none_or(|newest| newest.time() < time) {
+                context.install(&table.index, &mut spot, row.key, row.value, time, &guard);
+            }
+        }
+        context.unpin();
+        context.collect_some();
+    }
+}

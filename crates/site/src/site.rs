@@ -1,0 +1,231 @@
+//! One data site: what it is made of, and how an event becomes part of its history.
+//!
+//! Every event (a transaction's writes, a split, a change of mastership, a refresh) takes the same
+//! way: with the locks of its partitions held, it is marked as publishing, gets its time and its
+//! place in the log in one short critical section, is installed, and becomes visible. The log's
+//! order is thus the order of time, and a site's log alone tells its whole history.
+
+use crate::error::Failure;
+use crate::link::Links;
+use crate::message::{Network, TimeSource};
+use crate::partition::{PartitionMap, SitePartition, Table};
+use crate::record::FrameWriter;
+use arc_swap::ArcSwap;
+use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time};
+use isomer_log::{Log, LogError, Position};
+use isomer_store::{CONTEXTS_MAX, Context, Store, Waiters};
+use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// What a site is given by whoever runs it.
+pub struct SiteOptions {
+    /// The site's number.
+    pub id: SiteId,
+    /// Its redo log, recovered.
+    pub log: Arc<dyn Log>,
+    /// Where checkpoints are kept; `None`: nowhere, the log holds everything.
+    pub folder: Option<PathBuf>,
+    /// The other sites.
+    pub network: Arc<dyn Network>,
+    /// The time.
+    pub time: Arc<dyn TimeSource>,
+}
+
+/// A data site. See the [module documentation](self).
+pub struct Site {
+    pub(crate) id: SiteId,
+    /// Distinguishes this run of the site from others.
+    pub(crate) incarnation: u64,
+    pub(crate) store: Store,
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) network: Arc<dyn Network>,
+    pub(crate) time: Arc<dyn TimeSource>,
+    tables: ArcSwap<Vec<Arc<Table>>>,
+    /// Held while the list of tables or a map of partitions is replaced.
+    shape: Mutex<()>,
+    /// Read: the log and the maps of partitions move on together. Written: a checkpoint looks.
+    pub(crate) shaping: RwLock<()>,
+    sequencer: Mutex<Sequencer>,
+    /// Woken by every tick.
+    pub(crate) ticked: Waiters,
+    pub(crate) links: Links,
+    /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
+    pub(crate) dropped: Mutex<Vec<Dropped>>,
+}
+
+/// A partition and the table it is of.
+pub(crate) type Owned = (Arc<Table>, Arc<SitePartition>);
+
+/// Rows that wait for their last reader.
+pub(crate) struct Dropped {
+    pub(crate) table: Arc<Table>,
+    pub(crate) range: KeyRange,
+    pub(crate) at: Time,
+}
+
+/// What makes the order of the log the order of time.
+#[derive(Default)]
+struct Sequencer {
+    /// Frames with records that other sites follow, which were not sent yet.
+    outgoing: VecDeque<Outgoing>,
+}
+
+/// A frame on its way to the sites that follow its partitions.
+pub(crate) struct Outgoing {
+    pub(crate) position: Position,
+    pub(crate) time: Time,
+    pub(crate) frame: Arc<[u8]>,
+    /// Who follows the partition of each record.
+    pub(crate) followers: SmallVec<[SiteSet; 4]>,
+}
+
+impl Site {
+    pub(crate) fn new(options: SiteOptions, start: Time) -> Site {
+        Site {
+            id: options.id,
+            incarnation: start.0.max(options.time.now().0),
+            store: Store::new(start),
+            log: options.log,
+            folder: options.folder,
+            network: options.network,
+            time: options.time,
+            tables: ArcSwap::from_pointee(Vec::new()),
+            shape: Mutex::new(()),
+            shaping: RwLock::new(()),
+            sequencer: Mutex::new(Sequencer::default()),
+            ticked: Waiters::new(),
+            links: Links::default(),
+            dropped: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The site's number.
+    pub fn id(&self) -> SiteId {
+        self.id
+    }
+
+    /// The site's redo log, for whoever drives its disk.
+    pub fn log(&self) -> &Arc<dyn Log> {
+        &self.log
+    }
+
+    /// Bytes of rows and index leaves.
+    pub fn memory_bytes(&self) -> usize {
+        self.store.memory_bytes()
+    }
+
+    pub(crate) fn tables(&self) -> arc_swap::Guard<Arc<Vec<Arc<Table>>>> {
+        self.tables.load()
+    }
+
+    pub(crate) fn table(&self, id: TableId) -> Option<Arc<Table>> {
+        let tables = self.tables.load();
+        tables.binary_search_by_key(&id, |table| table.id).ok().map(|at| tables[at].clone())
+    }
+
+    /// The table, made empty if the site has not heard of it.
+    pub(crate) fn table_or_new(&self, id: TableId) -> Arc<Table> {
+        let _shape = self.shape.lock();
+        if let Some(table) = self.table(id) {
+            return table;
+        }
+        let index = self.store.new_table();
+        let partitions = ArcSwap::from_pointee(PartitionMap::new());
+        let table = Arc::new(Table { id, index, partitions });
+        let mut tables = Vec::clone(&self.tables.load());
+        let at = tables.partition_point(|other| other.id < id);
+        tables.insert(at, table.clone());
+        self.tables.store(Arc::new(tables));
+        table
+    }
+
+    /// Replaces the partitions that begin at the keys of `old` with `new`, at once.
+    pub(crate) fn reshape(&self, table: &Table, old: &[&Key], new: &[Arc<SitePartition>]) {
+        let _shape = self.shape.lock();
+        let mut map = PartitionMap::clone(&table.partitions.load());
+        for start in old {
+            map.unset(start);
+        }
+        for partition in new {
+            map.set(partition.range.start.clone(), partition.clone());
+        }
+        table.partitions.store(Arc::new(map));
+    }
+
+    /// Where the log stood at a moment, and the partitions of that moment.
+    pub(crate) fn frozen_shape(&self) -> (Position, Vec<Owned>) {
+        let _shaping = self.shaping.write();
+        let mut partitions = Vec::new();
+        for table in self.tables.load().iter() {
+            let map = table.partitions.load();
+            partitions.extend(map.iter().map(|(_, p)| (table.clone(), p.clone())));
+        }
+        (self.log.end(), partitions)
+    }
+
+    pub(crate) fn context(&self) -> Result<Context<'_>, Failure> {
+        let overloaded = Failure::Overloaded { site: self.id, limit: CONTEXTS_MAX };
+        self.store.context().ok_or(overloaded)
+    }
+
+    /// Gives the frame its time and its place in the log. `followers` says for each record who
+    /// follows its partition.
+    pub(crate) fn append(
+        &self,
+        mut frame: FrameWriter,
+        followers: impl Iterator<Item = SiteSet>,
+    ) -> Result<(Time, Position), LogError> {
+        let followers: SmallVec<[SiteSet; 4]> = followers.collect();
+        let mut sequencer = self.sequencer.lock();
+        let time = self.store.clock.tick(self.time.now());
+        let bytes = frame.finish(time);
+        let position = self.log.append(bytes)?;
+        if followers.iter().any(|sites| !sites.is_empty()) {
+            let frame = Arc::from(bytes);
+            sequencer.outgoing.push_back(Outgoing { position, time, frame, followers });
+        }
+        Ok((time, position))
+    }
+
+    /// Appends a frame whose time was given elsewhere: a refresh.
+    pub(crate) fn append_refresh(
+        &self,
+        mut frame: FrameWriter,
+        time: Time,
+    ) -> Result<Position, LogError> {
+        self.store.clock.raise(time);
+        self.log.append(frame.finish(time))
+    }
+
+    /// Frames that are durable and may be sent, and up to when there are no others.
+    pub(crate) fn take_outgoing(&self) -> (Vec<Outgoing>, Time) {
+        let durable = self.log.durable();
+        let mut sequencer = self.sequencer.lock();
+        let outgoing = &mut sequencer.outgoing;
+        let ready = outgoing.partition_point(|frame| frame.position <= durable);
+        let ready = outgoing.drain(..ready).collect();
+        let closed = match outgoing.front() {
+            Some(first) => Time(first.time.0 - 1),
+            None => self.store.clock.tick(self.time.now()),
+        };
+        (ready, closed)
+    }
+
+    /// Ready when everything up to `position` is as durable as the log promises.
+    pub(crate) async fn durable(&self, position: Position) -> Result<(), LogError> {
+        poll_fn(|cx| self.log.poll_durable(position, cx.waker())).await
+    }
+}
+
+/// Waits to be woken: whoever calls this has left its waker where it will be found.
+pub(crate) async fn woken() {
+    let mut waited = false;
+    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending })
+        .await;
+}

@@ -1,0 +1,290 @@
+//! What a procedure sees of the database while it runs: one snapshot, and its own writes.
+
+use crate::error::Abort;
+use crate::partition::{SitePartition, Table};
+use isomer_design::{Access, Footprint, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
+use isomer_store::{Guard, Spot};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// With more writes than this, finding one's own goes through a map.
+const WRITES_SCANNED_MAX: usize = 12;
+
+/// A running transaction. Reads see the snapshot and the transaction's own writes; writes are kept
+/// aside until the commit.
+pub struct Txn<'a> {
+    pub(crate) footprint: &'a Footprint,
+    /// The tables of the footprint's items, in their order.
+    pub(crate) tables: &'a [&'a Arc<Table>],
+    /// The footprint's partitions, ordered by table and key.
+    pub(crate) partitions: &'a [&'a Arc<SitePartition>],
+    pub(crate) guard: &'a Guard,
+    /// For each single key of the footprint, the leaf that holds it.
+    pub(crate) spots: SmallVec<[Option<Cell<Spot<'a>>>; 4]>,
+    pub(crate) snapshot: Time,
+    pub(crate) writes: Writes,
+}
+
+/// Writes that wait for the commit.
+#[derive(Default)]
+pub(crate) struct Writes {
+    entries: SmallVec<[Write; 4]>,
+    bytes: Vec<u8>,
+    by_key: BTreeMap<(TableId, Key), usize>,
+}
+
+/// One write: where its key and value are among the bytes.
+pub(crate) struct Write {
+    pub(crate) item: usize,
+    key: (usize, usize),
+    value: Option<(usize, usize)>,
+}
+
+impl Writes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Write> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn key(&self, write: &Write) -> &[u8] {
+        &self.bytes[write.key.0..write.key.1]
+    }
+
+    pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
+        write.value.map(|(from, to)| &self.bytes[from..to])
+    }
+
+    fn find(&self, tables: &[&Arc<Table>], table: TableId, key: &[u8]) -> Option<usize> {
+        if self.entries.len() > WRITES_SCANNED_MAX {
+            return self.by_key.get(&(table, Key::from_bytes(key))).copied();
+        }
+        self.entries
+            .iter()
+            .position(|write| tables[write.item].id == table && self.key(write) == key)
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) -> (usize, usize) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        (from, self.bytes.len())
+    }
+
+    fn set(&mut self, tables: &[&Arc<Table>], item: usize, key: &[u8], value: Option<&[u8]>) {
+        let table = tables[item].id;
+        let found = self.find(tables, table, key);
+        let value = value.map(|value| self.push_bytes(value));
+        if let Some(at) = found {
+            self.entries[at].value = value;
+            return;
+        }
+        let key_at = self.push_bytes(key);
+        self.entries.push(Write { item, key: key_at, value });
+        match self.entries.len().cmp(&(WRITES_SCANNED_MAX + 1)) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal => self.index_all(tables),
+            std::cmp::Ordering::Greater => {
+                self.by_key.insert((table, Key::from_bytes(key)), self.entries.len() - 1);
+            }
+        }
+    }
+
+    fn index_all(&mut self, tables: &[&Arc<Table>]) {
+        let key = |write: &Write| (tables[write.item].id, Key::from_bytes(self.key(write)));
+        self.by_key = self.entries.iter().map(key).zip(0..).collect();
+    }
+}
+
+impl Txn<'_> {
+    /// The value of a row, or `None` if there is no such row.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`].
+    pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>, Abort> {
+        let item = self.item(table, key, Access::Read)?;
+        Ok(self.current(item, table, key))
+    }
+
+    /// Writes a row, whether it exists or not.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`], [`Abort::KeyTooLong`].
+    pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) -> Result<(), Abort> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Abort::KeyTooLong { bytes: key.len() });
+        }
+        let item = self.item(table, key, Access::Write)?;
+        self.writes.set(self.tables, item, key, Some(value));
+        Ok(())
+    }
+
+    /// Writes a row that must not exist.
+    ///
+    /// # Errors
+    /// [`Abort::DuplicateKey`] if it does; otherwise as [`Txn::put`].
+    pub fn insert(&mut self, table: TableId, key: &[u8], value: &[u8]) -> Result<(), Abort> {
+        let item = self.item(table, key, Access::Write)?;
+        if self.current(item, table, key).is_some() {
+            return Err(Abort::DuplicateKey { table, key: Key::from_bytes(key) });
+        }
+        self.put(table, key, value)
+    }
+
+    /// Changes the bytes of a row in place, keeping its length; `false` if there is no such row.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`].
+    pub fn update(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, Abort> {
+        let item = self.item(table, key, Access::Write)?;
+        if self.writes.find(self.tables, table, key).is_none() {
+            // The snapshot's value outlives the borrow of `self`: it does not move into the writes.
+            let Some(value) = self.stored(item, key) else { return Ok(false) };
+            self.writes.set(self.tables, item, key, Some(value));
+        }
+        let at = self.writes.find(self.tables, table, key).expect("just written");
+        let Some((from, to)) = self.writes.entries[at].value else { return Ok(false) };
+        change(&mut self.writes.bytes[from..to]);
+        Ok(true)
+    }
+
+    /// Deletes a row; `false` if there is no such row.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`].
+    pub fn delete(&mut self, table: TableId, key: &[u8]) -> Result<bool, Abort> {
+        let item = self.item(table, key, Access::Write)?;
+        let exists = self.current(item, table, key).is_some();
+        if exists {
+            self.writes.set(self.tables, item, key, None);
+        }
+        Ok(exists)
+    }
+
+    /// Visits the rows of a range in the order of their keys, until `visit` breaks.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`] unless one item of the footprint covers the range.
+    pub fn scan(
+        &self,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Abort> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let covers = |item: &isomer_design::Item| item.table == table && item.span.covers(range);
+        let item = self.footprint.items().iter().position(covers);
+        let item = item.ok_or_else(|| self.outside(format!("scan of {table}{range}")))?;
+        let own = self.own_writes(table, range);
+        let mut own = own.iter().peekable();
+        let mut stopped = false;
+        self.tables[item].index.scan(range, self.guard, |row| {
+            let mut flow = ControlFlow::Continue(());
+            // Own writes that come before this row, or replace it.
+            while let Some((key, value)) = own.next_if(|(key, _)| *key <= row.key()) {
+                if let (Some(value), true) = (value, flow.is_continue()) {
+                    flow = visit(key, value);
+                }
+                if *key == row.key() {
+                    stopped = flow.is_break();
+                    return flow;
+                }
+            }
+            if let (Some(value), true) = (row.value_at(self.snapshot), flow.is_continue()) {
+                flow = visit(row.key(), value);
+            }
+            stopped = flow.is_break();
+            flow
+        });
+        for (key, value) in own {
+            if let (Some(value), false) = (value, stopped) {
+                stopped = visit(key, value).is_break();
+            }
+        }
+        Ok(())
+    }
+
+    /// The time of the transaction's snapshot.
+    pub fn snapshot(&self) -> Time {
+        self.snapshot
+    }
+
+    /// The partition, among the footprint's, that covers a key of item `item`.
+    pub(crate) fn partition_of(&self, item: usize, key: &[u8]) -> usize {
+        let place = (self.tables[item].id, key);
+        self.partitions.partition_point(|p| (p.table, p.range.start.as_bytes()) <= place) - 1
+    }
+
+    /// The item of the footprint that allows `access` to a key.
+    fn item(&self, table: TableId, key: &[u8], access: Access) -> Result<usize, Abort> {
+        let allows = |item: &isomer_design::Item| {
+            item.table == table && item.access >= access && item.span.contains(key)
+        };
+        self.footprint.items().iter().position(allows).ok_or_else(|| {
+            let verb = if access == Access::Write { "write" } else { "read" };
+            self.outside(format!("{verb} of {table}[{}]", Key::from_bytes(key)))
+        })
+    }
+
+    #[cold]
+    fn outside(&self, what: String) -> Abort {
+        Abort::OutsideFootprint { what, footprint: self.footprint.to_string() }
+    }
+
+    fn current(&self, item: usize, table: TableId, key: &[u8]) -> Option<&[u8]> {
+        if !self.writes.is_empty()
+            && let Some(at) = self.writes.find(self.tables, table, key)
+        {
+            return self.writes.value(&self.writes.entries[at]);
+        }
+        self.stored(item, key)
+    }
+
+    fn own_writes(&self, table: TableId, range: &KeyRange) -> Vec<(&[u8], Option<&[u8]>)> {
+        let mut own: Vec<_> = self
+            .writes
+            .iter()
+            .filter(|write| self.tables[write.item].id == table)
+            .map(|write| (self.writes.key(write), self.writes.value(write)))
+            .filter(|(key, _)| range.contains(key))
+            .collect();
+        own.sort_unstable_by_key(|(key, _)| *key);
+        own
+    }
+}
+
+impl<'a> Txn<'a> {
+    /// The row's value in the snapshot.
+    fn stored(&self, item: usize, key: &[u8]) -> Option<&'a [u8]> {
+        let index = &self.tables[item].index;
+        let row = match &self.spots[item] {
+            Some(spot) => {
+                let mut at = spot.get();
+                let row = index.newest_at(&mut at, key, self.guard);
+                spot.set(at);
+                row
+            }
+            None => index.newest(key, self.guard),
+        };
+        row?.value_at(self.snapshot)
+    }
+
+    /// The leaf of a key of item `item`.
+    pub(crate) fn spot(&self, item: usize, key: &[u8]) -> Spot<'a> {
+        match &self.spots[item] {
+            Some(spot) => spot.get(),
+            None => self.tables[item].index.spot(key, self.guard),
+        }
+    }
+}
