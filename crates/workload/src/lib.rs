@@ -1,1 +1,98 @@
-//! Placeholder while the slice grows.
+//! Benchmarks and traces, as transactions with footprints.
+//!
+//! # The problem
+//!
+//! A design can only be judged by the transactions that run on it; and a number says little about
+//! a database that may have lost half of the updates behind it. So a workload here is two things:
+//! a generator of transactions, and a way to tell afterwards that the database still adds up.
+//!
+//! ```text
+//!                     ┌──────────── a Workload ────────────┐
+//!   seed ─▶ Random ──▶│ next ──▶ Transaction ─┬─ footprint ├──▶ router, locks, snapshot
+//!                     │                       └─ run ──────┼──▶ over a DataAccess ──▶ Outcome
+//!                     │ load ──▶ rows                      │                       added: +3
+//!                     │ audits, judge ◀────────────────────┼──── sum of what committed added
+//!                     └────────────────────────────────────┘
+//! ```
+//!
+//! Nothing here knows how transactions are executed: a [`Transaction`] says its
+//! [footprint](isomer_design::Footprint) before it runs, and then runs over anything that can get,
+//! put and scan ([`DataAccess`]).
+//!
+//! # The one sum
+//!
+//! Every row of every workload starts with a number: a counter, or cents. A transaction tells what
+//! it adds to the sum of all of them, net. Whoever executes adds that up over all transactions
+//! that committed; at the end the numbers in the database have to sum up to what was loaded plus
+//! what was added. A lost update, a write that came twice, half a transaction, a stale read behind
+//! a write: each shows as a difference (unless two errors cancel out exactly).
+//!
+//! # Worked example
+//!
+//! ```
+//! use isomer_design::TableId;
+//! use isomer_workload::{Model, Outcome, SmallBank, SmallBankOptions, Transaction, Workload, random};
+//!
+//! let options = SmallBankOptions { customers: 100, ..SmallBankOptions::default() };
+//! let mut bank = SmallBank::new(options, TableId(1))?;
+//! let mut data = Model::loaded(&bank);
+//! let (mut rng, mut added) = (random(7), 0);
+//! for _ in 0..1000 {
+//!     let transaction = bank.next(&mut rng);
+//!     match data.execute(&transaction)? {
+//!         Outcome::Commit { added: net } => added += i128::from(net),
+//!         Outcome::Rollback { .. } => {}
+//!         Outcome::Inconsistent { what } => panic!("{}: {what}", transaction.name()),
+//!     }
+//! }
+//! bank.verify(&mut data, added)??;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is here
+//!
+//! * [`Ycsb`]: read-modify-writes of three keys and scans, uniform or skewed.
+//! * [`SmallBank`]: six short banking procedures.
+//! * [`TraceWorkload`]: requests of a production cache, as transactions of a few keys.
+//! * [`Model`]: the simplest thing that executes them, as an example and for comparison.
+//!
+//! # Invariants
+//!
+//! * All chance comes from the [`Random`] argument: a seed repeats a run exactly.
+//! * A transaction touches nothing outside its footprint, and may be run again if it did not commit.
+//!
+//! # What was left out
+//!
+//! Think times and arrival rates belong to whoever drives the clients. TPC-C and the social network
+//! of the MorphoSys paper are not here yet.
+
+mod access;
+mod chooser;
+mod error;
+mod model;
+mod number;
+mod smallbank;
+mod trace;
+mod workload;
+mod ycsb;
+
+pub use access::DataAccess;
+pub use chooser::{Chooser, Skew};
+pub use error::OptionsError;
+pub use model::{Model, ModelError};
+pub use smallbank::{HotSpot, SmallBank, SmallBankOptions, SmallBankTransaction};
+pub use trace::{
+    Locality, Request, Trace, TraceError, TraceOptions, TraceTransaction, TraceWorkload,
+};
+pub use workload::{Audit, LoadRow, Mismatch, Outcome, Totals, Transaction, Workload};
+pub use ycsb::{Companions, Ycsb, YcsbOptions, YcsbTransaction};
+
+use rand_xoshiro::rand_core::SeedableRng;
+
+/// The random generator of all workloads.
+pub type Random = rand_xoshiro::Xoshiro256PlusPlus;
+
+/// The generator for a seed. Clients that share a workload take different seeds.
+pub fn random(seed: u64) -> Random {
+    Random::seed_from_u64(seed)
+}

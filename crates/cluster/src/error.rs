@@ -1,0 +1,136 @@
+//! Why the database did not do what it was asked.
+
+use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
+use isomer_log::{LogError, OpenError};
+use isomer_plan::strategy::Refused;
+use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
+use std::path::PathBuf;
+
+/// Why a transaction did not commit, or a change was not made. Nothing has changed, except where
+/// [`Error::is_unknown`] says that it is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The strategy lets the transaction run nowhere.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The procedure ended without a commit.
+    #[error(transparent)]
+    Abort(#[from] Abort),
+    /// The site could not run the transaction.
+    #[error(transparent)]
+    Failure(Failure),
+    /// The change does not fit the design.
+    #[error(transparent)]
+    Invalid(#[from] Box<Invalid>),
+    /// A site refused the change.
+    #[error("{change}: {refusal}")]
+    Change {
+        /// The change.
+        change: Box<Change>,
+        /// What the site said.
+        refusal: Refusal,
+    },
+    /// The design kept changing under the transaction.
+    #[error("the transaction found its keys elsewhere {0} times in a row; this is a fault of the router")]
+    Lost(u32),
+    /// A table's columns do not fit together.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// A row does not fit its table.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// There is no table of this name.
+    #[error("there is no table `{name}`; there are: {known}")]
+    UnknownTable {
+        /// The name.
+        name: String,
+        /// The tables there are.
+        known: String,
+    },
+    /// A table of this name exists.
+    #[error("there is a table `{0}` already")]
+    TableExists(String),
+    /// The folder cannot be used as a database.
+    #[error(transparent)]
+    Open(#[from] OpenDatabaseError),
+    /// A checkpoint was not made.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+}
+
+impl Error {
+    /// True if the transaction may have committed all the same: its site or log failed before it
+    /// could answer.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Error::Failure(Failure::Unknown(_) | Failure::Stopped(_)))
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        match failure {
+            Failure::Abort(abort) => Error::Abort(abort),
+            failure => Error::Failure(failure),
+        }
+    }
+}
+
+/// Why a folder could not be opened as a database. Nothing in it was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenDatabaseError {
+    /// The folder, or a file in it, could not be read or written.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The folder holds something else.
+    #[error("{path} is not an Isomer database: it has files but no `{expected}`; give an empty folder or a database's")]
+    NotADatabase {
+        /// The folder.
+        path: PathBuf,
+        /// The file that every database has.
+        expected: &'static str,
+    },
+    /// Another process has the database open.
+    #[error("the database {path} is in use by another process; stop it first")]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The catalog cannot be read.
+    #[error("{path} is damaged: {what}")]
+    Catalog {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A site's redo log could not be opened.
+    #[error("site {site}: {error}")]
+    Log {
+        /// The site.
+        site: SiteId,
+        /// What is wrong.
+        error: OpenError,
+    },
+    /// A site could not be recovered.
+    #[error("site {site}: {error}")]
+    Recover {
+        /// The site.
+        site: SiteId,
+        /// What is wrong.
+        error: RecoverError,
+    },
+    /// The sites do not add up to a database.
+    #[error("the sites' recovered partitions do not form a design: {0}")]
+    Design(String),
+    /// A log failed while the database was put together.
+    #[error(transparent)]
+    Redo(#[from] LogError),
+    /// A change that was under way when the database stopped could not be completed.
+    #[error("a change that was under way could not be completed: {0}")]
+    Change(#[from] Refusal),
+}

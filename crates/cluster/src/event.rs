@@ -1,0 +1,37 @@
+//! What is told about changes of the design.
+
+use isomer_design::{Change, Time};
+use parking_lot::Mutex;
+
+/// A change that was made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ChangeEvent {
+    /// The change.
+    pub change: Change,
+    /// The change as a person writes it, with names.
+    pub text: String,
+    /// Why it was made.
+    pub reason: String,
+    /// When it was begun.
+    pub begun: Time,
+    /// How long it took, in nanoseconds.
+    pub took_ns: u64,
+}
+
+type Watcher = Box<dyn Fn(&ChangeEvent) + Send + Sync>;
+
+/// Those who want to hear of changes.
+#[derive(Default)]
+pub(crate) struct Watchers {
+    watchers: Mutex<Vec<Watcher>>,
+}
+
+impl Watchers {
+    pub(crate) fn add(&self, watcher: Watcher) {
+        self.watchers.lock().push(watcher);
+    }
+
+    pub(crate) fn tell(&self, event: &ChangeEvent) {
+        self.watchers.lock().iter().for_each(|watcher| watcher(event));
+    }
+}

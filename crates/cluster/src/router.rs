@@ -1,0 +1,359 @@
+//! The router: which site runs a transaction, and what is changed first.
+//!
+//! ```text
+//!   footprint ─▶ routing table ─▶ strategy ─┬─ a site ──────────────▶ execute
+//!                                           │                            │ the site has changed
+//!                                           ▼                            ▼ under us
+//!                                  reserve the footprint's partitions, decide again,
+//!                                  make the changes (independent ones at once), execute
+//! ```
+//!
+//! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
+//! shared counter. A site never takes the router's word for it: if the design has moved on, the site
+//! says so, and the transaction goes the reserved way, where nobody can pull its partitions away.
+//! A site runs a procedure only if it can commit it there, so nothing runs twice.
+//!
+//! The design changes in one place, [`Router::change`]: validated, carried out by a protocol, and
+//! then, with one swap, in the routing table.
+
+use crate::error::Error;
+use crate::event::{ChangeEvent, Watchers};
+use crate::protocol;
+use crate::reservation::{Reservation, Reservations};
+use crate::tasks::join_all;
+use crate::transport::Transport;
+use arc_swap::ArcSwap;
+use isomer_design::{
+    Change, Design, Footprint, KeyRange, Plan, RoutingTable, Schema, SiteId, Span, Step, TableId,
+    Time,
+};
+use isomer_plan::strategy::{Decision, Report, Request, Strategy};
+use isomer_site::{Committed, Procedure};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
+/// fault.
+const LOST_MAX: u32 = 100;
+
+/// What one client has seen: its next transaction sees at least that, wherever it runs.
+#[derive(Clone, Debug)]
+pub struct Session {
+    seen: Time,
+    last_site: Option<SiteId>,
+    ticket: u64,
+}
+
+impl Session {
+    /// A session that has seen nothing. `seed` spreads the sessions' reads over replicas.
+    pub fn new(seed: u64) -> Session {
+        Session { seen: Time::ZERO, last_site: None, ticket: seed }
+    }
+
+    /// Up to which time the session has seen the database. A client that goes on with another
+    /// session hands this on with [`Session::has_seen`].
+    pub fn seen(&self) -> Time {
+        self.seen
+    }
+
+    /// The session's next transaction will see the database as of `time` or later.
+    pub fn has_seen(&mut self, time: Time) {
+        self.seen = self.seen.max(time);
+    }
+
+    fn next_ticket(&mut self) -> u64 {
+        self.ticket = self.ticket.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.ticket >> 33
+    }
+}
+
+/// How a transaction ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// Where.
+    pub site: SiteId,
+    /// When.
+    pub committed: Committed,
+    /// How many changes were made for it.
+    pub changes: usize,
+}
+
+/// See the [module documentation](self).
+pub struct Router<T> {
+    transport: T,
+    design: Mutex<Design>,
+    table: ArcSwap<RoutingTable>,
+    strategy: Box<dyn Strategy>,
+    reservations: Reservations,
+    watchers: Watchers,
+}
+
+impl<T: Transport> Router<T> {
+    /// A router over sites that hold `design`.
+    pub fn new(transport: T, design: Design, strategy: Box<dyn Strategy>) -> Router<T> {
+        Router {
+            transport,
+            table: ArcSwap::from_pointee(RoutingTable::of(&design)),
+            design: Mutex::new(design),
+            strategy,
+            reservations: Reservations::default(),
+            watchers: Watchers::default(),
+        }
+    }
+
+    /// The way to the sites.
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The strategy's name.
+    pub fn strategy(&self) -> &'static str {
+        self.strategy.name()
+    }
+
+    /// The design as it is; cheap.
+    pub fn design(&self) -> Design {
+        self.design.lock().clone()
+    }
+
+    /// The routing table as it is.
+    pub fn routing_table(&self) -> Arc<RoutingTable> {
+        self.table.load_full()
+    }
+
+    /// Calls `watcher` for every change from now on.
+    pub fn watch(&self, watcher: impl Fn(&ChangeEvent) + Send + Sync + 'static) {
+        self.watchers.add(Box::new(watcher));
+    }
+
+    /// Runs a transaction at the one site that can, after the changes that make it able to.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn run(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Ran, Error> {
+        let begun = self.transport.now();
+        let decision = self.decide(session, footprint)?;
+        if decision.first.is_empty() {
+            let result =
+                self.transport.execute(decision.site, footprint, session.seen, procedure).await;
+            match result {
+                Err(failure) if failure.is_stale_route() => {}
+                Err(failure) => return Err(failure.into()),
+                Ok(committed) => {
+                    return Ok(self.finish(session, footprint, decision.site, committed, 0, begun));
+                }
+            }
+        }
+        self.run_reserved(session, footprint, procedure, begun).await
+    }
+
+    /// Makes a change of the design, once nobody else changes or relies on what it touches.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] and [`Error::Change`]; the old design is in force then.
+    pub async fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        let _reserved = self.reserve(|design| touched(design, &change)).await;
+        self.carry_out(change, reason).await
+    }
+
+    /// Makes the changes of a plan, those of different partitions at once.
+    ///
+    /// # Errors
+    /// The first error; changes that do not depend on the failed one may have been made.
+    pub async fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+        let _reserved = self
+            .reserve(|design| plan.changes().flat_map(|change| touched(design, change)).collect())
+            .await;
+        self.carry_out_plan(plan).await
+    }
+
+    /// Enters a table that the sites have begun to hold.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the design cannot take it.
+    pub fn enter_table(
+        &self,
+        id: TableId,
+        schema: Arc<Schema>,
+        partitions: Vec<(isomer_design::Key, isomer_design::Placement)>,
+    ) -> Result<(), Error> {
+        let mut design = self.design.lock();
+        design.create_table(id, schema, partitions).map_err(Box::new)?;
+        self.table.store(Arc::new(RoutingTable::of(&design)));
+        Ok(())
+    }
+
+    async fn run_reserved(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        procedure: &mut dyn Procedure,
+        begun: Time,
+    ) -> Result<Ran, Error> {
+        let _reserved = self.reserve(|design| partitions_of(design, footprint)).await;
+        let mut changes = 0;
+        for _ in 0..LOST_MAX {
+            let decision = self.decide(session, footprint)?;
+            changes += self.carry_out_plan(&decision.first).await?.len();
+            let result =
+                self.transport.execute(decision.site, footprint, session.seen, procedure).await;
+            match result {
+                Err(failure) if failure.is_stale_route() => {}
+                Err(failure) => return Err(failure.into()),
+                Ok(committed) => {
+                    let site = decision.site;
+                    return Ok(self.finish(session, footprint, site, committed, changes, begun));
+                }
+            }
+        }
+        Err(Error::Lost(LOST_MAX))
+    }
+
+    fn decide(&self, session: &mut Session, footprint: &Footprint) -> Result<Decision, Error> {
+        let request = Request {
+            footprint,
+            route: self.table.load().home(footprint),
+            last_site: session.last_site,
+            ticket: session.next_ticket(),
+            design: &|| self.design(),
+        };
+        Ok(self.strategy.decide(&request)?)
+    }
+
+    fn finish(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        site: SiteId,
+        committed: Committed,
+        changes: usize,
+        begun: Time,
+    ) -> Ran {
+        session.has_seen(committed.session());
+        session.last_site = Some(site);
+        let latency_ns = self.transport.now().0.saturating_sub(begun.0);
+        self.strategy.observe(&Report { footprint, site, changes, latency_ns });
+        Ran { site, committed, changes }
+    }
+
+    /// Reserves ranges that depend on the design; asks again until they are those of the design
+    /// that is in force with the reservation.
+    async fn reserve(
+        &self,
+        ranges: impl Fn(&Design) -> Vec<(TableId, KeyRange)>,
+    ) -> Reservation<'_> {
+        loop {
+            let wanted = ranges(&self.design());
+            let reserved = self.reservations.take(&wanted).await;
+            if ranges(&self.design()) == wanted {
+                return reserved;
+            }
+        }
+    }
+
+    async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+        let chains = chains(plan).into_iter().map(|chain| async move {
+            let mut events = Vec::new();
+            for step in chain {
+                events.push(self.carry_out(step.change.clone(), &step.reason).await?);
+            }
+            Ok(events)
+        });
+        let done: Result<Vec<Vec<ChangeEvent>>, Error> =
+            join_all(chains.collect()).await.into_iter().collect();
+        Ok(done?.into_iter().flatten().collect())
+    }
+
+    /// Carries out a change whose partitions are reserved.
+    async fn carry_out(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        let begun = self.transport.now();
+        let before = self.design();
+        before.validate(&change).map_err(Box::new)?;
+        // Readers leave a replica before it goes; everything else is there before it is routed to.
+        let routed_first = matches!(change, Change::RemoveReplica { .. });
+        if routed_first {
+            self.enter(&change)?;
+        }
+        if let Err(refusal) = protocol::carry_out(&self.transport, &before, &change).await {
+            return Err(Error::Change { change: Box::new(change), refusal });
+        }
+        if !routed_first {
+            self.enter(&change)?;
+        }
+        let text = change.to_text(&before);
+        let took_ns = self.transport.now().0.saturating_sub(begun.0);
+        let event = ChangeEvent { change, text, reason: reason.to_owned(), begun, took_ns };
+        self.watchers.tell(&event);
+        Ok(event)
+    }
+
+    fn enter(&self, change: &Change) -> Result<(), Error> {
+        let mut design = self.design.lock();
+        design.apply(change).map_err(Box::new)?;
+        let table = self.table.load().after(&design, change);
+        self.table.store(Arc::new(table));
+        Ok(())
+    }
+}
+
+/// The partitions that a footprint touches.
+fn partitions_of(design: &Design, footprint: &Footprint) -> Vec<(TableId, KeyRange)> {
+    let mut ranges: Vec<(TableId, KeyRange)> = Vec::new();
+    for item in footprint.items() {
+        let table = item.table;
+        match &item.span {
+            Span::Key(key) => {
+                let partition = design.partition_of(table, key);
+                ranges.extend(partition.map(|(range, _)| (table, range)));
+            }
+            Span::Range(range) => {
+                ranges.extend(design.partitions_in(table, range).map(|(range, _)| (table, range)));
+            }
+        }
+    }
+    ranges.sort();
+    ranges.dedup();
+    ranges
+}
+
+/// The partitions that a change touches.
+fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
+    let at = |table: &TableId, key: &isomer_design::Key| {
+        design.partition_of(*table, key).map(|(range, _)| (*table, range))
+    };
+    match change {
+        Change::Split { table, at: key } => at(table, key).into_iter().collect(),
+        Change::Merge { table, at: key } => {
+            let left = design.table(*table).ok().and_then(|found| found.partitions().before(key));
+            let left = left.and_then(|(start, _)| at(table, start));
+            left.into_iter().chain(at(table, key)).collect()
+        }
+        Change::AddReplica { table, start, .. }
+        | Change::RemoveReplica { table, start, .. }
+        | Change::Remaster { table, start, .. } => at(table, start).into_iter().collect(),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => Vec::new(),
+    }
+}
+
+/// The steps of a plan, in chains that are independent of each other: steps of the same partition
+/// follow each other. A plan that changes partitions' borders is one chain.
+fn chains(plan: &Plan) -> Vec<Vec<&Step>> {
+    let mut chains: BTreeMap<(TableId, isomer_design::Key), Vec<&Step>> = BTreeMap::new();
+    for step in &plan.steps {
+        match &step.change {
+            Change::AddReplica { table, start, .. }
+            | Change::RemoveReplica { table, start, .. }
+            | Change::Remaster { table, start, .. } => {
+                chains.entry((*table, start.clone())).or_default().push(step);
+            }
+            _ => return vec![plan.steps.iter().collect()],
+        }
+    }
+    chains.into_values().collect()
+}

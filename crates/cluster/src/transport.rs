@@ -1,0 +1,30 @@
+//! How the router reaches sites: requests and answers that could cross a network.
+
+use isomer_design::{Footprint, SiteId, Time};
+use isomer_site::{Answer, Committed, Failure, Procedure, Refusal, Step};
+
+/// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
+/// delays and crashes between.
+///
+/// An answer [`Failure::Stopped`] or [`Refusal::Unavailable`] says nothing about whether the request
+/// was carried out.
+#[allow(async_fn_in_trait, reason = "callers are generic; whether futures are Send is theirs to say")]
+pub trait Transport {
+    /// Runs a transaction at a site.
+    async fn execute(
+        &self,
+        site: SiteId,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure>;
+
+    /// Takes a step of a design change at a site.
+    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal>;
+
+    /// Ready when a site that did not answer may be worth asking again.
+    async fn retry(&self, site: SiteId);
+
+    /// The time, for reports.
+    fn now(&self) -> Time;
+}

@@ -1,0 +1,140 @@
+//! DrTM+B: move hot partitions to where a backup is already (DrTM+B, section 5, Algorithm 1).
+//!
+//! A primary that moves to a site with a backup costs no copying. Partitions are taken by falling
+//! load; if the primary's site is above the mean, the partition goes to the least loaded of its
+//! backups' sites that is below the mean. Only if that leaves the sites unbalanced, hot keys are
+//! followed one by one, as E-Store does, but first to the sites that hold a backup of theirs.
+//!
+//! Left open by the paper and chosen here: balanced means within the imbalance of the problem; a
+//! partition is the same span of keys in all tables; backups of site i are on i+1, i+2, ….
+
+use super::estore::Spread;
+use crate::problem::{Move, PlanError, Placement, Problem, Proposal, Site, site_name};
+use crate::recording::Vertex;
+use std::collections::BTreeMap;
+
+/// The knobs of DrTM+B.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Options {
+    /// Partitions that a site's share of the keys is cut into (32 in the paper: 192 over 6).
+    pub partitions_per_site: usize,
+    /// Backups of each partition.
+    pub backups: usize,
+    /// The share of keys followed one by one.
+    pub hot_share: f64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { partitions_per_site: 32, backups: 2, hot_share: 0.01 }
+    }
+}
+
+/// One partition: keys that move together.
+struct Partition {
+    name: String,
+    keys: Vec<Vertex>,
+    load: f64,
+    home: Site,
+}
+
+/// Plans.
+pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanError> {
+    problem.validate()?;
+    if !(0.0..=1.0).contains(&options.hot_share) {
+        let (what, value) = ("hot share", options.hot_share);
+        return Err(PlanError::Number { what, value, right: "a share from 0 to 1" });
+    }
+    let mut spread = Spread::new(problem);
+    let partitions = partitions(problem, options.partitions_per_site.max(1));
+    greedy(&mut spread, &partitions, options.backups);
+    let coarse = spread.moves.len();
+    let mut notes = vec![format!("{coarse} partitions move to a site that holds their backup")];
+    if (0..problem.placement.sites() as Site).any(|site| spread.overloaded(site)) {
+        fine_grained(&mut spread, options);
+        notes.push(format!("still unbalanced: {} keys moved singly", spread.moves.len() - coarse));
+    }
+    notes.extend(spread.overload_notes());
+    let Spread { placement, moves, lost, .. } = spread;
+    Ok(Proposal { strategy: "drtmb", placement, moves, lost, notes })
+}
+
+/// The partitions, heaviest first: spans of keys, apart by their current site.
+fn partitions(problem: &Problem<'_>, per_site: usize) -> Vec<Partition> {
+    let sites = problem.placement.sites();
+    let spans = Placement::by_range(problem.graph.keys(), sites.saturating_mul(per_site));
+    let mut groups: BTreeMap<(Site, Site), Vec<Vertex>> = BTreeMap::new();
+    for vertex in 0..problem.graph.len() as Vertex {
+        let pair = (spans.site(vertex), problem.placement.site(vertex));
+        groups.entry(pair).or_default().push(vertex);
+    }
+    let make = |((span, home), keys): ((Site, Site), Vec<Vertex>)| Partition {
+        name: format!("partition {} of {}", u32::from(span) + 1, site_name(home)),
+        load: keys.iter().map(|&key| problem.graph.accesses(key)).sum(),
+        keys,
+        home,
+    };
+    let mut partitions: Vec<Partition> = groups.into_iter().map(make).collect();
+    partitions.retain(|partition| partition.load > 0.0);
+    partitions.sort_by(|a, b| b.load.total_cmp(&a.load));
+    partitions
+}
+
+/// The sites that hold backups of what is on `home`.
+fn backups(home: Site, count: usize, sites: usize) -> impl Iterator<Item = Site> {
+    let next = move |step| ((usize::from(home) + step) % sites) as Site;
+    (1..=count.min(sites - 1)).map(next)
+}
+
+/// Lines 3 to 14 of Algorithm 1.
+fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], count: usize) {
+    let mean = spread.loads.mean();
+    for partition in partitions {
+        let load = |site: Site| spread.loads.0[usize::from(site)];
+        let home = partition.home;
+        if load(home) <= mean {
+            continue;
+        }
+        let below = backups(home, count, spread.placement.sites()).filter(|&s| load(s) < mean);
+        let Some(to) = below.min_by(|&a, &b| load(a).total_cmp(&load(b)).then(a.cmp(&b))) else {
+            if spread.lost.len() < 20 {
+                let name = &partition.name;
+                spread.lost.push(format!("{name}: every site with a backup is above the mean"));
+            }
+            continue;
+        };
+        let reason = format!(
+            "{}: {} accesses, {} has {} > {mean:.1}, the backup on {} becomes primary",
+            partition.name,
+            partition.load,
+            site_name(home),
+            load(home),
+            site_name(to),
+        );
+        partition.keys.iter().for_each(|&key| spread.placement.set(key, to));
+        spread.loads.0[usize::from(home)] -= partition.load;
+        spread.loads.0[usize::from(to)] += partition.load;
+        spread.moves.push(Move { keys: partition.keys.clone(), to, reason });
+    }
+}
+
+/// E-Store's planning of single keys: to a site with a backup if one is below the mean, else to the
+/// least loaded, where a new replica must be made.
+fn fine_grained(spread: &mut Spread<'_, '_>, options: Options) {
+    let mean = spread.loads.mean();
+    for key in spread.hot_keys(options.hot_share) {
+        let from = spread.placement.site(key);
+        if !spread.overloaded(from) {
+            continue;
+        }
+        let load = |site: Site| spread.loads.0[usize::from(site)];
+        let home = spread.problem.placement.site(key);
+        let near = backups(home, options.backups, spread.placement.sites())
+            .filter(|&site| site != from && load(site) < mean)
+            .min_by(|&a, &b| load(a).total_cmp(&load(b)).then(a.cmp(&b)));
+        match near {
+            Some(to) => spread.offer(vec![key], from, to, "split off, a backup is there:"),
+            None => spread.offer(vec![key], from, spread.loads.least(), "split off, new replica:"),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! METIS on the heat graph: recursive bisection with an imbalance setting (Clay, section 8.1).
+//!
+//! METIS minimises the weight of cut edges while no part weighs more than (1 + η) times its share.
+//! It knows nothing of the current placement, so its parts are numbered afterwards such that the
+//! most keys stay where they are; without that, a comparison of what moves would be unfair to it.
+
+use crate::assign::Worth;
+use crate::heat::HeatGraph;
+use crate::problem::{PlanError, Placement, Problem, Proposal, Site};
+use crate::recording::Vertex;
+
+/// Plans with imbalance `eta` (0.1 to 10 in the paper). Keys without accesses stay.
+pub fn plan(problem: &Problem<'_>, eta: f64) -> Result<Proposal, PlanError> {
+    problem.validate()?;
+    let (vertices, parts) = partition(problem, eta)?;
+    let placement = relabel(problem, &vertices, &parts)?;
+    let reason = format!("METIS puts them together (imbalance {eta})");
+    Ok(Proposal::from_scratch("metis", problem.placement, placement, &reason))
+}
+
+/// The accessed vertices and the part that METIS gives to each.
+pub fn partition(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>), PlanError> {
+    if !(eta.is_finite() && eta > 0.0 && eta <= 1000.0) {
+        let right = "a number above 0 and up to 1000";
+        return Err(PlanError::Number { what: "METIS' imbalance", value: eta, right });
+    }
+    let graph = problem.graph;
+    let vertices: Vec<Vertex> =
+        (0..graph.len() as Vertex).filter(|&v| graph.weight(v) > 0.0).collect();
+    let mut parts = vec![0; vertices.len()];
+    let sites = problem.placement.sites();
+    if sites == 1 {
+        return Ok((vertices, parts));
+    }
+    let Layout { starts, targets, edge_weights, weights } = layout(graph, &vertices)?;
+    let refused = |error: &dyn std::fmt::Display| PlanError::Metis(error.to_string());
+    ::metis::Graph::new(1, sites as i32, &starts, &targets)
+        .map_err(|error| refused(&error))?
+        .set_vwgt(&weights)
+        .set_adjwgt(&edge_weights)
+        .set_option(::metis::option::UFactor((eta * 1000.0) as i32))
+        .set_option(::metis::option::Seed(1))
+        .part_recursive(&mut parts)
+        .map_err(|error| refused(&error))?;
+    Ok((vertices, parts))
+}
+
+/// The graph as METIS wants it: 32-bit numbers, accessed vertices only.
+struct Layout {
+    starts: Vec<i32>,
+    targets: Vec<i32>,
+    edge_weights: Vec<i32>,
+    weights: Vec<i32>,
+}
+
+fn layout(graph: &HeatGraph, vertices: &[Vertex]) -> Result<Layout, PlanError> {
+    let found = 2 * graph.edges() as u64;
+    let limit = i32::MAX as u64;
+    if found > limit {
+        return Err(PlanError::TooLarge { planner: "METIS", what: "directed edges", limit, found });
+    }
+    let mut number = vec![0i32; graph.len()];
+    for (at, &vertex) in vertices.iter().enumerate() {
+        number[vertex as usize] = at as i32;
+    }
+    let whole = |weight: f64| weight.round().clamp(1.0, 1e9 / vertices.len() as f64 + 1e4) as i32;
+    let mut layout = Layout {
+        starts: vec![0],
+        targets: Vec::with_capacity(found as usize),
+        edge_weights: Vec::with_capacity(found as usize),
+        weights: vertices.iter().map(|&vertex| whole(graph.weight(vertex))).collect(),
+    };
+    for &vertex in vertices {
+        for (to, weight) in graph.neighbours(vertex).filter(|&(to, _)| graph.weight(to) > 0.0) {
+            layout.targets.push(number[to as usize]);
+            layout.edge_weights.push(whole(weight));
+        }
+        layout.starts.push(layout.targets.len() as i32);
+    }
+    Ok(layout)
+}
+
+/// Names the parts after sites so that the fewest keys move.
+pub fn relabel(
+    problem: &Problem<'_>,
+    vertices: &[Vertex],
+    parts: &[i32],
+) -> Result<Placement, PlanError> {
+    let sites = problem.placement.sites();
+    let mut overlap = vec![vec![0u64; sites]; sites];
+    for (&vertex, &part) in vertices.iter().zip(parts) {
+        overlap[part as usize][usize::from(problem.placement.site(vertex))] += 1;
+    }
+    let mut worth = Worth::new(sites);
+    for row in overlap {
+        let row = row.into_iter().enumerate().map(|(site, keys)| (site as u32, keys));
+        worth.push(row).map_err(|error| PlanError::Metis(error.to_string()))?;
+    }
+    let names = worth.assign(1).map_err(|error| PlanError::Metis(error.to_string()))?;
+    let mut placement = problem.placement.clone();
+    for (&vertex, &part) in vertices.iter().zip(parts) {
+        placement.set(vertex, names[part as usize] as Site);
+    }
+    Ok(placement)
+}

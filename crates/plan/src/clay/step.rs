@@ -1,0 +1,105 @@
+//! What Clay does, step by step, for explanations and scripts.
+
+use crate::heat::HeatGraph;
+use crate::problem::{Site, site_name};
+use crate::recording::Vertex;
+
+/// One decision.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// A site is above the threshold.
+    Overloaded {
+        /// The site.
+        site: Site,
+        /// Its load.
+        load: f64,
+        /// The threshold.
+        threshold: f64,
+    },
+    /// The clump has grown, or begun; is it feasible?
+    Considered {
+        /// The key that came last.
+        key: Vertex,
+        /// Where that key is.
+        at: Site,
+        /// How many keys the clump has.
+        keys: usize,
+        /// The destination.
+        to: Site,
+        /// How much the destination's load would rise.
+        receiver_delta: f64,
+        /// How much the overloaded site's load would rise.
+        sender_delta: f64,
+        /// What came of it.
+        verdict: Verdict,
+    },
+    /// The best candidate is moved.
+    Moved {
+        /// The keys.
+        keys: Vec<Vertex>,
+        /// The destination.
+        to: Site,
+        /// Load of the overloaded site, after.
+        load: f64,
+    },
+    /// No candidate was found.
+    Stuck {
+        /// The key it began with.
+        key: Vertex,
+        /// How large the clump became.
+        keys: usize,
+    },
+    /// A server is added.
+    SitesAdded {
+        /// How many sites there are now.
+        sites: usize,
+    },
+}
+
+/// What became of a clump.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The first feasible clump, or one at least as good as the best so far.
+    Candidate,
+    /// Feasible, but worse than the best so far.
+    Worse,
+    /// The destination would be overloaded.
+    Overloads,
+    /// The overloaded site would gain nothing.
+    NoRelief,
+}
+
+impl Step {
+    /// The step in words.
+    pub fn describe(&self, graph: &HeatGraph) -> String {
+        match self {
+            Step::Overloaded { site, load, threshold } => {
+                format!("{} is overloaded: load {load:.1} > {threshold:.1}", site_name(*site))
+            }
+            Step::Considered { key, at, keys, to, receiver_delta, sender_delta, verdict } => {
+                let verdict = match verdict {
+                    Verdict::Candidate => "candidate",
+                    Verdict::Worse => "worse than the candidate",
+                    Verdict::Overloads => "would overload it",
+                    Verdict::NoRelief => "brings no relief",
+                };
+                format!(
+                    "  + {} of {} makes {keys} to {}: receiver {receiver_delta:+.1}, sender \
+                     {sender_delta:+.1}, {verdict}",
+                    graph.label(*key),
+                    site_name(*at),
+                    site_name(*to),
+                )
+            }
+            Step::Moved { keys, to, load } => {
+                let names: Vec<String> = keys.iter().map(|&key| graph.label(key)).collect();
+                let names = names.join(" ");
+                format!("move {names} to {}: load falls to {load:.1}", site_name(*to))
+            }
+            Step::Stuck { key, keys } => {
+                format!("  no move for the clump of {} ({keys} keys)", graph.label(*key))
+            }
+            Step::SitesAdded { sites } => format!("add a server: {sites} sites now"),
+        }
+    }
+}

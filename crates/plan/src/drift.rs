@@ -1,0 +1,258 @@
+//! Drift: Clay for balance, then single keys follow their co-accesses while loads allow it.
+//!
+//! Clay needs a threshold that can be met: where even the emptiest site would exceed it, Clay
+//! moves nothing at all. And it acts only where a site is overloaded; elsewhere it leaves
+//! co-accesses across sites alone. Drift lowers the threshold step by step, half the distance to
+//! the aim each time, so every step finds what can be had; then it goes on from there:
+//!
+//! ```text
+//!   a ──9── b      b has 9 to s1 and 2 at home: gain k·(9 − 2) over all sites;
+//!   s1   │ s2      it moves if s1 stays below θ, and its neighbours are looked at again
+//!          2
+//!          c
+//! ```
+//!
+//! * **Pull.** Keys are taken by falling gain (what all sites together save), each to the site it
+//!   is accessed with most; the receiver must stay below θ or not be worse off. A key moves at
+//!   most [`Options::moves_per_key`] times, and only for a gain of at least [`Options::gain_min`]
+//!   accesses, so rarely seen keys stay: their co-accesses are chance.
+//! * **Home.** Keys that moved go back if all sites together lose nothing by it: less to move.
+//!
+//! The loads stay below θ where Clay had them there; the total load only falls.
+
+use crate::clay;
+use crate::problem::{Loads, Move, PlanError, Placement, Problem, Proposal, Site, site_name};
+use crate::recording::Vertex;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// The knobs of drift.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Options {
+    /// How Clay goes first.
+    pub clay: clay::Options,
+    /// How often one key may move.
+    pub moves_per_key: u8,
+    /// The least gain of a move, in accesses of the graph (a co-access saved on both sites counts
+    /// 2k).
+    pub gain_min: f64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { clay: clay::Options::default(), moves_per_key: 2, gain_min: 150.0 }
+    }
+}
+
+/// Plans.
+pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanError> {
+    if !(options.gain_min.is_finite() && options.gain_min >= 0.0) {
+        let (what, value) = ("least gain", options.gain_min);
+        return Err(PlanError::Number { what, value, right: "a finite gain of at least 0" });
+    }
+    let clay = descend(problem, &options.clay)?;
+    let loads = Loads::of(problem.graph, &clay.placement, problem.cost);
+    let mut drift = Drift {
+        problem,
+        options,
+        // Never above what is there: drift must not make the worst site worse.
+        threshold: (loads.mean() * (1.0 + problem.imbalance)).min(loads.max()),
+        loads,
+        placement: clay.placement.clone(),
+        moved: vec![0; problem.graph.len()],
+        pulled: BTreeMap::new(),
+    };
+    drift.pull();
+    let home = drift.go_home(&clay.placement);
+    Ok(drift.finish(clay, home))
+}
+
+/// How often the threshold is lowered.
+const STEPS: usize = 6;
+
+/// Clay with a threshold that falls from the highest load to the aim.
+fn descend(problem: &Problem<'_>, options: &clay::Options) -> Result<Proposal, PlanError> {
+    problem.validate()?;
+    let mut placement = problem.placement.clone();
+    let (mut moves, mut last) = (Vec::new(), None);
+    for step in 1..=STEPS {
+        let loads = Loads::of(problem.graph, &placement, problem.cost);
+        let aim = options.threshold.unwrap_or(loads.mean() * (1.0 + problem.imbalance));
+        if loads.max() <= aim && last.is_some() {
+            break;
+        }
+        let halfway = aim + (loads.max() - aim).max(0.0) / 2.0;
+        let threshold = Some(if step == STEPS { aim } else { halfway });
+        let options = clay::Options { threshold, rounds_max: 1, ..options.clone() };
+        let now = Problem { placement: &placement, ..*problem };
+        let mut proposal = clay::plan(&now, &options)?;
+        let after = Loads::of(problem.graph, &proposal.placement, problem.cost);
+        if after.max() >= loads.max() && step > 1 {
+            break;
+        }
+        placement = proposal.placement.clone();
+        moves.append(&mut proposal.moves);
+        last = Some(proposal);
+    }
+    let (lost, notes) = last.map_or((Vec::new(), Vec::new()), |last| (last.lost, last.notes));
+    Ok(Proposal { strategy: "drift", placement, moves, lost, notes })
+}
+
+/// A key that wants to go somewhere: the largest gain first, then the lowest key.
+#[derive(PartialEq)]
+struct Wish {
+    gain: f64,
+    key: Vertex,
+    to: Site,
+}
+
+impl Eq for Wish {}
+
+impl Ord for Wish {
+    fn cmp(&self, other: &Wish) -> std::cmp::Ordering {
+        self.gain.total_cmp(&other.gain).then(other.key.cmp(&self.key))
+    }
+}
+
+impl PartialOrd for Wish {
+    fn partial_cmp(&self, other: &Wish) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+struct Drift<'p, 'g> {
+    problem: &'p Problem<'g>,
+    options: &'p Options,
+    threshold: f64,
+    loads: Loads,
+    placement: Placement,
+    moved: Vec<u8>,
+    /// Per pair of sites: what moved between them, and what that saves.
+    pulled: BTreeMap<(Site, Site), (Vec<Vertex>, f64)>,
+}
+
+/// What a move would do.
+struct Effect {
+    /// How much the load of all sites together falls.
+    gain: f64,
+    /// How much the receiver's load rises.
+    receiver: f64,
+}
+
+impl Drift<'_, '_> {
+    fn effect(&self, key: Vertex, to: Site) -> Effect {
+        let Problem { graph, cost, .. } = *self.problem;
+        let from = self.placement.site(key);
+        let (mut gain, mut receiver) = (0.0, graph.weight(key));
+        for (other, weight) in graph.neighbours(key) {
+            let at = self.placement.site(other);
+            gain += 2.0 * weight * (cost.k(from, at) - cost.k(to, at));
+            receiver += weight * if at == to { -cost.k(from, to) } else { cost.k(to, at) };
+        }
+        Effect { gain, receiver }
+    }
+
+    /// The site that a key should go to for the largest gain, if that is large enough.
+    fn wish(&self, key: Vertex) -> Option<Wish> {
+        let graph = self.problem.graph;
+        let from = self.placement.site(key);
+        let mut heat: Vec<(Site, f64)> = Vec::new();
+        for (other, weight) in graph.neighbours(key) {
+            let at = self.placement.site(other);
+            match heat.iter_mut().find(|(site, _)| *site == at) {
+                Some((_, sum)) => *sum += weight,
+                None => heat.push((at, weight)),
+            }
+        }
+        let best = heat.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        let to = best.map(|&(site, _)| site).filter(|&site| site != from)?;
+        let gain = self.effect(key, to).gain;
+        (gain >= self.options.gain_min && gain > 0.0).then_some(Wish { gain, key, to })
+    }
+
+    fn pull(&mut self) {
+        let all = 0..self.problem.graph.len() as Vertex;
+        let mut wishes: BinaryHeap<Wish> = all.filter_map(|key| self.wish(key)).collect();
+        while let Some(wish) = wishes.pop() {
+            // The world may have changed since the wish was made.
+            match self.wish(wish.key) {
+                Some(now) if now.gain < wish.gain => wishes.push(now),
+                Some(now) => {
+                    if self.grant(&now) {
+                        let neighbours: Vec<Vertex> =
+                            self.problem.graph.neighbours(now.key).map(|(to, _)| to).collect();
+                        wishes.extend(neighbours.into_iter().filter_map(|key| self.wish(key)));
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn grant(&mut self, wish: &Wish) -> bool {
+        let moved = &self.moved[wish.key as usize];
+        let receiver = self.effect(wish.key, wish.to).receiver;
+        let load = self.loads.0[usize::from(wish.to)];
+        if *moved >= self.options.moves_per_key
+            || (receiver > 0.0 && load + receiver >= self.threshold)
+        {
+            return false;
+        }
+        self.moved[wish.key as usize] += 1;
+        let from = self.placement.site(wish.key);
+        self.relocate(wish.key, wish.to);
+        let group = self.pulled.entry((from, wish.to)).or_default();
+        group.0.push(wish.key);
+        group.1 += wish.gain;
+        true
+    }
+
+    /// Keys that moved go back where nothing is lost by it; returns them.
+    fn go_home(&mut self, clay: &Placement) -> Vec<Vertex> {
+        let away: Vec<Vertex> = self.placement.moved_from(self.problem.placement).collect();
+        let mut home = Vec::new();
+        for key in away {
+            let to = self.problem.placement.site(key);
+            let effect = self.effect(key, to);
+            let load = self.loads.0[usize::from(to)] + effect.receiver;
+            if effect.gain >= 0.0 && (load < self.threshold || effect.receiver <= 0.0) {
+                self.relocate(key, to);
+                if clay.site(key) != to {
+                    home.push(key);
+                }
+            }
+        }
+        home
+    }
+
+    fn relocate(&mut self, key: Vertex, to: Site) {
+        let Problem { graph, cost, .. } = *self.problem;
+        let from = self.placement.site(key);
+        self.loads.0[usize::from(from)] -= graph.weight(key);
+        self.loads.0[usize::from(to)] += graph.weight(key);
+        for (other, weight) in graph.neighbours(key) {
+            let at = self.placement.site(other);
+            let (before, after) = (weight * cost.k(from, at), weight * cost.k(to, at));
+            self.loads.0[usize::from(from)] -= before;
+            self.loads.0[usize::from(to)] += after;
+            self.loads.0[usize::from(at)] += after - before;
+        }
+        self.placement.set(key, to);
+    }
+
+    fn finish(self, clay: Proposal, home: Vec<Vertex>) -> Proposal {
+        let mut moves = clay.moves;
+        for ((from, to), (keys, gain)) in self.pulled {
+            let keys: Vec<Vertex> =
+                keys.into_iter().filter(|&key| self.placement.site(key) == to).collect();
+            if keys.is_empty() {
+                continue;
+            }
+            let (count, from) = (keys.len(), site_name(from));
+            let reason = format!("{count} keys of {from} follow what they are accessed with: all sites save {gain:.1}");
+            moves.push(Move { keys, to, reason });
+        }
+        let mut notes = clay.notes;
+        notes.push(format!("{} keys stay at home after all", home.len()));
+        Proposal { strategy: "drift", placement: self.placement, moves, lost: clay.lost, notes }
+    }
+}

@@ -1,0 +1,59 @@
+//! Tenants with a hot spot that moves (Hermes, section 5.3.2).
+
+use super::{GenerateError, Random, Touch, Workload, Zipf, at_least_one};
+use rand::RngExt;
+
+/// Tenants of a site.
+const TENANTS: u64 = 4;
+
+/// Four tenants a site, each a range of keys. Nine tenths of the transactions go to the tenants of
+/// one hot site, which changes after a while; both keys belong to one tenant, by Zipf 0.99.
+#[derive(Clone, Debug)]
+pub struct MultiTenant {
+    sites: u64,
+    keys_per_tenant: u64,
+    change_us: i64,
+    zipf: Zipf,
+}
+
+impl MultiTenant {
+    /// `keys_per_site` keys each; the hot spot moves on every `change_seconds` (500 in the paper).
+    pub fn new(
+        sites: u64,
+        keys_per_site: u64,
+        change_seconds: f64,
+    ) -> Result<MultiTenant, GenerateError> {
+        at_least_one("sites", sites)?;
+        if keys_per_site < TENANTS {
+            let (value, right) = (keys_per_site as f64, "at least 4, one for each tenant");
+            return Err(GenerateError { what: "keys per site", value, right });
+        }
+        if !(change_seconds.is_finite() && change_seconds >= 1e-6) {
+            let (value, right) = (change_seconds, "a finite time above 0");
+            return Err(GenerateError { what: "seconds between changes", value, right });
+        }
+        let keys_per_tenant = keys_per_site / TENANTS;
+        let zipf = Zipf::new(keys_per_tenant, 0.99)?;
+        Ok(MultiTenant { sites, keys_per_tenant, change_us: (change_seconds * 1e6) as i64, zipf })
+    }
+}
+
+impl Workload for MultiTenant {
+    fn tables(&self) -> &'static [&'static str] {
+        &["usertable"]
+    }
+
+    fn transaction(&mut self, at_us: i64, random: &mut Random, touches: &mut Vec<Touch>) {
+        let hot = (at_us / self.change_us) as u64 % self.sites;
+        let site = match random.random_bool(0.9) || self.sites == 1 {
+            true => hot,
+            false => (hot + random.random_range(1..self.sites)) % self.sites,
+        };
+        let tenant = site * TENANTS + random.random_range(0..TENANTS);
+        let write = random.random_bool(0.5);
+        for _ in 0..2 {
+            let key = tenant * self.keys_per_tenant + self.zipf.draw(random);
+            touches.push(Touch { table: 0, key: key as i64, write });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The placement problem: who holds what, what a placement costs, and what planners answer.
+//!
+//! ```text
+//!   heat graph + placement + cost ──planner──▶ proposal: new placement, moves with reasons,
+//!                                                         what was considered and lost
+//! ```
+//!
+//! Inside the planners a site is a number from 0; people see `s1`, `s2`, … as everywhere else.
+
+mod cost;
+mod placement;
+mod proposal;
+mod rules;
+
+pub(crate) use cost::vertex_load;
+pub use cost::{Cost, Loads};
+pub use placement::{Placement, Site, site_name};
+pub use proposal::{Move, Proposal};
+pub use rules::{PlacementRules, Rule, RulesError};
+
+use crate::heat::HeatGraph;
+use thiserror::Error;
+
+/// What a planner is asked to improve.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// Who touches what together.
+    pub graph: &'a HeatGraph,
+    /// Where everything is now.
+    pub placement: &'a Placement,
+    /// What a co-access across sites costs.
+    pub cost: Cost,
+    /// The load a site may have above the average, as a share (ε of Clay's section 4).
+    pub imbalance: f64,
+}
+
+/// Why a planner cannot answer.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A number that has to be a share, a cost or a count is none.
+    #[error("{what} is {value}: {right} is needed")]
+    Number {
+        /// What it is for.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+        /// What would be right.
+        right: &'static str,
+    },
+    /// The placement does not fit the graph.
+    #[error("the placement has {placed} keys, the heat graph {vertices}: make it from this graph")]
+    Mismatch {
+        /// Keys placed.
+        placed: usize,
+        /// Vertices of the graph.
+        vertices: usize,
+    },
+    /// More sites than keys: some could never hold anything.
+    #[error("{sites} sites for {keys} accessed keys: use at most {keys} sites")]
+    MoreSitesThanKeys {
+        /// Sites asked for.
+        sites: usize,
+        /// Keys there are.
+        keys: usize,
+    },
+    /// Nothing was accessed.
+    #[error("nothing was accessed: there is no load to place")]
+    NoLoad,
+    /// An input is too large for the planner.
+    #[error("{planner} takes at most {limit} {what}, and there are {found}")]
+    TooLarge {
+        /// The planner.
+        planner: &'static str,
+        /// Of what there is too much.
+        what: &'static str,
+        /// How much it takes.
+        limit: u64,
+        /// How much there is.
+        found: u64,
+    },
+    /// A library failed.
+    #[error("METIS refused the graph: {0}")]
+    Metis(String),
+}
+
+impl Problem<'_> {
+    /// Checks that the parts fit each other and every number makes sense.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        self.cost.validate()?;
+        if !(self.imbalance.is_finite() && self.imbalance >= 0.0) {
+            let right = "a finite share of at least 0";
+            return Err(PlanError::Number { what: "imbalance", value: self.imbalance, right });
+        }
+        let (placed, vertices) = (self.placement.len(), self.graph.len());
+        if placed != vertices {
+            return Err(PlanError::Mismatch { placed, vertices });
+        }
+        let (sites, keys) = (self.placement.sites(), self.graph.accessed());
+        match keys {
+            0 => Err(PlanError::NoLoad),
+            _ if sites > keys => Err(PlanError::MoreSitesThanKeys { sites, keys }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The loads of the current placement.
+    pub fn loads(&self) -> Loads {
+        Loads::of(self.graph, self.placement, self.cost)
+    }
+}

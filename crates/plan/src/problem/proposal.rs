@@ -1,0 +1,59 @@
+//! What planners answer.
+
+use super::{Placement, Site, site_name};
+use crate::recording::Vertex;
+use std::collections::BTreeMap;
+
+/// Keys that move together, and why.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Move {
+    /// The keys, the one that started the move first.
+    pub keys: Vec<Vertex>,
+    /// Where they go.
+    pub to: Site,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// A better placement, explained.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Proposal {
+    /// The planner.
+    pub strategy: &'static str,
+    /// The placement after all moves.
+    pub placement: Placement,
+    /// What moves, in the order in which it was decided.
+    pub moves: Vec<Move>,
+    /// What was considered and lost, with the reason; the first of each kind.
+    pub lost: Vec<String>,
+    /// What else a person should know.
+    pub notes: Vec<String>,
+}
+
+impl Proposal {
+    /// A proposal of a planner that starts from scratch: moves are all differences to `before`,
+    /// one for each pair of sites, with one reason.
+    pub fn from_scratch(
+        strategy: &'static str,
+        before: &Placement,
+        placement: Placement,
+        reason: &str,
+    ) -> Proposal {
+        let mut groups: BTreeMap<(Site, Site), Vec<Vertex>> = BTreeMap::new();
+        for vertex in placement.moved_from(before) {
+            let pair = (before.site(vertex), placement.site(vertex));
+            groups.entry(pair).or_default().push(vertex);
+        }
+        let group = |((from, to), keys): ((Site, Site), Vec<Vertex>)| {
+            let reason = format!("{} keys of {}: {reason}", keys.len(), site_name(from));
+            Move { keys, to, reason }
+        };
+        let moves = groups.into_iter().map(group).collect();
+        Proposal { strategy, placement, moves, lost: Vec::new(), notes: Vec::new() }
+    }
+
+    /// How many keys are elsewhere than before.
+    pub fn keys_moved(&self, before: &Placement) -> usize {
+        self.placement.moved_from(before).count()
+    }
+}

@@ -1,0 +1,115 @@
+//! Placements as people write them: from which key on, which site.
+//!
+//! ```text
+//! table,from,site          from is the first key of a range that lasts to the next rule
+//! orders,1,s1
+//! orders,5000,s2
+//! *,1,s1                   tables without rules of their own
+//! ```
+
+use super::{Placement, Site};
+use crate::recording::{KeyRef, KeyTable, RecordedKey, Vertex};
+use thiserror::Error;
+
+/// One range of keys on one site.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The table, or `*` for all that have no rules.
+    pub table: String,
+    /// The first key.
+    pub from: RecordedKey,
+    /// The site, from 0.
+    pub site: Site,
+}
+
+/// Rules, in any order.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PlacementRules(pub Vec<Rule>);
+
+/// Why text is no placement.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum RulesError {
+    /// A line that cannot be read.
+    #[error("placement, line {line}: {problem}")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// A key before every rule.
+    #[error("the placement says nothing about {0}: add a rule for its table from a lower key, or *")]
+    NoRule(String),
+    /// A site beyond those there are.
+    #[error("the placement uses site s{site}, and there are {sites} sites")]
+    Site {
+        /// The site, from 1.
+        site: usize,
+        /// How many sites there are.
+        sites: usize,
+    },
+}
+
+impl PlacementRules {
+    /// Reads the text form.
+    pub fn parse(text: &str) -> Result<PlacementRules, RulesError> {
+        let mut rules = Vec::new();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let fault = |problem: String| RulesError::Line { line: at + 1, problem };
+            if at == 0 {
+                if line.trim() != "table,from,site" {
+                    return Err(fault(format!("\"{line}\" is not the header table,from,site")));
+                }
+                continue;
+            }
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let [table, from, site] = fields[..] else {
+                return Err(fault(format!("{} fields, expected table,from,site", fields.len())));
+            };
+            let number = site.strip_prefix('s').and_then(|number| number.parse::<Site>().ok());
+            let Some(site) = number.and_then(|number| number.checked_sub(1)) else {
+                return Err(fault(format!("\"{site}\" is no site: s1, s2, ... are")));
+            };
+            let key = from.parse().map_or(RecordedKey::Text(from.into()), RecordedKey::Int);
+            rules.push(Rule { table: table.to_owned(), from: key, site });
+        }
+        Ok(PlacementRules(rules))
+    }
+
+    /// The text form.
+    pub fn to_text(&self) -> String {
+        let line = |rule: &Rule| format!("{},{},s{}\n", rule.table, rule.from, rule.site + 1);
+        "table,from,site\n".to_owned() + &self.0.iter().map(line).collect::<String>()
+    }
+
+    /// The placement of all keys over `sites` sites.
+    pub fn place(&self, keys: &KeyTable, sites: usize) -> Result<Placement, RulesError> {
+        let highest = self.0.iter().map(|rule| usize::from(rule.site) + 1).max().unwrap_or(0);
+        if highest > sites {
+            return Err(RulesError::Site { site: highest, sites });
+        }
+        let sorted = |name: &str| {
+            let mut rules: Vec<&Rule> = self.0.iter().filter(|rule| rule.table == name).collect();
+            rules.sort_by(|a, b| a.from.cmp(&b.from));
+            rules
+        };
+        let others = sorted("*");
+        let tables: Vec<Vec<&Rule>> = keys.tables().map(sorted).collect();
+        let mut site_of = Vec::with_capacity(keys.len());
+        for vertex in 0..keys.len() as Vertex {
+            let (table, key) = keys.vertex(vertex);
+            let own = &tables[usize::from(table)];
+            let rules = if own.is_empty() { &others } else { own };
+            site_of.push(find(rules, key.as_ref()).ok_or_else(|| {
+                RulesError::NoRule(keys.label(vertex))
+            })?);
+        }
+        Ok(Placement::new(sites, site_of))
+    }
+}
+
+fn find(rules: &[&Rule], key: KeyRef<'_>) -> Option<Site> {
+    let after = rules.partition_point(|rule| rule.from.as_ref() <= key);
+    Some(rules.get(after.checked_sub(1)?)?.site)
+}

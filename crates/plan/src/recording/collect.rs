@@ -1,0 +1,163 @@
+//! A recording in memory, for planners that look more than once.
+
+use super::{Access, KeyTable, RecordingError, Source, Vertex};
+use std::sync::Arc;
+
+/// The bit of an item that marks a write.
+const WRITE: u32 = 1 << 31;
+
+/// One recorded transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction<'a> {
+    /// When its first access happened, in microseconds.
+    pub time_us: i64,
+    items: &'a [u32],
+}
+
+impl<'a> Transaction<'a> {
+    /// What it touched, in the order of the recording, each access once: vertex and "written".
+    pub fn accesses(self) -> impl ExactSizeIterator<Item = (Vertex, bool)> + 'a {
+        self.items.iter().map(|&item| (item & !WRITE, item & WRITE != 0))
+    }
+}
+
+/// A whole recording: its transactions by time, and numbers for its keys.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    keys: Arc<KeyTable>,
+    times: Vec<i64>,
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Recording {
+    /// Reads a source to its end. Refuses an empty one, and transactions that come back.
+    pub fn read(mut source: impl Source) -> Result<Recording, RecordingError> {
+        let mut collector = Collector::default();
+        while let Some(access) = source.next_access()? {
+            collector.push(&access)?;
+        }
+        collector.finish()
+    }
+
+    /// The numbers of the keys.
+    pub fn keys(&self) -> &Arc<KeyTable> {
+        &self.keys
+    }
+
+    /// How many transactions there are.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// True if there are none: only of a part cut too small, for [`Recording::read`] refuses it.
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    /// How many accesses there are.
+    pub fn accesses(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The transaction at a place in time order.
+    pub fn transaction(&self, at: usize) -> Transaction<'_> {
+        let items = &self.items[self.starts[at] as usize..self.starts[at + 1] as usize];
+        Transaction { time_us: self.times[at], items }
+    }
+
+    /// All transactions, by time.
+    pub fn transactions(&self) -> impl ExactSizeIterator<Item = Transaction<'_>> {
+        (0..self.len()).map(|at| self.transaction(at))
+    }
+
+    /// From the first transaction to the last, in seconds; 1 if that is no time at all, so that
+    /// rates stay finite.
+    pub fn seconds(&self) -> f64 {
+        match (self.times.first(), self.times.last()) {
+            (Some(first), Some(last)) if last > first => (last - first) as f64 / 1e6,
+            _ => 1.0,
+        }
+    }
+
+    /// Cuts into an earlier part and a later part that holds `share` of the transactions (at
+    /// least one each, if there are two). Both parts number all keys alike.
+    pub fn hold_out(&self, share: f64) -> Result<(Recording, Recording), RecordingError> {
+        if !(share > 0.0 && share < 1.0) {
+            return Err(RecordingError::Share(share));
+        }
+        let later = (self.len() as f64 * share).round() as usize;
+        let at = self.len() - later.clamp(1, self.len().saturating_sub(1).max(1));
+        Ok((self.part(0, at), self.part(at, self.len())))
+    }
+
+    fn part(&self, from: usize, to: usize) -> Recording {
+        let first = self.starts[from];
+        Recording {
+            keys: Arc::clone(&self.keys),
+            times: self.times[from..to].to_vec(),
+            starts: self.starts[from..=to].iter().map(|start| start - first).collect(),
+            items: self.items[first as usize..self.starts[to] as usize].to_vec(),
+        }
+    }
+}
+
+/// Builds a recording access by access.
+#[derive(Default)]
+struct Collector {
+    keys: KeyTable,
+    recording: Recording,
+    ids: Vec<u64>,
+}
+
+impl Collector {
+    fn push(&mut self, access: &Access<'_>) -> Result<(), RecordingError> {
+        let recording = &mut self.recording;
+        if self.ids.last() != Some(&access.transaction) {
+            self.ids.push(access.transaction);
+            recording.times.push(access.time_us);
+            recording.starts.push(recording.items.len() as u32);
+        }
+        if recording.items.len() == u32::MAX as usize {
+            return Err(RecordingError::TooMany { what: "accesses", limit: u64::from(u32::MAX) });
+        }
+        let vertex = self.keys.intern(access.table, access.key)?;
+        recording.items.push(if access.write { vertex | WRITE } else { vertex });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Recording, RecordingError> {
+        if self.ids.is_empty() {
+            return Err(RecordingError::Empty);
+        }
+        self.ids.sort_unstable();
+        if let Some(pair) = self.ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(RecordingError::TransactionComesBack(pair[0]));
+        }
+        let mut recording = self.recording;
+        recording.starts.push(recording.items.len() as u32);
+        let renumbered = self.keys.sort();
+        recording.keys = Arc::new(self.keys);
+        for item in &mut recording.items {
+            *item = renumbered[(*item & !WRITE) as usize] | (*item & WRITE);
+        }
+        Ok(by_time(recording))
+    }
+}
+
+/// Puts transactions into time order; those of one moment keep theirs.
+fn by_time(recording: Recording) -> Recording {
+    if recording.times.is_sorted() {
+        return recording;
+    }
+    let mut order: Vec<usize> = (0..recording.len()).collect();
+    order.sort_by_key(|&at| recording.times[at]);
+    let mut sorted = Recording { keys: Arc::clone(&recording.keys), ..Recording::default() };
+    for at in order {
+        sorted.times.push(recording.times[at]);
+        sorted.starts.push(sorted.items.len() as u32);
+        sorted.items.extend_from_slice(recording.transaction(at).items);
+    }
+    sorted.starts.push(sorted.items.len() as u32);
+    sorted
+}

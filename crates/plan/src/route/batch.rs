@@ -1,0 +1,233 @@
+//! Batches in, routes out, and the counting that all routers share.
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+use std::str::FromStr;
+use thiserror::Error;
+
+/// One transaction: the keys it reads and those it writes, each once, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// Its number.
+    pub id: u64,
+    /// The keys it reads.
+    pub read: Vec<u64>,
+    /// The keys it writes.
+    pub write: Vec<u64>,
+}
+
+/// Transactions in their total order.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Batch(Vec<Transaction>);
+
+/// Where keys are when no router has moved them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Home {
+    sites: u16,
+    width: u64,
+}
+
+/// Why a batch cannot be routed.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// Two transactions with one number.
+    #[error("transaction {0} is there twice: numbers must be unique within a batch")]
+    DuplicateTransaction(u64),
+    /// No site, or sites without keys.
+    #[error("{what} is 0: at least 1 is needed")]
+    Zero {
+        /// What is zero.
+        what: &'static str,
+    },
+    /// A key that no site is home to.
+    #[error("transaction {id} touches key {key}: {sites} sites of {width} keys end at {}", *.sites as u64 * .width - 1)]
+    KeyBeyond {
+        /// The transaction.
+        id: u64,
+        /// The key.
+        key: u64,
+        /// How many sites there are.
+        sites: u16,
+        /// How many keys each is home to.
+        width: u64,
+    },
+    /// Text that is no tolerance.
+    #[error("alpha is \"{0}\": a decimal number of at least 0 with at most six decimals is needed")]
+    Alpha(String),
+    /// A batch too large to be solved exactly.
+    #[error("{transactions} transactions over {sites} sites: the exact optimum takes at most {most}")]
+    TooLarge {
+        /// How many there are.
+        transactions: usize,
+        /// How many sites there are.
+        sites: u16,
+        /// How many it takes.
+        most: usize,
+    },
+}
+
+impl Batch {
+    /// Checks the numbers and sorts the keys.
+    pub fn new(transactions: Vec<Transaction>) -> Result<Batch, RouteError> {
+        let mut ids: HashSet<u64, FixedState> = HashSet::default();
+        let mut batch = transactions;
+        for transaction in &mut batch {
+            if !ids.insert(transaction.id) {
+                return Err(RouteError::DuplicateTransaction(transaction.id));
+            }
+            for keys in [&mut transaction.read, &mut transaction.write] {
+                keys.sort_unstable();
+                keys.dedup();
+            }
+        }
+        Ok(Batch(batch))
+    }
+
+    /// The transactions, in their order.
+    pub fn transactions(&self) -> &[Transaction] {
+        &self.0
+    }
+}
+
+impl Home {
+    /// `sites` sites of `width` keys each.
+    pub fn new(sites: u16, width: u64) -> Result<Home, RouteError> {
+        match (sites, width) {
+            (0, _) => Err(RouteError::Zero { what: "the number of sites" }),
+            (_, 0) => Err(RouteError::Zero { what: "the number of keys a site is home to" }),
+            _ => Ok(Home { sites, width }),
+        }
+    }
+
+    /// How many sites there are.
+    pub fn sites(&self) -> u16 {
+        self.sites
+    }
+
+    /// The home of a key.
+    pub fn of(&self, key: u64) -> u16 {
+        (key / self.width).min(u64::from(self.sites) - 1) as u16
+    }
+
+    /// Refuses keys that have no home.
+    pub fn check(&self, batch: &Batch) -> Result<(), RouteError> {
+        let Home { sites, width } = *self;
+        for transaction in batch.transactions() {
+            let mut keys = transaction.read.iter().chain(&transaction.write);
+            if let Some(&key) = keys.find(|&&key| key / width >= u64::from(sites)) {
+                return Err(RouteError::KeyBeyond { id: transaction.id, key, sites, width });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How much more than its share a site may get: α of Hermes' section 3.2, in millionths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Alpha {
+    millionths: u64,
+}
+
+impl Alpha {
+    /// No more than its share, rounded up.
+    pub const ZERO: Alpha = Alpha { millionths: 0 };
+    /// The paper's experiments.
+    pub const PAPER: Alpha = Alpha { millionths: 100_000 };
+
+    /// θ = ⌈b/n · (1 + α)⌉, at least 1.
+    pub fn threshold(self, transactions: usize, sites: u16) -> usize {
+        let product = transactions as u128 * u128::from(1_000_000 + self.millionths);
+        (product.div_ceil(u128::from(sites) * 1_000_000) as usize).max(1)
+    }
+}
+
+impl FromStr for Alpha {
+    type Err = RouteError;
+
+    fn from_str(text: &str) -> Result<Alpha, RouteError> {
+        let wrong = || RouteError::Alpha(text.to_owned());
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
+            return Err(wrong());
+        }
+        let millionths: u64 = format!("{fraction:0<6}").parse().map_err(|_| wrong())?;
+        let whole: u64 = whole.parse().map_err(|_| wrong())?;
+        let millionths = whole.checked_mul(1_000_000).and_then(|sum| sum.checked_add(millionths));
+        Ok(Alpha { millionths: millionths.ok_or_else(wrong)? })
+    }
+}
+
+/// Where one transaction runs, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The transaction.
+    pub id: u64,
+    /// Its place in the new order, from 0.
+    pub order: usize,
+    /// Its site, from 0.
+    pub site: u16,
+}
+
+/// A routed batch.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Routed {
+    /// In the new order.
+    pub transactions: Vec<Route>,
+    /// Records read from another site.
+    pub remote_reads: u64,
+    /// Records that change their site.
+    pub migrations: u64,
+    /// Transactions per site.
+    pub loads: Vec<u64>,
+    /// Keys that had to leave a full fusion table; they go home with the last transaction.
+    pub evicted: Vec<u64>,
+}
+
+/// Where keys are while a batch is looked at: moved ones, else the home.
+pub(super) struct Positions<F> {
+    moved: HashMap<u64, u16, FixedState>,
+    start: F,
+}
+
+impl<F: Fn(u64) -> u16> Positions<F> {
+    pub(super) fn new(start: F) -> Positions<F> {
+        Positions { moved: HashMap::default(), start }
+    }
+
+    pub(super) fn of(&self, key: u64) -> u16 {
+        self.moved.get(&key).copied().unwrap_or_else(|| (self.start)(key))
+    }
+
+    /// Moves a key; true if it was elsewhere.
+    pub(super) fn set(&mut self, key: u64, site: u16) -> bool {
+        let changes = self.of(key) != site;
+        if changes {
+            self.moved.insert(key, site);
+        }
+        changes
+    }
+}
+
+/// Counts what routes cost if written keys stay where they were written.
+pub(super) fn count(
+    batch: &Batch,
+    routes: &[(usize, u16)],
+    sites: u16,
+    start: impl Fn(u64) -> u16,
+) -> Routed {
+    let mut positions = Positions::new(start);
+    let mut routed = Routed { loads: vec![0; usize::from(sites)], ..Routed::default() };
+    for (order, &(at, site)) in routes.iter().enumerate() {
+        let transaction = &batch.transactions()[at];
+        let remote = |key: &&u64| positions.of(**key) != site;
+        routed.remote_reads += transaction.read.iter().filter(remote).count() as u64;
+        for &key in &transaction.write {
+            routed.migrations += u64::from(positions.set(key, site));
+        }
+        routed.loads[usize::from(site)] += 1;
+        routed.transactions.push(Route { id: transaction.id, order, site });
+    }
+    routed
+}

@@ -1,0 +1,35 @@
+//! Batch routers: which site runs which transaction of a totally ordered batch, and in which order.
+//!
+//! ```text
+//!   batch + where every key is ──router──▶ order and site of each transaction
+//!                                          remote reads, migrations, load per site
+//! ```
+//!
+//! Every scheduler of a deterministic database computes the routes alone, so they must come out
+//! alike everywhere: all arithmetic is in integers, every tie has a rule, no map is iterated.
+//!
+//! | router | looks at | where records go |
+//! | --- | --- | --- |
+//! | [`hermes`] | the whole batch, may reorder it | what is written stays at the writer (fusion) |
+//! | [`leap`] | one transaction | everything it touches moves to it |
+//! | [`gstore`] | one transaction | everything moves to it and back |
+//! | [`tpart`] | the batch in order | pushed from writer to reader, home at the end |
+//! | [`calvin`] | one transaction | nothing moves |
+//!
+//! Sites count from 0 here: key `k` is at home at site `k div home_width`.
+
+mod batch;
+mod fusion;
+mod hermes;
+mod optimum;
+mod single;
+mod textbook;
+mod tpart;
+
+pub use batch::{Alpha, Batch, Home, Route, RouteError, Routed, Transaction};
+pub use fusion::{FusionTable, Replacement};
+pub use hermes::{Options, Tie, hermes};
+pub use optimum::optimum;
+pub use single::{calvin, gstore, leap};
+pub use textbook::textbook;
+pub use tpart::tpart;

@@ -1,0 +1,125 @@
+//! Algorithm 1 of Hermes as the paper writes it: the oracle for the fast one.
+//!
+//! Nothing is kept between iterations. Step 1 looks at every waiting transaction and every site;
+//! step 3 finds the writers and readers of each key by walking through the order.
+
+use super::batch::{Batch, Home, Positions, Routed, Transaction, count};
+use super::fusion::FusionTable;
+use super::hermes::{Options, Tie};
+
+/// Routes a batch. Same result as [`super::hermes`], slowly.
+pub fn textbook(batch: &Batch, home: Home, fusion: &FusionTable, options: Options) -> Routed {
+    let start = |key: u64| fusion.get(key).unwrap_or_else(|| home.of(key));
+    let mut routes = order_and_route(batch, home.sites(), &start, options);
+    balance(batch, home.sites(), &start, options, &mut routes);
+    count(batch, &routes, home.sites(), start)
+}
+
+/// Step 1: the transaction and site with the fewest remote reads, again and again. Ties: the
+/// earlier transaction; then the site by the tie rule.
+fn order_and_route(
+    batch: &Batch,
+    sites: u16,
+    start: &impl Fn(u64) -> u16,
+    options: Options,
+) -> Vec<(usize, u16)> {
+    let mut positions = Positions::new(start);
+    let mut waiting: Vec<usize> = (0..batch.transactions().len()).collect();
+    let mut routes = Vec::new();
+    while !waiting.is_empty() {
+        let looked_at = if options.reorder { waiting.len() } else { 1 };
+        let mut best: Option<(usize, usize, u16)> = None;
+        for (place, &at) in waiting[..looked_at].iter().enumerate() {
+            let transaction = &batch.transactions()[at];
+            let remote = |site: u16| {
+                transaction.read.iter().filter(|&&key| positions.of(key) != site).count()
+            };
+            let counts: Vec<usize> = (0..sites).map(remote).collect();
+            let fewest = counts.iter().copied().min().unwrap_or(0);
+            if best.is_none_or(|(least, ..)| fewest < least) {
+                let equals: Vec<u16> =
+                    (0..sites).filter(|&site| counts[usize::from(site)] == fewest).collect();
+                best = Some((fewest, place, choose(options.tie, transaction, &equals)));
+            }
+        }
+        let Some((_, place, site)) = best else { break };
+        let at = waiting.remove(place);
+        for &key in &batch.transactions()[at].write {
+            positions.set(key, site);
+        }
+        routes.push((at, site));
+    }
+    routes
+}
+
+fn choose(tie: Tie, transaction: &Transaction, equals: &[u16]) -> u16 {
+    match tie {
+        Tie::LowestSite => equals[0],
+        Tie::TransactionModulo => equals[(transaction.id % equals.len() as u64) as usize],
+    }
+}
+
+/// Steps 2 and 3: from the last transaction to the first, away from overloaded sites, if that adds
+/// at most δ remote edges; δ grows with each pass.
+fn balance(
+    batch: &Batch,
+    sites: u16,
+    start: &impl Fn(u64) -> u16,
+    options: Options,
+    routes: &mut [(usize, u16)],
+) {
+    let threshold = options.alpha.threshold(routes.len(), sites);
+    let mut loads = vec![0usize; usize::from(sites)];
+    routes.iter().for_each(|&(_, site)| loads[usize::from(site)] += 1);
+    let mut delta_max = 1i64;
+    while loads.iter().any(|&load| load > threshold) {
+        for i in (0..routes.len()).rev() {
+            let from = routes[i].1;
+            if loads[usize::from(from)] <= threshold {
+                continue;
+            }
+            let now = remote_edges(batch, routes, start, i, from);
+            let under = (0..sites).filter(|&site| loads[usize::from(site)] < threshold);
+            let best = under
+                .map(|site| (remote_edges(batch, routes, start, i, site) - now, site))
+                .min_by_key(|&(delta, site)| (delta, loads[usize::from(site)], site));
+            if let Some((delta, to)) = best
+                && delta <= delta_max
+            {
+                loads[usize::from(from)] -= 1;
+                loads[usize::from(to)] += 1;
+                routes[i].1 = to;
+            }
+        }
+        delta_max += 1;
+    }
+}
+
+/// The remote edges of the i-th transaction if it ran at `site`: its reads of keys that are
+/// elsewhere, and later reads, elsewhere, of what it writes.
+fn remote_edges(
+    batch: &Batch,
+    routes: &[(usize, u16)],
+    start: &impl Fn(u64) -> u16,
+    i: usize,
+    site: u16,
+) -> i64 {
+    let of = |place: usize| &batch.transactions()[routes[place].0];
+    let mut edges = 0;
+    for &key in &of(i).read {
+        let writer = (0..i).rev().find(|&before| of(before).write.contains(&key));
+        let source = writer.map_or_else(|| start(key), |before| routes[before].1);
+        edges += i64::from(source != site);
+    }
+    for &key in &of(i).write {
+        for (later, route) in routes.iter().enumerate().skip(i + 1) {
+            if of(later).read.contains(&key) {
+                edges += i64::from(route.1 != site);
+            }
+            if of(later).write.contains(&key) {
+                break;
+            }
+        }
+    }
+    edges
+}

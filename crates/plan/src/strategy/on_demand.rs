@@ -1,0 +1,199 @@
+//! The necessary changes, and no others.
+//!
+//! If no site masters the write set and holds the read set, one is made to: for each partition it
+//! does not master but must, a remaster (with a replica first, if it has none); for each it does not
+//! hold but must read, a replica. The site is the one that needs the least of that, counting a
+//! replica as ten remasters, since rows have to be copied for it; among equals the one that has run
+//! the fewest transactions, so that a spread-out workload stays spread out.
+//!
+//! ```text
+//!   write 5, write 12, read 30          needs at s1              at s2
+//!   [0..10)  master s1, replica s2      –                        remaster
+//!   [10..20) master s2                  replica, remaster        –
+//!   [30..40) master s1                  –                        replica
+//!                                       11                       11
+//! ```
+//!
+//! Left out: anything that looks beyond this transaction. A learned strategy does
+//! that in the same place.
+
+use super::{Decision, Refused, Report, Request, Strategy, pick};
+use isomer_design::{
+    Access, Change, Design, Footprint, Key, Placement, Plan, Route, SITES_MAX, SiteId, Span, Step,
+    TableId,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const REMASTER_COST: u64 = 1;
+const REPLICA_COST: u64 = 10;
+
+/// See the [module documentation](self).
+pub struct OnDemand {
+    /// Transactions that ran at each site. Each is a word of its own cache line's worth of sites, and
+    /// only read when a tie is to be broken.
+    ran: Vec<AtomicU64>,
+}
+
+/// A partition of the footprint, and what is wanted of it.
+type Needs = BTreeMap<(TableId, Key), (Access, Placement)>;
+
+impl Default for OnDemand {
+    fn default() -> OnDemand {
+        OnDemand { ran: (0..=SITES_MAX).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Strategy for OnDemand {
+    fn name(&self) -> &'static str {
+        "on-demand"
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Decision, Refused> {
+        match request.route {
+            Route::Sites(sites) => Ok(Decision::at(pick(sites, request))),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::Nowhere { .. } => Ok(self.arrange(request)),
+        }
+    }
+
+    fn observe(&self, report: &Report<'_>) {
+        self.ran[usize::from(report.site.0)].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl OnDemand {
+    fn arrange(&self, request: &Request<'_>) -> Decision {
+        let design = (request.design)();
+        let needs = needs(&design, request.footprint);
+        let busy = |site: SiteId| self.ran[usize::from(site.0)].load(Ordering::Relaxed);
+        let rank = |site: &SiteId| (cost(&needs, *site), busy(*site), *site);
+        let sites = design.sites();
+        let site = sites.iter().min_by_key(rank).expect("a design has at least one site");
+        let others: Vec<String> = sites
+            .iter()
+            .filter(|&other| other != site)
+            .map(|other| format!("{other}: {}", cost(&needs, other)))
+            .collect();
+        let reason = format!(
+            "one site must run a transaction over {} partitions; {site} needs least: {} ({})",
+            needs.len(),
+            cost(&needs, site),
+            others.join(", ")
+        );
+        let mut first = Plan::new(reason);
+        for ((table, start), (access, placement)) in &needs {
+            steps(*table, start, *access, *placement, site).for_each(|step| first.push(step));
+        }
+        Decision { site, first, afterwards: Plan::new("") }
+    }
+}
+
+fn needs(design: &Design, footprint: &Footprint) -> Needs {
+    let mut needs = Needs::new();
+    for item in footprint.items() {
+        let mut add = |start: Key, placement: Placement| {
+            let need = needs.entry((item.table, start)).or_insert((item.access, placement));
+            need.0 = need.0.max(item.access);
+        };
+        match &item.span {
+            Span::Key(key) => {
+                if let Some((range, placement)) = design.partition_of(item.table, key) {
+                    add(range.start, placement);
+                }
+            }
+            Span::Range(range) => {
+                for (range, placement) in design.partitions_in(item.table, range) {
+                    add(range.start, placement);
+                }
+            }
+        }
+    }
+    needs
+}
+
+fn cost(needs: &Needs, site: SiteId) -> u64 {
+    let each = needs.values().map(|(access, placement)| {
+        let replica = if placement.holds(site) { 0 } else { REPLICA_COST };
+        let remaster = if *access == Access::Write && placement.master != site { REMASTER_COST } else { 0 };
+        replica + remaster
+    });
+    each.sum()
+}
+
+fn steps(
+    table: TableId,
+    start: &Key,
+    access: Access,
+    placement: Placement,
+    site: SiteId,
+) -> impl Iterator<Item = Step> {
+    let start = || start.clone();
+    let replica = (!placement.holds(site)).then(|| {
+        let why = match access {
+            Access::Read => format!("{site} has to read it"),
+            Access::Write => format!("{site} has to write it, and masters come from replicas"),
+        };
+        Step::new(Change::AddReplica { table, start: start(), site }, why)
+    });
+    let remaster = (access == Access::Write && placement.master != site).then(|| {
+        let why = format!("{site} has to write it together with what it masters");
+        Step::new(Change::Remaster { table, start: start(), to: site }, why)
+    });
+    replica.into_iter().chain(remaster)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::Static;
+    use isomer_design::{Column, ColumnType, RoutingTable, Schema};
+
+    const ITEMS: TableId = TableId(1);
+
+    fn design() -> Design {
+        let mut design = Design::new([1, 2, 3].map(SiteId)).unwrap();
+        let schema = Schema::new("items", vec![Column::new("id", ColumnType::Int64)], &["id"]);
+        let at = |site: u16, replicas: &[u16]| {
+            Placement::new(SiteId(site), replicas.iter().map(|&site| SiteId(site)))
+        };
+        let partitions = [
+            (Key::min(), at(1, &[2])),
+            (Key::int(10), at(2, &[])),
+            (Key::int(30), at(1, &[])),
+        ];
+        design.create_table(ITEMS, schema.unwrap(), partitions).unwrap();
+        design
+    }
+
+    fn decide(strategy: &dyn Strategy, footprint: &Footprint) -> Result<Decision, Refused> {
+        let design = design();
+        let route = RoutingTable::of(&design).home(footprint);
+        let design = &|| design.clone();
+        strategy.decide(&Request { footprint, route, last_site: None, ticket: 0, design })
+    }
+
+    #[test]
+    fn one_site_that_can_run_it_does_and_nothing_changes() {
+        let footprint = Footprint::new().write(ITEMS, Key::int(5)).read(ITEMS, Key::int(31));
+        assert_eq!(decide(&OnDemand::default(), &footprint), Ok(Decision::at(SiteId(1))));
+        assert_eq!(decide(&Static, &footprint), Ok(Decision::at(SiteId(1))));
+    }
+
+    #[test]
+    fn what_is_missing_is_brought_to_the_site_that_needs_least() {
+        let footprint = Footprint::new().write(ITEMS, Key::int(5)).write(ITEMS, Key::int(12));
+        let decision = decide(&OnDemand::default(), &footprint).unwrap();
+        assert_eq!(decision.site, SiteId(2), "a replica of 5 is there, so a remaster is enough");
+        let changes: Vec<String> = decision.first.changes().map(Change::to_string).collect();
+        assert_eq!(changes, ["remaster t1[] s2"]);
+        assert!(decision.first.validate(&design()).is_ok());
+    }
+
+    #[test]
+    fn a_static_design_refuses_and_says_what_would_help() {
+        let footprint = Footprint::new().write(ITEMS, Key::int(5)).write(ITEMS, Key::int(12));
+        let refused = decide(&Static, &footprint).unwrap_err().to_string();
+        assert!(refused.contains("`static` does not change the design; use `on-demand`"), "{refused}");
+    }
+}

@@ -1,0 +1,25 @@
+//! A design that nobody changes.
+
+use super::{Decision, Refused, Request, Strategy, pick};
+use isomer_design::Route;
+
+/// Runs what a single site can run, and refuses the rest.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Static;
+
+impl Strategy for Static {
+    fn name(&self) -> &'static str {
+        "static"
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Decision, Refused> {
+        match request.route {
+            Route::Sites(sites) => Ok(Decision::at(pick(sites, request))),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::Nowhere { .. } => Err(Refused::NotSingleSite {
+                footprint: request.footprint.to_string(),
+                strategy: self.name(),
+            }),
+        }
+    }
+}
