@@ -31,7 +31,9 @@ pub enum Error {
         refusal: Refusal,
     },
     /// The design kept changing under the transaction.
-    #[error("the transaction found its keys elsewhere {0} times in a row; this is a fault of the router")]
+    #[error(
+        "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"
+    )]
     Lost(u32),
     /// A table's columns do not fit together.
     #[error(transparent)]
@@ -87,7 +89,9 @@ pub enum OpenDatabaseError {
         error: std::io::Error,
     },
     /// The folder holds something else.
-    #[error("{path} is not an Isomer database: it has files but no `{expected}`; give an empty folder or a database's")]
+    #[error(
+        "{path} is not an Isomer database: it has files but no `{expected}`; give an empty folder or a database's"
+    )]
     NotADatabase {
         /// The folder.
         path: PathBuf,

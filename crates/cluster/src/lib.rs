@@ -1,13 +1,47 @@
-//! placeholder
+//! Isomer as a library: a transactional database of several sites that rearranges its own physical
+//! design while it runs.
+//!
+//! ```text
+//!   your threads ──▶ Database ──▶ Router ──▶ Site 1   Site 2   Site 3     one process
+//!                                   │ strategy            ▲  │
+//!                                   └─ change protocols ──┘  └─ replication between sites
+//! ```
+//!
+//! Start with [`Database`] and its example. A transaction is a [footprint](isomer_design::Footprint)
+//! (what it reads and writes) and a procedure; a [`Session`] carries what a client has seen, so that it
+//! never goes back in time, whichever site runs its next transaction.
+//!
+//! **What is guaranteed.** Strong-session snapshot isolation: a transaction works on a snapshot that
+//! contains everything its session has seen; of two that write the same row one comes after the
+//! other; write skew is possible. Changes of the design are atomic, durable, and never lose or repeat
+//! a transaction.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
+//! | `protocol` | how each change is carried out at the sites |
+//! | `runtime` | threads, disks, messages: sites embedded in this process |
+//! | `assemble` | the design of a database that was stopped, from what its sites hold |
+//!
+//! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
+//! the embedded runtime here and a simulated network in `isomer-sim`.
+
+mod assemble;
+mod database;
 mod error;
 mod event;
+mod folder;
 mod protocol;
 mod reservation;
 mod router;
+mod runtime;
 mod tasks;
 mod transport;
 
+pub use database::{Database, Explorer, Options, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
+pub use isomer_log::{Counters, Durability};
+pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
 pub use router::{Ran, Router, Session};
 pub use transport::Transport;

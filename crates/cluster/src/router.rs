@@ -63,7 +63,8 @@ impl Session {
     }
 
     fn next_ticket(&mut self) -> u64 {
-        self.ticket = self.ticket.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.ticket =
+            self.ticket.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.ticket >> 33
     }
 }

@@ -8,7 +8,10 @@ use isomer_site::{Answer, Committed, Failure, Procedure, Refusal, Step};
 ///
 /// An answer [`Failure::Stopped`] or [`Refusal::Unavailable`] says nothing about whether the request
 /// was carried out.
-#[allow(async_fn_in_trait, reason = "callers are generic; whether futures are Send is theirs to say")]
+#[allow(
+    async_fn_in_trait,
+    reason = "callers are generic; whether futures are Send is theirs to say"
+)]
 pub trait Transport {
     /// Runs a transaction at a site.
     async fn execute(

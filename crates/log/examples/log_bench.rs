@@ -73,7 +73,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let seconds = commit(&log, threads);
         let counters = log.counters();
         println!(
-            "file, {threads:2} threads waiting: {:8.0} commits/s, {:5.0} syncs/s, {:5.1} commits per sync",
+            "file, {threads:2} threads waiting: {:8.0} commits/s, {:5.0} syncs/s, \
+             {:5.1} commits per sync",
             counters.frames as f64 / seconds,
             counters.syncs as f64 / seconds,
             counters.frames as f64 / counters.syncs as f64,

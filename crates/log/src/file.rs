@@ -3,8 +3,8 @@
 //! # How a frame gets to the disk
 //!
 //! ```text
-//!   append ──copy──▶ pending ──taken whole by sync──▶ batch ──checksums, write, fdatasync──▶ segment
-//!           (short mutex)                          (seen by readers)                       files
+//!   append ──copy──▶ pending ──taken by sync──▶ batch ──checksums, write, fdatasync──▶ segment
+//!           (short mutex)                     (seen by readers)                       files
 //!
 //!   begin                     durable = batch.start             pending_start              end
 //!     ▼                                ▼                              ▼                     ▼

@@ -81,11 +81,11 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 
 /// What a commit waits for.
 ///
-/// | | a wait ends | `sync` | lost when the process dies | lost when the machine dies |
+/// | | a wait ends | `sync` | a process that dies loses | a machine that dies loses |
 /// | --- | --- | --- | --- | --- |
-/// | `Commit` | when the disk has it | writes and syncs | nothing acknowledged | nothing acknowledged |
-/// | `Interval(d)` | at once | writes and syncs | what was appended since the last sync | the same |
-/// | `None` | at once | writes only | what was appended since the last sync | what the operating system held |
+/// | `Commit` | when the disk has it | writes, syncs | nothing waited for | nothing waited for |
+/// | `Interval` | at once | writes, syncs | all since the last sync | all since the last sync |
+/// | `None` | at once | writes | all since the last sync | what was not yet on disk |
 ///
 /// Whatever is lost is lost from the end: recovery finds a prefix of what was appended.
 /// A [`MemoryLog`] keeps nothing when the process dies; it takes the setting for how waits end.

@@ -4,18 +4,18 @@
 //! one site are all alike, so the problem is a flow over *sites* instead:
 //!
 //! ```text
-//!   start       every thing at its best site: optimal, but some sites are too full
-//!   repeat      from the sites that are too full, find the cheapest chain
-//!                   full ──k──▶ site ──k'──▶ … ──▶ site with room
-//!               where handing thing k from j to j' costs worth(k, j) − worth(k, j')
+//!   for each thing   put it where it is worth most after prices; if that site is too full now,
+//!                    find the cheapest chain
+//!                        full ──k──▶ site ──k'──▶ … ──▶ site with room
+//!                    where handing thing k from j to j' costs worth(k, j) − worth(k, j')
 //! ```
 //!
 //! Each chain is a shortest path in a graph of N nodes, and keeps the assignment optimal for its
-//! counts (successive shortest paths). With potentials all costs stay non-negative; the search stops at
-//! the first site with room. The price of the edge j → j' is the least over the things at j, kept
-//! in a heap per pair of sites for worths above zero, and one heap per site for all others, to
-//! which a thing is worth nothing. So memory follows the worths that are given, and work the
-//! number of things that cannot stay at their best site, not the number of slots.
+//! counts (successive shortest paths). With potentials all costs stay non-negative; the search
+//! stops at the first site with room. The price of the edge j → j' is the least over the things at
+//! j: one price per pair of sites for the things that are worth something at j', and one per site
+//! for all sites where its things are worth nothing. So work follows the worths that are given and
+//! the things that cannot stay at their best site, not the number of slots.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,7 +26,8 @@ use thiserror::Error;
 pub struct Worth {
     sites: usize,
     starts: Vec<usize>,
-    entries: Vec<(u32, u64)>,
+    entry_sites: Vec<u32>,
+    entry_worths: Vec<u64>,
 }
 
 /// Why things cannot be assigned.
@@ -72,35 +73,30 @@ const WORTH_MAX: u64 = 1 << 40;
 impl Worth {
     /// Nothing yet, over `sites` sites.
     pub fn new(sites: usize) -> Worth {
-        Worth { sites, starts: vec![0], entries: Vec::new() }
+        Worth { sites, starts: vec![0], entry_sites: Vec::new(), entry_worths: Vec::new() }
     }
 
     /// Adds a thing: its worth by site (from 0). Worths of a site named twice add up.
     pub fn push(&mut self, worths: impl IntoIterator<Item = (u32, u64)>) -> Result<(), AssignError> {
-        let (first, thing, sites) = (self.entries.len(), self.len(), self.sites);
-        self.entries.extend(worths.into_iter().filter(|&(_, worth)| worth > 0));
-        let mut kept = first;
-        self.entries[first..].sort_unstable();
-        for at in first..self.entries.len() {
-            let (site, worth) = self.entries[at];
-            if site as usize >= sites {
-                self.entries.truncate(first);
-                return Err(AssignError::UnknownSite { thing, site, sites });
+        let (thing, sites) = (self.len(), self.sites);
+        let mut row: Vec<(u32, u64)> = worths.into_iter().filter(|&(_, worth)| worth > 0).collect();
+        row.sort_unstable();
+        row.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(next.1);
             }
-            if kept > first && self.entries[kept - 1].0 == site {
-                let sum = &mut self.entries[kept - 1].1;
-                *sum = sum.saturating_add(worth);
-            } else {
-                self.entries[kept] = (site, worth);
-                kept += 1;
-            }
+            same
+        });
+        if let Some(&(site, _)) = row.last().filter(|&&(site, _)| site as usize >= sites) {
+            return Err(AssignError::UnknownSite { thing, site, sites });
         }
-        self.entries.truncate(kept);
-        if let Some(&(_, worth)) = self.entries[first..].iter().find(|entry| entry.1 > WORTH_MAX) {
-            self.entries.truncate(first);
+        if let Some(&(_, worth)) = row.iter().find(|entry| entry.1 > WORTH_MAX) {
             return Err(AssignError::TooLarge { thing, worth });
         }
-        self.starts.push(kept);
+        self.entry_sites.extend(row.iter().map(|entry| entry.0));
+        self.entry_worths.extend(row.iter().map(|entry| entry.1));
+        self.starts.push(self.entry_sites.len());
         Ok(())
     }
 
@@ -120,14 +116,20 @@ impl Worth {
     }
 
     /// The worths of a thing, by site.
-    pub fn of(&self, thing: usize) -> &[(u32, u64)] {
-        &self.entries[self.starts[thing]..self.starts[thing + 1]]
+    pub fn of(&self, thing: usize) -> impl ExactSizeIterator<Item = (u32, u64)> + '_ {
+        let range = self.starts[thing]..self.starts[thing + 1];
+        let worths = self.entry_worths[range.clone()].iter().copied();
+        self.entry_sites[range].iter().copied().zip(worths)
     }
 
     /// The worth of a thing at a site.
     pub fn at(&self, thing: usize, site: u32) -> u64 {
-        let entries = self.of(thing);
-        entries.binary_search_by_key(&site, |entry| entry.0).map_or(0, |at| entries[at].1)
+        let range = self.starts[thing]..self.starts[thing + 1];
+        if range.len() == self.sites {
+            return self.entry_worths[range.start + site as usize];
+        }
+        let found = self.entry_sites[range.clone()].binary_search(&site);
+        found.map_or(0, |at| self.entry_worths[range.start + at])
     }
 
     /// The total worth of an assignment.
@@ -138,8 +140,8 @@ impl Worth {
     /// Each thing at its best site, the lowest of equals: Morphus' greedy (section 3.1).
     pub fn greedy(&self) -> Vec<u32> {
         let best = |thing| {
-            let first = |best: (u32, u64), &next: &(u32, u64)| if next.1 > best.1 { next } else { best };
-            self.of(thing).iter().fold((0, 0), first).0
+            let more = |best: (u32, u64), next: (u32, u64)| if next.1 > best.1 { next } else { best };
+            self.of(thing).fold((0, 0), more).0
         };
         (0..self.len()).map(best).collect()
     }
@@ -154,170 +156,219 @@ impl Worth {
             return Err(AssignError::TooMany { things, sites, cap });
         }
         let mut flow = Flow::new(self, cap);
-        while flow.augment() {}
+        (0..things).for_each(|thing| flow.add(thing));
         Ok(flow.at)
     }
 }
 
-type Cheapest = BinaryHeap<Reverse<(u64, u32)>>;
+/// A loss and the thing that is handed on for it.
+type Price = (i64, u32);
+
+/// No thing of a site is worth anything at the other.
+const NONE: Price = (i64::MAX, u32::MAX);
+
+/// Above this cap a heap per pair of sites finds the next price; below, looking through the things
+/// of the site is faster.
+const SCAN_MAX: usize = 256;
 
 /// The state of the search: who is where, and the prices of handing on.
 struct Flow<'w> {
     worth: &'w Worth,
     cap: usize,
     at: Vec<u32>,
-    counts: Vec<usize>,
-    /// Per site: its things by their worth there, for handing to a site where they are worth 0.
-    any: Vec<Cheapest>,
-    /// Per pair of sites: things of the first that are worth something at the second, by their
-    /// loss plus `WORTH_MAX`, which keeps the number positive.
-    pair: Vec<Cheapest>,
-    /// The least loss of each pair over `any` and `pair`, as far as known; `MAX` without things.
+    /// Per site: its things, and per thing its place in that list.
+    things: Vec<Vec<u32>>,
+    place: Vec<u32>,
+    /// Per site: the cheapest to hand to a site where it is worth nothing.
+    anywhere: Vec<Price>,
+    /// Per pair of sites: the cheapest of those that are worth something there.
+    there: Vec<Price>,
+    /// The same as heaps, with things that have left: of `anywhere`, then of `there`.
+    heaps: Option<(Vec<Heap>, Vec<Heap>)>,
     potential: Vec<i64>,
+    search: Search,
+}
+
+type Heap = BinaryHeap<Reverse<Price>>;
+
+/// One search for the cheapest chain.
+#[derive(Default)]
+struct Search {
+    distance: Vec<i64>,
+    settled: Vec<bool>,
+    order: Vec<usize>,
+    /// Where the chain comes from, and the thing handed on.
+    from: Vec<(u32, u32)>,
+}
+
+impl Search {
+    fn start(&mut self, sites: usize, source: usize) {
+        self.distance.clear();
+        self.distance.resize(sites, i64::MAX);
+        self.settled.clear();
+        self.settled.resize(sites, false);
+        self.from.resize(sites, (u32::MAX, u32::MAX));
+        self.order.clear();
+        self.distance[source] = 0;
+    }
 }
 
 impl<'w> Flow<'w> {
     fn new(worth: &'w Worth, cap: usize) -> Flow<'w> {
         let sites = worth.sites;
-        let mut flow = Flow {
+        let heaps = || (vec![Heap::new(); sites], vec![Heap::new(); sites * sites]);
+        Flow {
             worth,
             cap,
-            at: vec![0; worth.len()],
-            counts: vec![0; sites],
-            any: vec![Cheapest::new(); sites],
-            pair: vec![Cheapest::new(); sites * sites],
+            at: vec![u32::MAX; worth.len()],
+            things: vec![Vec::new(); sites],
+            place: vec![0; worth.len()],
+            anywhere: vec![NONE; sites],
+            there: vec![NONE; sites * sites],
+            heaps: (cap > SCAN_MAX).then(heaps),
             potential: vec![0; sites],
-        };
-        for thing in 0..worth.len() {
-            let site = flow.best_and_emptiest(thing);
-            flow.at[thing] = site;
-            flow.counts[site as usize] += 1;
+            search: Search::default(),
         }
-        flow.fill_heaps();
-        flow
     }
 
-    /// The best site; among equals one with few things, so that less must be handed on.
-    fn best_and_emptiest(&self, thing: usize) -> u32 {
-        let best = self.worth.of(thing).iter().map(|entry| entry.1).max();
-        let Some(best) = best else {
-            let sites = 0..self.worth.sites as u32;
-            return sites.min_by_key(|&site| self.counts[site as usize]).unwrap_or(0);
+    /// Puts a thing where it is worth most after prices (potentials are prices, negated), and
+    /// passes one on if that is one too many.
+    fn add(&mut self, thing: usize) {
+        let (mut best, mut most) = (u32::MAX, i64::MIN);
+        let offer = |site: u32, worth: u64, best: &mut u32, most: &mut i64| {
+            let value = worth as i64 + self.potential[site as usize];
+            let count = |site: u32| self.things[site as usize].len();
+            if value > *most || (value == *most && count(site) < count(*best)) {
+                (*best, *most) = (site, value);
+            }
         };
-        let equals = self.worth.of(thing).iter().filter(|entry| entry.1 == best);
-        equals.map(|entry| entry.0).min_by_key(|&site| self.counts[site as usize]).unwrap_or(0)
+        for (site, worth) in self.worth.of(thing) {
+            offer(site, worth, &mut best, &mut most);
+        }
+        if self.worth.of(thing).len() < self.worth.sites && most <= 0 {
+            // No named site is worth its price: any other one may be better.
+            for site in 0..self.worth.sites as u32 {
+                offer(site, self.worth.at(thing, site), &mut best, &mut most);
+            }
+        }
+        let site = best;
+        self.arrive(site as usize, thing as u32);
+        if self.things[site as usize].len() > self.cap {
+            self.relieve(site as usize);
+        }
     }
 
-    /// Heaps are built at once, which is linear.
-    fn fill_heaps(&mut self) {
+    /// Passes one thing on from a site that is too full, along the cheapest chain.
+    fn relieve(&mut self, source: usize) {
+        let Some(end) = self.find(source) else { return };
+        let far = self.search.distance[end];
+        for &site in &self.search.order {
+            self.potential[site] += self.search.distance[site] - far;
+        }
+        let mut to = end;
+        while to != source {
+            let (from, thing) = self.search.from[to];
+            self.leave(from as usize, thing);
+            self.arrive(to, thing);
+            to = from as usize;
+        }
+    }
+
+    /// Dijkstra over the sites, up to the first with room.
+    fn find(&mut self, source: usize) -> Option<usize> {
         let sites = self.worth.sites;
-        let mut any: Vec<Vec<Reverse<(u64, u32)>>> = vec![Vec::new(); sites];
-        let mut pair: Vec<Vec<Reverse<(u64, u32)>>> = vec![Vec::new(); sites * sites];
-        for (thing, &from) in self.at.iter().enumerate() {
-            let here = self.worth.at(thing, from);
-            any[from as usize].push(Reverse((here, thing as u32)));
-            for &(to, there) in self.worth.of(thing) {
-                if to != from {
-                    let loss = WORTH_MAX + here - there;
-                    pair[from as usize * sites + to as usize].push(Reverse((loss, thing as u32)));
-                }
-            }
-        }
-        self.any = any.into_iter().map(Cheapest::from).collect();
-        self.pair = pair.into_iter().map(Cheapest::from).collect();
-    }
-
-    /// The cheapest thing to hand from one site to another, and the loss.
-    fn price(&mut self, from: usize, to: usize) -> Option<(i64, u32)> {
-        let at = &self.at;
-        let clean = |heap: &mut Cheapest| {
-            while let Some(&Reverse((loss, thing))) = heap.peek() {
-                if at[thing as usize] as usize == from {
-                    return Some((loss, thing));
-                }
-                heap.pop();
-            }
-            None
-        };
-        let (any, any_thing) = clean(&mut self.any[from])?;
-        let any = any as i64;
-        match clean(&mut self.pair[from * self.worth.sites + to]) {
-            Some((loss, thing)) if (loss as i64 - WORTH_MAX as i64) < any => {
-                Some((loss as i64 - WORTH_MAX as i64, thing))
-            }
-            _ => Some((any, any_thing)),
-        }
-    }
-
-    /// Takes one thing from the sites that are too full to one with room; false if none is.
-    fn augment(&mut self) -> bool {
-        let sites = self.worth.sites;
-        let mut distance = vec![i64::MAX; sites];
-        let mut came: Vec<Option<(usize, u32)>> = vec![None; sites];
-        let mut settled = vec![false; sites];
-        let mut any_full = false;
-        for site in 0..sites {
-            if self.counts[site] > self.cap {
-                distance[site] = 0;
-                any_full = true;
-            }
-        }
-        if !any_full {
-            return false;
-        }
-        let end = loop {
-            let open = (0..sites).filter(|&site| !settled[site]);
-            let Some(site) = open.min_by_key(|&site| distance[site]) else { return false };
-            if distance[site] == i64::MAX {
-                return false;
-            }
+        self.search.start(sites, source);
+        let Search { distance, settled, order, from } = &mut self.search;
+        let mut site = source;
+        loop {
             settled[site] = true;
-            if self.counts[site] < self.cap {
-                break site;
+            order.push(site);
+            if self.things[site].len() < self.cap {
+                return Some(site);
             }
+            let here = distance[site] + self.potential[site];
+            let (there, anywhere) = (&self.there[site * sites..][..sites], self.anywhere[site]);
+            let (mut next, mut nearest) = (usize::MAX, i64::MAX);
             for to in 0..sites {
                 if settled[to] {
                     continue;
                 }
-                let Some((price, thing)) = self.price(site, to) else { break };
-                let reduced = price + self.potential[site] - self.potential[to];
-                if distance[site] + reduced < distance[to] {
-                    distance[to] = distance[site] + reduced;
-                    came[to] = Some((site, thing));
+                let (price, thing) = there[to].min(anywhere);
+                let far = here + price - self.potential[to];
+                if far < distance[to] {
+                    distance[to] = far;
+                    from[to] = (site as u32, thing);
+                }
+                if distance[to] < nearest {
+                    (next, nearest) = (to, distance[to]);
                 }
             }
-        };
-        for site in (0..sites).filter(|&site| settled[site]) {
-            self.potential[site] += distance[site] - distance[end];
-        }
-        self.hand_on(end, &came);
-        true
-    }
-
-    fn hand_on(&mut self, end: usize, came: &[Option<(usize, u32)>]) {
-        let mut to = end;
-        let mut handed = Vec::new();
-        while let Some((from, thing)) = came[to] {
-            handed.push((thing, to));
-            self.counts[from] -= 1;
-            self.counts[to] += 1;
-            to = from;
-        }
-        for (thing, to) in handed {
-            self.place(thing as usize, to);
+            if next == usize::MAX {
+                return None;
+            }
+            site = next;
         }
     }
 
-    fn place(&mut self, thing: usize, site: usize) {
-        self.at[thing] = site as u32;
-        let here = self.worth.at(thing, site as u32);
-        self.any[site].push(Reverse((here, thing as u32)));
-        for &(to, there) in self.worth.of(thing) {
-            if to as usize != site {
-                let loss = WORTH_MAX + here - there;
-                let heap = &mut self.pair[site * self.worth.sites + to as usize];
-                heap.push(Reverse((loss, thing as u32)));
+    fn arrive(&mut self, site: usize, thing: u32) {
+        self.at[thing as usize] = site as u32;
+        self.place[thing as usize] = self.things[site].len() as u32;
+        self.things[site].push(thing);
+        let here = self.worth.at(thing as usize, site as u32) as i64;
+        let sites = self.worth.sites;
+        let there = &mut self.there[site * sites..][..sites];
+        self.anywhere[site] = self.anywhere[site].min((here, thing));
+        for (to, worth) in self.worth.of(thing as usize) {
+            let price = (here - worth as i64, thing);
+            there[to as usize] = there[to as usize].min(price);
+        }
+        if let Some((anywhere, there)) = &mut self.heaps {
+            anywhere[site].push(Reverse((here, thing)));
+            for (to, worth) in self.worth.of(thing as usize) {
+                there[site * sites + to as usize].push(Reverse((here - worth as i64, thing)));
             }
         }
+    }
+
+    fn leave(&mut self, site: usize, thing: u32) {
+        let hole = self.place[thing as usize] as usize;
+        self.things[site].swap_remove(hole);
+        if let Some(&moved) = self.things[site].get(hole) {
+            self.place[moved as usize] = hole as u32;
+        }
+        self.at[thing as usize] = u32::MAX;
+        if self.anywhere[site].1 == thing {
+            self.anywhere[site] = self.cheapest(site, None);
+        }
+        for (to, _) in self.worth.of(thing as usize) {
+            let pair = site * self.worth.sites + to as usize;
+            if self.there[pair].1 == thing {
+                self.there[pair] = self.cheapest(site, Some(to));
+            }
+        }
+    }
+
+    /// The cheapest thing to hand from a site to another one, or to any other.
+    fn cheapest(&mut self, site: usize, to: Option<u32>) -> Price {
+        let Flow { worth, at, things, heaps, .. } = self;
+        if let Some((anywhere, there)) = heaps {
+            let heap = match to {
+                None => &mut anywhere[site],
+                Some(to) => &mut there[site * worth.sites + to as usize],
+            };
+            while let Some(&Reverse(price)) = heap.peek() {
+                if at[price.1 as usize] as usize == site {
+                    return price;
+                }
+                heap.pop();
+            }
+            return NONE;
+        }
+        let loss = |&thing: &u32| {
+            let here = worth.at(thing as usize, site as u32) as i64;
+            let there = to.map_or(0, |to| worth.at(thing as usize, to) as i64);
+            (to.is_none() || there > 0).then_some((here - there, thing))
+        };
+        things[site].iter().filter_map(loss).min().unwrap_or(NONE)
     }
 }

@@ -9,4 +9,7 @@ pub mod heat;
 pub mod problem;
 pub mod recording;
 pub mod strategy;
+pub mod reshard;
 pub mod route;
+#[cfg(feature = "bench")]
+pub mod bench;

@@ -11,7 +11,7 @@ pub enum Skew {
     Uniform,
     /// The thing of rank `r`, counted from 1, in proportion to `1 / r^exponent`. With 0.75, the
     /// value of the MorphoSys experiments, the first of a million things gets 0.8 % of the
-    /// choices; with 0.99 the first gets 6.7 %.
+    /// choices; with 0.99 the first gets 6.5 %.
     Zipf(f64),
 }
 

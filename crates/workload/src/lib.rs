@@ -31,7 +31,8 @@
 //!
 //! ```
 //! use isomer_design::TableId;
-//! use isomer_workload::{Model, Outcome, SmallBank, SmallBankOptions, Transaction, Workload, random};
+//! use isomer_workload::{Model, Outcome, SmallBank, SmallBankOptions, random};
+//! use isomer_workload::{Transaction, Workload};
 //!
 //! let options = SmallBankOptions { customers: 100, ..SmallBankOptions::default() };
 //! let mut bank = SmallBank::new(options, TableId(1))?;
@@ -59,7 +60,8 @@
 //! # Invariants
 //!
 //! * All chance comes from the [`Random`] argument: a seed repeats a run exactly.
-//! * A transaction touches nothing outside its footprint, and may be run again if it did not commit.
+//! * A transaction touches nothing outside its footprint.
+//! * It may be run again as long as it did not commit.
 //!
 //! # What was left out
 //!

@@ -1,7 +1,7 @@
 //! The simplest thing that executes transactions: one after the other, on a sorted map.
 //!
-//! An example of a [`DataAccess`], and a measure for others: given the same transactions in the same
-//! order, any executor has to end with the same rows. It also holds transactions to their
+//! An example of a [`DataAccess`], and a measure for others: given the same transactions in the
+//! same order, any executor has to end with the same rows. It also holds transactions to their
 //! footprints, so a workload that runs here keeps what it promises.
 
 use crate::{DataAccess, LoadRow, Outcome, Totals, Transaction, Workload};
@@ -10,14 +10,16 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use thiserror::Error;
 
+type Place = (TableId, Key);
+
 /// Rows in a sorted map, without threads or crashes.
 #[derive(Clone, Default, Debug)]
 pub struct Model {
-    rows: BTreeMap<(TableId, Key), Vec<u8>>,
+    rows: BTreeMap<Place, Vec<u8>>,
     /// What the running transaction may do; `None` between transactions: everything.
     footprint: Option<Footprint>,
     /// The rows as they were before the running transaction, the last change last.
-    undo: Vec<((TableId, Key), Option<Vec<u8>>)>,
+    undo: Vec<(Place, Option<Vec<u8>>)>,
 }
 
 /// What a transaction may not do.
@@ -77,7 +79,7 @@ impl Model {
         totals
     }
 
-    fn set(&mut self, place: (TableId, Key), row: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    fn set(&mut self, place: Place, row: Option<Vec<u8>>) -> Option<Vec<u8>> {
         match row {
             Some(row) => self.rows.insert(place, row),
             None => self.rows.remove(&place),
@@ -88,7 +90,9 @@ impl Model {
         let place = (table, Key::from_bytes(key));
         let before = self.set(place.clone(), row);
         let existed = before.is_some();
-        self.undo.push((place, before));
+        if self.footprint.is_some() {
+            self.undo.push((place, before));
+        }
         existed
     }
 

@@ -5,12 +5,16 @@
 //!
 //! | procedure | share | reads | writes | adds |
 //! | --- | ---: | --- | --- | --- |
-//! | Amalgamate: all money of one customer to the checking account of another | 15 % | | both of one, checking of the other | 0 |
-//! | Balance: the sum of both accounts | 15 % | both | | 0 |
+//! | Amalgamate | 15 % | | both of one, checking of another | 0 |
+//! | Balance | 15 % | both | | 0 |
 //! | DepositChecking | 15 % | | checking | the amount |
-//! | SendPayment: from checking to checking, if there is enough | 25 % | | both checkings | 0 |
-//! | TransactSavings: in or out, if there is enough | 15 % | | savings | the amount |
-//! | WriteCheck: from checking, with a penalty of one if both accounts together lack the money | 15 % | savings | checking | −amount, less 1 |
+//! | SendPayment | 25 % | | checking of two | 0 |
+//! | TransactSavings | 15 % | | savings | the amount |
+//! | WriteCheck | 15 % | savings | checking | −amount, less 1 at times |
+//!
+//! Amalgamate moves all money of one customer to the checking account of another. SendPayment, and
+//! TransactSavings with a negative amount, roll back if the account has too little. WriteCheck
+//! always succeeds, but takes a penalty of one if both accounts together lack the money.
 //!
 //! WriteCheck reads one account and writes the other. Two of it for one customer, or one beside a
 //! TransactSavings, may each see what the other has not written yet (write skew): under snapshot
@@ -167,10 +171,8 @@ fn cents_at_first(table_index: u64, customer: u64) -> i64 {
 
 /// `savings(customer int64, cents int64) key customer`.
 fn schema(name: &str) -> Schema {
-    let columns = vec![
-        Column::new("customer", ColumnType::Int64),
-        Column::new("cents", ColumnType::Int64),
-    ];
+    let columns =
+        vec![Column::new("customer", ColumnType::Int64), Column::new("cents", ColumnType::Int64)];
     Schema::new(name, columns, &["customer"]).expect("the schema is valid")
 }
 
@@ -182,10 +184,7 @@ impl Workload for SmallBank {
     }
 
     fn tables(&self) -> Vec<(TableId, Schema)> {
-        vec![
-            (self.tables.savings, schema("savings")),
-            (self.tables.checking, schema("checking")),
-        ]
+        vec![(self.tables.savings, schema("savings")), (self.tables.checking, schema("checking"))]
     }
 
     fn load(&self) -> impl Iterator<Item = LoadRow> {
@@ -209,12 +208,9 @@ impl Workload for SmallBank {
 
     fn loaded(&self) -> Totals {
         let customers = 0..self.options.customers;
-        let cents = customers.map(|customer| cents_at_first(0, customer) + cents_at_first(1, customer));
-        Totals {
-            rows: 2 * self.options.customers,
-            damaged: 0,
-            sum: cents.map(i128::from).sum(),
-        }
+        let cents =
+            customers.map(|customer| cents_at_first(0, customer) + cents_at_first(1, customer));
+        Totals { rows: 2 * self.options.customers, damaged: 0, sum: cents.map(i128::from).sum() }
     }
 
     fn audits(&self, rows: u64) -> Vec<Audit> {
@@ -384,13 +380,29 @@ mod tests {
         let cases = [
             (Procedure::Amalgamate { from: 0, to: 2 }, commit(0), [0, 20, 30, 0, 2, 14]),
             (Procedure::Balance { customer: 1 }, commit(0), before),
-            (Procedure::DepositChecking { customer: 1, cents: 5 }, commit(5), [10, 20, 30, 1, 7, 3]),
+            (
+                Procedure::DepositChecking { customer: 1, cents: 5 },
+                commit(5),
+                [10, 20, 30, 1, 7, 3],
+            ),
             (Procedure::SendPayment { from: 2, to: 0, cents: 3 }, commit(0), [10, 20, 30, 4, 2, 0]),
             (Procedure::SendPayment { from: 2, to: 0, cents: 4 }, refused.clone(), before),
-            (Procedure::TransactSavings { customer: 0, cents: -10 }, commit(-10), [0, 20, 30, 1, 2, 3]),
+            (
+                Procedure::TransactSavings { customer: 0, cents: -10 },
+                commit(-10),
+                [0, 20, 30, 1, 2, 3],
+            ),
             (Procedure::TransactSavings { customer: 0, cents: -11 }, refused, before),
-            (Procedure::WriteCheck { customer: 0, cents: 11 }, commit(-11), [10, 20, 30, -10, 2, 3]),
-            (Procedure::WriteCheck { customer: 0, cents: 12 }, commit(-13), [10, 20, 30, -12, 2, 3]),
+            (
+                Procedure::WriteCheck { customer: 0, cents: 11 },
+                commit(-11),
+                [10, 20, 30, -10, 2, 3],
+            ),
+            (
+                Procedure::WriteCheck { customer: 0, cents: 12 },
+                commit(-13),
+                [10, 20, 30, -12, 2, 3],
+            ),
         ];
         for (procedure, outcome, balances) in cases {
             assert_eq!(after(before, procedure), (outcome, balances.to_vec()), "{procedure:?}");

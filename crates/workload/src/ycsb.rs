@@ -19,9 +19,9 @@
 //! moves the skew elsewhere, as in the paper's adaptivity experiment.
 //!
 //! The paper does not say how the three keys of a transaction are related. Here the first is
-//! chosen as above, and the others independently of it ([`Companions::Independent`]), so that hardly
-//! two transactions agree on what belongs together; or close to it ([`Companions::Near`]), so that
-//! neighbours belong together and a good design makes transactions local.
+//! chosen as above, and the others independently of it ([`Companions::Independent`]), so that
+//! hardly two transactions agree on what belongs together; or close to it ([`Companions::Near`]),
+//! so that neighbours belong together and a good design makes transactions local.
 //!
 //! # The check
 //!

@@ -112,8 +112,8 @@ impl FileLog {
     }
 
     /// Creates the next segment ahead of time, once half of the current one is used. Not being
-    /// able to is no failure: the append that needs a segment tries again, and says so. (Of two calls
-    /// at a time, one finds the name taken.)
+    /// able to is no failure: the append that needs a segment tries again, and says so. (Of two
+    /// calls at a time, one finds the name taken.)
     pub(super) fn prepare_spare(&self) {
         if !self.tail.lock().wants_spare(self.options.segment_bytes) {
             return;

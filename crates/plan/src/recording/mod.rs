@@ -36,6 +36,10 @@ mod lines;
 mod open;
 mod stat;
 
+pub(crate) use csv::parse_key;
+pub(crate) use lines::{Lines, parse_time};
+pub(crate) use open::unpack;
+
 pub use binary::{BINARY_MAGIC, BinaryReader, BinaryWriter};
 pub use collect::{Recording, Transaction};
 pub use csv::{CSV_HEADER, CsvReader, CsvWriter};

@@ -1,0 +1,467 @@
+//! An open database: the public face of this crate.
+
+use crate::assemble::{Assembled, assemble};
+use crate::error::{Error, OpenDatabaseError};
+use crate::event::ChangeEvent;
+use crate::folder::{Catalog, Folder};
+use crate::protocol;
+use crate::router::{Ran, Router, Session};
+use crate::runtime::{Embedded, Runtime};
+use isomer_design::{
+    Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
+};
+use isomer_log::{Counters, Durability, FileLog, Log, MemoryLog, MemoryOptions};
+use isomer_plan::strategy::{OnDemand, Strategy};
+use isomer_site::{Abort, Answer, Site, SiteOptions, Step, TimeSource, Txn};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A log in memory keeps this much for replicas that have to catch up.
+const MEMORY_LOG_BYTES: u64 = 64 << 20;
+/// A procedure whose footprint was explored wrongly is tried again this often.
+const EXPLORED_MAX: usize = 20;
+
+/// How to open a database.
+pub struct Options {
+    folder: Option<PathBuf>,
+    sites: u16,
+    durability: Durability,
+    strategy: Box<dyn Strategy>,
+}
+
+impl Options {
+    /// A database of `sites` sites that lives in memory, and goes with the process.
+    pub fn in_memory(sites: u16) -> Options {
+        let strategy = Box::new(OnDemand::default());
+        Options { folder: None, sites, durability: Durability::None, strategy }
+    }
+
+    /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites; an
+    /// existing database keeps the sites it has. Commits wait for the disk.
+    pub fn in_folder(folder: impl Into<PathBuf>, sites: u16) -> Options {
+        let durability = Durability::Commit;
+        Options { folder: Some(folder.into()), durability, ..Options::in_memory(sites) }
+    }
+
+    /// What a commit waits for. (In memory: nothing, whatever is set.)
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// What decides where transactions run and what is changed for them. [`OnDemand`] if not set.
+    pub fn strategy(mut self, strategy: impl Strategy + 'static) -> Options {
+        self.strategy = Box::new(strategy);
+        self
+    }
+}
+
+/// A database of several sites in this process.
+///
+/// ```
+/// use isomer_cluster::{Database, Options};
+/// use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, Value};
+///
+/// # fn main() -> Result<(), isomer_cluster::Error> {
+/// let db = Database::open(Options::in_memory(2))?;
+/// let columns = vec![Column::new("id", ColumnType::Int64), Column::new("balance", ColumnType::Int64)];
+/// let schema = Schema::new("accounts", columns, &["id"])?;
+/// // Accounts below 100 begin at site 1, the others at site 2.
+/// let accounts = db.create_table(schema.clone(), &[(Key::min(), SiteId(1)), (Key::int(100), SiteId(2))])?;
+///
+/// // A transfer over both sites: the design is rearranged so that one site can run it.
+/// let mut session = db.session();
+/// let (from, to) = (Key::int(7), Key::int(107));
+/// let footprint = Footprint::new().write(accounts, from.clone()).write(accounts, to.clone());
+/// let ran = db.run(&mut session, &footprint, |txn| {
+///     let (_, row) = schema.encode_row(&[Value::Int64(7), Value::Int64(40)]).expect("it fits");
+///     txn.put(accounts, &from, &row)?;
+///     let (_, row) = schema.encode_row(&[Value::Int64(107), Value::Int64(60)]).expect("it fits");
+///     txn.put(accounts, &to, &row)
+/// })?;
+/// assert!(ran.changes > 0, "a partition moved");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Database {
+    router: Router<Embedded>,
+    runtime: Arc<Runtime>,
+    folder: Option<Folder>,
+    catalog: Mutex<Catalog>,
+    durability: Durability,
+    sessions: AtomicU64,
+    notes: Vec<String>,
+}
+
+/// What a site looks like from outside.
+#[derive(Clone, Debug)]
+pub struct SiteReport {
+    /// The site.
+    pub site: SiteId,
+    /// Bytes of rows and index.
+    pub memory_bytes: usize,
+    /// What its log has done.
+    pub log: Counters,
+}
+
+impl Database {
+    /// Opens a database, or makes one. What was under way when it stopped is completed.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    pub fn open(options: Options) -> Result<Database, Error> {
+        let (folder, catalog) = match &options.folder {
+            Some(path) => {
+                let (folder, catalog) = Folder::open(path, options.sites)?;
+                (Some(folder), catalog)
+            }
+            None => {
+                let sites = (1..=options.sites).map(SiteId).collect();
+                (None, Catalog { sites, tables: Vec::new() })
+            }
+        };
+        let runtime = Arc::new(Runtime::new());
+        let mut notes = Vec::new();
+        for &site in &catalog.sites {
+            let opened = open_site(&runtime, folder.as_ref(), site, options.durability, &mut notes);
+            match opened {
+                Ok(site) => runtime.add(site, options.durability),
+                Err(error) => {
+                    runtime.stop_all();
+                    return Err(error.into());
+                }
+            }
+        }
+        let holdings: Vec<_> =
+            runtime.sites().iter().map(|site| (site.id(), site.holdings())).collect();
+        let Assembled { design, repairs } = match assemble(&catalog.tables, &holdings) {
+            Ok(assembled) => assembled,
+            Err(what) => {
+                runtime.stop_all();
+                return Err(OpenDatabaseError::Design(what).into());
+            }
+        };
+        let transport = Embedded { runtime: runtime.clone() };
+        let database = Database {
+            router: Router::new(transport, design, options.strategy),
+            runtime,
+            folder,
+            catalog: Mutex::new(catalog),
+            durability: options.durability,
+            sessions: AtomicU64::new(0),
+            notes,
+        };
+        for (site, step) in repairs {
+            database.ask(site, step).map_err(OpenDatabaseError::Change)?;
+        }
+        Ok(database)
+    }
+
+    /// What there was to say about the state in which the database was found.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Creates a table. `placement` says where its partitions begin and which site masters each; the
+    /// first begins at [`Key::min`].
+    ///
+    /// # Errors
+    /// [`Error::TableExists`], [`Error::Invalid`]; nothing has changed then.
+    pub fn create_table(
+        &self,
+        schema: Schema,
+        placement: &[(Key, SiteId)],
+    ) -> Result<TableId, Error> {
+        let mut catalog = self.catalog.lock();
+        if catalog.tables.iter().any(|(_, other)| other.name() == schema.name()) {
+            return Err(Error::TableExists(schema.name().to_owned()));
+        }
+        let id = TableId(catalog.tables.iter().map(|(id, _)| id.0).max().unwrap_or(0) + 1);
+        let schema = Arc::new(schema);
+        let partitions: Vec<(Key, Placement)> =
+            placement.iter().map(|(start, site)| (start.clone(), Placement::at(*site))).collect();
+        // A trial on a copy, so that a bad placement changes nothing.
+        let mut trial = self.router.design();
+        trial.create_table(id, schema.clone(), partitions.clone()).map_err(Box::new)?;
+        let mut entered = catalog.clone();
+        entered.tables.push((id, schema.clone()));
+        if let Some(folder) = &self.folder {
+            folder.write_catalog(&entered)?;
+        }
+        *catalog = entered;
+        let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
+        for (range, placement) in trial.partitions_in(id, &KeyRange::all()) {
+            by_site.entry(placement.master).or_default().push(range);
+        }
+        for (site, ranges) in by_site {
+            self.ask(site, Step::Create(id, ranges)).map_err(OpenDatabaseError::Change)?;
+        }
+        self.router.enter_table(id, schema, partitions)?;
+        Ok(id)
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTable`].
+    pub fn table(&self, name: &str) -> Result<(TableId, Arc<Schema>), Error> {
+        let catalog = self.catalog.lock();
+        let found = catalog.tables.iter().find(|(_, schema)| schema.name() == name);
+        found.cloned().ok_or_else(|| {
+            let known: Vec<&str> = catalog.tables.iter().map(|(_, schema)| schema.name()).collect();
+            Error::UnknownTable { name: name.to_owned(), known: known.join(", ") }
+        })
+    }
+
+    /// A new session. Sessions are independent; within one, each transaction sees what the ones
+    /// before it saw and did.
+    pub fn session(&self) -> Session {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Session::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Runs a transaction: at one site, on one snapshot, all or nothing.
+    ///
+    /// The footprint says what it reads and writes. The procedure may be run again if a first run
+    /// could not commit.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was written then, unless [`Error::is_unknown`].
+    pub fn run(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), Abort>,
+    ) -> Result<Ran, Error> {
+        self.runtime.block_on(self.router.run(session, footprint, &mut procedure))
+    }
+
+    /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a
+    /// transaction and gives the footprint; if it turns out to be wrong (the procedure goes outside
+    /// of it), both are run again.
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn run_exploring(
+        &self,
+        session: &mut Session,
+        mut explore: impl FnMut(&mut Explorer<'_>) -> Result<Footprint, Error>,
+        mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), Abort>,
+    ) -> Result<Ran, Error> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let footprint = explore(&mut Explorer { database: self, session })?;
+            match self.run(session, &footprint, &mut procedure) {
+                Err(Error::Abort(Abort::OutsideFootprint { .. })) if tries < EXPLORED_MAX => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Makes a change of the design, while transactions run.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it does not fit the design, [`Error::Change`] if a site refuses; the old
+    /// design is in force then.
+    pub fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        match change {
+            Change::AddSite { site } => self.add_site(site, change, reason),
+            Change::RemoveSite { site } => self.remove_site(site, change, reason),
+            change => self.runtime.block_on(self.router.change(change, reason)),
+        }
+    }
+
+    /// Makes the changes of a plan, independent ones at once.
+    ///
+    /// # Errors
+    /// The first error.
+    pub fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+        self.runtime.block_on(self.router.change_all(plan))
+    }
+
+    /// The design as it is.
+    pub fn design(&self) -> Design {
+        self.router.design()
+    }
+
+    /// The strategy's name.
+    pub fn strategy(&self) -> &'static str {
+        self.router.strategy()
+    }
+
+    /// How many entries the routing table has, and how many bytes.
+    pub fn routing_size(&self) -> (usize, usize) {
+        let table = self.router.routing_table();
+        (table.entries(), table.bytes())
+    }
+
+    /// Calls `watcher` for every change from now on, on the thread that made it.
+    pub fn watch(&self, watcher: impl Fn(&ChangeEvent) + Send + Sync + 'static) {
+        self.router.watch(watcher);
+    }
+
+    /// The sites, as they are.
+    pub fn sites(&self) -> Vec<SiteReport> {
+        let report = |site: &Arc<Site>| SiteReport {
+            site: site.id(),
+            memory_bytes: site.memory_bytes(),
+            log: site.log().counters(),
+        };
+        self.runtime.sites().iter().map(report).collect()
+    }
+
+    /// Reads a range at one site, whatever its role there, as of the latest snapshot that the site
+    /// can have: for checks that copies agree.
+    ///
+    /// # Errors
+    /// [`Error::Failure`] if the site holds no copy.
+    pub fn read_at(
+        &self,
+        site: SiteId,
+        session: &Session,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), Error> {
+        let footprint = Footprint::new().read_range(table, range.clone());
+        let found = self.runtime.site(site).ok_or(isomer_site::Failure::Stopped(site))?;
+        let mut procedure = |txn: &mut Txn<'_>| {
+            txn.scan(table, range, |key, value| {
+                visit(key, value);
+                ControlFlow::Continue(())
+            })
+        };
+        self.runtime.block_on(found.execute(&footprint, session.seen(), &mut procedure))?;
+        Ok(())
+    }
+
+    /// Writes a checkpoint of every site and cuts its log.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`]; the checkpoints before stay in force.
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        for site in self.runtime.sites() {
+            self.runtime.block_on(site.checkpoint())?;
+        }
+        Ok(())
+    }
+
+    fn add_site(&self, site: SiteId, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        let mut catalog = self.catalog.lock();
+        self.router.design().validate(&change).map_err(Box::new)?;
+        let mut entered = catalog.clone();
+        entered.sites.push(site);
+        entered.sites.sort();
+        let folder = self.folder.as_ref();
+        let opened = open_site(&self.runtime, folder, site, self.durability, &mut Vec::new())?;
+        if let Some(folder) = folder {
+            folder.write_catalog(&entered)?;
+        }
+        self.runtime.add(opened, self.durability);
+        *catalog = entered;
+        self.runtime.block_on(self.router.change(change, reason))
+    }
+
+    fn remove_site(
+        &self,
+        site: SiteId,
+        change: Change,
+        reason: &str,
+    ) -> Result<ChangeEvent, Error> {
+        let mut catalog = self.catalog.lock();
+        let event = self.runtime.block_on(self.router.change(change, reason))?;
+        catalog.sites.retain(|other| *other != site);
+        if let Some(folder) = &self.folder {
+            folder.write_catalog(&catalog)?;
+        }
+        self.runtime.remove(site);
+        Ok(event)
+    }
+
+    fn ask(&self, site: SiteId, step: Step) -> Result<Answer, isomer_site::Refusal> {
+        self.runtime.block_on(protocol::ask(self.router.transport(), site, step))
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.runtime.stop_all();
+    }
+}
+
+/// Reads without a transaction, to find out what a transaction will touch.
+pub struct Explorer<'d> {
+    database: &'d Database,
+    session: &'d mut Session,
+}
+
+impl Explorer<'_> {
+    /// The value of a row.
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn get(&mut self, table: TableId, key: &Key) -> Result<Option<Vec<u8>>, Error> {
+        let mut found = None;
+        let footprint = Footprint::new().read(table, key.clone());
+        self.database.run(self.session, &footprint, |txn| {
+            found = txn.get(table, key)?.map(<[u8]>::to_vec);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// The rows of a range, at most `limit`.
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        limit: usize,
+    ) -> Result<Vec<(Key, Vec<u8>)>, Error> {
+        let mut rows = Vec::new();
+        let footprint = Footprint::new().read_range(table, range.clone());
+        self.database.run(self.session, &footprint, |txn| {
+            rows.clear();
+            txn.scan(table, range, |key, value| {
+                rows.push((Key::from_bytes(key), value.to_vec()));
+                if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+        })?;
+        Ok(rows)
+    }
+}
+
+fn open_site(
+    runtime: &Runtime,
+    folder: Option<&Folder>,
+    id: SiteId,
+    durability: Durability,
+    notes: &mut Vec<String>,
+) -> Result<Site, OpenDatabaseError> {
+    let (log, folder): (Arc<dyn Log>, _) = match folder {
+        None => {
+            let keep_bytes = Some(MEMORY_LOG_BYTES);
+            let options = MemoryOptions { keep_bytes, ..MemoryOptions::default() };
+            (Arc::new(MemoryLog::new(options)), None)
+        }
+        Some(folder) => {
+            let path = folder.site(id)?;
+            let options = isomer_log::Options { durability, ..isomer_log::Options::default() };
+            let (log, report) = FileLog::open(path.join("log"), options)
+                .map_err(|error| OpenDatabaseError::Log { site: id, error })?;
+            notes.extend(report.torn.map(|torn| format!("site {id}: {torn}")));
+            (Arc::new(log), Some(path))
+        }
+    };
+    let time: Arc<dyn TimeSource> = runtime.clock.clone();
+    let network = runtime.post.clone();
+    Site::open(SiteOptions { id, log, folder, network, time })
+        .map_err(|error| OpenDatabaseError::Recover { site: id, error })
+}

@@ -1,0 +1,118 @@
+//! A database's folder: what is where, who may use it, and the catalog.
+//!
+//! ```text
+//!   shop.isomer/
+//!     catalog        sites and tables, as text in the form of a design; replaced as a whole
+//!     lock           locked by the process that has the database open
+//!     site-1/
+//!       log/         redo log: segments
+//!       checkpoint.…
+//!     site-2/ …
+//! ```
+
+use crate::error::OpenDatabaseError;
+use isomer_design::{Design, Placement, Schema, SiteId, TableId};
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const CATALOG: &str = "catalog";
+const LOCK: &str = "lock";
+
+/// The folder of an open database.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Locked as long as this lives.
+    _lock: File,
+}
+
+/// Sites and tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalog {
+    pub(crate) sites: Vec<SiteId>,
+    pub(crate) tables: Vec<(TableId, Arc<Schema>)>,
+}
+
+impl Folder {
+    /// Opens a folder for this process; makes it, with a new catalog, if it is missing or empty.
+    pub(crate) fn open(path: &Path, sites: u16) -> Result<(Folder, Catalog), OpenDatabaseError> {
+        fs::create_dir_all(path).map_err(failed(path))?;
+        let catalog_path = path.join(CATALOG);
+        let is_new = !catalog_path.exists();
+        if is_new {
+            let mut entries = fs::read_dir(path).map_err(failed(path))?;
+            let foreign = entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK));
+            if foreign {
+                let path = path.to_owned();
+                return Err(OpenDatabaseError::NotADatabase { path, expected: CATALOG });
+            }
+        }
+        let folder = Folder { path: path.to_owned(), _lock: lock(path)? };
+        if is_new {
+            let sites = (1..=sites).map(SiteId).collect();
+            let catalog = Catalog { sites, tables: Vec::new() };
+            folder.write_catalog(&catalog)?;
+            return Ok((folder, catalog));
+        }
+        let text = fs::read_to_string(&catalog_path).map_err(failed(&catalog_path))?;
+        let design = Design::parse(&text).map_err(|error| OpenDatabaseError::Catalog {
+            path: catalog_path,
+            what: error.to_string(),
+        })?;
+        let tables = design.tables().map(|(id, table)| (id, table.schema().clone())).collect();
+        Ok((folder, Catalog { sites: design.sites().iter().collect(), tables }))
+    }
+
+    /// Replaces the catalog, as a whole or not at all.
+    pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
+        let (path, new) = (self.path.join(CATALOG), self.path.join("catalog.new"));
+        let text = format!(
+            "# An Isomer database: its sites and tables. Where partitions are stands in the sites' logs.\n{}",
+            catalog.to_text()
+        );
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(failed(&path))
+    }
+
+    /// The folder of a site, made if it is missing.
+    pub(crate) fn site(&self, site: SiteId) -> Result<PathBuf, OpenDatabaseError> {
+        let path = self.path.join(format!("site-{}", site.0));
+        fs::create_dir_all(&path).map_err(failed(&path))?;
+        Ok(path)
+    }
+}
+
+impl Catalog {
+    /// As a design in which every table is one partition at the first site.
+    fn to_text(&self) -> String {
+        let mut design = Design::new(self.sites.iter().copied()).expect("sites were valid before");
+        for (id, schema) in &self.tables {
+            let everything = [(isomer_design::Key::min(), Placement::at(self.sites[0]))];
+            design.create_table(*id, schema.clone(), everything).expect("tables were valid before");
+        }
+        design.to_text()
+    }
+}
+
+fn lock(path: &Path) -> Result<File, OpenDatabaseError> {
+    let file = path.join(LOCK);
+    let lock = File::options().create(true).truncate(false).write(true).open(&file);
+    let lock = lock.map_err(failed(&file))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenDatabaseError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(OpenDatabaseError::File { path: file, error }),
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> OpenDatabaseError {
+    let path = path.to_owned();
+    move |error| OpenDatabaseError::File { path: path.clone(), error }
+}

@@ -1,0 +1,325 @@
+//! The embedded runtime: sites as parts of this process.
+//!
+//! ```text
+//!   client threads                 one worker thread per site
+//!   ───────────────                ──────────────────────────
+//!   route ─▶ call the site         inbox ─▶ receive            messages from other sites
+//!        │   in its own code       log: work ─▶ sync ─▶ ship   group commit, then replication
+//!        ▼ has to wait             every 2 ms: tick            heartbeats, garbage
+//!   help: empty inboxes, then park until woken
+//! ```
+//!
+//! A transaction runs on the thread of its client. The worker of a site does what no client should
+//! wait for, and drives the disk: while it syncs, commits gather, and the next sync covers them all.
+//! A client that has to wait first does the workers' receiving for them, since what it waits for is
+//! often in an inbox.
+
+use crate::transport::Transport;
+use arc_swap::ArcSwap;
+use isomer_design::{Footprint, SiteId, Time};
+use isomer_log::Durability;
+use isomer_site::{
+    Answer, Committed, Failure, Message, Network, Procedure, Refusal, Site, Step, TimeSource,
+};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant, SystemTime};
+
+const TICK: Duration = Duration::from_millis(2);
+
+/// The computer's clock: monotonic while the process runs, and real time from one run to the next.
+pub(crate) struct WallClock {
+    begun: Instant,
+    epoch_ns: u64,
+}
+
+impl WallClock {
+    #[allow(clippy::disallowed_methods, reason = "the edge: time enters the database here")]
+    pub(crate) fn new() -> WallClock {
+        let epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        WallClock { begun: Instant::now(), epoch_ns: epoch.as_nanos() as u64 }
+    }
+}
+
+impl TimeSource for WallClock {
+    fn now(&self) -> Time {
+        Time(self.epoch_ns + self.begun.elapsed().as_nanos() as u64)
+    }
+}
+
+/// The letters between the sites of this process.
+#[derive(Default)]
+pub(crate) struct Post {
+    inboxes: ArcSwap<BTreeMap<SiteId, Arc<Inbox>>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Inbox {
+    letters: Mutex<VecDeque<(SiteId, Message)>>,
+    worker: Mutex<Option<Thread>>,
+}
+
+impl Post {
+    /// The inbox of a site, made if there is none yet.
+    fn inbox(&self, site: SiteId) -> Arc<Inbox> {
+        if let Some(inbox) = self.inboxes.load().get(&site) {
+            return inbox.clone();
+        }
+        self.inboxes.rcu(|inboxes| {
+            let mut inboxes = BTreeMap::clone(inboxes);
+            inboxes.entry(site).or_default();
+            inboxes
+        });
+        self.inboxes.load()[&site].clone()
+    }
+}
+
+impl Network for Post {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        let inbox = self.inbox(to);
+        inbox.letters.lock().push_back((from, message));
+        if let Some(worker) = &*inbox.worker.lock() {
+            worker.unpark();
+        }
+    }
+}
+
+/// A site, and the thread that works for it.
+struct Host {
+    site: Arc<Site>,
+    inbox: Arc<Inbox>,
+    durability: Durability,
+    /// Held by whoever empties the inbox.
+    receiving: Mutex<()>,
+    stop: AtomicBool,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Host {
+    /// Hands the letters of the inbox to the site; `false` if there are none, or somebody is at it.
+    fn receive(&self) -> bool {
+        let Some(_receiving) = self.receiving.try_lock() else { return false };
+        let letters = std::mem::take(&mut *self.inbox.letters.lock());
+        if letters.is_empty() {
+            return false;
+        }
+        if self.durability != Durability::Commit {
+            // Nobody waits for this log's disk, so what is logged may be sent at once.
+            self.sync();
+        }
+        letters.into_iter().for_each(|(from, message)| self.site.receive(from, message));
+        true
+    }
+
+    fn sync(&self) {
+        // A failed log tells everyone who waits for it; there is nothing to add here.
+        let _ = self.site.log().sync();
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the edge: the worker measures its own pauses")]
+    fn work(&self) {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let (mut ticked, mut synced) = (Instant::now(), Instant::now());
+        while !self.stop.load(Ordering::SeqCst) {
+            let mut worked = self.receive();
+            if self.durability == Durability::Commit
+                && matches!(self.site.log().poll_work(&waker), Poll::Ready(Ok(())))
+            {
+                self.sync();
+                self.site.ship(false);
+                worked = true;
+            }
+            if ticked.elapsed() >= TICK {
+                let due = match self.durability {
+                    Durability::Interval(pause) => synced.elapsed() >= pause,
+                    _ => true,
+                };
+                if due {
+                    self.sync();
+                    synced = Instant::now();
+                }
+                self.site.tick();
+                ticked = Instant::now();
+            } else if !worked {
+                std::thread::park_timeout(TICK.saturating_sub(ticked.elapsed()));
+            }
+        }
+        self.sync();
+    }
+}
+
+/// All sites of this process.
+pub(crate) struct Runtime {
+    pub(crate) post: Arc<Post>,
+    pub(crate) clock: Arc<WallClock>,
+    hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
+}
+
+impl Runtime {
+    pub(crate) fn new() -> Runtime {
+        Runtime {
+            post: Arc::default(),
+            clock: Arc::new(WallClock::new()),
+            hosts: ArcSwap::default(),
+        }
+    }
+
+    /// Takes a site in and starts its worker.
+    #[allow(clippy::disallowed_methods, reason = "the edge: workers are the runtime's threads")]
+    pub(crate) fn add(&self, site: Site, durability: Durability) {
+        let id = site.id();
+        let host = Arc::new(Host {
+            site: Arc::new(site),
+            inbox: self.post.inbox(id),
+            durability,
+            receiving: Mutex::new(()),
+            stop: AtomicBool::new(false),
+            worker: Mutex::new(None),
+        });
+        let worker = {
+            let host = host.clone();
+            std::thread::Builder::new().name(format!("isomer-{id}")).spawn(move || host.work())
+        };
+        let worker = worker.expect("the system starts a thread for each site");
+        *host.inbox.worker.lock() = Some(worker.thread().clone());
+        *host.worker.lock() = Some(worker);
+        self.hosts.rcu(|hosts| {
+            let mut hosts = BTreeMap::clone(hosts);
+            hosts.insert(id, host.clone());
+            hosts
+        });
+        let others = self.hosts.load();
+        host.site.greet(others.keys().copied().filter(|other| *other != id));
+    }
+
+    /// Stops a site's worker, and forgets the site.
+    pub(crate) fn remove(&self, id: SiteId) {
+        let Some(host) = self.hosts.load().get(&id).cloned() else { return };
+        self.hosts.rcu(|hosts| {
+            let mut hosts = BTreeMap::clone(hosts);
+            hosts.remove(&id);
+            hosts
+        });
+        self.stop(&host);
+    }
+
+    /// Stops all workers, after a last sync of each log.
+    pub(crate) fn stop_all(&self) {
+        for host in self.hosts.swap(Arc::default()).values() {
+            self.stop(host);
+        }
+    }
+
+    fn stop(&self, host: &Host) {
+        host.stop.store(true, Ordering::SeqCst);
+        if let Some(worker) = host.worker.lock().take() {
+            worker.thread().unpark();
+            // A worker that panicked has said so already.
+            let _ = worker.join();
+        }
+    }
+
+    pub(crate) fn site(&self, id: SiteId) -> Option<Arc<Site>> {
+        self.hosts.load().get(&id).map(|host| host.site.clone())
+    }
+
+    pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
+        self.hosts.load().values().map(|host| host.site.clone()).collect()
+    }
+
+    /// Empties inboxes; `false` if there was nothing to do.
+    fn help(&self) -> bool {
+        let helped = self.hosts.load().values().filter(|host| host.receive()).count();
+        helped > 0
+    }
+
+    /// Runs a future on this thread, which helps the sites while it has to wait.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        SLEEPER.with(|(sleeper, waker)| {
+            loop {
+                if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(waker)) {
+                    return done;
+                }
+                while !sleeper.woken.swap(false, Ordering::SeqCst) {
+                    if !self.help() {
+                        std::thread::park();
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Wakes a thread that parks.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Unpark>) {
+        self.0.unpark();
+    }
+}
+
+/// A thread that waits for a future.
+struct Sleeper {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Sleeper>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Sleeper>) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+thread_local! {
+    static SLEEPER: (Arc<Sleeper>, Waker) = {
+        let thread = std::thread::current();
+        let sleeper = Arc::new(Sleeper { thread, woken: AtomicBool::new(false) });
+        (sleeper.clone(), Waker::from(sleeper))
+    };
+}
+
+/// Calls sites in this process.
+pub(crate) struct Embedded {
+    pub(crate) runtime: Arc<Runtime>,
+}
+
+impl Transport for Embedded {
+    async fn execute(
+        &self,
+        site: SiteId,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let hosts = self.runtime.hosts.load();
+        let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
+        host.site.execute(footprint, session, procedure).await
+    }
+
+    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+        let host = self.runtime.site(site).ok_or(Refusal::Unavailable(site))?;
+        host.step(step).await
+    }
+
+    async fn retry(&self, _site: SiteId) {
+        // The sites of a process run as long as the database is open, so this is a site with too many
+        // transactions under way: let them go on.
+        std::thread::yield_now();
+    }
+
+    fn now(&self) -> Time {
+        self.runtime.clock.now()
+    }
+}

@@ -1,0 +1,139 @@
+//! The embedded database, with real threads: transactions while the design changes under them.
+
+use isomer_cluster::{Database, Error, Options, Session};
+use isomer_design::{
+    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const ACCOUNTS: i64 = 64;
+const START: i64 = 1000;
+
+fn schema() -> Schema {
+    let columns =
+        vec![Column::new("id", ColumnType::Int64), Column::new("balance", ColumnType::Int64)];
+    Schema::new("accounts", columns, &["id"]).expect("the columns fit together")
+}
+
+fn balance(bytes: &[u8]) -> i64 {
+    i64::from_le_bytes(bytes.try_into().expect("a balance is eight bytes"))
+}
+
+fn bank(db: &Database, sites: u16) -> TableId {
+    let share = ACCOUNTS / i64::from(sites);
+    let placement: Vec<(Key, SiteId)> = (0..sites)
+        .map(|i| (if i == 0 { Key::min() } else { Key::int(i64::from(i) * share) }, SiteId(i + 1)))
+        .collect();
+    let table = db.create_table(schema(), &placement).expect("a valid table");
+    let mut session = db.session();
+    for id in 0..ACCOUNTS {
+        let footprint = Footprint::new().write(table, Key::int(id));
+        db.run(&mut session, &footprint, |txn| {
+            txn.insert(table, &Key::int(id), &START.to_le_bytes())
+        })
+        .expect("a new account");
+    }
+    table
+}
+
+fn transfer(
+    db: &Database,
+    session: &mut Session,
+    table: TableId,
+    from: i64,
+    to: i64,
+    amount: i64,
+) -> Result<usize, Error> {
+    let (from, to) = (Key::int(from), Key::int(to));
+    let footprint = Footprint::new().write(table, from.clone()).write(table, to.clone());
+    let ran = db.run(session, &footprint, |txn| {
+        let a = balance(txn.get(table, &from)?.expect("it exists")) - amount;
+        let b = balance(txn.get(table, &to)?.expect("it exists")) + amount;
+        txn.put(table, &from, &a.to_le_bytes())?;
+        txn.put(table, &to, &b.to_le_bytes())
+    })?;
+    Ok(ran.changes)
+}
+
+fn total(db: &Database, session: &mut Session, table: TableId) -> i64 {
+    let all = Footprint::new().read_range(table, KeyRange::all());
+    let mut total = 0;
+    db.run(session, &all, |txn| {
+        total = 0;
+        txn.scan(table, &KeyRange::all(), |_, value| {
+            total += balance(value);
+            ControlFlow::Continue(())
+        })
+    })
+    .expect("some site can read everything");
+    total
+}
+
+#[test]
+fn transfers_over_all_sites_conserve_money_while_the_design_changes() {
+    let db = Database::open(Options::in_memory(4)).expect("nothing is in the way");
+    let table = bank(&db, 4);
+    let (stop, transfers) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for worker in 0..3u64 {
+            let (db, stop, transfers) = (&db, &stop, &transfers);
+            scope.spawn(move || {
+                let mut session = db.session();
+                let mut x = worker + 1;
+                while !stop.load(Ordering::Relaxed) {
+                    x = x.wrapping_mul(6364136223846793005).wrapping_add(1);
+                    let (from, to) = ((x >> 33) as i64 % ACCOUNTS, (x >> 43) as i64 % ACCOUNTS);
+                    if from != to {
+                        transfer(db, &mut session, table, from, to, 1).expect("a transfer commits");
+                        transfers.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let (db, stop, transfers) = (&db, &stop, &transfers);
+        scope.spawn(move || {
+            let mut session = db.session();
+            let mut at = 0;
+            while transfers.load(Ordering::Relaxed) < 3000 {
+                at = (at + 5) % ACCOUNTS;
+                let _ = db.change(Change::Split { table, at: Key::int(at) }, "a test");
+                assert_eq!(total(db, &mut session, table), ACCOUNTS * START);
+                let _ = db
+                    .change(Change::Merge { table, at: Key::int((at + 30) % ACCOUNTS) }, "a test");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+    db.design().check().expect("the design is sound");
+    assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
+}
+
+#[test]
+fn a_database_in_a_folder_comes_back_with_its_rows_and_its_design() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().join("bank");
+    let (design, table) = {
+        let db = Database::open(Options::in_folder(&path, 3)).expect("a new database");
+        let table = bank(&db, 3);
+        let mut session = db.session();
+        for i in 0..20 {
+            transfer(&db, &mut session, table, i, ACCOUNTS - 1 - i, 5).expect("a transfer commits");
+        }
+        db.checkpoint().expect("there is room for a checkpoint");
+        for i in 0..20 {
+            transfer(&db, &mut session, table, i, (i * 7 + 1) % ACCOUNTS, 5).ok();
+        }
+        db.change(Change::Split { table, at: Key::int(3) }, "a test").expect("it can be split");
+        assert!(matches!(
+            Database::open(Options::in_folder(&path, 3)),
+            Err(Error::Open(isomer_cluster::OpenDatabaseError::InUse { .. }))
+        ));
+        (db.design().to_text(), table)
+    };
+    let db = Database::open(Options::in_folder(&path, 1)).expect("it opens again");
+    assert_eq!(db.design().to_text(), design);
+    assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
+    let moved = transfer(&db, &mut db.session(), table, 1, 40, 1).expect("it works on");
+    assert!(moved <= 2);
+}

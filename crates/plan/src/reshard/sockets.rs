@@ -1,0 +1,177 @@
+//! Weighted fair sharing of sockets over flows (Morphus, section 4.1).
+//!
+//! A flow from i to j that carries D rows over a path of latency L gets sockets in proportion to
+//! D·L, so that all flows end at about the same time. First each receiver gets its share of all K
+//! sockets by what it receives, then it gives them to its senders by D·L. Every flow gets at least
+//! one; shares are rounded by largest remainder, so they add up.
+
+use super::Flow;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// A network: who is linked with whom, and how long a message takes.
+#[derive(Clone, Default, Debug)]
+pub struct Topology {
+    links: BTreeMap<String, Vec<(String, f64)>>,
+}
+
+/// Why a topology does not work.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// A line that cannot be read.
+    #[error("topology, line {line}: {problem}")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// A site that no link mentions.
+    #[error("the topology does not mention {0}: every site needs a link")]
+    Unknown(String),
+    /// Two sites without a path.
+    #[error("no path from {from} to {to}: the topology must connect all sites that exchange rows")]
+    Disconnected {
+        /// One site.
+        from: String,
+        /// The other.
+        to: String,
+    },
+    /// Fewer sockets than flows.
+    #[error("{sockets} sockets for {flows} flows: at least one each is needed")]
+    TooFewSockets {
+        /// Sockets there are.
+        sockets: u64,
+        /// Flows there are.
+        flows: usize,
+    },
+}
+
+impl Topology {
+    /// Reads `from,to,latency_ms` lines; names are sites (`s1`, `s2`, …) or switches.
+    pub fn parse(text: &str) -> Result<Topology, TopologyError> {
+        let mut topology = Topology::default();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let fault = |problem: String| TopologyError::Line { line: at + 1, problem };
+            if at == 0 {
+                if line.trim() != "from,to,latency_ms" {
+                    return Err(fault(format!("\"{line}\" is not from,to,latency_ms")));
+                }
+                continue;
+            }
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let [from, to, latency] = fields[..] else {
+                return Err(fault(format!("{} fields, expected 3", fields.len())));
+            };
+            match latency.parse::<f64>() {
+                Ok(latency) if latency.is_finite() && latency > 0.0 => {
+                    topology.link(from, to, latency);
+                }
+                _ => return Err(fault(format!("\"{latency}\" is no latency above 0"))),
+            }
+        }
+        Ok(topology)
+    }
+
+    /// Links two places, in both directions.
+    pub fn link(&mut self, a: &str, b: &str, latency_ms: f64) {
+        self.links.entry(a.to_owned()).or_default().push((b.to_owned(), latency_ms));
+        self.links.entry(b.to_owned()).or_default().push((a.to_owned(), latency_ms));
+    }
+
+    /// The latencies of the shortest paths from a place, by place.
+    pub fn latencies(&self, from: &str) -> Result<BTreeMap<&str, f64>, TopologyError> {
+        let (start, _) = self
+            .links
+            .get_key_value(from)
+            .ok_or_else(|| TopologyError::Unknown(from.to_owned()))?;
+        let mut known: BTreeMap<&str, f64> = BTreeMap::from([(start.as_str(), 0.0)]);
+        let mut settled: BTreeMap<&str, f64> = BTreeMap::new();
+        loop {
+            let nearest = known.iter().min_by(|a, b| a.1.total_cmp(b.1));
+            let Some((&place, &latency)) = nearest else { return Ok(settled) };
+            known.remove(place);
+            settled.insert(place, latency);
+            for (next, more) in self.links.get(place).map_or(&[][..], Vec::as_slice) {
+                if !settled.contains_key(next.as_str()) {
+                    let sum = known.entry(next).or_insert(f64::INFINITY);
+                    *sum = sum.min(latency + more);
+                }
+            }
+        }
+    }
+}
+
+/// The sockets of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// The flow.
+    pub flow: Flow,
+    /// Its sockets.
+    pub sockets: u64,
+}
+
+/// Shares `sockets` out over the flows; a flow's latency comes from the topology, or is 1 for all
+/// without one.
+pub fn share(
+    flows: &[Flow],
+    topology: Option<&Topology>,
+    sockets: u64,
+) -> Result<Vec<Share>, TopologyError> {
+    if sockets < flows.len() as u64 {
+        return Err(TopologyError::TooFewSockets { sockets, flows: flows.len() });
+    }
+    let latency = latencies(flows, topology)?;
+    let mut receivers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (at, flow) in flows.iter().enumerate() {
+        receivers.entry(flow.to).or_default().push(at);
+    }
+    let groups: Vec<&Vec<usize>> = receivers.values().collect();
+    let received = |group: &&Vec<usize>| group.iter().map(|&at| flows[at].amount as f64).sum();
+    let weights: Vec<f64> = groups.iter().map(received).collect();
+    let least: Vec<u64> = groups.iter().map(|group| group.len() as u64).collect();
+    let mut result = vec![0; flows.len()];
+    for (group, sockets) in groups.iter().zip(apportion(&weights, &least, sockets)) {
+        let weights: Vec<f64> =
+            group.iter().map(|&at| flows[at].amount as f64 * latency[at]).collect();
+        let shares = apportion(&weights, &vec![1; group.len()], sockets);
+        group.iter().zip(shares).for_each(|(&at, share)| result[at] = share);
+    }
+    Ok(flows.iter().zip(result).map(|(&flow, sockets)| Share { flow, sockets }).collect())
+}
+
+fn latencies(flows: &[Flow], topology: Option<&Topology>) -> Result<Vec<f64>, TopologyError> {
+    let Some(topology) = topology else { return Ok(vec![1.0; flows.len()]) };
+    let name = |site: u32| format!("s{}", site + 1);
+    let latency = |flow: &Flow| {
+        let (from, to) = (name(flow.from), name(flow.to));
+        let known = topology.latencies(&from)?;
+        match known.get(to.as_str()) {
+            Some(&latency) => Ok(latency),
+            None if topology.links.contains_key(&to) => {
+                Err(TopologyError::Disconnected { from, to })
+            }
+            None => Err(TopologyError::Unknown(to)),
+        }
+    };
+    flows.iter().map(latency).collect()
+}
+
+/// Whole shares of `total` in proportion to the weights, none below its least; largest remainders
+/// are rounded up, the first of equals first.
+fn apportion(weights: &[f64], least: &[u64], total: u64) -> Vec<u64> {
+    let sum: f64 = weights.iter().sum();
+    let spare = total.saturating_sub(least.iter().sum());
+    let exact = |weight: f64| if sum > 0.0 { spare as f64 * weight / sum } else { 0.0 };
+    let mut shares: Vec<u64> = Vec::with_capacity(weights.len());
+    for (&weight, &least) in weights.iter().zip(least) {
+        shares.push(least + exact(weight).floor() as u64);
+    }
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    let remainder = |at: usize| exact(weights[at]).fract();
+    order.sort_by(|&a, &b| remainder(b).total_cmp(&remainder(a)).then(a.cmp(&b)));
+    let given: u64 = shares.iter().sum();
+    order.iter().cycle().take(total.saturating_sub(given) as usize).for_each(|&at| shares[at] += 1);
+    shares
+}
