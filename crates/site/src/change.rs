@@ -218,6 +218,7 @@ impl Site {
         // The follower hears of everything after this event.
         let (last, position) = self.publish(&[&partition], frame, |_| {})?;
         partition.set_followers(partition.followers().with(site));
+        self.expect_followers(SiteSet::of(site));
         let version = partition.version();
         let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
         let pinned = loop {
@@ -438,6 +439,7 @@ impl Site {
             partition.set_origin(begin);
             partition.lead();
         })?;
+        self.expect_followers(followers);
         drop(held);
         Ok(self.durable(position).await?)
     }

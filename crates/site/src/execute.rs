@@ -69,6 +69,12 @@ impl Committed {
     }
 }
 
+/// What a transaction holds from one attempt to the next.
+struct Hold<'s> {
+    locks: Held,
+    context: Context<'s>,
+}
+
 /// An attempt that cannot go on yet. Its waker is left where it will be found.
 struct Wait;
 
@@ -93,16 +99,16 @@ impl Site {
         session: Time,
         procedure: &mut dyn Procedure,
     ) -> Result<Committed, Failure> {
-        let mut held = Held::default();
+        let mut hold = Hold { locks: Held::default(), context: self.context()? };
         let (committed, position) = loop {
             let attempt =
-                |waker: &Waker| self.attempt(footprint, session, procedure, &mut held, waker);
+                |waker: &Waker| self.attempt(footprint, session, procedure, &mut hold, waker);
             match once(attempt).await? {
                 Ok(done) => break done,
                 Err(Wait) => woken().await,
             }
         };
-        drop(held);
+        drop(hold);
         self.durable(position).await.map_err(Failure::Unknown)?;
         Ok(committed)
     }
@@ -131,7 +137,7 @@ impl Site {
         footprint: &Footprint,
         session: Time,
         procedure: &mut dyn Procedure,
-        held: &mut Held,
+        hold: &mut Hold<'_>,
         waker: &Waker,
     ) -> Result<Result<(Committed, Position), Wait>, Failure> {
         let tables = self.tables();
@@ -139,7 +145,7 @@ impl Site {
         let resolved = self.resolve(&maps, footprint)?;
         for (partition, _) in resolved.partitions.iter().zip(&resolved.written).filter(|(_, w)| **w)
         {
-            match held.lock(partition, waker) {
+            match hold.locks.lock(partition, waker) {
                 Ok(()) if partition.is_master() => {}
                 Ok(()) => return Err(self.not_master(footprint, partition)),
                 Err(NotHeld::Busy) => return Ok(Err(Wait)),
@@ -150,16 +156,15 @@ impl Site {
                 }
             }
         }
-        let mut context = self.context()?;
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
-        let snapshot = match context.snapshot(partitions, session, waker) {
+        let snapshot = match hold.context.snapshot(partitions, session, waker) {
             Ok(snapshot) => snapshot,
             Err(not_yet) => {
                 self.hurry(&resolved, not_yet, waker);
                 return Ok(Err(Wait));
             }
         };
-        self.run(footprint, &resolved, snapshot, context, procedure, held).map(Ok)
+        self.run(footprint, &resolved, snapshot, procedure, hold).map(Ok)
     }
 
     fn run(
@@ -167,9 +172,8 @@ impl Site {
         footprint: &Footprint,
         resolved: &Resolved<'_>,
         snapshot: Time,
-        mut context: Context<'_>,
         procedure: &mut dyn Procedure,
-        held: &mut Held,
+        hold: &mut Hold<'_>,
     ) -> Result<(Committed, Position), Failure> {
         let guard = pin();
         let spots: SmallVec<[_; 4]> = footprint
@@ -203,10 +207,10 @@ impl Site {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
             return Ok((Committed { snapshot, commit: None }, read.unwrap_or(0)));
         }
-        let (commit, position) = self.commit(&txn, &mut context)?;
-        held.release();
-        context.unpin();
-        context.collect_some();
+        let (commit, position) = self.commit(&txn, &mut hold.context)?;
+        hold.locks.release();
+        hold.context.unpin();
+        hold.context.collect_some();
         Ok((Committed { snapshot, commit: Some(commit) }, position))
     }
 

@@ -84,7 +84,7 @@ impl Site {
             Message::Feed(feed) => self.receive_feed(from, feed),
             Message::Close { at_least } => {
                 self.store.clock.raise(at_least);
-                self.ship(true);
+                self.ship_and_tell(|site| site == from);
             }
             Message::Checkpointed { position } => {
                 self.links.outgoing.lock().entry(from).or_default().checkpointed = position;
@@ -95,11 +95,12 @@ impl Site {
     /// Sends what has become durable. With `heartbeat`, says to every follower up to when that was
     /// all, even if there is nothing to send.
     pub fn ship(&self, heartbeat: bool) {
+        self.ship_and_tell(|_| heartbeat);
+    }
+
+    fn ship_and_tell(&self, heartbeat: impl Fn(SiteId) -> bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed) = self.take_outgoing();
-        if frames.is_empty() && !heartbeat {
-            return;
-        }
         let items: Vec<(SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
         for (site, link) in links.iter_mut() {
             let followed = |(followers, item): &(SiteSet, FeedItem)| {
@@ -107,7 +108,7 @@ impl Site {
             };
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
             link.interested |= !items.is_empty();
-            if link.incarnation != 0 && link.interested && (heartbeat || !items.is_empty()) {
+            if link.incarnation != 0 && link.interested && (heartbeat(*site) || !items.is_empty()) {
                 self.send_feed(*site, link, items, closed);
             }
         }
@@ -133,7 +134,7 @@ impl Site {
         interested.map(|link| link.checkpointed).min().unwrap_or(Position::MAX)
     }
 
-    /// After a restart: these sites will ask for what they missed, so the log must be kept for them.
+    /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
     pub(crate) fn expect_followers(&self, followers: SiteSet) {
         let mut links = self.links.outgoing.lock();
         followers.iter().for_each(|site| links.entry(site).or_default().interested = true);
