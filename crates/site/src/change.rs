@@ -336,7 +336,7 @@ impl Site {
             .lock()
             .retain(|(id, start), _| *id != table.id || !range.contains(start));
         let mut end = 0;
-        for partition in table.overlapping(range) {
+        while let Some(partition) = table.overlapping(range).first().cloned() {
             let mut held = Held::default();
             if !held.wait_for(&partition).await {
                 continue;
@@ -345,6 +345,9 @@ impl Site {
                 return Err(self.unfit(&partition, "is mastered here; remaster it first".into()));
             }
             if !range.covers(&partition.range) {
+                // A split that was made at the master has not been applied here yet.
+                drop(held);
+                self.progress_of(&partition, || partition.is_gone()).await;
                 continue;
             }
             partition.begin_publishing();
@@ -406,28 +409,24 @@ impl Site {
     pub async fn acquire(&self, table: TableId, start: &Key) -> Result<(), Refusal> {
         let mut held = Held::default();
         let partition = loop {
-            let found = self.table(table).and_then(|table| table.starting_at(start));
+            let found = self.mastered_table(table)?;
+            let covering = Table::find(&found.partitions.load(), start).cloned();
             let wanted = || format!("begins at {start}, nor a replica that could become one");
-            let partition = found.ok_or_else(|| self.no_partition(table, wanted()))?;
-            if partition.is_master() {
+            let partition = covering.ok_or_else(|| self.no_partition(table, wanted()))?;
+            let begins_there = partition.range.start == *start;
+            if begins_there && partition.is_master() {
                 return Ok(());
             }
-            if partition.released_to() == Some(self.id) {
-                if held.wait_for(&partition).await && partition.released_to() == Some(self.id) {
+            // A replica may still have to apply the split that made the partition, and what came after.
+            let ready = || begins_there && partition.released_to() == Some(self.id);
+            if ready() {
+                if held.wait_for(&partition).await && ready() {
                     break partition;
                 }
+                held.release();
                 continue;
             }
-            let released = poll_fn(|cx| {
-                partition.progress.register(cx.waker());
-                Poll::Ready(partition.released_to() == Some(self.id) || partition.is_gone())
-            });
-            if !released.await {
-                self.apply_pending(&partition);
-                if partition.released_to() != Some(self.id) {
-                    woken().await;
-                }
-            }
+            self.progress_of(&partition, || ready() || partition.is_gone()).await;
         };
         let followers = partition.followers();
         let mut frame = FrameWriter::new(None);
@@ -442,6 +441,19 @@ impl Site {
         self.expect_followers(followers);
         drop(held);
         Ok(self.durable(position).await?)
+    }
+
+    /// Waits for a replica to move on, unless `enough` has happened; helps it to.
+    async fn progress_of(&self, partition: &Arc<SitePartition>, enough: impl Fn() -> bool) {
+        poll_fn(|cx| {
+            partition.progress.register(cx.waker());
+            Poll::Ready(())
+        })
+        .await;
+        self.apply_pending(partition);
+        if !enough() {
+            woken().await;
+        }
     }
 
     // ------------------------------------------------------------------------ shared by all roles
@@ -492,6 +504,8 @@ impl Site {
         let heir = SitePartition::new(core, first.source(), first.followers());
         heir.inherit(first, position);
         if !first.is_master() {
+            // Until it is known that nothing waits for it: the feed may be closed beyond what does.
+            heir.set_lagging(true);
             heir.follow(complete, first.feed());
         }
         Arc::new(heir)

@@ -16,7 +16,7 @@
 
 use crate::message::{Feed, FeedItem, Message};
 use crate::partition::{SitePartition, Table};
-use crate::record::read_frame;
+use crate::record::{Event, read_frame};
 use crate::site::{Outgoing, Site};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::Position;
@@ -240,7 +240,11 @@ impl Site {
                 let mut orphans = self.links.orphans.lock();
                 let Some(partition) = table.starting_at(start) else {
                     let place = (table.id, start.clone());
-                    orphans.entry(place).or_default().insert(*previous, item);
+                    if ends_following(&item, self.id) {
+                        orphans.remove(&place);
+                    } else {
+                        orphans.entry(place).or_default().insert(*previous, item);
+                    }
                     return;
                 };
                 let mut pending = partition.pending.lock();
@@ -299,14 +303,12 @@ impl Table {
     pub(crate) fn adopt(orphans: &mut Orphans, new: &[Arc<SitePartition>]) {
         for partition in new {
             let place = (partition.table, partition.range.start.clone());
-            let Some(events) = orphans.remove(&place) else { continue };
             let mut pending = partition.pending.lock();
+            let events = orphans.remove(&place).unwrap_or_default();
             pending.extend(
                 events.into_iter().filter(|(previous, _)| *previous >= partition.version()),
             );
-            if !pending.is_empty() {
-                partition.set_lagging(true);
-            }
+            partition.set_lagging(!pending.is_empty());
         }
     }
 }
@@ -337,6 +339,13 @@ fn feed_item(
         at,
         position,
     }
+}
+
+/// True if the item is the last that this site hears of a partition.
+fn ends_following(item: &FeedItem, site: SiteId) -> bool {
+    let FeedItem::Record { frame, at, .. } = item else { return false };
+    let (_, records) = read_frame(frame).expect("the master wrote a frame");
+    records[*at].event == Event::Unfollow(site)
 }
 
 /// The records of one frame that a subscriber to `range` at `version` may lack.

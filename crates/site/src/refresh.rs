@@ -45,33 +45,55 @@ pub(crate) struct Came {
 
 impl Site {
     /// Applies what has arrived for a partition, as far as its versions allow, unless somebody else
-    /// is at it. Then its left neighbour may go on, if it waits to be merged with it.
+    /// is at it. Then its left neighbour may go on, if it waits to be merged with it; and its right
+    /// one, if a split has just made it.
     pub(crate) fn apply_pending(&self, partition: &Arc<SitePartition>) {
-        let mut partition = partition.clone();
-        loop {
-            if !self.has_next(&partition) {
-                break;
+        let mut work = vec![partition.clone()];
+        let mut look_around = true;
+        while let Some(partition) = work.pop() {
+            look_around |= self.apply_run(&partition);
+            if look_around {
+                work.extend(self.neighbours_to_apply(&partition));
             }
-            let Some(next) = self.apply_next(&partition) else { break };
-            partition = next;
-        }
-        let Some(table) = self.table(partition.table) else { return };
-        let map = table.partitions.load();
-        let neighbour = map.before(&partition.range.start).map(|(_, left)| left.clone());
-        if let Some(left) = neighbour.filter(|left| !left.is_master() && self.merge_is_next(left)) {
-            self.apply_pending(&left);
+            look_around = false;
         }
     }
 
-    /// True if the partition's next event has arrived. Forgets those it has seen; without any, the
-    /// partition no longer lags.
+    /// Applies a partition's events one after the other; `false` if there was none to apply.
+    fn apply_run(&self, partition: &Arc<SitePartition>) -> bool {
+        let mut partition = partition.clone();
+        let mut applied = false;
+        while self.has_next(&partition) {
+            let Some(next) = self.apply_next(&partition) else { break };
+            partition = next;
+            applied = true;
+        }
+        applied
+    }
+
+    /// The left neighbour, if it waits to be merged; the right one, if events wait for it.
+    fn neighbours_to_apply(&self, partition: &SitePartition) -> Vec<Arc<SitePartition>> {
+        let Some(table) = self.table(partition.table) else { return Vec::new() };
+        let map = table.partitions.load();
+        let start = &partition.range.start;
+        let left = map.before(start).map(|(_, left)| left);
+        let left = left.filter(|left| !left.is_master() && self.merge_is_next(left));
+        let right = map.after(start).map(|(_, right)| right);
+        let right = right.filter(|right| !right.is_master() && self.has_next(right));
+        left.into_iter().chain(right).cloned().collect()
+    }
+
+    /// True if the partition's next event has arrived. Forgets those it has seen; with the last of
+    /// them, the partition no longer lags, and those who wait for it are woken.
     fn has_next(&self, partition: &SitePartition) -> bool {
         let mut pending = partition.pending.lock();
         let version = partition.version();
+        let mut forgot = false;
         while pending.first_key_value().is_some_and(|(&previous, _)| previous < version) {
             pending.pop_first();
+            forgot = true;
         }
-        if pending.is_empty() {
+        if forgot && pending.is_empty() {
             partition.set_lagging(false);
         }
         pending.contains_key(&version) && !partition.is_gone()
@@ -199,7 +221,9 @@ impl Site {
         }
         partition.set_position(came.position);
         if came.from != self.id {
-            partition.set_origin(came.origin);
+            // A position in the old master's log means nothing in the new one's.
+            let released = matches!(record.event, Event::Release { .. });
+            partition.set_origin(if released { 0 } else { came.origin });
         }
         partition.end_publishing(stamp.version, stamp.last);
         self.follow_new_master(partition, record, came);
