@@ -23,7 +23,7 @@ use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
 use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
-use isomer_store::{NotYet, Partition, Stamp, pin};
+use isomer_store::{NotYet, Partition, Stamp};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -233,10 +233,9 @@ impl Site {
         held.release();
         self.durable(position).await?;
         let mut rows = RowsBuffer::default();
-        let guard = pin();
-        table.index.scan(&partition.range, &guard, |row| {
-            if let Some((value, time)) = row.version_at(pinned) {
-                rows.push(row.key(), value, time);
+        context.scan(&table.index, &partition.range, |row| {
+            if let Some(value) = row.value() {
+                rows.push(row.key(), value, row.time());
             }
             ControlFlow::Continue(())
         });
@@ -296,12 +295,8 @@ impl Site {
         let partition =
             self.begin_replica(&table, &install, snapshot.version, snapshot.position, position);
         drop(shaping);
-        match self.feed_from(snapshot.source) {
-            Some((incarnation, feed)) if incarnation == snapshot.incarnation => {
-                partition.follow(partition.complete(), Some(feed));
-            }
-            _ => self.subscribe(&partition, snapshot.position),
-        }
+        // What the master has sent since may have gone to an earlier run of this site.
+        self.subscribe(&partition, snapshot.position);
         self.apply_pending(&partition);
         Ok(self.durable(position).await?)
     }
@@ -331,23 +326,22 @@ impl Site {
     /// [`Refusal::Unfit`] if the site is the master; [`Refusal::Log`].
     pub async fn drop_replica(&self, table: TableId, range: &KeyRange) -> Result<(), Refusal> {
         let table = self.table_or_new(table);
-        self.links
-            .orphans
-            .lock()
-            .retain(|(id, start), _| *id != table.id || !range.contains(start));
         let mut end = 0;
-        while let Some(partition) = table.overlapping(range).first().cloned() {
+        while let Some(first) = table.overlapping(range).first().cloned() {
+            // What reaches over the border has not applied a split or a merge that was made at the
+            // master, and may need all the others for it.
+            let across = table.overlapping(range).into_iter().find(|p| !range.covers(&p.range));
+            let partition = across.as_ref().unwrap_or(&first);
             let mut held = Held::default();
-            if !held.wait_for(&partition).await {
+            if !held.wait_for(partition).await {
                 continue;
             }
             if partition.is_master() || partition.released_to() == Some(self.id) {
-                return Err(self.unfit(&partition, "is mastered here; remaster it first".into()));
+                return Err(self.unfit(partition, "is mastered here; remaster it first".into()));
             }
-            if !range.covers(&partition.range) {
-                // A split that was made at the master has not been applied here yet.
+            if across.is_some() {
                 drop(held);
-                self.progress_of(&partition, || partition.is_gone()).await;
+                self.progress_of(partition, || partition.is_gone()).await;
                 continue;
             }
             partition.begin_publishing();
@@ -360,7 +354,7 @@ impl Site {
             match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
                 Ok((at, position)) => {
                     end = position;
-                    self.end_replica(&table, &partition, at);
+                    self.end_replica(&table, partition, at);
                 }
                 Err(error) => {
                     partition.cancel_publishing();
@@ -368,6 +362,9 @@ impl Site {
                 }
             }
         }
+        let mut orphans = self.links.orphans.lock();
+        orphans.retain(|(id, start), _| *id != table.id || !range.contains(start));
+        drop(orphans);
         Ok(self.durable(end).await?)
     }
 
@@ -503,6 +500,7 @@ impl Site {
         let core = Partition::new(first.table, range, stamp, complete, since);
         let heir = SitePartition::new(core, first.source(), first.followers());
         heir.inherit(first, position);
+        heir.set_origin(old.iter().map(|p| p.origin()).min().expect("at least one"));
         if !first.is_master() {
             // Until it is known that nothing waits for it: the feed may be closed beyond what does.
             heir.set_lagging(true);

@@ -22,7 +22,6 @@ use crate::record::{BadFrame, FrameWriter, RowsBuffer};
 use crate::site::{Owned, Site};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
-use isomer_store::pin;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -145,10 +144,9 @@ impl Site {
             let mut last = None;
             {
                 let Some(mut context) = self.store.context() else { continue };
-                let guard = pin();
                 context.hold();
                 let mut bytes = 0;
-                table.index.scan(&rest, &guard, |row| {
+                context.scan_newest(&table.index, &rest, |row| {
                     if let Some(value) = row.value() {
                         rows.push(row.key(), value, row.time());
                         bytes += row.key().len() + value.len();

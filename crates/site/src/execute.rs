@@ -126,9 +126,9 @@ impl Site {
         let Ok(mut context) = self.context() else { return };
         context.hold();
         let spots: SmallVec<[_; 32]> =
-            keys.map(|(index, key)| (index, key, index.spot(key, &guard))).collect();
-        for (index, key, spot) in &spots {
-            index.warm(*spot, key);
+            keys.map(|(index, key)| (key, index.spot(key, &guard))).collect();
+        for (key, spot) in &spots {
+            context.warm(spot, key);
         }
     }
 
@@ -186,10 +186,9 @@ impl Site {
             })
             .collect();
         if spots.len() > 1 {
-            for ((item, table), spot) in footprint.items().iter().zip(&resolved.tables).zip(&spots)
-            {
+            for (item, spot) in footprint.items().iter().zip(&spots) {
                 if let Some(spot) = spot {
-                    table.index.warm(spot.get(), item.span.start());
+                    hold.context.warm(&spot.get(), item.span.start());
                 }
             }
         }
@@ -197,6 +196,7 @@ impl Site {
             footprint,
             tables: &resolved.tables,
             partitions: &resolved.partitions,
+            context: &hold.context,
             guard: &guard,
             spots,
             snapshot,
@@ -207,18 +207,15 @@ impl Site {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
             return Ok((Committed { snapshot, commit: None }, read.unwrap_or(0)));
         }
-        let (commit, position) = self.commit(&txn, &mut hold.context)?;
+        let (commit, position) = self.commit(&txn)?;
+        drop(txn);
         hold.locks.release();
         hold.context.unpin();
         hold.context.collect_some();
         Ok((Committed { snapshot, commit: Some(commit) }, position))
     }
 
-    fn commit(
-        &self,
-        txn: &Txn<'_>,
-        context: &mut Context<'_>,
-    ) -> Result<(Time, Position), Failure> {
+    fn commit(&self, txn: &Txn<'_>) -> Result<(Time, Position), Failure> {
         let writes = &txn.writes;
         let mut order: SmallVec<[(usize, &crate::txn::Write); 4]> = writes
             .iter()
@@ -242,7 +239,7 @@ impl Site {
                 let key = writes.key(write);
                 let mut spot = txn.spot(write.item, key);
                 let index = &txn.tables[write.item].index;
-                context.install(index, &mut spot, key, writes.value(write), time, txn.guard);
+                txn.context.install(index, &mut spot, key, writes.value(write), time, txn.guard);
             }
         })?;
         Ok((time, position))
@@ -335,13 +332,12 @@ impl Site {
 
 impl<'m> Resolved<'m> {
     fn add(&mut self, partition: &'m Arc<SitePartition>, access: Access) {
-        let place = |p: &SitePartition| (p.table, p.range.start.clone());
+        let place = (partition.table, &partition.range.start);
+        let is_before = |p: &&Arc<SitePartition>| (p.table, &p.range.start) < place;
         let write = access == Access::Write;
         let at = match self.partitions.last() {
             Some(last) if Arc::ptr_eq(last, partition) => self.partitions.len() - 1,
-            Some(last) if place(last) > place(partition) => {
-                self.partitions.partition_point(|p| place(p) < place(partition))
-            }
+            Some(last) if !is_before(last) => self.partitions.partition_point(is_before),
             _ => self.partitions.len(),
         };
         match self.partitions.get(at) {

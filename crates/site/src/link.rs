@@ -16,10 +16,10 @@
 
 use crate::message::{Feed, FeedItem, Message};
 use crate::partition::{SitePartition, Table};
-use crate::record::{Event, read_frame};
+use crate::record::{Event, Record, read_frame};
 use crate::site::{Outgoing, Site};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
-use isomer_log::Position;
+use isomer_log::{LogError, Position};
 use isomer_store as store;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -258,7 +258,8 @@ impl Site {
         }
     }
 
-    /// Sends a subscriber what it has missed.
+    /// Sends a subscriber what it has missed of the events in this log, whoever is master now. Where
+    /// that is this site, and the subscriber follows, its feed speaks for the replica from then on.
     fn catch_up(
         &self,
         to: SiteId,
@@ -270,31 +271,70 @@ impl Site {
         let mut links = self.links.outgoing.lock();
         let link = links.entry(to).or_default();
         link.interested = true;
-        let mine = self.table_or_new(table).overlapping(range);
-        let mine: Vec<_> = mine.into_iter().filter(|p| p.is_master()).collect();
-        if mine.is_empty() || !mine.iter().all(|partition| partition.followers().contains(to)) {
-            return; // Not the master yet: the mastership's own record will reach the follower.
-        }
-        // A replica that comes from another master knows no position in this log: mastership began
-        // at the partition's origin.
-        let begin = mine.iter().map(|partition| partition.origin()).min().unwrap_or(0);
-        let from = if from == 0 { begin } else { from }.max(self.log.begin());
-        let mut items = Vec::new();
+        let held = self.table_or_new(table).overlapping(range);
+        let mastered = held.iter().filter(|partition| partition.is_master());
+        // A replica that comes from another master knows no position in this log. What it lacks
+        // begins where mastership did, or, if that has moved on since, anywhere in the log.
+        let begin = mastered.clone().map(|partition| partition.origin()).min();
+        let begin = begin.filter(|_| mastered.clone().count() == held.len()).unwrap_or(0);
+        let ahead = held.first().is_some_and(|p| !p.is_master() && p.version() <= version);
+        let missed = match from {
+            0 if ahead => Ok(Vec::new()), // Mastership is still to come, and its events with it.
+            0 => self.missed(table, range, version, begin).and_then(|items| {
+                let connects = begin == 0 || connects(&items, &held, range, version);
+                if connects { Ok(items) } else { self.missed(table, range, version, 0) }
+            }),
+            _ => self.missed(table, range, version, from),
+        };
+        let mut items = match missed {
+            Ok(items) => items,
+            // The replica stays behind; reading our own log should not fail.
+            Err(error) => {
+                return eprintln!("site {}: cannot send {to} what it missed: {error}", self.id);
+            }
+        };
+        items.extend(
+            mastered
+                .filter(|partition| partition.followers().contains(to))
+                .map(|partition| FeedItem::Joined { table, range: partition.range.clone() }),
+        );
+        self.send_feed(to, link, items, Time::ZERO);
+    }
+
+    /// The durable events from `from` on that a replica of `range` at `version` may lack.
+    fn missed(
+        &self,
+        table: TableId,
+        range: &KeyRange,
+        version: Version,
+        from: Position,
+    ) -> Result<Vec<FeedItem>, LogError> {
         let durable = self.log.durable();
-        let read = self.log.read(from, &mut |position, frame| {
+        let mut items = Vec::new();
+        self.log.read(from.max(self.log.begin()), &mut |position, frame| {
             if position >= durable {
                 return ControlFlow::Break(());
             }
-            items.extend(missed(position, frame, table, range, version));
+            items.extend(missed_in(position, frame, table, range, version));
             ControlFlow::Continue(())
-        });
-        if let Err(error) = read {
-            // The replica stays behind and will ask again; reading our own log should not fail.
-            return eprintln!("site {}: cannot send {to} what it missed: {error}", self.id);
-        }
-        items.push(FeedItem::Joined { table, range: range.clone() });
-        self.send_feed(to, link, items, Time::ZERO);
+        })?;
+        Ok(items)
     }
+}
+
+/// True if `items` begin where the replica is, or there are none because it lacks none.
+fn connects(
+    items: &[FeedItem],
+    held: &[Arc<SitePartition>],
+    range: &KeyRange,
+    version: Version,
+) -> bool {
+    let up_to_date = held.first().is_some_and(|p| p.version() == version);
+    let next = |item: &FeedItem| {
+        matches!(item, FeedItem::Record { start, previous, .. }
+            if *start == range.start && *previous == version)
+    };
+    up_to_date || items.iter().any(next)
 }
 
 impl Table {
@@ -315,30 +355,38 @@ impl Table {
 
 fn feed_items(outgoing: &Outgoing) -> Vec<(SiteSet, FeedItem)> {
     let (_, records) = read_frame(&outgoing.frame).expect("the site wrote the frame itself");
-    let items = records.iter().enumerate().zip(&outgoing.followers);
-    items
-        .filter(|(_, followers)| !followers.is_empty())
-        .map(|((at, record), followers)| {
-            (*followers, feed_item(record, at, &outgoing.frame, outgoing.position))
+    let records = records.iter().enumerate().zip(&outgoing.followers);
+    let followed = records.filter(|(_, followers)| !followers.is_empty());
+    followed
+        .flat_map(|((at, record), followers)| {
+            let items = feed_item(record, at, &outgoing.frame, outgoing.position);
+            items.map(|item| (*followers, item))
         })
         .collect()
 }
 
+/// A record as an event of its partition. A merge is the last event of the right partition, too, so
+/// that a replica of it knows what it waits for.
 fn feed_item(
-    record: &crate::record::Record<'_>,
+    record: &Record<'_>,
     at: usize,
     frame: &Arc<[u8]>,
     position: Position,
-) -> FeedItem {
-    FeedItem::Record {
+) -> impl Iterator<Item = FeedItem> {
+    let event = |start: &Key, previous| FeedItem::Record {
         table: record.table,
-        start: record.start.clone(),
-        previous: record.previous,
+        start: start.clone(),
+        previous,
         version: record.version,
         frame: frame.clone(),
         at,
         position,
-    }
+    };
+    let right = match &record.event {
+        Event::Merge { right, right_version } => Some(event(right, *right_version)),
+        _ => None,
+    };
+    std::iter::once(event(&record.start, record.previous)).chain(right)
 }
 
 /// True if the item is the last that this site hears of a partition.
@@ -348,8 +396,8 @@ fn ends_following(item: &FeedItem, site: SiteId) -> bool {
     records[*at].event == Event::Unfollow(site)
 }
 
-/// The records of one frame that a subscriber to `range` at `version` may lack.
-fn missed(
+/// The events of one frame that a subscriber to `range` at `version` may lack.
+fn missed_in(
     position: Position,
     frame: &[u8],
     table: TableId,
@@ -360,11 +408,16 @@ fn missed(
     if head.origin.is_some() {
         return Vec::new();
     }
-    let wanted = |record: &crate::record::Record<'_>| {
-        record.table == table && range.contains(&record.start) && record.version > version
-    };
     let shared: Arc<[u8]> = Arc::from(frame);
+    let wanted = |item: &FeedItem| {
+        // The end of a replica here leads to no version, and concerns nobody else.
+        matches!(item, FeedItem::Record { table: of, start, previous, version: to, .. }
+            if *of == table && range.contains(start) && *to > version && *to > *previous)
+    };
     // The replica will read on from the frame itself: meeting it twice does no harm.
-    let items = records.iter().enumerate().filter(|(_, record)| wanted(record));
-    items.map(|(at, record)| feed_item(record, at, &shared, position)).collect()
+    let records = records.iter().enumerate();
+    records
+        .flat_map(|(at, record)| feed_item(record, at, &shared, position))
+        .filter(wanted)
+        .collect()
 }

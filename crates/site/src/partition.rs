@@ -123,7 +123,6 @@ impl SitePartition {
     pub(crate) fn inherit(&self, from: &SitePartition, position: Position) {
         self.set_released_to(from.released_to());
         self.set_position(position);
-        self.set_origin(from.origin());
     }
 
     /// A record of the partition's stream that leads to the next version.

@@ -125,6 +125,9 @@ impl Site {
             return Some(partition.clone());
         };
         let (head, records) = read_frame(&frame).expect("the master wrote a frame");
+        if records[at].start != partition.range.start {
+            return None; // It ends by a merge, which its left neighbour applies.
+        }
         let from = partition.source()?;
         let came = Came { time: head.time, from, origin: position, position: 0 };
         self.refresh(partition, &records[at], came, &mut held)
@@ -162,7 +165,9 @@ impl Site {
                 return None;
             }
         }
-        Some(self.take_effect(&table, partition, right.as_ref(), record, came))
+        let after = self.take_effect(&table, partition, right.as_ref(), record, came);
+        self.follow_new_master(&after, record, came);
+        Some(after)
     }
 
     fn ready_to_merge(
@@ -208,7 +213,8 @@ impl Site {
             Event::Release { to, followers } => {
                 partition.set_followers(*followers);
                 partition.set_released_to(Some(*to));
-                partition.follow(partition.complete().max(came.time), None);
+                // Not beyond: the new master's first event may be the next moment.
+                partition.follow(came.time, None);
                 if *to != self.id {
                     partition.set_source(Some(*to));
                 }
@@ -226,7 +232,6 @@ impl Site {
             partition.set_origin(if released { 0 } else { came.origin });
         }
         partition.end_publishing(stamp.version, stamp.last);
-        self.follow_new_master(partition, record, came);
         partition.clone()
     }
 
@@ -234,7 +239,7 @@ impl Site {
     fn follow_new_master(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
         match &record.event {
             Event::Release { to, .. } if *to != self.id => self.subscribe(partition, 0),
-            Event::Acquire { .. } if came.from != self.id => {
+            Event::Acquire { .. } => {
                 let feed = self.feed_from(came.from).map(|(_, feed)| feed);
                 partition.follow(partition.complete().max(came.time), feed);
             }
@@ -250,7 +255,7 @@ impl Site {
         for row in rows.iter() {
             let mut spot = table.index.spot(row.key, &guard);
             let time = row.time.unwrap_or(time);
-            let newest = table.index.newest_at(&mut spot, row.key, &guard);
+            let newest = context.newest(&mut spot, row.key, &guard);
             if newest.is_none_or(|newest| newest.time() < time) {
                 context.install(&table.index, &mut spot, row.key, row.value, time, &guard);
             }

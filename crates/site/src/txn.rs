@@ -3,7 +3,7 @@
 use crate::error::Abort;
 use crate::partition::{SitePartition, Table};
 use isomer_design::{Access, Footprint, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
-use isomer_store::{Guard, Spot};
+use isomer_store::{Context, Guard, Spot};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ pub struct Txn<'a> {
     pub(crate) tables: &'a [&'a Arc<Table>],
     /// The footprint's partitions, ordered by table and key.
     pub(crate) partitions: &'a [&'a Arc<SitePartition>],
+    /// Holds the snapshot.
+    pub(crate) context: &'a Context<'a>,
     pub(crate) guard: &'a Guard,
     /// For each single key of the footprint, the leaf that holds it.
     pub(crate) spots: SmallVec<[Option<Cell<Spot<'a>>>; 4]>,
@@ -189,7 +191,7 @@ impl Txn<'_> {
         let own = self.own_writes(table, range);
         let mut own = own.iter().peekable();
         let mut stopped = false;
-        self.tables[item].index.scan(range, self.guard, |row| {
+        self.context.scan(&self.tables[item].index, range, |row| {
             let mut flow = ControlFlow::Continue(());
             // Own writes that come before this row, or replace it.
             while let Some((key, value)) = own.next_if(|(key, _)| *key <= row.key()) {
@@ -201,7 +203,7 @@ impl Txn<'_> {
                     return flow;
                 }
             }
-            if let (Some(value), true) = (row.value_at(self.snapshot), flow.is_continue()) {
+            if let (Some(value), true) = (row.value(), flow.is_continue()) {
                 flow = visit(row.key(), value);
             }
             stopped = flow.is_break();
@@ -267,17 +269,16 @@ impl Txn<'_> {
 impl<'a> Txn<'a> {
     /// The row's value in the snapshot.
     fn stored(&self, item: usize, key: &[u8]) -> Option<&'a [u8]> {
-        let index = &self.tables[item].index;
         let row = match &self.spots[item] {
             Some(spot) => {
                 let mut at = spot.get();
-                let row = index.newest_at(&mut at, key, self.guard);
+                let row = self.context.read(&mut at, key, self.guard);
                 spot.set(at);
                 row
             }
-            None => index.newest(key, self.guard),
+            None => self.context.get(&self.tables[item].index, key),
         };
-        row?.value_at(self.snapshot)
+        row?.value()
     }
 
     /// The leaf of a key of item `item`.

@@ -5,21 +5,32 @@
 //! names the heap pool to allocate from. Nothing of this is shared with other contexts on the way of
 //! a transaction: no counter, no lock.
 //!
-//! **The floor** is a time that no snapshot, present or future, lies below. A version that was
-//! superseded at or before the floor can go. The floor is moved by whoever has collected enough
-//! garbage, by looking at all contexts:
+//! **The floor** is a time that no snapshot, present or future, lies below. What had left the index
+//! at or before the floor can go. The floor is moved by whoever has collected enough garbage, by
+//! looking at all contexts:
 //!
 //! ```text
 //!   scan                                         begin of a snapshot
 //!   1 limit = clock (or the horizon, if lower)   1 pin = starting | floor
 //!   2 announce limit                             2 read announced limit
-//!   3 floor = min(limit, every pin)              3 look at the partitions: t = max(limit, their times)
+//!   3 floor = min(limit, every pin)              3 t = a time from limit up to what the clock says
 //!                                                4 pin = t
+//!                                                5 look at rows
 //! ```
 //!
 //! If the scan's step 3 missed the pin of a starting snapshot, that snapshot's step 2 came after the
 //! scan's step 2, so its `t` is not below the limit, and so not below the floor. If it saw the pin,
 //! the floor stays at or below the old floor. Either way no snapshot lies below the floor.
+//!
+//! **Why a pin protects rows.** A row that left the index (superseded, or its key removed) is given a
+//! time of its own by the clock afterwards, and freed when the floor has reached that time
+//! ([`crate::garbage`]). A pinned context may have met the row only if it looked before that; but
+//! then its `t`, which the clock had reached before it looked, is smaller, and holds the floor back.
+//! This is so for every row of the index, of whatever partition: leaves are shared by partitions, and
+//! whoever searches one compares keys that are none of its business.
+//!
+//! **Holding** is for those who look at newest versions only: it stops the floor where it is, without
+//! a snapshot.
 //!
 //! **The horizon** keeps a little history for snapshots that read replicas, which are complete only
 //! up to a moment ago. The site moves it.
@@ -30,13 +41,16 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use isomer_design::Time;
 use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
 
 /// How many transactions may be open at one site at a time.
-pub const CONTEXTS_MAX: usize = 1024;
+pub const CONTEXTS_MAX: usize = if cfg!(feature = "shuttle") { 8 } else { 1024 };
 
 const IDLE: u64 = u64::MAX;
 /// A snapshot is being chosen; the rest of the word is the floor when it began.
 const STARTING: u64 = 1 << 63;
+/// No snapshot is in use, but rows are looked at; the rest of the word is the floor when it began.
+const HOLDING: u64 = 1 << 62;
 
 /// All contexts of a store, and the floor under their snapshots.
 pub(crate) struct Contexts {
@@ -46,6 +60,7 @@ pub(crate) struct Contexts {
     limit: AtomicU64,
     floor: AtomicU64,
     horizon: AtomicU64,
+    scanning: AtomicBool,
 }
 
 struct Slot {
@@ -61,10 +76,30 @@ unsafe impl Sync for Slot {}
 
 /// What the other contexts need of the past, as one scan saw it.
 pub(crate) struct Needs {
-    /// Commits at or before this time were installed before the scan looked.
+    /// Snapshots that the scan did not see are at or after this time.
     pub(crate) limit: Time,
-    /// The snapshots in use; `None` if one was just being chosen.
+    /// The snapshots in use, in order; `None` if one was just being chosen.
     pub(crate) snapshots: Option<Vec<Time>>,
+}
+
+impl Needs {
+    /// True if a snapshot may need what was there from `came` until `gone`.
+    pub(crate) fn any_between(&self, came: Time, gone: Time) -> bool {
+        let Some(snapshots) = &self.snapshots else { return true };
+        let first = snapshots.partition_point(|&snapshot| snapshot < came);
+        gone > self.limit || snapshots.get(first).is_some_and(|&snapshot| snapshot < gone)
+    }
+}
+
+/// The right to scan: one context at a time.
+pub(crate) struct Turn<'a> {
+    contexts: &'a Contexts,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.contexts.scanning.store(false, Ordering::SeqCst);
+    }
 }
 
 thread_local! {
@@ -86,6 +121,7 @@ impl Contexts {
             limit: AtomicU64::new(start.0),
             floor: AtomicU64::new(start.0),
             horizon: AtomicU64::new(Time::MAX.0),
+            scanning: AtomicBool::new(false),
         }
     }
 
@@ -94,7 +130,7 @@ impl Contexts {
         let hint = HINT.get();
         let slot = (hint..CONTEXTS_MAX).chain(0..hint).find(|&at| self.acquire_at(at))?;
         HINT.set(slot);
-        if self.used.load(Ordering::Relaxed) <= slot {
+        if self.used.load(Ordering::SeqCst) <= slot {
             self.used.fetch_max(slot + 1, Ordering::SeqCst);
         }
         Some(slot)
@@ -124,18 +160,29 @@ impl Contexts {
 
     /// Announces that a snapshot is being chosen; returns what it must not be below.
     pub(crate) fn start(&self, slot: usize) -> Time {
+        self.announce(slot, STARTING)
+    }
+
+    fn announce(&self, slot: usize, what: u64) -> Time {
         let floor = self.floor.load(Ordering::SeqCst);
-        self.slots[slot].pin.store(STARTING | floor, Ordering::SeqCst);
+        self.slots[slot].pin.store(what | floor, Ordering::SeqCst);
         Time(self.limit.load(Ordering::SeqCst))
     }
 
     /// The snapshot is chosen. A scan that still sees `STARTING` is only more careful.
     pub(crate) fn pin(&self, slot: usize, snapshot: Time) {
+        debug_assert!(snapshot.0 < HOLDING, "times leave two bits free until the year 2116");
         self.slots[slot].pin.store(snapshot.0, Ordering::Release);
     }
 
     pub(crate) fn unpin(&self, slot: usize) {
         self.slots[slot].pin.store(IDLE, Ordering::Release);
+    }
+
+    /// What keeps the floor from rising above it while this slot is as it is.
+    fn bound(&self, slot: usize) -> Option<Time> {
+        let pin = self.slots[slot].pin.load(Ordering::Relaxed);
+        (pin != IDLE).then_some(Time(pin & !(STARTING | HOLDING)))
     }
 
     pub(crate) fn floor(&self) -> Time {
@@ -146,40 +193,60 @@ impl Contexts {
         self.horizon.store(horizon.0, Ordering::SeqCst);
     }
 
+    /// The right to scan, unless somebody else is at it.
+    pub(crate) fn turn(&self) -> Option<Turn<'_>> {
+        let taken = self.scanning.swap(true, Ordering::SeqCst);
+        (!taken).then(|| Turn { contexts: self })
+    }
+}
+
+impl Turn<'_> {
     /// Looks at all contexts; moves the floor up if it can.
     pub(crate) fn scan(&self, clock: Time) -> Needs {
-        let limit = clock.0.min(self.horizon.load(Ordering::SeqCst));
-        let limit = self.limit.fetch_max(limit, Ordering::SeqCst).max(limit);
+        let all = self.contexts;
+        let limit = clock.0.min(all.horizon.load(Ordering::SeqCst));
+        let limit = all.limit.fetch_max(limit, Ordering::SeqCst).max(limit);
         let mut floor = limit;
         let mut snapshots = Some(Vec::new());
-        for slot in &self.slots[..self.used.load(Ordering::SeqCst)] {
-            match slot.pin.load(Ordering::SeqCst) {
-                IDLE => {}
-                pin if pin & STARTING != 0 => {
-                    floor = floor.min(pin & !STARTING);
-                    snapshots = None;
-                }
-                pin => {
-                    floor = floor.min(pin);
-                    snapshots.iter_mut().for_each(|times| times.push(Time(pin)));
-                }
+        for slot in &all.slots[..all.used.load(Ordering::SeqCst)] {
+            let pin = slot.pin.load(Ordering::SeqCst);
+            if pin == IDLE {
+                continue;
+            }
+            floor = floor.min(pin & !(STARTING | HOLDING));
+            if pin & STARTING != 0 {
+                snapshots = None;
+            } else if pin & HOLDING == 0 {
+                snapshots.iter_mut().for_each(|times| times.push(Time(pin)));
             }
         }
-        self.floor.fetch_max(floor, Ordering::SeqCst);
+        snapshots.iter_mut().for_each(|times| times.sort_unstable());
+        all.floor.fetch_max(floor, Ordering::SeqCst);
         Needs { limit: Time(limit), snapshots }
     }
 }
 
 /// A transaction's hold on the store; dropped when the transaction ends.
+///
+/// What is read in a context is lent by it: rows stay where they are until the context begins
+/// another snapshot, or ends.
 pub struct Context<'s> {
     pub(crate) store: &'s Store,
     pub(crate) slot: usize,
+    /// The snapshot in use.
+    pub(crate) snapshot: Option<Time>,
+    /// The snapshot it waits for, if a replica did not reach that far when it asked.
+    pub(crate) wanted: Option<Time>,
+    /// A context may move to another thread, but not be used by two.
+    one_thread: PhantomData<Cell<()>>,
 }
 
-// SAFETY: a context may move to another thread between operations; only its owner uses the slot.
-unsafe impl Send for Context<'_> {}
+impl<'s> Context<'s> {
+    /// The slot was acquired.
+    pub(crate) fn new(store: &'s Store, slot: usize) -> Context<'s> {
+        Context { store, slot, snapshot: None, wanted: None, one_thread: PhantomData }
+    }
 
-impl Context<'_> {
     /// What this context superseded and nobody has collected yet.
     pub(crate) fn garbage(&mut self) -> &mut Garbage {
         let garbage = self.store.contexts.slots[self.slot].garbage.get();
@@ -187,9 +254,33 @@ impl Context<'_> {
         unsafe { &mut *garbage }
     }
 
+    /// As [`Context::garbage`], for one `change`, with the rows the context has lent in use.
+    pub(crate) fn with_garbage(&self, change: impl FnOnce(&mut Garbage)) {
+        let garbage = self.store.contexts.slots[self.slot].garbage.get();
+        // SAFETY: the context owns the slot and one thread uses the context. No `change` comes back
+        // to the context, and other references to the garbage need `&mut self`.
+        change(unsafe { &mut *garbage });
+    }
+
+    /// Holds on to the present without choosing a snapshot: for whoever writes rows or looks at
+    /// newest versions only, as refresh transactions and checkpoints do.
+    pub fn hold(&mut self) {
+        self.wanted = None;
+        self.snapshot = None;
+        self.store.contexts.announce(self.slot, HOLDING);
+    }
+
     /// Ends the use of the snapshot; the context can start another.
     pub fn unpin(&mut self) {
+        self.wanted = None;
+        self.snapshot = None;
         self.store.contexts.unpin(self.slot);
+    }
+
+    /// The floor cannot rise above this while the context stays as it is; `None` if it does not
+    /// hold on to anything.
+    pub(crate) fn bound(&self) -> Option<Time> {
+        self.store.contexts.bound(self.slot)
     }
 }
 

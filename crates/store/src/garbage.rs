@@ -1,12 +1,17 @@
 //! Garbage: superseded versions, from the moment they are superseded until they are freed.
 //!
 //! A version that came at time `a` and was superseded at time `b` is needed by snapshots `t` with
-//! `a <= t < b`, and by nobody else. There are two ways to learn that none is left:
+//! `a <= t < b`, and by nobody else. But a transaction may be looking at it for no reason of its own:
+//! on its way through a leaf, say, just before a commit of that time replaced it. So the clock is
+//! asked for one more time `g`, after the version is **gone** from the index, and `g` takes the place
+//! of `b`: whoever may still look at the version has a snapshot before `g`.
+//!
+//! There are two ways to learn that nobody is left:
 //!
 //! ```text
-//!   fast:  b <= floor                      every snapshot is later. Free it and leave the link to
+//!   fast:  g <= floor                      every snapshot is later. Free it and leave the link to
 //!                                          it dangling: only snapshots before b would follow it.
-//!   slow:  no snapshot t with a <= t < b   a long reader holds the floor down, but needs other
+//!   slow:  no snapshot t with a <= t < g   a long reader holds the floor down, but needs other
 //!                                          versions. Take it out of its chain, then free it.
 //!
 //!          newest          x
@@ -20,16 +25,18 @@
 //! a constant factor on top.
 //!
 //! A deletion leaves a tombstone as the newest version. Once the floor has passed it, the key leaves
-//! the index and the tombstone is freed.
+//! the index and the tombstone is freed; the slow way, this happens once no older version is left.
 //!
 //! **Invariants.** (1) A version is freed by the one entry that names it; tombstones that were never
 //! superseded by their own. (2) Links change only with the leaf latched. (3) While an entry is in
-//! the queue, its version is linked or already dangling-only below the floor.
+//! the queue, its version is linked or already dangling-only below the floor. (4) Versions that were
+//! superseded after the floor are all linked; the slow way walks along these only, and holds the
+//! floor where it is while it walks.
 
 use crate::context::{Context, Needs};
+use crate::epoch::pin;
 use crate::index::{Alter, Index};
 use crate::row::Row;
-use crossbeam_epoch::pin;
 use isomer_design::{Key, Time};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -38,25 +45,36 @@ use std::sync::Arc;
 /// A context looks at the others after it has superseded this many versions.
 const SCAN_AFTER: usize = 96;
 /// With more than this many entries held up, the slow way is worth its trips through the index.
-const SLOW_AFTER: usize = 4096;
+const SLOW_AFTER: usize = if cfg!(feature = "shuttle") { 2 } else { 4096 };
 
 /// What one context superseded, oldest first.
 #[derive(Default)]
 pub(crate) struct Garbage {
     queue: VecDeque<Entry>,
-    since_scan: usize,
+    /// The indexes that entries name, so that an entry costs no count that others share.
+    indexes: Vec<Arc<Index>>,
+    /// How many entries at the back are new since the last look at the other contexts.
+    fresh: usize,
     /// How many entries the last slow pass left behind.
     held_up: usize,
 }
 
 struct Entry {
-    index: Arc<Index>,
+    /// Which of the queue's indexes.
+    index: usize,
+    /// When the version was superseded.
     at: Time,
+    /// When it was gone from the index; later than now for entries that are new.
+    gone: Time,
     what: What,
 }
 
 enum What {
+    /// Still linked from the version that superseded it.
     Superseded(NonNull<Row>),
+    /// Taken out of the index together with its key.
+    Purged(NonNull<Row>),
+    /// The key's newest version was a deletion.
     Tombstone(Key),
 }
 
@@ -65,40 +83,64 @@ unsafe impl Send for Entry {}
 
 impl Context<'_> {
     /// Remembers that `row` was superseded at time `at`.
-    pub(crate) fn retire(&mut self, index: &Arc<Index>, row: NonNull<Row>, at: Time) {
-        let what = What::Superseded(row);
-        self.garbage().push(Entry { index: index.clone(), at, what });
+    pub(crate) fn retire(&self, index: &Arc<Index>, row: NonNull<Row>, at: Time) {
+        self.with_garbage(|garbage| garbage.push(index, at, What::Superseded(row)));
+    }
+
+    /// Remembers that `row`, the newest of its key, was taken out of the index.
+    pub(crate) fn retire_purged(&self, index: &Arc<Index>, row: NonNull<Row>) {
+        // SAFETY: the row is this context's to free, and it has not done so.
+        let at = unsafe { row.as_ref() }.time();
+        self.with_garbage(|garbage| garbage.push(index, at, What::Purged(row)));
     }
 
     /// Remembers that a tombstone for `key` was installed at time `at`.
-    pub(crate) fn retire_key(&mut self, index: &Arc<Index>, key: &[u8], at: Time) {
+    pub(crate) fn retire_key(&self, index: &Arc<Index>, key: &[u8], at: Time) {
         let what = What::Tombstone(Key::from_bytes(key));
-        self.garbage().push(Entry { index: index.clone(), at, what });
+        self.with_garbage(|garbage| garbage.push(index, at, what));
     }
 
     /// Collects what nobody needs any more, if enough has come together.
     pub fn collect_some(&mut self) {
-        if self.garbage().since_scan >= SCAN_AFTER {
+        if self.garbage().fresh >= SCAN_AFTER {
             self.collect();
         }
     }
 
     /// Looks at the needs of all contexts and collects what nobody needs any more.
     pub fn collect(&mut self) {
-        let store = self.store;
-        let needs = store.contexts.scan(store.clock.last());
-        let floor = store.contexts.floor();
-        let slot = self.slot;
-        let garbage = self.garbage();
-        garbage.since_scan = 0;
-        while garbage.queue.front().is_some_and(|entry| entry.at <= floor) {
-            let entry = garbage.queue.pop_front().expect("just seen");
-            // SAFETY: the floor has passed the entry, so no snapshot needs its version.
-            unsafe { entry.free_below_floor(slot) };
+        let (store, slot) = (self.store, self.slot);
+        if let Some(latest) = self.garbage().latest_fresh() {
+            let gone = store.clock.tick(latest);
+            self.garbage().stamp(gone);
         }
-        garbage.held_up = garbage.held_up.min(garbage.queue.len());
-        if garbage.queue.len() > SLOW_AFTER.max(2 * garbage.held_up) {
-            garbage.collect_between_snapshots(&needs, slot);
+        if let Some(turn) = store.contexts.turn() {
+            turn.scan(store.clock.last());
+        }
+        self.garbage().collect_below(store.contexts.floor(), slot);
+        if self.garbage().is_worth_the_slow_way() {
+            self.collect_the_slow_way();
+        }
+    }
+
+    fn collect_the_slow_way(&mut self) {
+        let (store, slot) = (self.store, self.slot);
+        // Scans that did not see the hold must be over before the floor is read: no later one can
+        // raise it then.
+        let Some(turn) = store.contexts.turn() else { return };
+        let idle = self.bound().is_none();
+        if idle {
+            self.hold();
+        }
+        let needs = turn.scan(store.clock.last());
+        let linked_after = store.contexts.floor().max(self.bound().expect("just held"));
+        drop(turn);
+        // If a snapshot was just being chosen, there is another chance soon.
+        if needs.snapshots.is_some() {
+            self.garbage().collect_between(&needs, linked_after, slot);
+        }
+        if idle {
+            self.unpin();
         }
     }
 
@@ -113,58 +155,145 @@ impl Garbage {
         self.queue.is_empty()
     }
 
-    fn push(&mut self, entry: Entry) {
-        self.since_scan += 1;
-        self.queue.push_back(entry);
+    fn push(&mut self, index: &Arc<Index>, at: Time, what: What) {
+        let known = self.indexes.iter().rposition(|other| Arc::ptr_eq(other, index));
+        let index = known.unwrap_or_else(|| {
+            self.indexes.push(index.clone());
+            self.indexes.len() - 1
+        });
+        self.fresh += 1;
+        self.queue.push_back(Entry { index, at, gone: Time::MAX, what });
     }
 
-    fn collect_between_snapshots(&mut self, needs: &Needs, slot: usize) {
-        let Some(snapshots) = &needs.snapshots else { return };
-        self.queue.retain(|entry| {
-            let What::Superseded(row) = entry.what else { return true };
-            // SAFETY: the entry owns the version, so it is alive.
-            let came = unsafe { row.as_ref() }.time();
-            let needed = snapshots.iter().any(|&t| came <= t && t < entry.at);
-            needed || entry.at > needs.limit || !entry.unlink(row, slot)
-        });
+    /// When the latest of the new entries was superseded.
+    fn latest_fresh(&self) -> Option<Time> {
+        self.queue.iter().rev().take(self.fresh).map(|entry| entry.at).max()
+    }
+
+    fn stamp(&mut self, gone: Time) {
+        self.queue.iter_mut().rev().take(self.fresh).for_each(|entry| entry.gone = gone);
+        self.fresh = 0;
+    }
+
+    fn collect_below(&mut self, floor: Time, slot: usize) {
+        while self.queue.front().is_some_and(|entry| entry.gone <= floor) {
+            let entry = self.queue.pop_front().expect("just seen");
+            // SAFETY: the floor has passed the entry, so no snapshot needs its version.
+            unsafe { entry.free_below_floor(&self.indexes, slot) };
+        }
+        self.held_up = self.held_up.min(self.queue.len());
+        if self.queue.is_empty() {
+            self.indexes.clear();
+        }
+    }
+
+    fn is_worth_the_slow_way(&self) -> bool {
+        self.queue.len() > SLOW_AFTER.max(2 * self.held_up)
+    }
+
+    fn collect_between(&mut self, needs: &Needs, linked_after: Time, slot: usize) {
+        let Garbage { queue, indexes, .. } = self;
+        queue.retain(|entry| !entry.collect(indexes, needs, linked_after, slot));
         self.held_up = self.queue.len();
     }
 }
 
 impl Entry {
     /// # Safety
-    /// No snapshot, present or future, is earlier than `self.at`.
-    unsafe fn free_below_floor(self, slot: usize) {
+    /// No snapshot, present or future, is earlier than `self.gone`.
+    unsafe fn free_below_floor(self, indexes: &[Arc<Index>], slot: usize) {
+        let index = &indexes[self.index];
         match self.what {
-            // SAFETY: the caller's promise; the entry is the version's only owner.
-            What::Superseded(row) => unsafe { self.index.free_row(slot, row) },
-            What::Tombstone(key) => self.index.remove_tombstone(&key, self.at, slot),
+            What::Superseded(row) | What::Purged(row) => {
+                // SAFETY: the caller's promise; the entry is the version's only owner.
+                unsafe { index.free_row(slot, row) }
+            }
+            What::Tombstone(key) => {
+                let is_it = |row: &Row| row.time() == self.at && row.value().is_none();
+                remove_tombstone(index, &key, is_it, slot);
+            }
         }
     }
 
-    /// Takes the version out of its chain and has it freed after its last reader; `false` if the
-    /// chain could not be found.
-    fn unlink(&self, row: NonNull<Row>, slot: usize) -> bool {
-        let guard = pin();
-        let mut unlinked = false;
-        // SAFETY: the entry owns the version, so it is alive.
-        let gone = unsafe { row.as_ref() };
-        self.index.alter(gone.key(), &guard, |newest| {
-            let mut newer = newest;
-            while newer.older() != row.as_ptr() {
-                // SAFETY: versions between the newest and one above the floor are all linked.
-                match unsafe { newer.older().as_ref() } {
-                    Some(next) if next.time() > gone.time() => newer = next,
-                    _ => return Alter::Keep,
-                }
+    /// The slow way; `false` if the entry must stay.
+    fn collect(
+        &self,
+        indexes: &[Arc<Index>],
+        needs: &Needs,
+        linked_after: Time,
+        slot: usize,
+    ) -> bool {
+        let index = &indexes[self.index];
+        match &self.what {
+            What::Superseded(row) => {
+                // SAFETY: the entry owns the version, so it is alive.
+                let came = unsafe { row.as_ref() }.time();
+                self.at > linked_after
+                    && !needs.any_between(came, self.gone)
+                    && unlink(index, *row, slot)
             }
-            newer.set_older(gone.older());
-            unlinked = true;
-            Alter::Keep
-        });
-        if unlinked {
-            self.index.defer_free_row(slot, row, &guard);
+            What::Purged(row) => {
+                // SAFETY: the entry owns the version, so it is alive.
+                let came = unsafe { row.as_ref() }.time();
+                let free = !needs.any_between(came, self.gone);
+                if free {
+                    // SAFETY: the version is out of the index, and no snapshot needs it.
+                    unsafe { index.defer_free_row(slot, *row, &pin()) };
+                }
+                free
+            }
+            What::Tombstone(key) => {
+                let mut superseded = true;
+                let alone = |row: &Row| {
+                    superseded = row.time() != self.at;
+                    !superseded && row.older().is_null()
+                };
+                remove_tombstone(index, key, alone, slot) || superseded
+            }
         }
-        unlinked
     }
+}
+
+/// Takes a key out of the index if `condition` holds for its newest version, a tombstone that no
+/// snapshot needs. Operations under way may look at the tombstone, but nobody keeps it.
+fn remove_tombstone(
+    index: &Index,
+    key: &[u8],
+    condition: impl FnOnce(&Row) -> bool,
+    slot: usize,
+) -> bool {
+    let guard = pin();
+    let removed = index.remove_if(key, &guard, condition);
+    if let Some(row) = removed {
+        // SAFETY: the tombstone was not superseded, so no entry names it; its key is gone.
+        unsafe { index.defer_free_row(slot, row, &guard) };
+    }
+    removed.is_some()
+}
+
+/// Takes a version out of its chain and has it freed after the operations under way; `false` if it
+/// is not found.
+fn unlink(index: &Index, row: NonNull<Row>, slot: usize) -> bool {
+    let guard = pin();
+    let mut unlinked = false;
+    // SAFETY: the caller owns the version, so it is alive.
+    let gone = unsafe { row.as_ref() };
+    index.alter(gone.key(), &guard, |newest| {
+        let mut newer = newest;
+        while newer.older() != row.as_ptr() {
+            // SAFETY: versions that were superseded after this one are all linked (invariant 4).
+            match unsafe { newer.older().as_ref() } {
+                Some(next) if next.time() > gone.time() => newer = next,
+                _ => return Alter::Keep,
+            }
+        }
+        newer.set_older(gone.older());
+        unlinked = true;
+        Alter::Keep
+    });
+    if unlinked {
+        // SAFETY: the version is out of its chain, and no snapshot needs it.
+        unsafe { index.defer_free_row(slot, row, &guard) };
+    }
+    unlinked
 }

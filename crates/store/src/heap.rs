@@ -18,12 +18,13 @@
 //! Left out: giving regions back before the heap is dropped, and moving free memory between size
 //! classes.
 
-use crate::sync::Mutex;
 use crossbeam_utils::CachePadded;
+// Not the explored mutex: nobody waits inside the heap, and epochs free when no schedule runs.
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
 
-/// Slots are multiples of this many bytes, and aligned to it (to 64 when the size is a multiple of 64).
+/// Slots are multiples of this many bytes, and aligned to it (to 64 if the size is a multiple of 64).
 const GRAIN: usize = 16;
 /// Sizes up to this come from pools; anything larger is allocated on its own.
 const POOLED_BYTES_MAX: usize = 4096;
@@ -34,6 +35,10 @@ const REGION_BYTES_MAX: usize = 64 << 20;
 /// A pool passes on a list of this many free slots when it holds more than twice as many.
 const LIST_SLOTS: usize = 512;
 const POOLS: usize = 64;
+/// Builds with assertions write this over what is freed, so that a late reader notices.
+const POISON: u8 = 0xdb;
+/// Alignment of slots that are allocated on their own: the most that any user needs.
+const LARGE_ALIGN: usize = 64;
 
 /// Memory for rows and leaves.
 pub(crate) struct Heap {
@@ -123,7 +128,7 @@ impl Region {
             base != libc::MAP_FAILED,
             "out of memory: the system refused {want} bytes for rows"
         );
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
         // SAFETY: advice on a mapping of our own; a refusal costs speed, not correctness.
         unsafe {
             libc::madvise(base, want, libc::MADV_HUGEPAGE);
@@ -185,8 +190,15 @@ impl Heap {
     /// it any more.
     pub(crate) unsafe fn free(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
         let class = bytes.div_ceil(GRAIN);
+        if cfg!(debug_assertions) {
+            // SAFETY: the slot is free and at least that long.
+            unsafe { slot.write_bytes(POISON, bytes) };
+        }
         let mut pool = self.pools[context % POOLS].lock();
         pool.live_bytes -= (class * GRAIN) as isize;
+        if cfg!(feature = "shuttle") {
+            return; // Not used again: a late reader is sure to meet the poison.
+        }
         if class >= CLASSES {
             drop(pool);
             self.shared.lock().large.remove(&(slot.as_ptr() as usize));
@@ -241,7 +253,8 @@ impl Drop for Heap {
 }
 
 fn large_layout(bytes: usize) -> std::alloc::Layout {
-    std::alloc::Layout::from_size_align(bytes, GRAIN).expect("rows are far below the address space")
+    std::alloc::Layout::from_size_align(bytes, LARGE_ALIGN)
+        .expect("rows are far below the address space")
 }
 
 impl Shared {

@@ -13,8 +13,8 @@
 //!                                 still holds it starts again
 //! ```
 //!
-//! A path copy costs a few kilobytes of copying for every sixteen or more inserts. What it buys is that the
-//! hot path is the short one: read-only walks over nodes that stay in the cache.
+//! A path copy costs a few kilobytes of copying for every sixteen or more inserts. What it buys is
+//! that the hot path is the short one: read-only walks over nodes that stay in the cache.
 //!
 //! **Leaves** hold up to 32 entries: a word and a pointer to the newest version. The word is the
 //! first seven bytes of the key and its length (capped at 8), so that words order as keys do, and
@@ -26,20 +26,22 @@
 //! answer; moving entries does.
 //!
 //! **Invariants.** (1) A leaf covers the same keys until it is obsolete, but that it may grow when an
-//! empty neighbour is unlinked. (2) Entries of a leaf are sorted by key, without duplicates. (3) A pointer in a
-//! leaf changes only while its latch is held. (4) Nodes and leaves are freed after every operation
-//! that could have seen them has ended (`crossbeam-epoch`). (5) Whoever looks at rows without holding
-//! the latch has a context that is pinned ([`crate::context`]), or rows could go under its eyes.
+//! empty neighbour is unlinked. (2) Entries of a leaf are sorted by key, without duplicates. (3) A
+//! pointer in a leaf changes only while its latch is held. (4) Nodes and leaves are freed after every
+//! operation that could have seen them has ended ([`crate::epoch`]). (5) Whoever looks at rows without
+//! holding the latch has a context that is pinned ([`crate::context`]), or rows could go under its
+//! eyes: so they are read through contexts only. (6) Where the keys of a node begin is for its parent
+//! to say: the node's own first separator may be too high, after its first child was unlinked.
 //!
-//! **Left out.** Merging half-empty leaves (an empty one is unlinked), shrinking the tree's height,
-//! and prefix truncation: composite keys whose first seven bytes agree are compared through the rows.
+//! **Left out.** Merging half-empty leaves and nodes (empty ones are unlinked), shrinking the tree's
+//! height, and prefix truncation: composite keys whose first seven bytes agree are compared through
+//! the rows.
 
+use crate::epoch::{Guard, flush};
 use crate::heap::Heap;
 use crate::row::{Row, prefetch};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, fence, spin};
-use crossbeam_epoch::{Guard, pin};
-use isomer_design::{Key, KeyRange, Time};
-use std::ops::ControlFlow;
+use isomer_design::{Key, KeyRange};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -117,14 +119,16 @@ impl Leaf {
     /// Binary search. `Err` is where the key would be inserted.
     fn search(&self, word: Word, key: &[u8]) -> Position {
         let count = self.count();
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = (low + high) / 2;
-            if Word(self.words[middle].load(Ordering::Relaxed)) < word {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+        // Halving without branches: which way a key goes is anybody's guess.
+        let (mut low, mut rest) = (0, count);
+        while rest > 1 {
+            let half = rest / 2;
+            let less = self.words[low + half - 1].load(Ordering::Relaxed) < word.0;
+            low += if less { half } else { 0 };
+            rest -= half;
+        }
+        if rest == 1 && self.words[low].load(Ordering::Relaxed) < word.0 {
+            low += 1;
         }
         let found = |at: usize| at < count && self.words[at].load(Ordering::Relaxed) == word.0;
         if !found(low) {
@@ -345,6 +349,16 @@ struct Path<'g> {
     leaf: &'g Leaf,
 }
 
+impl Path<'_> {
+    /// Where the keys of the path's node at `depth` begin.
+    fn lower_bound(&self, depth: usize) -> Key {
+        let Some(above) = depth.checked_sub(1) else { return Key::min() };
+        let (parent, at) = self.steps[above];
+        // SAFETY: nodes on a path are freed after the guard it was found under.
+        unsafe { parent.as_ref() }.separators[at].clone()
+    }
+}
+
 // ------------------------------------------------------------------------------------------ index
 
 /// See the [module documentation](self).
@@ -355,17 +369,94 @@ pub struct Index {
     heap: Arc<Heap>,
 }
 
+/// Room for the pointers of one leaf.
+pub(crate) type LeafRows = [*mut Row; LEAF_ENTRIES];
+
 // SAFETY: all shared state is behind atomics, latches and the shape mutex, by the protocol above.
 unsafe impl Send for Index {}
 // SAFETY: as above.
 unsafe impl Sync for Index {}
 
-/// The leaf that covers a key, remembered so that the next use of the key need not walk again.
-/// It is good as long as the guard it was found under.
+/// Where a key is in an index: the leaf, remembered so that the next use of the key need not walk
+/// again. It is good as long as the guard it was found under.
 #[derive(Clone, Copy)]
 pub struct Spot<'g> {
+    index: &'g Index,
     leaf: &'g Leaf,
     word: Word,
+}
+
+impl<'g> Spot<'g> {
+    pub(crate) fn is_in(&self, index: &Index) -> bool {
+        ptr::eq(self.index, index)
+    }
+
+    pub(crate) fn index(&self) -> &'g Index {
+        self.index
+    }
+
+    /// Asks the cache for the newest version of `key`, whose leaf was asked for by [`Index::spot`].
+    ///
+    /// # Safety
+    /// The caller's context is pinned or held.
+    pub(crate) unsafe fn warm(&self, key: &[u8]) {
+        if let Some(Ok(at)) = self.leaf.read(|leaf| leaf.search(self.word, key)) {
+            Row::prefetch(self.leaf.rows[at].load(Ordering::Relaxed));
+        }
+    }
+
+    /// The newest version of `key`, deletions included.
+    ///
+    /// # Safety
+    /// The caller's context is pinned or held for as long as the row is used.
+    pub(crate) unsafe fn newest(&mut self, key: &[u8], guard: &'g Guard) -> Option<&'g Row> {
+        for round in 0.. {
+            let find = |leaf: &Leaf| leaf.search(self.word, key).ok().map(|at| leaf.row(at));
+            match self.leaf.read(find) {
+                // SAFETY: a pinned context keeps the rows alive that it meets.
+                Some(row) => return row.and_then(|row| unsafe { row.as_ref() }),
+                None => self.find_again(key, guard, round),
+            }
+        }
+        unreachable!("a leaf that is obsolete leaves the tree")
+    }
+
+    /// Makes `row` the newest version of its key; returns the version it supersedes.
+    pub(crate) fn install(&mut self, row: NonNull<Row>, guard: &'g Guard) -> Option<NonNull<Row>> {
+        // SAFETY: the caller hands over a row that is alive and not yet linked.
+        let new = unsafe { row.as_ref() };
+        for round in 0.. {
+            if let Some(latched) = self.leaf.latch() {
+                let leaf = latched.leaf;
+                match leaf.search(self.word, new.key()) {
+                    Ok(at) => {
+                        let old = leaf.row(at);
+                        new.set_older(old);
+                        leaf.rows[at].store(row.as_ptr(), Ordering::Release);
+                        return NonNull::new(old);
+                    }
+                    Err(at) if leaf.count() < LEAF_ENTRIES => {
+                        latched.insert(at, self.word, row.as_ptr());
+                        return None;
+                    }
+                    Err(_) => {
+                        drop(latched);
+                        self.index.split(self.word, new.key(), guard);
+                    }
+                }
+            }
+            self.find_again(new.key(), guard, round);
+        }
+        unreachable!("a leaf has room after a few splits")
+    }
+
+    /// Walks again, as the leaf was replaced; it may be in the tree for a moment more.
+    fn find_again(&mut self, key: &[u8], guard: &'g Guard, round: u32) {
+        if round > 0 {
+            spin(round);
+        }
+        *self = self.index.spot(key, guard);
+    }
 }
 
 /// What [`Index::alter`] does with the entry of a key.
@@ -383,82 +474,20 @@ impl Index {
     }
 
     /// Finds the leaf that covers `key`, and asks the cache for it.
-    pub fn spot<'g>(&self, key: &[u8], guard: &'g Guard) -> Spot<'g> {
+    pub fn spot<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Spot<'g> {
         let word = Word::of(key);
-        Spot { leaf: self.walk(word, key, guard), word }
+        Spot { index: self, leaf: self.walk(word, key, guard), word }
     }
 
-    /// Asks the cache for the newest version of `key`, whose leaf was asked for by [`Index::spot`].
-    pub fn warm(&self, spot: Spot<'_>, key: &[u8]) {
-        if let Some(Ok(at)) = spot.leaf.read(|leaf| leaf.search(spot.word, key)) {
-            Row::prefetch(spot.leaf.rows[at].load(Ordering::Relaxed));
-        }
-    }
-
-    /// The newest version of `key`, deletions included.
-    pub fn newest<'g>(&self, key: &[u8], guard: &'g Guard) -> Option<&'g Row> {
-        self.newest_at(&mut self.spot(key, guard), key, guard)
-    }
-
-    /// As [`Index::newest`], starting from the leaf remembered in `spot`.
-    pub fn newest_at<'g>(
-        &self,
-        spot: &mut Spot<'g>,
-        key: &[u8],
-        guard: &'g Guard,
-    ) -> Option<&'g Row> {
-        loop {
-            let found =
-                spot.leaf.read(|leaf| leaf.search(spot.word, key).ok().map(|at| leaf.row(at)));
-            match found {
-                // SAFETY: a row that was in a leaf under this guard is freed only after it.
-                Some(row) => return row.and_then(|row| unsafe { row.as_ref() }),
-                None => *spot = self.spot(key, guard),
-            }
-        }
-    }
-
-    /// Makes `row` the newest version of its key; returns the version it supersedes.
-    pub(crate) fn install_at<'g>(
-        &self,
-        spot: &mut Spot<'g>,
-        row: NonNull<Row>,
-        guard: &'g Guard,
-    ) -> Option<NonNull<Row>> {
-        // SAFETY: the caller hands over a row that is alive and not yet linked.
-        let new = unsafe { row.as_ref() };
-        loop {
-            if let Some(latched) = spot.leaf.latch() {
-                let leaf = latched.leaf;
-                match leaf.search(spot.word, new.key()) {
-                    Ok(at) => {
-                        let old = leaf.row(at);
-                        new.set_older(old);
-                        leaf.rows[at].store(row.as_ptr(), Ordering::Release);
-                        return NonNull::new(old);
-                    }
-                    Err(at) if leaf.count() < LEAF_ENTRIES => {
-                        latched.insert(at, spot.word, row.as_ptr());
-                        return None;
-                    }
-                    Err(_) => {
-                        drop(latched);
-                        self.split(spot.word, new.key(), guard);
-                    }
-                }
-            }
-            *spot = self.spot(new.key(), guard);
-        }
+    /// Rows of this index live in `heap`.
+    pub(crate) fn is_in(&self, heap: &Arc<Heap>) -> bool {
+        Arc::ptr_eq(&self.heap, heap)
     }
 
     /// Shows `change` the newest version of `key` with the leaf latched, so that nobody else
     /// installs or collects versions of it meanwhile.
     pub(crate) fn alter(&self, key: &[u8], guard: &Guard, change: impl FnOnce(&Row) -> Alter) {
-        let latched = loop {
-            if let Some(latched) = self.spot(key, guard).leaf.latch() {
-                break latched;
-            }
-        };
+        let latched = self.latch(key, guard);
         let Ok(at) = latched.leaf.search(Word::of(key), key) else { return };
         // SAFETY: linked rows are alive; the latch keeps this one linked.
         let Some(row) = (unsafe { latched.leaf.row(at).as_ref() }) else { return };
@@ -472,59 +501,62 @@ impl Index {
         }
     }
 
-    /// Visits the newest versions (deletions included) of the keys of `range`, in order.
-    pub fn scan<'g>(
+    fn latch<'g>(&self, key: &[u8], guard: &'g Guard) -> Latched<'g> {
+        for round in 0.. {
+            if let Some(latched) = self.walk(Word::of(key), key, guard).latch() {
+                return latched;
+            }
+            spin(round);
+        }
+        unreachable!("a leaf that is obsolete leaves the tree")
+    }
+
+    /// Copies pointers to the newest versions (deletions included) of the first keys of `range` to
+    /// `rows`: as many as one leaf holds. Returns how many, and where the rest of the range begins.
+    ///
+    /// # Safety
+    /// The caller's context is pinned or held.
+    pub(crate) unsafe fn first_rows(
         &self,
         range: &KeyRange,
-        guard: &'g Guard,
-        mut visit: impl FnMut(&'g Row) -> ControlFlow<()>,
-    ) {
-        let mut from = range.start.clone();
-        let mut rows = [ptr::null_mut(); LEAF_ENTRIES];
-        loop {
-            let (leaf, next) = self.walk_with_bound(&from, guard);
-            let Some(count) = leaf.read(|leaf| leaf.copy_from(&from, &mut rows)) else { continue };
-            for row in &rows[..count] {
-                Row::prefetch(*row);
+        guard: &Guard,
+        rows: &mut LeafRows,
+    ) -> (usize, Option<Key>) {
+        for round in 0.. {
+            let (leaf, bound) = self.walk_with_bound(&range.start, guard);
+            if let Some(count) = leaf.read(|leaf| leaf.copy_from(&range.start, rows)) {
+                let bound = bound.filter(|bound| range.is_below_end(bound));
+                let end = bound.as_ref().or(range.end.as_ref());
+                // The leaf may hold keys behind the end, and behind the bound if it has grown.
+                // SAFETY: a pinned context keeps the rows alive that it meets.
+                let behind =
+                    |row: &*mut Row| end.is_some_and(|end| unsafe { &**row }.key() >= &**end);
+                let within =
+                    count - rows[..count].iter().rev().take_while(|row| behind(row)).count();
+                return (within, bound);
             }
-            for row in &rows[..count] {
-                // SAFETY: a row that was in a leaf under this guard is freed only after it.
-                let Some(row) = (unsafe { row.as_ref() }) else { continue };
-                if !range.is_below_end(row.key()) || visit(row).is_break() {
-                    return;
-                }
-            }
-            match next {
-                Some(next) if range.is_below_end(&next) => from = next,
-                _ => return,
-            }
+            spin(round);
         }
+        unreachable!("a leaf that is obsolete leaves the tree")
     }
 
-    /// Takes a key out of the index if its newest version is the tombstone of time `at`.
-    pub(crate) fn remove_tombstone(&self, key: &[u8], at: Time, context: usize) {
-        self.remove_if(key, context, |row| row.time() == at && row.value().is_none());
-    }
-
-    /// Takes a key out of the index, for good, if `condition` holds for its newest version.
+    /// Takes a key out of the index, for good, if `condition` holds for its newest version. Returns
+    /// that version, which is now the caller's to free.
     pub(crate) fn remove_if(
         &self,
         key: &[u8],
-        context: usize,
+        guard: &Guard,
         condition: impl FnOnce(&Row) -> bool,
-    ) {
-        let guard = pin();
+    ) -> Option<NonNull<Row>> {
         let mut removed = None;
-        self.alter(key, &guard, |newest| {
+        self.alter(key, guard, |newest| {
             if !condition(newest) {
                 return Alter::Keep;
             }
             removed = Some(NonNull::from(newest));
             Alter::Remove
         });
-        if let Some(row) = removed {
-            self.defer_free_row(context, row, &guard);
-        }
+        removed
     }
 
     /// # Safety
@@ -534,11 +566,14 @@ impl Index {
         unsafe { Row::free(&self.heap, context, row) };
     }
 
-    /// Frees `row`, which was just unlinked, once the operations under way have ended.
-    pub(crate) fn defer_free_row(&self, context: usize, row: NonNull<Row>, guard: &Guard) {
+    /// Frees `row`, which was unlinked, once the operations under way have ended.
+    ///
+    /// # Safety
+    /// The caller owns `row`, and nobody can come to look at it any more.
+    pub(crate) unsafe fn defer_free_row(&self, context: usize, row: NonNull<Row>, guard: &Guard) {
         let heap = self.heap.clone();
-        // SAFETY: the row is unlinked, the caller owned it, and the guard's readers go first.
-        unsafe { guard.defer_unchecked(move || Row::free(&heap, context, row)) };
+        // SAFETY: the caller's promise; the guard's readers go first.
+        unsafe { guard.defer(move || Row::free(&heap, context, row)) };
     }
 
     fn root<'g>(&self, _guard: &'g Guard) -> &'g Root {
@@ -604,15 +639,16 @@ impl Index {
         latched.retire();
         self.replace(&path, |lower| vec![(lower, left), (separator, right)], guard);
         self.defer_free_leaf(path.leaf, guard);
+        guard.flush_some();
     }
 
-    /// Takes an empty leaf out of its parent, unless it is the parent's last.
+    /// Takes an empty leaf out of the tree, unless it is the only one, and the nodes above it that
+    /// have no other child.
     fn unlink_empty(&self, key: &[u8], guard: &Guard) {
         let _shape = self.shape.lock();
         let path = self.path(Word::of(key), key, guard);
-        let Some((parent, _)) = path.steps.last() else { return };
         // SAFETY: nodes on a path are freed after the guard.
-        if unsafe { parent.as_ref() }.children.len() == 1 {
+        if path.steps.iter().all(|(node, _)| unsafe { node.as_ref() }.count == 1) {
             return;
         }
         let Some(latched) = path.leaf.latch() else { return };
@@ -631,13 +667,13 @@ impl Index {
         let height = unsafe { &*old_root }.height;
         let mut changed: Option<Vec<(Key, Child)>> = None;
         let mut with = Some(with);
-        for (node, at) in path.steps.iter().rev() {
+        for (depth, (node, at)) in path.steps.iter().enumerate().rev() {
             // SAFETY: nodes on a path are freed after the guard.
             let old = unsafe { node.as_ref() };
             let below = changed.take().unwrap_or_else(|| {
                 (with.take().expect("the leaf is replaced once"))(old.separators[*at].clone())
             });
-            let own_lower = old.separators[0].clone();
+            let own_lower = path.lower_bound(depth);
             changed = Some(self.nodes(own_lower, old.replaced(*at, below)));
             self.defer_free_node(*node, guard);
         }
@@ -650,11 +686,14 @@ impl Index {
         };
         self.root.store(Box::into_raw(Box::new(root)), Ordering::Release);
         // SAFETY: nobody can reach the old root any more once the guard's readers have gone.
-        unsafe { guard.defer_unchecked(move || drop(Box::from_raw(old_root))) };
+        unsafe { guard.defer(move || drop(Box::from_raw(old_root))) };
     }
 
-    /// Packs entries into one node, or two if they are too many; each under its lower bound.
+    /// Packs entries into nodes: none, one, or two if they are too many; each under its lower bound.
     fn nodes(&self, lower: Key, mut entries: Vec<(Key, Child)>) -> Vec<(Key, Child)> {
+        if entries.is_empty() {
+            return entries;
+        }
         if entries.len() <= NODE_CHILDREN {
             return vec![(lower, Child { node: Node::allocate(&self.heap, entries) })];
         }
@@ -669,13 +708,13 @@ impl Index {
     fn defer_free_node(&self, node: NonNull<Node>, guard: &Guard) {
         let heap = self.heap.clone();
         // SAFETY: the node leaves the tree with this change of shape, and is freed after its readers.
-        unsafe { guard.defer_unchecked(move || Node::free(&heap, node)) };
+        unsafe { guard.defer(move || Node::free(&heap, node)) };
     }
 
     fn defer_free_leaf(&self, leaf: &Leaf, guard: &Guard) {
         let (heap, leaf) = (self.heap.clone(), NonNull::from(leaf).cast::<u8>());
         // SAFETY: the leaf is obsolete and out of the tree, and is freed after its readers.
-        unsafe { guard.defer_unchecked(move || heap.free(0, leaf, size_of::<Leaf>())) };
+        unsafe { guard.defer(move || heap.free(0, leaf, size_of::<Leaf>())) };
     }
 }
 
@@ -688,7 +727,7 @@ impl Leaf {
     }
 
     /// Copies the pointers of the entries from `key` on; returns how many.
-    fn copy_from(&self, key: &[u8], rows: &mut [*mut Row; LEAF_ENTRIES]) -> usize {
+    fn copy_from(&self, key: &[u8], rows: &mut LeafRows) -> usize {
         let (Ok(at) | Err(at)) = self.search(Word::of(key), key);
         let count = self.count();
         for i in at..count {
@@ -701,6 +740,7 @@ impl Leaf {
 impl Drop for Index {
     /// Frees the nodes, which own separators. Leaves and rows go with the heap.
     fn drop(&mut self) {
+        flush();
         let root = self.root.load(Ordering::Relaxed);
         // SAFETY: the index is dropped, so nobody else uses the tree.
         unsafe {

@@ -24,16 +24,19 @@
 //! is. It never blocks: a busy lock and a snapshot that cannot be had yet are answers, with a
 //! [`std::task::Waker`] to be told when to try again.
 //!
-//! Unsafe code is confined to `heap`, `row`, `index`, `context` and `garbage`; every block says why it
-//! holds, and `tests/schedules.rs` explores their races.
+//! Unsafe code is confined to `heap`, `row`, `index`, `context`, `read`, `garbage` and `epoch`; every
+//! block says why it holds, and `tests/schedules.rs` explores their races. What a context lends cannot
+//! outlive its hold on the past, so safe code cannot look at memory that was freed.
 #![allow(unsafe_code)]
 
 mod clock;
 mod context;
+mod epoch;
 mod garbage;
 mod heap;
 mod index;
 mod partition;
+mod read;
 mod row;
 mod store;
 mod sync;
@@ -41,7 +44,7 @@ mod wait;
 
 pub use clock::Clock;
 pub use context::{CONTEXTS_MAX, Context};
-pub use crossbeam_epoch::{Guard, pin};
+pub use epoch::{Guard, pin};
 pub use index::{Index, Spot};
 pub use partition::{Feed, Partition, Stamp};
 pub use row::Row;

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 const PUBLISHING: u64 = 1;
+/// How often a reader looks at a partition that is publishing before it goes to wait.
+const SETTLE_ROUNDS: u32 = if cfg!(feature = "shuttle") { 2 } else { 32 };
 
 /// The metadata of one partition at one site. See the [module documentation](self).
 pub struct Partition {
@@ -121,7 +123,17 @@ impl Partition {
         let Some(feed) = &*self.feed.load() else { return own };
         // In this order: whoever closes the feed further has marked us as lagging before.
         let closed = feed.closed();
-        if self.lagging.load(Ordering::SeqCst) { own } else { own.max(closed) }
+        if self.lagging.load(Ordering::SeqCst) || !self.follows(feed) {
+            own
+        } else {
+            own.max(closed)
+        }
+    }
+
+    /// True if `feed` still speaks for this copy. The master may have changed while its events
+    /// waited, and they may wait no longer.
+    fn follows(&self, feed: &Arc<Feed>) -> bool {
+        self.feed.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, feed))
     }
 
     /// True if this copy is the master's.
@@ -131,12 +143,12 @@ impl Partition {
 
     /// From which time on this copy holds history.
     pub fn since(&self) -> Time {
-        Time(self.since.load(Ordering::Relaxed))
+        Time(self.since.load(Ordering::SeqCst))
     }
 
     /// Forgets the history before `time`.
     pub fn raise_since(&self, time: Time) {
-        self.since.fetch_max(time.0, Ordering::Relaxed);
+        self.since.fetch_max(time.0, Ordering::SeqCst);
     }
 
     /// The feed that the copy follows.
@@ -162,9 +174,10 @@ impl Partition {
 
     /// Says whether events from the feed wait to be installed.
     pub fn set_lagging(&self, lagging: bool) {
-        if lagging {
-            let complete = self.complete();
-            self.complete.store(complete.0, Ordering::SeqCst);
+        let complete = self.complete();
+        if lagging && complete != Time::MAX {
+            // Only ever forward: the copy may be becoming the master's at this moment.
+            self.complete.fetch_max(complete.0, Ordering::SeqCst);
         }
         self.lagging.store(lagging, Ordering::SeqCst);
         if !lagging {
@@ -210,7 +223,7 @@ impl Partition {
     /// The time of the last installed event, or `None` while one is being published (after giving
     /// it the moment that this normally takes).
     pub(crate) fn settled(&self) -> Option<Time> {
-        for round in 0..32 {
+        for round in 0..SETTLE_ROUNDS {
             let last = self.last.load(Ordering::SeqCst);
             if last & PUBLISHING == 0 {
                 return Some(Time(last >> 1));
@@ -218,10 +231,5 @@ impl Partition {
             spin(round);
         }
         None
-    }
-
-    /// True if nothing was installed since `last`, and nothing is being installed.
-    pub(crate) fn is_settled_at(&self, last: Time) -> bool {
-        self.last.load(Ordering::SeqCst) == last.0 << 1
     }
 }

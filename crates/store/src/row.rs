@@ -72,6 +72,7 @@ impl Row {
     }
 
     fn bytes(&self) -> usize {
+        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
         HEADER_BYTES + usize::from(self.key_bytes) + self.value_bytes as usize
     }
 
@@ -82,6 +83,7 @@ impl Row {
 
     /// The encoded primary key.
     pub fn key(&self) -> &[u8] {
+        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
         // SAFETY: `allocate` wrote that many bytes right after the header, in the same slot.
         unsafe {
             let start = std::ptr::from_ref(self).cast::<u8>().add(HEADER_BYTES);
@@ -91,6 +93,7 @@ impl Row {
 
     /// The value, or `None` if this version is a deletion.
     pub fn value(&self) -> Option<&[u8]> {
+        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
         if self.kind == TOMBSTONE {
             return None;
         }
@@ -103,6 +106,7 @@ impl Row {
     }
 
     pub(crate) fn older(&self) -> *mut Row {
+        debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
         self.older.load(Ordering::Acquire)
     }
 
@@ -110,30 +114,23 @@ impl Row {
         self.older.store(older, Ordering::Release);
     }
 
-    /// The version of this chain that a snapshot at `time` sees.
+    /// The version of this chain that a snapshot at `time` sees; `None` if the row did not exist
+    /// then.
     ///
     /// Stops at the first version that is old enough, so it never follows a link to a version that
     /// was collected: those are older than what any snapshot needs.
-    pub(crate) fn visible(&self, time: Time) -> Option<&Row> {
+    ///
+    /// # Safety
+    /// A context is pinned to `time`, a guard protects the way, and this version was the newest
+    /// under both.
+    pub(crate) unsafe fn visible(&self, time: Time) -> Option<&Row> {
         let mut row = self;
         while row.time > time {
             // SAFETY: a version newer than the snapshot was superseding one the snapshot may need,
             // which the collector therefore keeps; null marks the first version of a key.
             row = unsafe { row.older().as_ref() }?;
         }
-        Some(row)
-    }
-
-    /// The value that a snapshot at `time` sees in the chain that starts here; `None` if the row did
-    /// not exist then.
-    pub fn value_at(&self, time: Time) -> Option<&[u8]> {
-        self.visible(time)?.value()
-    }
-
-    /// As [`Row::value_at`], with the time when the value was written.
-    pub fn version_at(&self, time: Time) -> Option<(&[u8], Time)> {
-        let row = self.visible(time)?;
-        Some((row.value()?, row.time()))
+        (row.kind != TOMBSTONE).then_some(row)
     }
 
     /// Pulls the version into the cache.

@@ -2,15 +2,18 @@
 
 use crate::clock::Clock;
 use crate::context::{Context, Contexts};
+use crate::epoch::{Guard, pin};
 use crate::heap::Heap;
 use crate::index::{Index, Spot};
 use crate::partition::Partition;
 use crate::row::Row;
-use crossbeam_epoch::{Guard, pin};
-use isomer_design::{KeyRange, Time};
+use isomer_design::{Key, KeyRange, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
+
+/// Keys that are taken out of an index under one guard.
+const PURGED_AT_ONCE: usize = 256;
 
 /// See the [module documentation](self).
 pub struct Store {
@@ -47,7 +50,7 @@ impl Store {
     /// A context for one transaction; `None` if [`crate::CONTEXTS_MAX`] are in use.
     pub fn context(&self) -> Option<Context<'_>> {
         let slot = self.contexts.acquire()?;
-        Some(Context { store: self, slot })
+        Some(Context::new(self, slot))
     }
 
     /// Keeps history from `horizon` on, for snapshots that read replicas. `Time::MAX`: keep only
@@ -64,10 +67,8 @@ impl Store {
     /// Collects what contexts that are not in use have left behind.
     pub fn collect_idle(&self) {
         for slot in self.contexts.left_behind() {
-            if let Some(mut context) =
-                self.contexts.acquire_at(slot).then_some(Context { store: self, slot })
-            {
-                context.collect();
+            if self.contexts.acquire_at(slot) {
+                Context::new(self, slot).collect();
             }
         }
     }
@@ -79,17 +80,16 @@ impl Store {
 }
 
 impl Context<'_> {
-    /// Chooses a snapshot over `partitions`, not earlier than `at_least`, and holds on to it: the
-    /// largest time up to which everything on them is installed here, as far as that is known
-    /// without waiting.
+    /// Chooses a snapshot over `partitions`, not earlier than `at_least`, and holds on to it. Among
+    /// the times that would do, it takes the freshest that the replicas are known to hold without
+    /// waiting; without replicas, the earliest that has everything the masters have committed.
     ///
     /// The result is a cut through the one order of commits: every commit on the partitions at or
-    /// before it is installed, and every later one will get a later time. The partitions are looked
-    /// at twice; if nothing moved between, there was a moment when all of it held together.
+    /// before it is installed, and every later one will get a later time.
     ///
     /// # Errors
-    /// [`NotYet`] if a partition is publishing, or a replica is behind. The snapshot is not held
-    /// then; the waker is woken when it is worth trying again.
+    /// [`NotYet`] if a partition is publishing, or a replica is behind. The waker is woken when it is
+    /// worth trying again, with the same context, which remembers for what it waits.
     pub fn snapshot<'p>(
         &mut self,
         partitions: impl Iterator<Item = &'p Partition> + Clone,
@@ -97,57 +97,83 @@ impl Context<'_> {
         waker: &Waker,
     ) -> Result<Time, NotYet> {
         let contexts = &self.store.contexts;
-        let limit = contexts.start(self.slot);
-        self.store.clock.raise(at_least);
-        let result = self.choose(partitions.clone(), limit.max(at_least), waker);
+        self.snapshot = None;
+        let still_good = |wanted: &Time| {
+            *wanted >= at_least && partitions.clone().all(|partition| partition.since() <= *wanted)
+        };
+        let waits_for = self.wanted.take().filter(still_good);
+        let result = match waits_for {
+            Some(time) => Self::wait_for(time, partitions, waker),
+            None => {
+                let limit = contexts.start(self.slot);
+                self.choose(partitions, limit.max(at_least), waker)
+            }
+        };
         match result {
-            Ok(time) => contexts.pin(self.slot, time),
-            Err(_) => contexts.unpin(self.slot),
+            Ok(time) => {
+                self.snapshot = Some(time);
+                contexts.pin(self.slot, time);
+            }
+            // The time stays as it is, and is kept, until the replica gets there: with a new time at
+            // every try, a reader of a busy master would chase it for ever.
+            Err(NotYet::Behind(_, time)) => {
+                self.wanted = Some(time);
+                contexts.pin(self.slot, time);
+            }
+            Err(NotYet::Publishing(_)) if waits_for.is_some() => self.wanted = waits_for,
+            Err(NotYet::Publishing(_)) => contexts.unpin(self.slot),
         }
         result
     }
 
-    /// Holds on to the present without choosing a snapshot: for whoever writes rows without reading,
-    /// as refresh transactions do.
-    pub fn hold(&mut self) {
-        self.store.contexts.start(self.slot);
-    }
-
+    /// A cut is any time that the clock showed before the partitions were looked at, if the replicas
+    /// are complete up to it. A master that had taken a time for a commit by then had marked the
+    /// partition before; so what is seen without a mark, later, has all these commits installed.
     fn choose<'p>(
         &self,
         partitions: impl Iterator<Item = &'p Partition> + Clone,
-        floor: Time,
+        at_least: Time,
         waker: &Waker,
     ) -> Result<Time, NotYet> {
         loop {
-            let (mut time, mut complete) = (floor, Time::MAX);
-            let mut seen = smallvec::SmallVec::<[(Time, bool); 8]>::new();
+            self.store.clock.raise(at_least);
+            let now = self.store.clock.last();
+            let (mut time, mut complete) = (at_least, Time::MAX);
             for (at, partition) in partitions.clone().enumerate() {
+                // In this order: if it becomes the master's between, its commits are later than now.
                 let last = Self::settled(partition, at, waker)?;
-                let master = partition.is_master();
-                seen.push((last, master));
+                let here = partition.complete();
                 time = time.max(partition.since());
-                if master {
-                    time = time.max(last);
+                if here == Time::MAX {
+                    // What was committed since then need not be seen.
+                    time = time.max(last.min(now));
                 } else {
-                    complete = complete.min(partition.complete());
+                    complete = complete.min(here);
                 }
             }
-            // Replicas stand still at any time up to which they are complete; masters must have.
-            let stood_still = |(partition, &(last, master)): (&Partition, &(Time, bool))| {
-                !master || (partition.is_settled_at(last) && partition.is_master())
-            };
-            if !partitions.clone().zip(&seen).all(stood_still) {
-                continue;
-            }
-            if complete >= time {
-                // Nothing but replicas: take the freshest cut they all hold.
+            if time > now {
+                self.store.clock.raise(time);
+            } else if complete >= time {
                 let fresh = if complete == Time::MAX { time } else { complete };
-                return Ok(time.max(fresh.min(self.store.clock.last())));
-            }
-            if let Some(behind) = Self::wait_for_replica(partitions.clone(), time, waker) {
+                return Ok(time.max(fresh.min(now)));
+            } else if let Some(behind) = Self::wait_for_replica(partitions.clone(), time, waker) {
                 return Err(NotYet::Behind(behind, time));
             }
+        }
+    }
+
+    /// Whether a time that was chosen before, and is pinned, can be had now.
+    fn wait_for<'p>(
+        time: Time,
+        partitions: impl Iterator<Item = &'p Partition> + Clone,
+        waker: &Waker,
+    ) -> Result<Time, NotYet> {
+        for (at, partition) in partitions.clone().enumerate() {
+            Self::settled(partition, at, waker)?;
+        }
+        match Self::wait_for_replica(partitions, time, waker) {
+            Some(behind) => Err(NotYet::Behind(behind, time)),
+            None => Ok(time),
         }
     }
 
@@ -177,8 +203,11 @@ impl Context<'_> {
     ///
     /// The caller holds the partition's lock, has marked it as publishing, and this context is
     /// pinned to a snapshot or [held](Context::hold).
+    ///
+    /// # Panics
+    /// If the context is neither, or the index is another store's, or not the one of `spot`.
     pub fn install<'g>(
-        &mut self,
+        &self,
         index: &Arc<Index>,
         spot: &mut Spot<'g>,
         key: &[u8],
@@ -186,8 +215,10 @@ impl Context<'_> {
         time: Time,
         guard: &'g Guard,
     ) {
+        self.assert_holds(index);
+        assert!(spot.is_in(index), "a row goes into the index where its place was looked up");
         let row = Row::allocate(&self.store.heap, self.slot, key, value, time);
-        if let Some(old) = index.install_at(spot, row, guard) {
+        if let Some(old) = spot.install(row, guard) {
             self.retire(index, old, time);
         }
         if value.is_none() {
@@ -195,24 +226,31 @@ impl Context<'_> {
         }
     }
 
-    /// Takes every row of `range` out of the index, for good. Only for ranges that no snapshot
-    /// reads any more: see [`Store::floor`].
-    pub fn purge(&mut self, index: &Index, range: &KeyRange) {
+    /// Takes every row of `range` out of the index, for good. For ranges that no snapshot reads any
+    /// more: see [`Store::floor`].
+    pub fn purge(&mut self, index: &Arc<Index>, range: &KeyRange) {
+        self.hold();
         let mut keys = Vec::new();
         loop {
-            let guard = pin();
-            self.hold();
-            index.scan(range, &guard, |row| {
-                keys.push(isomer_design::Key::from_bytes(row.key()));
-                if keys.len() < 256 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            self.scan_newest(index, range, |row| {
+                keys.push(Key::from_bytes(row.key()));
+                if keys.len() < PURGED_AT_ONCE {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
             });
-            self.unpin();
             if keys.is_empty() {
-                return;
+                break;
             }
+            let guard = pin();
             for key in keys.drain(..) {
-                index.remove_if(&key, self.slot, |_| true);
+                if let Some(row) = index.remove_if(&key, &guard, |_| true) {
+                    self.retire_purged(index, row);
+                }
             }
         }
+        self.unpin();
+        self.collect();
     }
 }
