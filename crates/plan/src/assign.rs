@@ -77,7 +77,10 @@ impl Worth {
     }
 
     /// Adds a thing: its worth by site (from 0). Worths of a site named twice add up.
-    pub fn push(&mut self, worths: impl IntoIterator<Item = (u32, u64)>) -> Result<(), AssignError> {
+    pub fn push(
+        &mut self,
+        worths: impl IntoIterator<Item = (u32, u64)>,
+    ) -> Result<(), AssignError> {
         let (thing, sites) = (self.len(), self.sites);
         let mut row: Vec<(u32, u64)> = worths.into_iter().filter(|&(_, worth)| worth > 0).collect();
         row.sort_unstable();
@@ -140,7 +143,8 @@ impl Worth {
     /// Each thing at its best site, the lowest of equals: Morphus' greedy (section 3.1).
     pub fn greedy(&self) -> Vec<u32> {
         let best = |thing| {
-            let more = |best: (u32, u64), next: (u32, u64)| if next.1 > best.1 { next } else { best };
+            let more =
+                |best: (u32, u64), next: (u32, u64)| if next.1 > best.1 { next } else { best };
             self.of(thing).fold((0, 0), more).0
         };
         (0..self.len()).map(best).collect()

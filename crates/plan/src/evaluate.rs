@@ -110,7 +110,8 @@ impl<'a> Evaluator<'a> {
             tables.iter().for_each(|&table| count(&mut counts[usize::from(table)]));
         }
         let share = |(all, spread): (u64, u64)| spread as f64 / all.max(1) as f64;
-        let by_table = keys.tables().zip(counts).map(|(name, count)| (name.to_owned(), share(count)));
+        let by_table =
+            keys.tables().zip(counts).map(|(name, count)| (name.to_owned(), share(count)));
         (share(all), by_table.collect())
     }
 }

@@ -9,7 +9,7 @@
 //! partition is the same span of keys in all tables; backups of site i are on i+1, i+2, ….
 
 use super::estore::Spread;
-use crate::problem::{Move, PlanError, Placement, Problem, Proposal, Site, site_name};
+use crate::problem::{Move, Placement, PlanError, Problem, Proposal, Site, site_name};
 use crate::recording::Vertex;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! what is still too much goes in chunks of neighbouring cold keys. Co-accesses are not looked at:
 //! that is what Clay shows to be the trouble.
 
-use crate::problem::{Loads, Move, PlanError, Placement, Problem, Proposal, Site, site_name};
+use crate::problem::{Loads, Move, Placement, PlanError, Problem, Proposal, Site, site_name};
 use crate::recording::Vertex;
 
 /// The knobs of E-Store.

@@ -6,7 +6,7 @@
 
 use crate::assign::Worth;
 use crate::heat::HeatGraph;
-use crate::problem::{PlanError, Placement, Problem, Proposal, Site};
+use crate::problem::{Placement, PlanError, Problem, Proposal, Site};
 use crate::recording::Vertex;
 
 /// Plans with imbalance `eta` (0.1 to 10 in the paper). Keys without accesses stay.

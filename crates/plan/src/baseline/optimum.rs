@@ -1,6 +1,6 @@
 //! The exact optimum of Clay's problem (section 4.1) by enumeration: the oracle for tiny inputs.
 
-use crate::problem::{Loads, PlanError, Placement, Problem, Proposal, Site};
+use crate::problem::{Loads, Placement, PlanError, Problem, Proposal, Site};
 use crate::recording::Vertex;
 
 /// The most placements that are looked at.
@@ -12,7 +12,8 @@ pub const PLACEMENTS_MAX: u64 = 1 << 24;
 pub fn plan(problem: &Problem<'_>) -> Result<Proposal, PlanError> {
     problem.validate()?;
     let graph = problem.graph;
-    let keys: Vec<Vertex> = (0..graph.len() as Vertex).filter(|&v| graph.weight(v) > 0.0).collect();
+    let counts = |&key: &Vertex| graph.weight(key) > 0.0 || graph.degree(key) > 0;
+    let keys: Vec<Vertex> = (0..graph.len() as Vertex).filter(counts).collect();
     let sites = problem.placement.sites() as u64;
     let found = sites.checked_pow(keys.len() as u32).unwrap_or(u64::MAX);
     if found > PLACEMENTS_MAX {

@@ -11,7 +11,7 @@
 
 use super::metis;
 use crate::heat::HeatGraph;
-use crate::problem::{PlanError, Placement, Problem, Proposal, Site};
+use crate::problem::{Placement, PlanError, Problem, Proposal, Site};
 use crate::recording::Vertex;
 
 /// The knobs of Schism.

@@ -46,8 +46,7 @@ pub fn assign(scale: Scale, clock: &mut dyn FnMut() -> f64) -> Result<AssignFigu
     let (of_chunk, _) = solved?;
     let cap = problem.cap();
     let sites = of_chunk.iter().map(|&slot| (slot / cap) as u32).collect();
-    let cost_equal =
-        Placement { sites }.transfer(&problem) == placement.transfer(&problem);
+    let cost_equal = Placement { sites }.transfer(&problem) == placement.transfer(&problem);
     let wide = chunks(large, (large / 100) as u32, 2)?;
     let (large_s, placed) = timed(clock, || Placement::balanced(&wide));
     placed?;

@@ -6,8 +6,8 @@
 //! tables and keys, not of vertices, because the next recording numbers them anew.
 
 use crate::heat::HeatGraph;
-use crate::problem::{Move, Placement, Proposal, Site, vertex_load};
 use crate::problem::{Cost, site_name};
+use crate::problem::{Move, Placement, Proposal, Site, vertex_load};
 use crate::recording::{RecordedKey, Vertex};
 
 /// A key by name.

@@ -34,6 +34,11 @@ use thiserror::Error;
 /// Where chance comes from.
 pub type Random = Xoshiro256PlusPlus;
 
+/// Chance from a seed.
+pub fn random(seed: u64) -> Random {
+    Random::seed_from_u64(seed)
+}
+
 /// A size that makes no workload.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[error("{what} is {value}: {right} is needed")]

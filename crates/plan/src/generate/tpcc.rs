@@ -69,7 +69,9 @@ impl Tpcc {
     fn other(&self, home: u64, random: &mut Random) -> u64 {
         match self.remote {
             _ if self.warehouses == 1 => home,
-            Remote::Any => (home + random.random_range(1..self.warehouses) - 1) % self.warehouses + 1,
+            Remote::Any => {
+                (home + random.random_range(1..self.warehouses) - 1) % self.warehouses + 1
+            }
             Remote::Partner if home.is_multiple_of(2) => home - 1,
             Remote::Partner if home == self.warehouses => 1,
             Remote::Partner => home + 1,
@@ -105,7 +107,13 @@ fn write(table: u8, key: u64) -> Touch {
 impl Workload for Tpcc {
     fn tables(&self) -> &'static [&'static str] {
         &[
-            "customer", "district", "history", "new_order", "order_line", "orders", "stock",
+            "customer",
+            "district",
+            "history",
+            "new_order",
+            "order_line",
+            "orders",
+            "stock",
             "warehouse",
         ]
     }

@@ -105,8 +105,11 @@ fn renumber(edges: Vec<(u64, u32)>, place: impl Fn(usize) -> usize) -> Vec<(u64,
     // Most edges have the count 1: sort those by radix, the others by comparison, and merge.
     let mut ones: Vec<u64> =
         edges.iter().filter(|edge| edge.1 == 1).map(|edge| renamed(edge.0)).collect();
-    let mut more: Vec<(u64, u32)> =
-        edges.into_iter().filter(|edge| edge.1 != 1).map(|edge| (renamed(edge.0), edge.1)).collect();
+    let mut more: Vec<(u64, u32)> = edges
+        .into_iter()
+        .filter(|edge| edge.1 != 1)
+        .map(|edge| (renamed(edge.0), edge.1))
+        .collect();
     sort(&mut ones, &mut Vec::new());
     more.sort_unstable();
     let mut all = Vec::with_capacity(ones.len() + more.len());
@@ -125,6 +128,9 @@ impl HeatGraph {
     /// The heat graph of a recording, or of a sample of its transactions. All keys of the
     /// recording are vertices, also those that only another part of it accesses.
     pub fn of(recording: &Recording, sampling: Sampling) -> Result<HeatGraph, GraphError> {
+        if let Some(counted) = Counted::of(recording, sampling) {
+            return counted.finish(recording, sampling.scale());
+        }
         let mut builder = HeatBuilder::new(recording.keys().len());
         for (at, transaction) in recording.transactions().enumerate() {
             if sampling.takes(at as u64) {
@@ -152,6 +158,121 @@ impl HeatGraph {
         let (keys, scale) = (Arc::new(stream.keys), sampling.scale());
         Ok(stream.builder.finish(keys, seconds, Some(&renumbered), scale)?)
     }
+}
+
+/// The most directed edges, repetitions included, that are laid out before they are counted.
+const LAID_OUT_MAX: u64 = 1 << 26;
+
+/// A recording in memory can be looked at twice, which saves sorting all pairs: first count how
+/// many neighbours each vertex will list, repetitions included; then write each list at its place,
+/// a run of neighbours at a time; then sort and count each short list by itself.
+struct Counted {
+    weights: Vec<u32>,
+    accesses: Vec<u32>,
+    /// The sampled transactions' vertices, each once, and where each transaction ends.
+    touched: Vec<Vertex>,
+    ends: Vec<usize>,
+}
+
+impl Counted {
+    /// The first look; `None` if lists would be too long, or cliques too large.
+    fn of(recording: &Recording, sampling: Sampling) -> Option<Counted> {
+        let vertices = recording.keys().len();
+        let mut counted = Counted {
+            weights: vec![0; vertices],
+            accesses: vec![0; vertices],
+            touched: Vec::with_capacity(recording.accesses()),
+            ends: Vec::with_capacity(recording.len()),
+        };
+        let (mut of_one, mut laid_out) = (Vec::new(), 0u64);
+        for (at, transaction) in recording.transactions().enumerate() {
+            if !sampling.takes(at as u64) {
+                continue;
+            }
+            of_one.clear();
+            of_one.extend(transaction.accesses().map(|(vertex, _)| vertex));
+            of_one.iter().for_each(|&vertex| counted.accesses[vertex as usize] += 1);
+            of_one.sort_unstable();
+            of_one.dedup();
+            of_one.iter().for_each(|&vertex| counted.weights[vertex as usize] += 1);
+            counted.touched.extend_from_slice(&of_one);
+            counted.ends.push(counted.touched.len());
+            laid_out += (of_one.len() * of_one.len().saturating_sub(1)) as u64;
+            if of_one.len() > CLIQUE_MAX || laid_out > LAID_OUT_MAX {
+                return None;
+            }
+        }
+        Some(counted)
+    }
+
+    /// Calls `each` with the vertices of every transaction.
+    fn for_each(&self, mut each: impl FnMut(&[Vertex])) {
+        let mut start = 0;
+        for &end in &self.ends {
+            each(&self.touched[start..end]);
+            start = end;
+        }
+    }
+
+    fn finish(self, recording: &Recording, scale: f64) -> Result<HeatGraph, GraphError> {
+        let vertices = self.weights.len();
+        if vertices == 0 {
+            return Err(GraphError::Empty);
+        }
+        let mut starts = vec![0u32; vertices + 1];
+        self.for_each(|of_one| {
+            of_one.iter().for_each(|&v| starts[v as usize + 1] += of_one.len() as u32 - 1);
+        });
+        (0..vertices).for_each(|vertex| starts[vertex + 1] += starts[vertex]);
+        let mut next = starts.clone();
+        let mut targets = vec![0; starts[vertices] as usize];
+        self.for_each(|of_one| {
+            for (at, &vertex) in of_one.iter().enumerate() {
+                let to = next[vertex as usize] as usize;
+                let (before, after) = (&of_one[..at], &of_one[at + 1..]);
+                targets[to..to + at].copy_from_slice(before);
+                targets[to + at..to + at + after.len()].copy_from_slice(after);
+                next[vertex as usize] += of_one.len() as u32 - 1;
+            }
+        });
+        drop(next);
+        let edge_weights = count_lists(&mut starts, &mut targets, scale);
+        let scaled = |counts: Vec<u32>| counts.iter().map(|&n| f64::from(n) * scale).collect();
+        Ok(HeatGraph {
+            keys: Arc::clone(recording.keys()),
+            seconds: recording.seconds(),
+            weights: scaled(self.weights),
+            accesses: scaled(self.accesses),
+            starts,
+            targets,
+            edge_weights,
+        })
+    }
+}
+
+/// Sorts each list, keeps every neighbour once, and returns how often each was there.
+fn count_lists(starts: &mut [u32], targets: &mut Vec<Vertex>, scale: f64) -> Vec<f32> {
+    let mut weights = Vec::with_capacity(targets.len());
+    let (mut kept, mut from) = (0, 0);
+    for vertex in 0..starts.len() - 1 {
+        let to = starts[vertex + 1] as usize;
+        targets[from..to].sort_unstable();
+        let mut at = from;
+        while at < to {
+            let neighbour = targets[at];
+            let same = targets[at..to].iter().take_while(|&&other| other == neighbour).count();
+            targets[kept] = neighbour;
+            weights.push((same as f64 * scale) as f32);
+            kept += 1;
+            at += same;
+        }
+        from = to;
+        starts[vertex + 1] = kept as u32;
+    }
+    targets.truncate(kept);
+    targets.shrink_to_fit();
+    weights.shrink_to_fit();
+    weights
 }
 
 /// Why a stream gives no heat graph.

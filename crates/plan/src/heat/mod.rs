@@ -12,10 +12,12 @@
 //!
 //! # How it is built
 //!
-//! A transaction of n keys gives n(n−1)/2 pairs. Each pair is one `u64`, low vertex first; batches
-//! of pairs are sorted by radix, equal ones counted, and sorted batches of like size merged, so
-//! memory follows the distinct edges, not the recording. At the end both directions are laid out in
-//! one array per field (compressed sparse rows), 8 bytes an edge and direction.
+//! A recording in memory is looked at twice: lists of neighbours are measured, written, and then
+//! counted one by one. A stream can be looked at only once, so its pairs are counted: a transaction
+//! of n keys gives n(n−1)/2 of them, each one `u64`, low vertex first. Batches of pairs are sorted by
+//! radix, equal ones counted, and sorted batches of like size merged, so memory follows the distinct
+//! edges, not the recording. Either way both directions end up in one array per field (compressed
+//! sparse rows), 8 bytes an edge and direction.
 //!
 //! # Omissions
 //!

@@ -1,6 +1,6 @@
 //! Load by Equation 2 of Clay: accesses, plus k for every co-access that leaves the site.
 
-use super::{PlanError, Placement, Site};
+use super::{Placement, PlanError, Site};
 use crate::heat::HeatGraph;
 use crate::recording::Vertex;
 
@@ -64,7 +64,8 @@ impl Loads {
     pub fn of(graph: &HeatGraph, placement: &Placement, cost: Cost) -> Loads {
         let mut loads = vec![0.0; placement.sites()];
         for vertex in 0..graph.len() as Vertex {
-            loads[usize::from(placement.site(vertex))] += vertex_load(graph, placement, cost, vertex);
+            loads[usize::from(placement.site(vertex))] +=
+                vertex_load(graph, placement, cost, vertex);
         }
         Loads(loads)
     }

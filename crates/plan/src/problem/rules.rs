@@ -39,7 +39,9 @@ pub enum RulesError {
         problem: String,
     },
     /// A key before every rule.
-    #[error("the placement says nothing about {0}: add a rule for its table from a lower key, or *")]
+    #[error(
+        "the placement says nothing about {0}: add a rule for its table from a lower key, or *"
+    )]
     NoRule(String),
     /// A site beyond those there are.
     #[error("the placement uses site s{site}, and there are {sites} sites")]
@@ -101,9 +103,9 @@ impl PlacementRules {
             let (table, key) = keys.vertex(vertex);
             let own = &tables[usize::from(table)];
             let rules = if own.is_empty() { &others } else { own };
-            site_of.push(find(rules, key.as_ref()).ok_or_else(|| {
-                RulesError::NoRule(keys.label(vertex))
-            })?);
+            site_of.push(
+                find(rules, key.as_ref()).ok_or_else(|| RulesError::NoRule(keys.label(vertex)))?,
+            );
         }
         Ok(Placement::new(sites, site_of))
     }

@@ -188,7 +188,8 @@ fn parse_date_time(text: &str) -> Option<i64> {
         return None;
     }
     let mut clock = clock.get(1..).unwrap_or("").split(':');
-    let hours = clock.next().filter(|t| !t.is_empty()).map_or(Some(0), |t| t.parse::<i64>().ok())?;
+    let hours =
+        clock.next().filter(|t| !t.is_empty()).map_or(Some(0), |t| t.parse::<i64>().ok())?;
     let minutes = clock.next().map_or(Some(0), |t| t.parse::<i64>().ok())?;
     let micros = clock.next().map_or(Some(0), parse_seconds)?;
     let days = days_since_1970(year, month, day);

@@ -45,7 +45,7 @@ pub use collect::{Recording, Transaction};
 pub use csv::{CSV_HEADER, CsvReader, CsvWriter};
 pub use error::{Fault, RecordingError};
 pub use keys::{KeyTable, RecordedKey, Vertex};
-pub use open::{Reader, open};
+pub use open::{Reader, numbers, open};
 pub use stat::{Statistics, TableStatistics};
 
 /// The key of an access, as it stands in the stream.

@@ -1,5 +1,6 @@
 //! Opens a recording whatever its form: text or compact, plain or zstd.
 
+use super::lines::Lines;
 use super::{Access, BINARY_MAGIC, BinaryReader, CsvReader, OnFault, RecordingError};
 use super::{Skipped, Source};
 use std::io::{self, Read};
@@ -35,6 +36,26 @@ pub fn open<'a>(input: impl Read + 'a, on_fault: OnFault) -> Result<Reader<'a>, 
         return Ok(Reader::Binary(BinaryReader::new(input)?));
     }
     Ok(Reader::Csv(CsvReader::new(input, on_fault)?))
+}
+
+/// Reads a CSV file of numbers with a header, one row a line.
+pub fn numbers(input: impl Read) -> Result<Vec<Vec<f64>>, RecordingError> {
+    let mut lines = Lines::new(unpack(input)?, OnFault::Stop);
+    if !lines.advance()? {
+        return Err(RecordingError::Empty);
+    }
+    let mut rows = Vec::new();
+    while lines.advance()? {
+        let number = |at: usize| match lines.field(at).parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(number),
+            _ => {
+                let problem = format!("\"{}\" is no finite number", lines.field(at));
+                Err(RecordingError::Malformed(lines.fault_in(at, "number", problem)))
+            }
+        };
+        rows.push((0..lines.count()).map(number).collect::<Result<Vec<f64>, _>>()?);
+    }
+    Ok(rows)
 }
 
 /// Undoes zstd if the first bytes say that it was used.

@@ -17,7 +17,9 @@
 //! law; the figures are there to overrule it.
 
 use super::{Chunks, Placement, TableError};
-use crate::recording::{Lines, OnFault, RecordedKey, RecordingError, parse_key, parse_time, unpack};
+use crate::recording::{
+    Lines, OnFault, RecordedKey, RecordingError, parse_key, parse_time, unpack,
+};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::io::Read;
@@ -62,9 +64,11 @@ pub fn advise(
     let rows = read(input)?;
     let today = match current {
         None => None,
-        Some(name) => Some(rows.columns.iter().position(|column| column == name).ok_or_else(
-            || TableError::Column { name: name.to_owned(), known: rows.columns.join(", ") },
-        )?),
+        Some(name) => {
+            Some(rows.columns.iter().position(|column| column == name).ok_or_else(|| {
+                TableError::Column { name: name.to_owned(), known: rows.columns.join(", ") }
+            })?)
+        }
     };
     let deals: Vec<Vec<u32>> = rows.values.iter().map(|values| deal(values, sites)).collect();
     let mut candidates = Vec::new();

@@ -90,10 +90,10 @@ fn read(
     }
     let names: Vec<String> = (0..lines.count()).map(|at| lines.field(at).to_owned()).collect();
     let find = |name: &str| {
-        names.iter().position(|other| other == name).ok_or_else(|| TableError::Column {
-            name: name.to_owned(),
-            known: names.join(", "),
-        })
+        names
+            .iter()
+            .position(|other| other == name)
+            .ok_or_else(|| TableError::Column { name: name.to_owned(), known: names.join(", ") })
     };
     let (old, new) = (find(old)?, find(new)?);
     let mut rows = Vec::new();

@@ -56,7 +56,9 @@ pub enum RouteError {
     #[error("alpha is \"{0}\": a decimal number of at least 0 with at most six decimals is needed")]
     Alpha(String),
     /// A batch too large to be solved exactly.
-    #[error("{transactions} transactions over {sites} sites: the exact optimum takes at most {most}")]
+    #[error(
+        "{transactions} transactions over {sites} sites: the exact optimum takes at most {most}"
+    )]
     TooLarge {
         /// How many there are.
         transactions: usize,

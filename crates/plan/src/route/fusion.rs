@@ -140,7 +140,8 @@ impl FusionTable {
 
     fn second_chance(&mut self) -> Option<u64> {
         loop {
-            let next = self.queue.range(self.hand..).next().or_else(|| self.queue.first_key_value());
+            let next =
+                self.queue.range(self.hand..).next().or_else(|| self.queue.first_key_value());
             let (&place, &key) = next?;
             self.hand = place + 1;
             match self.entries.get_mut(&key) {

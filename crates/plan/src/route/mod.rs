@@ -28,7 +28,7 @@ mod tpart;
 
 pub use batch::{Alpha, Batch, Home, Route, RouteError, Routed, Transaction};
 pub use fusion::{FusionTable, Replacement};
-pub use hermes::{Options, Tie, hermes};
+pub use hermes::{Options, REORDER_MAX, Tie, hermes};
 pub use optimum::optimum;
 pub use single::{calvin, gstore, leap};
 pub use textbook::textbook;

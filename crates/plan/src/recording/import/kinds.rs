@@ -81,7 +81,8 @@ pub(super) struct Columns {
 
 type Layout = (
     /* time and its unit */ Option<(&'static str, i64)>,
-    /* columns: name, table, written, role */ &'static [(&'static str, &'static str, bool, Role)],
+    /* columns: name, table, written, role */
+    &'static [(&'static str, &'static str, bool, Role)],
     /* only lines with 0 here */ Option<&'static str>,
 );
 
@@ -137,10 +138,7 @@ const PACKAGES: Layout = (
 );
 const DEPENDS: Layout = (
     None,
-    &[
-        ("package_id", "packages", false, Role::Group),
-        ("target_id", "packages", false, Role::Key),
-    ],
+    &[("package_id", "packages", false, Role::Group), ("target_id", "packages", false, Role::Key)],
     Some("alternative"),
 );
 const BLOCKS: Layout = (Some(("time_ms", 1000)), &[("blocks", "blocks", false, Role::Keys)], None);
@@ -172,9 +170,8 @@ impl Kind {
                 return Ok(Columns { keys, time, only_first: only_first.and_then(place) });
             }
         }
-        let wanted = |layout: &Layout| {
-            layout.1.iter().map(|column| column.0).collect::<Vec<_>>().join(",")
-        };
+        let wanted =
+            |layout: &Layout| layout.1.iter().map(|column| column.0).collect::<Vec<_>>().join(",");
         let expected: Vec<String> = self.layouts().iter().map(wanted).collect();
         let expected = format!("the columns {}", expected.join(" or "));
         Err(RecordingError::Header { found: names.join(","), expected })

@@ -1,0 +1,145 @@
+//! What `advise` and `compare` have in common: a recording, a placement, and what things cost.
+
+use super::progress::Progress;
+use super::{open_file, read_text};
+use isomer_plan::evaluate::Evaluator;
+use isomer_plan::heat::{HeatGraph, Sampling};
+use isomer_plan::problem::{Cost, Placement, PlacementRules, Problem};
+use isomer_plan::recording::{Access, OnFault, Recording, RecordingError, Skipped, Source, open};
+use std::error::Error;
+use std::path::PathBuf;
+
+/// The common arguments.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Input {
+    /// The recording: CSV or compact, plain or zstd.
+    pub(crate) trace: PathBuf,
+    /// How many sites there are.
+    #[arg(long)]
+    pub(crate) sites: usize,
+    /// The current placement (table,from,site lines); by default every table in equal ranges.
+    #[arg(long)]
+    pub(crate) placement: Option<PathBuf>,
+    /// The share of the recording, at its end, that plans are tried on but not made with.
+    #[arg(long, default_value_t = 0.3)]
+    pub(crate) hold_out: f64,
+    /// The cost of a co-access between servers, in accesses.
+    #[arg(long, default_value_t = 50.0)]
+    pub(crate) k: f64,
+    /// The same between sites of one server.
+    #[arg(long)]
+    pub(crate) k_near: Option<f64>,
+    /// Sites on one server.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) sites_per_server: usize,
+    /// How far above the mean load a site may be, as a share.
+    #[arg(long, default_value_t = 0.2)]
+    pub(crate) imbalance: f64,
+    /// Plan with a sample of the transactions: a share.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) sample: f64,
+    /// Leave malformed lines out instead of stopping.
+    #[arg(long)]
+    pub(crate) skip_faults: bool,
+}
+
+/// Everything that was read.
+pub(crate) struct Loaded {
+    pub(crate) earlier: Recording,
+    pub(crate) later: Recording,
+    /// The earlier part's graph, possibly of a sample.
+    pub(crate) graph: HeatGraph,
+    pub(crate) placement: Placement,
+    pub(crate) cost: Cost,
+    pub(crate) imbalance: f64,
+    /// What a person should know about the input.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Input {
+    /// What to do with malformed lines.
+    fn on_fault(&self) -> OnFault {
+        if self.skip_faults { OnFault::Skip } else { OnFault::Stop }
+    }
+
+    /// Reads the recording and the placement, and builds the graph.
+    pub(crate) fn load(&self, progress: &mut Progress) -> Result<Loaded, Box<dyn Error>> {
+        if self.sites == 0 || self.sites > 60_000 {
+            return Err(format!("{} sites: 1 to 60000 are possible", self.sites).into());
+        }
+        let mut source = open(open_file(&self.trace)?, self.on_fault())
+            .map_err(|error| format!("{}: {error}", self.trace.display()))?;
+        let counted = Counted { source: &mut source, read: 0, progress };
+        let recording = Recording::read(counted)
+            .map_err(|error| format!("{}: {error}", self.trace.display()))?;
+        let mut notes = skipped_notes(source.skipped());
+        let (earlier, later) = recording.hold_out(self.hold_out)?;
+        if later.is_empty() || earlier.is_empty() {
+            return Err("one transaction cannot be cut in two: record more".into());
+        }
+        progress.stage("building the heat graph");
+        let sampling = Sampling::new(self.sample, 1)?;
+        let graph = HeatGraph::of(&earlier, sampling)?;
+        if self.sample < 1.0 {
+            let error = 100.0 * sampling.site_error(&graph, self.sites);
+            notes.push(format!("sampled: a site's mean load is known within {error:.1} %"));
+        }
+        let placement = match &self.placement {
+            None => Placement::by_range(graph.keys(), self.sites),
+            Some(path) => {
+                PlacementRules::parse(&read_text(path)?)?.place(graph.keys(), self.sites)?
+            }
+        };
+        let near = self.k_near.unwrap_or(self.k);
+        let cost = Cost { far: self.k, near, sites_per_server: self.sites_per_server.max(1) };
+        let imbalance = self.imbalance;
+        let loaded = Loaded { earlier, later, graph, placement, cost, imbalance, notes };
+        loaded.problem().validate()?;
+        Ok(loaded)
+    }
+}
+
+impl Loaded {
+    /// The problem that the planners get.
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        let Loaded { graph, placement, cost, imbalance, .. } = self;
+        Problem { graph, placement, cost: *cost, imbalance: *imbalance }
+    }
+
+    /// Evaluators of the earlier and the later part.
+    pub(crate) fn evaluators(&self) -> Result<[Evaluator<'_>; 2], Box<dyn Error>> {
+        Ok([Evaluator::new(&self.earlier, self.cost)?, Evaluator::new(&self.later, self.cost)?])
+    }
+}
+
+/// What was left out, in words.
+pub(crate) fn skipped_notes(skipped: Skipped<'_>) -> Vec<String> {
+    let mut notes: Vec<String> =
+        skipped.first.iter().map(|fault| format!("left out: {fault}")).collect();
+    if skipped.lines > 0 {
+        notes.push(format!("{} malformed lines were left out", skipped.lines));
+    }
+    notes
+}
+
+/// A source that shows how far it is.
+pub(crate) struct Counted<'p, S> {
+    pub(crate) source: S,
+    pub(crate) read: u64,
+    pub(crate) progress: &'p mut Progress,
+}
+
+impl<S: Source> Source for Counted<'_, S> {
+    fn next_access(&mut self) -> Result<Option<Access<'_>>, RecordingError> {
+        self.read += 1;
+        if self.read.is_multiple_of(65_536) {
+            let millions = self.read as f64 / 1e6;
+            self.progress.tick(|| format!("reading: {millions:.1} million accesses"));
+        }
+        self.source.next_access()
+    }
+
+    fn skipped(&self) -> Skipped<'_> {
+        self.source.skipped()
+    }
+}

@@ -1,0 +1,84 @@
+//! The planning commands: advice from a recorded workload, without a running cluster.
+//!
+//! ```text
+//!   isomer trace import flights flights.csv.zst --out flights.trace
+//!   isomer compare flights.trace --sites 4 --plot flights.svg
+//!   isomer advise flights.trace --sites 4 --strategy clay
+//! ```
+
+pub(crate) mod advise;
+pub(crate) mod bench;
+pub(crate) mod compare;
+mod input;
+mod plot;
+mod progress;
+pub(crate) mod reshard_plan;
+pub(crate) mod route;
+pub(crate) mod shard_key;
+mod strategies;
+pub(crate) mod trace;
+
+/// What a command comes to.
+pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// The planning commands.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Plan a better placement for a recorded workload, with a reason for each move.
+    Advise(advise::Args),
+    /// Compare all strategies on a recorded workload.
+    Compare(compare::Args),
+    /// Route a batch of transactions.
+    Route(route::Args),
+    /// Plan where the chunks of a new shard key go.
+    ReshardPlan(reshard_plan::Args),
+    /// Rank the candidate shard keys of a table.
+    ShardKey(shard_key::Args),
+    /// Import, describe or generate recordings.
+    #[command(subcommand)]
+    Trace(trace::Command),
+}
+
+/// Runs a planning command.
+pub(crate) fn run(command: Command) -> Outcome {
+    match command {
+        Command::Advise(args) => advise::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Route(args) => route::run(&args),
+        Command::ReshardPlan(args) => reshard_plan::run(&args),
+        Command::ShardKey(args) => shard_key::run(&args),
+        Command::Trace(command) => trace::run(&command),
+    }
+}
+
+/// Opens a file, naming it if that fails.
+fn open_file(path: &std::path::Path) -> Result<std::fs::File, Box<dyn std::error::Error>> {
+    std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// Reads a whole file as text, naming it if that fails.
+fn read_text(path: &std::path::Path) -> Result<String, Box<dyn std::error::Error>> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// Prints a line, and ends quietly if nobody reads any more.
+fn print(text: &str) -> Outcome {
+    use std::io::{ErrorKind, Write};
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// A table as all commands show it.
+fn table(header: &[&str]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(header.to_vec());
+    table
+}
+
+/// A share in percent.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}

@@ -1,0 +1,95 @@
+//! The planners by their names.
+
+use isomer_plan::baseline::{drtmb, estore, metis, optimum, schism};
+use isomer_plan::clay;
+use isomer_plan::drift;
+use isomer_plan::problem::{PlanError, Problem, Proposal};
+
+/// A planner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Strategy {
+    /// Move clumps away from overloaded sites (Clay).
+    Clay,
+    /// Clay, then keys follow what they are accessed with.
+    Drift,
+    /// Spread hot keys and cold chunks by accesses (E-Store).
+    Estore,
+    /// Promote backups of hot partitions (DrTM+B).
+    Drtmb,
+    /// Partition the graph from scratch.
+    Metis,
+    /// METIS, explained by ranges (Schism).
+    Schism,
+    /// The exact optimum, for tiny recordings.
+    Optimum,
+}
+
+/// What the planners can be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Knobs {
+    /// Clay: expansions without a better clump before it moves.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) look_ahead: usize,
+    /// Clay: sites that may be added.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) add_sites: usize,
+    /// METIS and Schism: imbalance of the parts.
+    #[arg(long, default_value_t = 0.1)]
+    pub(crate) eta: f64,
+    /// E-Store and DrTM+B: the share of keys followed one by one.
+    #[arg(long, default_value_t = 0.01)]
+    pub(crate) hot_share: f64,
+}
+
+impl Strategy {
+    /// Those that `compare` shows.
+    pub(crate) const COMPARED: [Strategy; 6] = [
+        Strategy::Clay,
+        Strategy::Drift,
+        Strategy::Estore,
+        Strategy::Drtmb,
+        Strategy::Metis,
+        Strategy::Schism,
+    ];
+
+    /// The name it is asked for by.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Strategy::Clay => "clay",
+            Strategy::Drift => "drift",
+            Strategy::Estore => "estore",
+            Strategy::Drtmb => "drtmb",
+            Strategy::Metis => "metis",
+            Strategy::Schism => "schism",
+            Strategy::Optimum => "optimum",
+        }
+    }
+
+    /// Plans.
+    pub(crate) fn plan(self, problem: &Problem<'_>, knobs: &Knobs) -> Result<Proposal, PlanError> {
+        let clay = clay::Options {
+            look_ahead: knobs.look_ahead,
+            sites_added_max: knobs.add_sites,
+            sites_per_server: problem.cost.sites_per_server,
+            ..clay::Options::default()
+        };
+        let hot_share = knobs.hot_share;
+        match self {
+            Strategy::Clay => clay::plan(problem, &clay),
+            Strategy::Drift => {
+                drift::plan(problem, &drift::Options { clay, ..drift::Options::default() })
+            }
+            Strategy::Estore => {
+                estore::plan(problem, estore::Options { hot_share, ..Default::default() })
+            }
+            Strategy::Drtmb => {
+                drtmb::plan(problem, drtmb::Options { hot_share, ..Default::default() })
+            }
+            Strategy::Metis => metis::plan(problem, knobs.eta),
+            Strategy::Schism => {
+                schism::plan(problem, schism::Options { eta: knobs.eta, ..Default::default() })
+            }
+            Strategy::Optimum => optimum::plan(problem),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Scripts about new chunks, sockets and rounds.
+
+use crate::{parse, run};
+use goldenscript::{Command, Context, Runner};
+use isomer_plan::reshard::rounds::{self, Replica};
+use isomer_plan::reshard::sockets::{self, Topology};
+use isomer_plan::reshard::{Chunks, Placement};
+use std::error::Error;
+use std::fmt::Write as _;
+
+#[test]
+fn reshard_scripts() {
+    run("reshard", || State {
+        chunks: Chunks::new(1),
+        topology: None,
+        placement: None,
+        replicas: Vec::new(),
+    });
+}
+
+struct State {
+    chunks: Chunks,
+    topology: Option<Topology>,
+    placement: Option<Placement>,
+    replicas: Vec<Replica>,
+}
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+impl State {
+    fn place(&mut self, how: &str) -> Outcome<String> {
+        let placement = match how {
+            "greedy" => Placement::greedy(&self.chunks),
+            "balanced" => Placement::balanced(&self.chunks)?,
+            other => return Err(format!("no placement {other}").into()),
+        };
+        let mut out = String::new();
+        for (chunk, site) in placement.sites.iter().enumerate() {
+            let local = self.chunks.local().at(chunk, *site);
+            writeln!(out, "NC{} to s{}: {local} are there", chunk + 1, site + 1)?;
+        }
+        let counts = placement.counts(self.chunks.sites());
+        let travel = placement.transfer(&self.chunks);
+        writeln!(out, "{travel} travel; chunks per site {counts:?}")?;
+        self.placement = Some(placement);
+        Ok(out)
+    }
+
+    fn sockets(&self, total: u64) -> Outcome<String> {
+        let placement = self.placement.as_ref().ok_or("place first")?;
+        let flows = self.chunks.flows(placement);
+        let mut out = String::new();
+        for share in sockets::share(&flows, self.topology.as_ref(), total)? {
+            let (flow, n) = (share.flow, share.sockets);
+            let (from, to) = (flow.from + 1, flow.to + 1);
+            writeln!(out, "s{from} to s{to}: {} over {n} sockets", flow.amount)?;
+        }
+        Ok(out)
+    }
+
+    fn rounds(&self) -> Outcome<String> {
+        let mut out = String::new();
+        for (at, round) in rounds::plan(&self.replicas)?.iter().enumerate() {
+            let names: Vec<&str> = round.replicas.iter().map(|r| r.name.as_str()).collect();
+            let wide = if round.centres.len() > 1 { ", across the wide area" } else { "" };
+            let centres = round.centres.join(" ");
+            writeln!(out, "round {}: {} in {centres}{wide}", at + 1, names.join(" "))?;
+        }
+        Ok(out)
+    }
+}
+
+impl Runner for State {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _: &Context) -> Outcome<String> {
+        let mut args = command.consume_args();
+        match command.name.as_str() {
+            "sites" => {
+                self.chunks = Chunks::new(parse("sites", args.next_pos().ok_or("how many?")?)?)
+            }
+            // chunk s1=2 s3=1
+            "chunk" => {
+                let mut parts = Vec::new();
+                while let Some((site, amount)) = args.next_key() {
+                    parts.push((u32::from(crate::site(site)?), parse("amount", amount)?));
+                }
+                self.chunks.push(parts)?;
+            }
+            "place" => return self.place(args.next_pos().unwrap_or("balanced")),
+            // link s1 rack1 latency=0.5
+            "link" => {
+                let latency = parse("latency", args.take_key("latency").unwrap_or("1"))?;
+                let (a, b) = (args.next_pos().ok_or("from?")?, args.next_pos().ok_or("to?")?);
+                self.topology.get_or_insert_default().link(a, b, latency);
+            }
+            "sockets" => {
+                return self.sockets(parse("sockets", args.next_pos().ok_or("how many?")?)?);
+            }
+            // replica shard=0 name=a1 centre=east primary=yes
+            "replica" => self.replicas.push(Replica {
+                shard: parse("shard", args.take_key("shard").ok_or("which shard?")?)?,
+                name: args.take_key("name").ok_or("which name?")?.to_owned(),
+                centre: args.take_key("centre").ok_or("where?")?.to_owned(),
+                primary: args.take_key("primary") == Some("yes"),
+            }),
+            "rounds" => return self.rounds(),
+            other => return Err(format!("no command {other}").into()),
+        }
+        args.reject_next()?;
+        Ok(String::new())
+    }
+}
