@@ -362,10 +362,13 @@ impl Site {
                 }
             }
         }
-        let mut orphans = self.links.orphans.lock();
-        orphans.retain(|(id, start), _| *id != table.id || !range.contains(start));
-        drop(orphans);
+        self.forget_orphans(table.id, range);
         Ok(self.durable(end).await?)
+    }
+
+    fn forget_orphans(&self, table: TableId, range: &KeyRange) {
+        let mut orphans = self.links.orphans.lock();
+        orphans.retain(|(id, start), _| *id != table || !range.contains(start));
     }
 
     /// Gives the mastership of a partition up, in favour of a site that follows it.

@@ -125,9 +125,9 @@ impl Site {
         });
         let Ok(mut context) = self.context() else { return };
         context.hold();
-        let spots: SmallVec<[_; 32]> =
+        let mut spots: SmallVec<[_; 32]> =
             keys.map(|(index, key)| (key, index.spot(key, &guard))).collect();
-        for (key, spot) in &spots {
+        for (key, spot) in &mut spots {
             context.warm(spot, key);
         }
     }
@@ -188,7 +188,9 @@ impl Site {
         if spots.len() > 1 {
             for (item, spot) in footprint.items().iter().zip(&spots) {
                 if let Some(spot) = spot {
-                    hold.context.warm(&spot.get(), item.span.start());
+                    let mut place = spot.get();
+                    hold.context.warm(&mut place, item.span.start());
+                    spot.set(place);
                 }
             }
         }

@@ -31,6 +31,7 @@
 
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::Position;
+use std::cell::Cell;
 
 /// A frame's place in time and where it came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +149,22 @@ pub struct BadFrame {
     pub what: &'static str,
 }
 
+/// Larger buffers are not kept for the next frame.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The bytes of this thread's last frame, for its next: a frame is built for every commit.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for FrameWriter {
+    fn drop(&mut self) {
+        if self.bytes.capacity() <= SPARE_BYTES_MAX {
+            SPARE.set(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
 const DELETED: u32 = u32::MAX;
 const RECORDS_AT: usize = 18;
 
@@ -163,7 +180,8 @@ pub(crate) struct FrameWriter {
 impl FrameWriter {
     /// An empty frame.
     pub(crate) fn new(origin: Option<(SiteId, Position)>) -> FrameWriter {
-        let mut bytes = Vec::with_capacity(512);
+        let mut bytes = SPARE.take();
+        bytes.clear();
         let (site, position) = origin.map_or((0, 0), |(site, position)| (site.0, position));
         bytes.extend_from_slice(&0u64.to_le_bytes());
         bytes.extend_from_slice(&site.to_le_bytes());

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// Room for the writes of a common transaction, so that it allocates once.
+const WRITE_BYTES: usize = 512;
 /// With more writes than this, finding one's own goes through a map.
 const WRITES_SCANNED_MAX: usize = 12;
 
@@ -72,6 +74,9 @@ impl Writes {
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) -> (usize, usize) {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(WRITE_BYTES);
+        }
         let from = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         (from, self.bytes.len())
@@ -79,21 +84,34 @@ impl Writes {
 
     fn set(&mut self, tables: &[&Arc<Table>], item: usize, key: &[u8], value: Option<&[u8]>) {
         let table = tables[item].id;
-        let found = self.find(tables, table, key);
-        let value = value.map(|value| self.push_bytes(value));
-        if let Some(at) = found {
-            self.entries[at].value = value;
-            return;
+        match self.find(tables, table, key) {
+            Some(at) => self.entries[at].value = value.map(|value| self.push_bytes(value)),
+            None => {
+                self.add(tables, item, key, value);
+            }
         }
+    }
+
+    /// Adds the first write of a key; returns where.
+    fn add(
+        &mut self,
+        tables: &[&Arc<Table>],
+        item: usize,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> usize {
+        let value = value.map(|value| self.push_bytes(value));
         let key_at = self.push_bytes(key);
         self.entries.push(Write { item, key: key_at, value });
         match self.entries.len().cmp(&(WRITES_SCANNED_MAX + 1)) {
             std::cmp::Ordering::Less => {}
             std::cmp::Ordering::Equal => self.index_all(tables),
             std::cmp::Ordering::Greater => {
-                self.by_key.insert((table, Key::from_bytes(key)), self.entries.len() - 1);
+                let place = (tables[item].id, Key::from_bytes(key));
+                self.by_key.insert(place, self.entries.len() - 1);
             }
         }
+        self.entries.len() - 1
     }
 
     fn index_all(&mut self, tables: &[&Arc<Table>]) {
@@ -148,12 +166,13 @@ impl Txn<'_> {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<bool, Abort> {
         let item = self.item(table, key, Access::Write)?;
-        if self.writes.find(self.tables, table, key).is_none() {
-            // The snapshot's value outlives the borrow of `self`: it does not move into the writes.
-            let Some(value) = self.stored(item, key) else { return Ok(false) };
-            self.writes.set(self.tables, item, key, Some(value));
-        }
-        let at = self.writes.find(self.tables, table, key).expect("just written");
+        let at = match self.writes.find(self.tables, table, key) {
+            Some(at) => at,
+            None => {
+                let Some(value) = self.stored(item, key) else { return Ok(false) };
+                self.writes.add(self.tables, item, key, Some(value))
+            }
+        };
         let Some((from, to)) = self.writes.entries[at].value else { return Ok(false) };
         change(&mut self.writes.bytes[from..to]);
         Ok(true)

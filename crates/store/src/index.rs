@@ -116,6 +116,12 @@ impl Leaf {
         self.rows[at].load(Ordering::Acquire)
     }
 
+    /// As `search`, but looks at one place first.
+    fn search_from(&self, at: usize, word: Word, key: &[u8]) -> Position {
+        let there = at < self.count() && self.words[at].load(Ordering::Relaxed) == word.0;
+        if there && word.is_whole_key() { Ok(at) } else { self.search(word, key) }
+    }
+
     /// Binary search. `Err` is where the key would be inserted.
     fn search(&self, word: Word, key: &[u8]) -> Position {
         let count = self.count();
@@ -262,7 +268,9 @@ impl Latched<'_> {
 
 impl Drop for Latched<'_> {
     fn drop(&mut self) {
-        self.leaf.state.fetch_and(!LATCHED, Ordering::Release);
+        // Only who holds the latch writes the state.
+        let state = self.leaf.state.load(Ordering::Relaxed);
+        self.leaf.state.store(state & !LATCHED, Ordering::Release);
     }
 }
 
@@ -384,6 +392,8 @@ pub struct Spot<'g> {
     index: &'g Index,
     leaf: &'g Leaf,
     word: Word,
+    /// Where in the leaf the key was last; entries move, so this is where to look first.
+    at: usize,
 }
 
 impl<'g> Spot<'g> {
@@ -399,9 +409,10 @@ impl<'g> Spot<'g> {
     ///
     /// # Safety
     /// The caller's context is pinned or held.
-    pub(crate) unsafe fn warm(&self, key: &[u8]) {
+    pub(crate) unsafe fn warm(&mut self, key: &[u8]) {
         if let Some(Ok(at)) = self.leaf.read(|leaf| leaf.search(self.word, key)) {
             Row::prefetch(self.leaf.rows[at].load(Ordering::Relaxed));
+            self.at = at;
         }
     }
 
@@ -411,7 +422,8 @@ impl<'g> Spot<'g> {
     /// The caller's context is pinned or held for as long as the row is used.
     pub(crate) unsafe fn newest(&mut self, key: &[u8], guard: &'g Guard) -> Option<&'g Row> {
         for round in 0.. {
-            let find = |leaf: &Leaf| leaf.search(self.word, key).ok().map(|at| leaf.row(at));
+            let find =
+                |leaf: &Leaf| leaf.search_from(self.at, self.word, key).ok().map(|at| leaf.row(at));
             match self.leaf.read(find) {
                 // SAFETY: a pinned context keeps the rows alive that it meets.
                 Some(row) => return row.and_then(|row| unsafe { row.as_ref() }),
@@ -428,7 +440,7 @@ impl<'g> Spot<'g> {
         for round in 0.. {
             if let Some(latched) = self.leaf.latch() {
                 let leaf = latched.leaf;
-                match leaf.search(self.word, new.key()) {
+                match leaf.search_from(self.at, self.word, new.key()) {
                     Ok(at) => {
                         let old = leaf.row(at);
                         new.set_older(old);
@@ -476,7 +488,7 @@ impl Index {
     /// Finds the leaf that covers `key`, and asks the cache for it.
     pub fn spot<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Spot<'g> {
         let word = Word::of(key);
-        Spot { index: self, leaf: self.walk(word, key, guard), word }
+        Spot { index: self, leaf: self.walk(word, key, guard), word, at: 0 }
     }
 
     /// Rows of this index live in `heap`.

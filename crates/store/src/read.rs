@@ -56,7 +56,7 @@ impl Context<'_> {
     ///
     /// # Panics
     /// As [`Context::newest`].
-    pub fn warm(&self, spot: &Spot<'_>, key: &[u8]) {
+    pub fn warm(&self, spot: &mut Spot<'_>, key: &[u8]) {
         self.assert_holds(spot.index());
         // SAFETY: the context holds on.
         unsafe { spot.warm(key) };
