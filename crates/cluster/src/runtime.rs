@@ -105,15 +105,15 @@ impl Host {
     fn receive(&self) -> bool {
         let Some(_receiving) = self.receiving.try_lock() else { return false };
         let letters = std::mem::take(&mut *self.inbox.letters.lock());
-        if letters.is_empty() {
-            return false;
-        }
-        if self.durability != Durability::Commit {
-            // Nobody waits for this log's disk, so what is logged may be sent at once.
+        // Where nobody waits for the log's disk, what is logged is sent as soon as somebody asks.
+        let sent = self.durability != Durability::Commit && self.site.has_unsent();
+        if sent || (!letters.is_empty() && self.durability != Durability::Commit) {
             self.sync();
+            self.site.ship(false);
         }
+        let received = !letters.is_empty();
         letters.into_iter().for_each(|(from, message)| self.site.receive(from, message));
-        true
+        received || sent
     }
 
     fn sync(&self) {

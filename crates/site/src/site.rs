@@ -203,6 +203,11 @@ impl Site {
         self.log.append(frame.finish(time))
     }
 
+    /// True if something waits to be sent to followers, durable or not.
+    pub fn has_unsent(&self) -> bool {
+        !self.sequencer.lock().outgoing.is_empty()
+    }
+
     /// Frames that are durable and may be sent, and up to when there are no others.
     pub(crate) fn take_outgoing(&self) -> (Vec<Outgoing>, Time) {
         let durable = self.log.durable();
