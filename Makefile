@@ -1,0 +1,55 @@
+# Everything here needs a Rust toolchain and nothing else. `make` lists what there is.
+
+CARGO ?= cargo
+ISOMER = $(CARGO) run --quiet --package isomer --
+FAST = $(CARGO) run --quiet --release --package isomer --
+# Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
+OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
+
+.PHONY: help demo test bench format lint unit docs smoke
+
+help:
+	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
+	@echo "make test    formatting, lints, all tests, documentation, short runs of the program"
+	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
+	@echo
+	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
+
+demo:
+	$(CARGO) build --release --package isomer
+	$(FAST) demo $(ARGS)
+
+test: format lint unit docs smoke
+
+format:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Documentation examples are among the tests. Thread schedules need a build of their own.
+unit:
+	$(CARGO) test --workspace
+	$(CARGO) test --package isomer-store --features shuttle --test schedules
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+smoke:
+	rm -rf $(OUT)
+	mkdir -p $(OUT)
+	$(ISOMER) demo --seconds 2 --partition-keys 1 --plain --plot $(OUT)/demo.svg
+	$(ISOMER) bench ycsb --rows 10000 --seconds 1
+	$(ISOMER) bench smallbank --rows 2000 --seconds 1
+	$(ISOMER) bench trace --seconds 1
+	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
+	$(ISOMER) design check $(OUT)/ycsb
+	$(ISOMER) sim --seeds 1..20
+
+bench:
+	$(FAST) bench store --json
+	$(FAST) bench plan --json
+	$(FAST) bench ycsb --json
+	$(FAST) bench ycsb --json --skew zipf:0.75
+	$(FAST) bench smallbank --json
+	$(FAST) bench trace --json
