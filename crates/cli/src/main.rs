@@ -1,2 +1,85 @@
-//! Placeholder while the slice grows.
-fn main() {}
+//! `isomer`: the command line of Isomer.
+//!
+//! | command | what it does | where |
+//! | --- | --- | --- |
+//! | `demo` | replays a production trace on a database that rearranges itself | `demo/` |
+//! | `bench` | measures transactions, and checks that each counted | `bench/` |
+//! | `sim` | random scenarios in a simulated world | `sim.rs` |
+//! | `design` | the design of a database in a folder | `design/` |
+//! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
+//!
+//! What several of them need: `work/` (workloads on a database), `checks.rs`, `trace.rs`, `text.rs`,
+//! `progress.rs`. `crash_child.rs` is there to be killed by a test.
+//!
+//! Exit codes: 0 if all is well, 1 if something failed or a check does not hold, 2 if the request
+//! makes no sense. Results go to standard output, progress to standard error; with `--json` standard
+//! output has nothing but lines of JSON.
+//!
+//! The command line is the edge of the system: `clock.rs` is where time comes in.
+
+mod bench;
+mod checks;
+mod clock;
+mod crash_child;
+mod demo;
+mod design;
+mod failure;
+mod plan;
+mod progress;
+mod sim;
+mod text;
+mod trace;
+mod work;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// A transactional database that rearranges its own physical design while it runs
+#[derive(Parser, Debug)]
+#[command(
+    name = "isomer",
+    version,
+    propagate_version = true,
+    after_help = "Examples:
+  isomer demo
+  isomer bench ycsb --skew zipf:0.99 --json
+  isomer sim --seeds 1..500
+  isomer design show FOLDER"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Demo(demo::DemoArgs),
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    Sim(sim::SimArgs),
+    #[command(subcommand)]
+    Design(design::DesignCommand),
+    #[command(flatten)]
+    Plan(plan::Command),
+    #[command(hide = true)]
+    CrashChild(crash_child::CrashChildArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(command) => bench::run(&command),
+        Command::Sim(args) => sim::run(&args),
+        Command::Design(command) => design::run(&command),
+        Command::Plan(command) => plan::run(command).map_err(Failure::failed),
+        Command::CrashChild(args) => crash_child::run(&args),
+    }
+}

@@ -1,1 +1,42 @@
-//! Placeholder while the slice grows.
+//! The real site, router and strategies on one thread, under virtual time, chance and faults; and
+//! checkers that read what happened.
+//!
+//! ```text
+//!   scenario (a seed draws everything)      scripts (one interleaving, written down)
+//!              └───────────────┬───────────────────────┘
+//!                           cluster        Router, Sites, and a record of every transaction
+//!                              │
+//!                            world         tasks · time · network · disks · crashes     ◀── plant
+//!                              │
+//!                           history ──▶ checkers
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`world`] | one thread, one agenda, one source of chance; the borders of the code under test |
+//! | [`cluster`] | a database in a world |
+//! | [`scenario`] | a seeded run: draw, load, break, heal, settle, check |
+//! | [`history`], [`ledger`](mod@history) | what clients saw and logs hold |
+//! | [`checkers`] | what must be true of it, one promise each |
+//! | [`plant`] | bugs at the borders, to prove that checkers can fail |
+//!
+//! A seed repeats exactly: the same options give the same trace, to the last letter.
+//!
+//! ```
+//! let options = isomer_sim::SimOptions { steps: 40, ..Default::default() };
+//! let once = isomer_sim::run(7, &options).unwrap();
+//! assert_eq!(once, isomer_sim::run(7, &options).unwrap());
+//! ```
+
+pub mod checkers;
+pub mod cluster;
+pub mod history;
+mod ledger;
+mod outcome;
+pub mod plant;
+pub mod scenario;
+pub mod world;
+
+pub use outcome::{Failure, Summary};
+pub use plant::Plant;
+pub use scenario::{Faults, SimOptions, run};

@@ -95,8 +95,10 @@ pub struct StoreFigures {
 impl StoreFigures {
     /// Each figure with the value it is to reach, and whether it does.
     pub fn goals(&self) -> Vec<(&'static str, f64, String, bool)> {
-        let at_least = |name, value: f64, goal: f64| (name, value, format!(">= {goal}"), value >= goal);
-        let at_most = |name, value: f64, goal: f64| (name, value, format!("<= {goal}"), value <= goal);
+        let at_least =
+            |name, value: f64, goal: f64| (name, value, format!(">= {goal}"), value >= goal);
+        let at_most =
+            |name, value: f64, goal: f64| (name, value, format!("<= {goal}"), value <= goal);
         vec![
             at_least("rmw3_ratio", self.rmw3_ratio, 0.10),
             at_least("read_ratio", self.read_ratio, 0.12),
@@ -126,14 +128,10 @@ pub fn run(args: &StoreArgs, say: &mut dyn FnMut(&str)) -> Result<StoreFigures, 
     say("filling the bare map and the site");
     let mut bare = fill_map(args.rows);
     let bench = SiteBench::new(args)?;
-    let row_overhead_bytes =
-        bench.site.memory_bytes() as f64 / args.rows as f64 - ROW_BYTES as f64;
+    let row_overhead_bytes = bench.site.memory_bytes() as f64 / args.rows as f64 - ROW_BYTES as f64;
 
     say("read-modify-writes of three rows");
-    let rmw = turns(
-        || bare_rmw(&mut bare, args),
-        || bench.rmw3(args, args.seed),
-    );
+    let rmw = turns(|| bare_rmw(&mut bare, args), || bench.rmw3(args, args.seed));
     say("reads of one row");
     let read = turns(|| bare_reads(&bare, args), || bench.reads(args));
     drop(bare);
@@ -183,7 +181,9 @@ struct Measured {
 
 /// Measures two things in turns, so that both meet the same machine.
 fn turns(mut bare: impl FnMut() -> f64, mut ours: impl FnMut() -> f64) -> Measured {
-    (bare(), ours()); // The first turn warms up.
+    // The first turn warms up.
+    bare();
+    ours();
     let mut measured: Vec<Measured> = (0..TURNS)
         .map(|_| {
             let (bare, ours) = (bare(), ours());
@@ -244,7 +244,8 @@ fn row(key: u64) -> [u8; ROW_BYTES] {
 }
 
 fn fill_map(rows: u64) -> Bare {
-    let mut map = Bare::with_capacity_and_hasher(rows as usize, foldhash::fast::FixedState::default());
+    let mut map =
+        Bare::with_capacity_and_hasher(rows as usize, foldhash::fast::FixedState::default());
     map.extend((0..rows).map(|key| (key, row(key))));
     map
 }
@@ -396,7 +397,8 @@ impl SiteBench {
 
     fn rmw3(&self, args: &StoreArgs, seed: u64) -> f64 {
         use isomer_design::{Access, Span};
-        let add = |footprint: &mut Footprint, key| footprint.add(TABLE, Span::Key(key), Access::Write);
+        let add =
+            |footprint: &mut Footprint, key| footprint.add(TABLE, Span::Key(key), Access::Write);
         self.points(args, seed, 3, add, |footprint| {
             let ran = self.execute(footprint, |txn| {
                 for item in footprint.items() {
@@ -410,7 +412,8 @@ impl SiteBench {
 
     fn reads(&self, args: &StoreArgs) -> f64 {
         use isomer_design::{Access, Span};
-        let add = |footprint: &mut Footprint, key| footprint.add(TABLE, Span::Key(key), Access::Read);
+        let add =
+            |footprint: &mut Footprint, key| footprint.add(TABLE, Span::Key(key), Access::Read);
         let mut sum = 0u64;
         let rate = self.points(args, args.seed, 1, add, |footprint| {
             let ran = self.execute(footprint, |txn| {
@@ -472,13 +475,14 @@ fn reshape_growth(args: &StoreArgs) -> Result<(f64, f64), String> {
         }
         Ok((median(splits), median(merges)))
     };
-    let small = measure(4 * SCAN_ROWS)?;
-    let large = measure(args.rows.min(1_000_000).max(4 * SCAN_ROWS))?;
+    let small = measure(1000)?;
+    let large = measure(args.rows.min(1_000_000))?;
     Ok((large.0 / small.0, large.1 / small.1))
 }
 
 fn schema() -> Schema {
-    let columns = vec![Column::new("id", ColumnType::Int64), Column::new("field", ColumnType::Bytes)];
+    let columns =
+        vec![Column::new("id", ColumnType::Int64), Column::new("field", ColumnType::Bytes)];
     Schema::new("rows", columns, &["id"]).expect("the columns fit together")
 }
 
@@ -509,9 +513,9 @@ fn replicas(args: &StoreArgs) -> Result<(f64, f64), String> {
         || {
             let add = Change::AddReplica { table, start: start.clone(), site };
             let remove = Change::RemoveReplica { table, start: start.clone(), site };
-            let result = db.change(add, "measured").and_then(|event| {
-                db.change(remove, "measured again").map(|_| event.took_ns)
-            });
+            let result = db
+                .change(add, "measured")
+                .and_then(|event| db.change(remove, "measured again").map(|_| event.took_ns));
             match result {
                 Ok(took_ns) => rows as f64 / (took_ns as f64 / 1e9),
                 Err(error) => {
@@ -524,7 +528,8 @@ fn replicas(args: &StoreArgs) -> Result<(f64, f64), String> {
     if let Some(error) = refused {
         return Err(error);
     }
-    db.change(Change::AddReplica { table, start: start.clone(), site }, "to remaster").map_err(text)?;
+    db.change(Change::AddReplica { table, start: start.clone(), site }, "to remaster")
+        .map_err(text)?;
     let mut times = Vec::new();
     for turn in 0..201u16 {
         let to = SiteId(if turn % 2 == 0 { 2 } else { 1 });
@@ -545,7 +550,8 @@ fn group_commit(args: &StoreArgs) -> Result<f64, String> {
             .map_err(text)?;
         let table = db.create_table(schema(), &[(Key::min(), SiteId(1))]).map_err(text)?;
         for at in 1..THREADS as i64 {
-            db.change(Change::Split { table, at: Key::int(at) }, "a partition each").map_err(text)?;
+            db.change(Change::Split { table, at: Key::int(at) }, "a partition each")
+                .map_err(text)?;
         }
         let (stop, commits) = (AtomicBool::new(false), AtomicU64::new(0));
         let before = db.sites()[0].log.syncs;

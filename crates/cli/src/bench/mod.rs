@@ -1,0 +1,201 @@
+//! `isomer bench`: workloads at full speed, with the check of each at the end.
+//!
+//! | command | workload |
+//! | --- | --- |
+//! | `ycsb` | read-modify-writes of three rows, and scans |
+//! | `smallbank` | six short procedures of a bank |
+//! | `trace` | a production cache's requests as transactions |
+//! | `store` | what the store costs against bare maps (`store.rs`) |
+//! | `plan` | how fast and how good the planners are (`../plan/bench.rs`) |
+//!
+//! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
+
+mod options;
+mod report;
+mod run;
+#[allow(unreachable_pub, reason = "what others call is marked, though this is a program")]
+mod store;
+
+use crate::failure::Failure;
+use crate::{text, trace};
+use isomer_design::TableId;
+use isomer_workload::{
+    Companions, HotSpot, Skew, SmallBank, SmallBankOptions, TraceOptions, TraceWorkload, Ycsb,
+    YcsbOptions,
+};
+use options::Common;
+use serde_json::json;
+use std::path::PathBuf;
+
+const TABLE: TableId = TableId(1);
+
+/// Measures transactions at full speed, and checks that every one of them counted
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum BenchCommand {
+    Ycsb(YcsbArgs),
+    Smallbank(SmallBankArgs),
+    Trace(TraceArgs),
+    Store(StoreCommand),
+    /// How fast and how good the planners are
+    Plan(crate::plan::bench::Args),
+}
+
+/// Read-modify-writes of three rows, and scans of 200 to 1000 rows
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench ycsb --skew zipf:0.99 --threads 4
+  isomer bench ycsb --sites 1 --mix update --companions independent
+  isomer bench ycsb --folder /tmp/bench --durability interval:50ms --seconds 5")]
+pub(crate) struct YcsbArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Rows in the table
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u64,
+    /// Bytes of a row besides key and counter
+    #[arg(long, default_value_t = 100)]
+    value_bytes: usize,
+    /// How unevenly keys are chosen: uniform, or zipf:EXPONENT
+    #[arg(long, default_value = "uniform", value_parser = options::skew)]
+    skew: Skew,
+    /// The share of scans: read-mostly (half), write-heavy (a tenth), update (none), scans:SHARE
+    #[arg(long, default_value = "write-heavy", value_parser = options::scan_share)]
+    mix: f64,
+    /// How the keys of a transaction are related: near:DISTANCE, or independent
+    #[arg(long, default_value = "near:1000", value_parser = options::companions)]
+    companions: Companions,
+}
+
+/// The six procedures of SmallBank; money must be conserved
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench smallbank --threads 4
+  isomer bench smallbank --skew hot:1000:0.9 --seconds 30
+  isomer bench smallbank --sites 1 --strategy static")]
+pub(crate) struct SmallBankArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Customers of the bank; each has two accounts
+    #[arg(long, default_value_t = 100_000)]
+    rows: u64,
+    /// How unevenly customers are chosen: uniform, or hot:CUSTOMERS:SHARE
+    #[arg(long, default_value = "uniform", value_parser = options::hot_spot)]
+    skew: Hot,
+    /// Weights of Amalgamate, Balance, DepositChecking, SendPayment, TransactSavings, WriteCheck
+    #[arg(long, default_value = "standard", value_parser = options::weights)]
+    mix: Mix,
+}
+
+type Mix = [u32; 6];
+type Hot = Option<HotSpot>;
+
+/// Requests of a production cache, as transactions of one to four keys
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench trace
+  isomer bench trace --trace my.csv.zst --spread hash --partition-keys 16")]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    common: Common,
+    /// A trace to replay instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+/// What the store costs, as ratios to bare maps measured in the same run
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench store
+  isomer bench store --rows 1000000 --json")]
+pub(crate) struct StoreCommand {
+    #[command(flatten)]
+    args: store::StoreArgs,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs a benchmark.
+///
+/// # Errors
+/// [`Failure::Told`] if a check fails.
+pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
+    match command {
+        BenchCommand::Ycsb(args) => ycsb(args),
+        BenchCommand::Smallbank(args) => smallbank(args),
+        BenchCommand::Trace(args) => replay(args),
+        BenchCommand::Store(command) => store(command),
+        BenchCommand::Plan(args) => crate::plan::bench::run(args).map_err(Failure::failed),
+    }
+}
+
+fn ycsb(args: &YcsbArgs) -> Result<(), Failure> {
+    let options = YcsbOptions {
+        keys: args.rows,
+        value_bytes: args.value_bytes,
+        scan_share: args.mix,
+        skew: args.skew,
+        companions: args.companions,
+        ..YcsbOptions::default()
+    };
+    let workload = Ycsb::new(options, TABLE)?;
+    let skew = match args.skew {
+        Skew::Uniform => "uniform".to_owned(),
+        Skew::Zipf(exponent) => format!("zipf:{exponent}"),
+    };
+    let companions = match args.companions {
+        Companions::Independent => "independent".to_owned(),
+        Companions::Near(distance) => format!("near:{distance}"),
+    };
+    let inputs = json!({
+        "rows": args.rows, "value_bytes": args.value_bytes, "skew": skew,
+        "mix": format!("scans:{}", args.mix), "companions": companions,
+    });
+    run::run(&args.common, "ycsb", inputs, |_| Ok(workload.clone()))
+}
+
+fn smallbank(args: &SmallBankArgs) -> Result<(), Failure> {
+    let options = SmallBankOptions {
+        customers: args.rows,
+        mix: args.mix,
+        hot_spot: args.skew,
+        ..SmallBankOptions::default()
+    };
+    let workload = SmallBank::new(options, TABLE)?;
+    let skew = match args.skew {
+        None => "uniform".to_owned(),
+        Some(HotSpot { customers, share }) => format!("hot:{customers}:{share}"),
+    };
+    let mix = args.mix.map(|weight| weight.to_string()).join(",");
+    let inputs = json!({ "rows": args.rows, "skew": skew, "mix": mix });
+    run::run(&args.common, "smallbank", inputs, |_| Ok(workload.clone()))
+}
+
+fn replay(args: &TraceArgs) -> Result<(), Failure> {
+    let named = trace::read(args.trace.as_deref())?;
+    let clients = usize::from(args.common.threads);
+    let inputs = json!({ "trace": named.name, "rows": named.trace.keys() });
+    run::run(&args.common, "trace", inputs, |client| {
+        let options = TraceOptions { client, clients, ..TraceOptions::default() };
+        Ok(TraceWorkload::new(named.trace.clone(), options, TABLE)?)
+    })
+}
+
+fn store(command: &StoreCommand) -> Result<(), Failure> {
+    let figures = store::run(&command.args, &mut |stage| eprintln!("{stage}"));
+    let figures = figures.map_err(Failure::failed)?;
+    if command.json {
+        println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = figures
+        .goals()
+        .into_iter()
+        .map(|(name, value, goal, is_reached)| {
+            let verdict = if is_reached { "reached" } else { "missed" };
+            vec![name.to_owned(), format!("{value:.3}"), goal, verdict.to_owned()]
+        })
+        .collect();
+    print!("{}", text::columns(&rows, 0));
+    Ok(())
+}

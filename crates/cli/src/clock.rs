@@ -1,0 +1,20 @@
+//! The computer's clock and its naps: the only place where the command line asks for either.
+
+use std::time::{Duration, Instant};
+
+/// The time, to measure durations with.
+#[allow(clippy::disallowed_methods, reason = "the edge: a command measures how long things take")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Waits.
+#[allow(clippy::disallowed_methods, reason = "the edge: a command waits between two looks")]
+pub(crate) fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// Nanoseconds since `begun`.
+pub(crate) fn elapsed_ns(begun: Instant) -> u64 {
+    begun.elapsed().as_nanos() as u64
+}

@@ -1,0 +1,143 @@
+//! What became of the design: every change as it happened, and statistics by operator.
+
+use crate::text;
+use isomer_cluster::ChangeEvent;
+use isomer_design::{Change, Design};
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+/// The last changes that are kept with their texts.
+const LAST: usize = 12;
+/// Different reasons that are told apart, for each operator.
+const REASONS: usize = 64;
+/// How the operator's reasons begin.
+const BY_OPERATOR: &str = "operator: ";
+
+/// Listens to the changes of a database.
+pub(crate) struct ChangeLog {
+    begun: Instant,
+    changes: Mutex<Changes>,
+}
+
+/// The changes up to now.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) all: Vec<Change>,
+    pub(crate) last: VecDeque<LastChange>,
+    by_operator: BTreeMap<&'static str, Statistics>,
+}
+
+/// A change, for a person.
+#[derive(Clone, Debug)]
+pub(crate) struct LastChange {
+    pub(crate) at_s: f64,
+    pub(crate) text: String,
+    pub(crate) took_ns: u64,
+    pub(crate) reason: String,
+}
+
+#[derive(Default)]
+struct Statistics {
+    count: u64,
+    by_operator: u64,
+    took_ns: u64,
+    /// How often, by the reason without its numbers; with one example each.
+    reasons: BTreeMap<String, (u64, String)>,
+}
+
+/// The changes of one operator, for the report.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ChangeSummary {
+    pub(crate) operator: &'static str,
+    pub(crate) count: u64,
+    /// How many of them the operator thread asked for; the strategy asked for the others.
+    pub(crate) by_operator: u64,
+    pub(crate) mean_ns: u64,
+    /// The most frequent reason, as an example.
+    pub(crate) reason: String,
+    /// How often it was given, with any numbers in it.
+    pub(crate) reason_count: u64,
+}
+
+impl ChangeLog {
+    pub(crate) fn new(begun: Instant) -> ChangeLog {
+        ChangeLog { begun, changes: Mutex::default() }
+    }
+
+    /// To be called for every change.
+    pub(crate) fn enter(&self, event: &ChangeEvent) {
+        let at_s = self.begun.elapsed().as_secs_f64();
+        let mut changes = self.changes();
+        changes.all.push(event.change.clone());
+        changes.last.push_back(LastChange {
+            at_s,
+            text: event.text.clone(),
+            took_ns: event.took_ns,
+            reason: event.reason.clone(),
+        });
+        if changes.last.len() > LAST {
+            changes.last.pop_front();
+        }
+        changes.by_operator.entry(event.change.operator()).or_default().enter(event);
+    }
+
+    pub(crate) fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Changes {
+    /// How often each operator was used.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.by_operator.iter().map(|(operator, statistics)| (*operator, statistics.count))
+    }
+
+    /// Operators, counts, durations and reasons.
+    pub(crate) fn summary(&self) -> Vec<ChangeSummary> {
+        self.by_operator.iter().map(|(operator, found)| found.summary(operator)).collect()
+    }
+
+    /// What the changes make of a design: the design that the database should have now.
+    pub(crate) fn applied_to(&self, mut design: Design) -> Result<Design, String> {
+        for change in &self.all {
+            design.apply(change).map_err(|invalid| format!("{change}: {invalid}"))?;
+        }
+        Ok(design)
+    }
+}
+
+impl LastChange {
+    /// One line.
+    pub(crate) fn line(&self) -> String {
+        let took = text::duration(self.took_ns as f64);
+        format!("{:6.1} s  {:<34} {took:>9}  {}", self.at_s, self.text, self.reason)
+    }
+}
+
+impl Statistics {
+    fn enter(&mut self, event: &ChangeEvent) {
+        self.count += 1;
+        self.by_operator += u64::from(event.reason.starts_with(BY_OPERATOR));
+        self.took_ns += event.took_ns;
+        let alike: String =
+            event.reason.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+        if self.reasons.len() < REASONS || self.reasons.contains_key(&alike) {
+            self.reasons.entry(alike).or_insert_with(|| (0, event.reason.clone())).0 += 1;
+        }
+    }
+
+    fn summary(&self, operator: &'static str) -> ChangeSummary {
+        let most = self.reasons.values().max_by_key(|(count, _)| *count).cloned();
+        let (reason_count, reason) = most.unwrap_or_default();
+        ChangeSummary {
+            operator,
+            count: self.count,
+            by_operator: self.by_operator,
+            mean_ns: self.took_ns / self.count.max(1),
+            reason,
+            reason_count,
+        }
+    }
+}

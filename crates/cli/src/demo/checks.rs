@@ -1,0 +1,58 @@
+//! What the demo promises, checked at the end, when everything is at rest.
+
+use super::run::Ran;
+use crate::checks::{Check, copies, invariants, no_failures, sums};
+use crate::failure::Failure;
+use crate::text;
+use crate::work::inspect;
+use isomer_cluster::Database;
+use isomer_workload::TraceWorkload;
+
+/// Checks everything.
+pub(super) fn check(
+    db: &Database,
+    workload: &TraceWorkload,
+    ran: &Ran,
+) -> Result<Vec<Check>, Failure> {
+    let found = inspect(db, &ran.session)?;
+    let total = &ran.series.total;
+    Ok(vec![
+        no_failures(total),
+        sums(workload, &found, total.added),
+        invariants(&db.design()),
+        accounted(db, ran),
+        copies(&found),
+        sessions(ran),
+        rises(ran),
+    ])
+}
+
+/// The changes that were told of lead from the first design to the last.
+fn accounted(db: &Database, ran: &Ran) -> Check {
+    let changes = ran.log.changes();
+    let count = text::count(changes.all.len() as u64);
+    let result = match changes.applied_to(ran.before.clone()) {
+        Ok(design) if design == db.design() => Ok(format!("{count} of them")),
+        Ok(_) => Err(format!("{count} changes, but they lead to another design")),
+        Err(what) => Err(what),
+    };
+    Check::of("the changes lead from the first design to this", result)
+}
+
+fn sessions(ran: &Ran) -> Check {
+    let name = "no session went back in time";
+    match ran.series.total.went_back {
+        0 => Check::new(name, true, "no client read less than it had read before"),
+        reads => Check::new(name, false, format!("{} reads did", text::count(reads))),
+    }
+}
+
+fn rises(ran: &Ran) -> Check {
+    let (first, last) = ran.series.first_and_last_tenth();
+    let detail = format!(
+        "{} in the first tenth of the time, {} in the last",
+        text::percent(first),
+        text::percent(last)
+    );
+    Check::new("the single-site share rises", last > first, detail)
+}

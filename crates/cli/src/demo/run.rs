@@ -1,0 +1,150 @@
+//! The run itself: client threads, the operator's thread, and a loop that looks at them.
+
+use super::changes::ChangeLog;
+use super::heat::Counts;
+use super::lines::Lines;
+use super::operator::operate;
+use super::screen::Screen;
+use super::series::Series;
+use super::{DemoArgs, TABLE};
+use crate::clock;
+use crate::failure::Failure;
+use crate::work::{Client, Memory, Tally};
+use isomer_cluster::{Database, Session};
+use isomer_design::{Access, Design};
+use isomer_workload::{TraceWorkload, random};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Every so many-th transaction is counted for the operator.
+const HEAT_SAMPLE: u64 = 4;
+
+/// What is left of a run.
+pub(super) struct Ran {
+    pub(super) series: Series,
+    pub(super) log: Arc<ChangeLog>,
+    /// The design at the beginning.
+    pub(super) before: Design,
+    /// A session that has seen all that any client's has.
+    pub(super) session: Session,
+}
+
+/// What the loop shows from time to time.
+pub(super) struct View<'a> {
+    pub(super) db: &'a Database,
+    pub(super) series: &'a Series,
+    pub(super) log: &'a ChangeLog,
+    pub(super) seconds: u64,
+}
+
+/// Runs clients and operator for the time that was asked for.
+pub(super) fn run(
+    args: &DemoArgs,
+    db: &Database,
+    workloads: Vec<TraceWorkload>,
+    keys: usize,
+) -> Result<Ran, Failure> {
+    let begun = clock::now();
+    let log = Arc::new(ChangeLog::new(begun));
+    let (before, listener) = (db.design(), log.clone());
+    db.watch(move |event| listener.enter(event));
+    let (stop, counts) = (AtomicBool::new(false), Counts::new(keys));
+    let tallies: Vec<Mutex<Tally>> = workloads.iter().map(|_| Mutex::default()).collect();
+    let mut session = db.session();
+    let mut series = Series::default();
+    let shown = std::thread::scope(|scope| {
+        let (stop, counts) = (&stop, &counts);
+        let mut clients = Vec::new();
+        for (number, (workload, tally)) in (0u64..).zip(workloads.into_iter().zip(&tallies)) {
+            let rng = random(args.seed.wrapping_mul(1000).wrapping_add(number));
+            let mut client = Client::new(db, workload, rng);
+            client.memory = Some(Memory::default());
+            clients.push(scope.spawn(move || replay(client, counts, tally, stop)));
+        }
+        let operator = scope.spawn(move || operate(db, TABLE, counts, stop));
+        let shown = look(args, db, begun, &tallies, &log, &mut series);
+        stop.store(true, Ordering::Relaxed);
+        for client in clients {
+            session.has_seen(client.join().expect("a client does not panic").seen());
+        }
+        operator.join().expect("the operator does not panic");
+        shown
+    });
+    let changes = log.changes().all.len() as u64;
+    series.finish(begun.elapsed().as_secs_f64(), &take(&tallies), changes);
+    shown.map(|()| Ran { series, log, before, session })
+}
+
+/// A client's thread.
+fn replay(
+    mut client: Client<'_, TraceWorkload>,
+    counts: &Counts,
+    tally: &Mutex<Tally>,
+    stop: &AtomicBool,
+) -> Session {
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let transaction = client.next();
+        number += 1;
+        if number % HEAT_SAMPLE == 0 {
+            for (key, access) in &transaction.accesses {
+                match access {
+                    Access::Read => counts.read(*key),
+                    Access::Write => counts.write(*key),
+                }
+            }
+        }
+        // Nobody else wants the tally but the loop that looks, a few times a second.
+        client.run(&transaction, &mut tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    client.session().clone()
+}
+
+/// Looks at the tallies until the time is over, and shows them.
+fn look(
+    args: &DemoArgs,
+    db: &Database,
+    begun: Instant,
+    tallies: &[Mutex<Tally>],
+    log: &ChangeLog,
+    series: &mut Series,
+) -> Result<(), Failure> {
+    let is_live = !args.plain && !args.json && std::io::stdout().is_terminal();
+    let mut screen = if is_live { Some(Screen::open().map_err(Failure::failed)?) } else { None };
+    let mut lines = Lines::new(args.json);
+    let end = Duration::from_secs(args.seconds);
+    let pause = (end / 60).clamp(Duration::from_millis(100), Duration::from_millis(500));
+    while begun.elapsed() < end {
+        let pause = pause.min(end.saturating_sub(begun.elapsed()));
+        let is_over = match &mut screen {
+            Some(screen) => screen.wait(pause).map_err(Failure::failed)?,
+            None => {
+                clock::sleep(pause);
+                false
+            }
+        };
+        let changes = log.changes().all.len() as u64;
+        series.push(begun.elapsed().as_secs_f64(), take(tallies), changes);
+        let view = View { db, series, log, seconds: args.seconds };
+        match &mut screen {
+            Some(screen) => screen.draw(&view).map_err(Failure::failed)?,
+            None => lines.show(&view),
+        }
+        if is_over {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What all clients have counted since the last look.
+fn take(tallies: &[Mutex<Tally>]) -> Tally {
+    let mut sum = Tally::default();
+    for tally in tallies {
+        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.add(&std::mem::take(&mut *tally));
+    }
+    sum
+}

@@ -1,0 +1,97 @@
+//! `isomer design apply`.
+
+use super::{ApplyArgs, open};
+use crate::failure::Failure;
+use crate::text;
+use isomer_cluster::Database;
+use isomer_design::{Change, Design, KeyRange};
+use serde_json::json;
+
+const REASON: &str = "asked for on the command line";
+
+pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
+    let db = open(&args.folder)?;
+    let trials = try_all(&args.changes, db.design())?;
+    for trial in &trials {
+        if args.dry_run {
+            trial.show(args.json);
+        } else {
+            carry_out(&db, trial, args.json)?;
+        }
+    }
+    Ok(())
+}
+
+/// A change that is possible, and what it makes of the design.
+struct Trial {
+    change: Change,
+    text: String,
+    /// Partitions, or sites, that are there before and not after; and the other way round.
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+/// Tries changes one after the other.
+fn try_all(texts: &[String], mut design: Design) -> Result<Vec<Trial>, Failure> {
+    let mut trials = Vec::new();
+    for text in texts {
+        let wrong =
+            |what: String| Failure::failed(format!("`{text}`: {what}; nothing was changed"));
+        let change = Change::parse(text, &design).map_err(|error| wrong(error.to_string()))?;
+        let old = design.clone();
+        design.apply(&change).map_err(|invalid| wrong(invalid.to_string()))?;
+        let (before, after) = (lines(&old, &change), lines(&design, &change));
+        trials.push(Trial {
+            text: change.to_text(&design),
+            change,
+            before: before.iter().filter(|line| !after.contains(line)).cloned().collect(),
+            after: after.iter().filter(|line| !before.contains(line)).cloned().collect(),
+        });
+    }
+    Ok(trials)
+}
+
+/// What a change could touch of a design, in words.
+fn lines(design: &Design, change: &Change) -> Vec<String> {
+    let key = match change {
+        Change::Split { at, .. } | Change::Merge { at, .. } => at,
+        Change::AddReplica { start, .. }
+        | Change::RemoveReplica { start, .. }
+        | Change::Remaster { start, .. } => start,
+        Change::AddSite { .. } | Change::RemoveSite { .. } => {
+            return vec![format!("sites {}", design.sites())];
+        }
+    };
+    let table = change.table().and_then(|id| design.table(id).ok());
+    let Some(table) = table else { return Vec::new() };
+    // The partition of the key, and the one before it.
+    let first = table.partitions().before(key).map(|(start, _)| start.clone());
+    let range = KeyRange::new(first.unwrap_or_default(), Some(key.successor()));
+    let line = |(range, placement): (KeyRange, isomer_design::Placement)| {
+        format!("{}{} {placement}", table.name(), table.schema().format_range(&range))
+    };
+    table.partitions_in(&range).map(line).collect()
+}
+
+impl Trial {
+    fn show(&self, is_json: bool) {
+        if is_json {
+            let (change, before, after) = (&self.text, &self.before, &self.after);
+            println!("{}", json!({ "change": change, "before": before, "after": after }));
+            return;
+        }
+        println!("{}", self.text);
+        self.before.iter().for_each(|line| println!("  - {line}"));
+        self.after.iter().for_each(|line| println!("  + {line}"));
+    }
+}
+
+fn carry_out(db: &Database, trial: &Trial, is_json: bool) -> Result<(), Failure> {
+    let event = db.change(trial.change.clone(), REASON)?;
+    if is_json {
+        println!("{}", json!({ "change": event.text, "took_ns": event.took_ns }));
+    } else {
+        println!("done  {}  ({})", event.text, text::duration(event.took_ns as f64));
+    }
+    Ok(())
+}

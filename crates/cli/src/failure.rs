@@ -1,0 +1,54 @@
+//! How a command fails, and what the shell is told.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It was asked for something that makes no sense: exit code 2.
+    Usage(String),
+    /// It could not do what it was asked: exit code 1.
+    Failed(String),
+    /// It has said already what it found wrong: exit code 1.
+    Told,
+}
+
+impl Failure {
+    /// A request that makes no sense.
+    pub(crate) fn usage(what: impl Display) -> Failure {
+        Failure::Usage(what.to_string())
+    }
+
+    /// Something went wrong.
+    pub(crate) fn failed(what: impl Display) -> Failure {
+        Failure::Failed(what.to_string())
+    }
+
+    /// Says what is wrong, and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Failure::Usage(what) => {
+                eprintln!("error: {what}\n\nFor more information, try '--help'.");
+                ExitCode::from(2)
+            }
+            Failure::Failed(what) => {
+                eprintln!("error: {what}");
+                ExitCode::FAILURE
+            }
+            Failure::Told => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl From<isomer_cluster::Error> for Failure {
+    fn from(error: isomer_cluster::Error) -> Failure {
+        Failure::failed(error)
+    }
+}
+
+impl From<isomer_workload::OptionsError> for Failure {
+    fn from(error: isomer_workload::OptionsError) -> Failure {
+        Failure::usage(error)
+    }
+}

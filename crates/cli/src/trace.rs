@@ -1,0 +1,34 @@
+//! The trace that is replayed: one that is built into the program, or a file.
+//!
+//! The committed trace (`data/twitter_cache_1m.csv.zst`, CC BY 4.0, see `data/README.md`) is embedded,
+//! all of its 2.2 MB, so that `isomer demo` works in any folder and on any machine.
+
+use crate::failure::Failure;
+use isomer_workload::Trace;
+use ruzstd::decoding::StreamingDecoder;
+use std::path::Path;
+use std::sync::Arc;
+
+const EMBEDDED: &[u8] = include_bytes!("../../../data/twitter_cache_1m.csv.zst");
+
+/// The name of the embedded trace.
+pub(crate) const EMBEDDED_NAME: &str = "twitter_cache_1m";
+
+/// A trace that can be replayed, and what to call it.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) trace: Arc<Trace>,
+}
+
+/// Reads the trace of a file, or the embedded one.
+pub(crate) fn read(file: Option<&Path>) -> Result<Named, Failure> {
+    let (name, trace) = match file {
+        Some(path) => (path.display().to_string(), Trace::open(path)),
+        None => {
+            let text = StreamingDecoder::new(EMBEDDED).map_err(Failure::failed)?;
+            (EMBEDDED_NAME.to_owned(), Trace::read(text))
+        }
+    };
+    Ok(Named { name, trace: Arc::new(trace.map_err(Failure::failed)?) })
+}

@@ -1,0 +1,101 @@
+//! A look at every row of every copy, at rest: what masters hold in all, and whether replicas hold
+//! the same.
+
+use crate::clock;
+use crate::progress::Progress;
+use isomer_cluster::{Database, Error, Session};
+use isomer_design::{KeyRange, SiteId, TableId};
+use isomer_workload::Totals;
+use std::time::Duration;
+
+/// A replica that differs is read again after so much time, and so often: it may be behind. Of a
+/// database that has just been opened nobody knows what its replicas must have.
+const AGAIN: Duration = Duration::from_millis(20);
+const AGAIN_MAX: usize = 100;
+/// Differences beyond these are only counted.
+const DIFFERENCES_KEPT: usize = 5;
+
+/// What was found.
+#[derive(Default, Debug)]
+pub(crate) struct Inspection {
+    /// Over the rows of all masters.
+    pub(crate) totals: Totals,
+    pub(crate) partitions: usize,
+    pub(crate) replicas: usize,
+    /// Replicas that differ from their master.
+    pub(crate) differ: usize,
+    /// The first of them, in words.
+    pub(crate) differences: Vec<String>,
+}
+
+/// Reads every partition at its master, and compares its replicas. `session` has seen what they must
+/// have.
+pub(crate) fn inspect(db: &Database, session: &Session) -> Result<Inspection, Error> {
+    let design = db.design();
+    let mut found = Inspection { partitions: design.partition_count(), ..Inspection::default() };
+    let mut progress = Progress::new("reading partitions", found.partitions as u64);
+    for (id, table) in design.tables() {
+        for (range, placement) in table.partitions_in(&KeyRange::all()) {
+            let master = Copy::read(db, placement.master, session, id, &range)?;
+            found.totals = found.totals + master.totals;
+            for site in placement.replicas.iter() {
+                found.replicas += 1;
+                let replica = || Copy::read(db, site, session, id, &range);
+                if let Some(difference) = master.compare(replica)? {
+                    found.differ += 1;
+                    let name = table.schema().partition_name(&range.start);
+                    found.differences.push(format!(
+                        "{name} at {site} differs from its master at {}: {difference}",
+                        placement.master
+                    ));
+                    found.differences.truncate(DIFFERENCES_KEPT);
+                }
+            }
+            progress.add(1);
+        }
+    }
+    Ok(found)
+}
+
+/// One copy of a partition, as it was read.
+#[derive(Default)]
+struct Copy {
+    totals: Totals,
+    /// Keys and rows, each with its length.
+    bytes: Vec<u8>,
+}
+
+impl Copy {
+    fn read(
+        db: &Database,
+        site: SiteId,
+        session: &Session,
+        table: TableId,
+        range: &KeyRange,
+    ) -> Result<Copy, Error> {
+        let mut copy = Copy::default();
+        db.read_at(site, session, table, range, |key, row| {
+            copy.totals.count(row);
+            for part in [key, row] {
+                copy.bytes.extend((part.len() as u64).to_le_bytes());
+                copy.bytes.extend(part);
+            }
+        })?;
+        Ok(copy)
+    }
+
+    /// What is different about a replica, again and again until nothing is.
+    fn compare(&self, replica: impl Fn() -> Result<Copy, Error>) -> Result<Option<String>, Error> {
+        let mut found = replica()?;
+        for _ in 0..AGAIN_MAX {
+            if found.bytes == self.bytes {
+                return Ok(None);
+            }
+            clock::sleep(AGAIN);
+            found = replica()?;
+        }
+        let (rows, there) = (self.totals.rows, found.totals.rows);
+        let is_other = rows == there;
+        Ok(Some(if is_other { "other rows".into() } else { format!("{there} rows, not {rows}") }))
+    }
+}

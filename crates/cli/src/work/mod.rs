@@ -1,0 +1,19 @@
+//! Workloads on a database: loading, clients, and the checks afterwards.
+//!
+//! ```text
+//!   Workload ──load──▶ Database ◀──run── Client ──▶ Tally     one client per thread
+//!                         │                           │
+//!                         └──inspect──▶ Inspection    └──▶ what was committed
+//!                                           └── judge ──────┘
+//! ```
+
+mod access;
+mod client;
+mod inspect;
+mod load;
+mod tally;
+
+pub(crate) use client::{Client, Memory};
+pub(crate) use inspect::{Inspection, inspect};
+pub(crate) use load::{Layout, Spread, load};
+pub(crate) use tally::{Latency, Tally};

@@ -1,0 +1,128 @@
+//! What a client counts while it runs.
+
+use hdrhistogram::Histogram;
+use isomer_design::{SITES_MAX, SiteId};
+use serde::Serialize;
+
+const LATENCY_NS_MAX: u64 = 100_000_000_000;
+/// Three transactions that failed tell enough.
+const FAILURES_KEPT: usize = 3;
+
+/// Counts over some transactions.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Transactions that committed.
+    pub(crate) committed: u64,
+    /// Those of them for which no change of the design had to be made.
+    pub(crate) single_site: u64,
+    /// Changes that were made for the others.
+    pub(crate) changes: u64,
+    /// Transactions that chose to end without a commit.
+    pub(crate) rolled_back: u64,
+    /// Transactions that the strategy refused.
+    pub(crate) refused: u64,
+    /// Transactions that failed.
+    pub(crate) failed: u64,
+    /// What the first of those said.
+    pub(crate) failures: Vec<String>,
+    /// What the committed ones added to the sum of the workload.
+    pub(crate) added: i128,
+    /// Reads that saw less than their session had seen before.
+    pub(crate) went_back: u64,
+    /// Committed transactions by the number of their site.
+    by_site: Vec<u64>,
+    latency: Histogram<u64>,
+}
+
+/// A latency distribution, in nanoseconds.
+#[derive(Clone, Copy, Default, Debug, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) p50_ns: u64,
+    pub(crate) p95_ns: u64,
+    pub(crate) p99_ns: u64,
+    pub(crate) p999_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        let latency = Histogram::new_with_max(LATENCY_NS_MAX, 2).expect("the bounds are valid");
+        Tally {
+            committed: 0,
+            single_site: 0,
+            changes: 0,
+            rolled_back: 0,
+            refused: 0,
+            failed: 0,
+            failures: Vec::new(),
+            added: 0,
+            went_back: 0,
+            by_site: vec![0; usize::from(SITES_MAX) + 1],
+            latency,
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a commit.
+    pub(crate) fn commit(&mut self, site: SiteId, changes: usize, added: i64) {
+        self.committed += 1;
+        self.single_site += u64::from(changes == 0);
+        self.changes += changes as u64;
+        self.added += i128::from(added);
+        self.by_site[usize::from(site.0)] += 1;
+    }
+
+    /// Counts how long a transaction took, whatever its end.
+    pub(crate) fn took(&mut self, ns: u64) {
+        self.latency.saturating_record(ns);
+    }
+
+    /// Counts a failure.
+    pub(crate) fn fail(&mut self, what: String) {
+        self.failed += 1;
+        if self.failures.len() < FAILURES_KEPT {
+            self.failures.push(what);
+        }
+    }
+
+    /// Adds the counts of another tally.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        self.committed += other.committed;
+        self.single_site += other.single_site;
+        self.changes += other.changes;
+        self.rolled_back += other.rolled_back;
+        self.refused += other.refused;
+        self.failed += other.failed;
+        self.failures.extend(other.failures.iter().cloned());
+        self.failures.truncate(FAILURES_KEPT);
+        self.added += other.added;
+        self.went_back += other.went_back;
+        for (mine, theirs) in self.by_site.iter_mut().zip(&other.by_site) {
+            *mine += theirs;
+        }
+        self.latency.add(&other.latency).expect("the histograms are alike");
+    }
+
+    /// Committed transactions at a site.
+    pub(crate) fn at(&self, site: SiteId) -> u64 {
+        self.by_site[usize::from(site.0)]
+    }
+
+    /// The share of committed transactions for which nothing had to be changed.
+    pub(crate) fn single_site_share(&self) -> f64 {
+        self.single_site as f64 / self.committed.max(1) as f64
+    }
+
+    /// How long transactions took.
+    pub(crate) fn latency(&self) -> Latency {
+        let at = |quantile| self.latency.value_at_quantile(quantile);
+        Latency {
+            p50_ns: at(0.5),
+            p95_ns: at(0.95),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: self.latency.max(),
+        }
+    }
+}

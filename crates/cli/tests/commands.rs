@@ -1,0 +1,185 @@
+//! The commands as a shell sees them: help, exit codes, messages, lines of JSON.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How a command ended.
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn isomer(args: &[&str]) -> Ended {
+    let output = Command::new(env!("CARGO_BIN_EXE_isomer")).args(args).output();
+    let output = output.expect("the program starts");
+    Ended {
+        code: output.status.code().expect("it ends by itself"),
+        out: String::from_utf8(output.stdout).expect("it writes text"),
+        err: String::from_utf8(output.stderr).expect("it writes text"),
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+/// A folder with a database of the table `accounts`, with keys 0 to 47 at three sites.
+fn database(name: &str) -> String {
+    let folder = folder(name).display().to_string();
+    let made = isomer(&["crash-child", &folder, "--show"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    folder
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let commands: [&[&str]; 10] = [
+        &[],
+        &["demo"],
+        &["bench", "ycsb"],
+        &["bench", "smallbank"],
+        &["bench", "trace"],
+        &["bench", "store"],
+        &["sim"],
+        &["design", "show"],
+        &["design", "apply"],
+        &["design", "check"],
+    ];
+    for command in commands {
+        let help = isomer(&[command, &["--help"]].concat());
+        assert_eq!(help.code, 0, "{command:?}");
+        assert!(help.out.contains("Example"), "{command:?}: {}", help.out);
+        assert!(help.out.contains(&format!("isomer {}", command.join(" "))), "{command:?}");
+    }
+    assert_eq!(isomer(&["--version"]).out, format!("isomer {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn requests_that_make_no_sense_end_with_2_and_name_what_is_wrong() {
+    let cases: [(&[&str], &str); 9] = [
+        (&["frob"], "frob"),
+        (&["demo", "--sites", "1"], "1 is not in 2..=64"),
+        (&["demo", "--seconds", "soon"], "soon"),
+        (&["bench", "ycsb", "--skew", "zapf"], "`zapf` is none of: uniform, zipf:0.99"),
+        (&["bench", "ycsb", "--rows", "2"], "2 rows in a YCSB table"),
+        (&["bench", "smallbank", "--mix", "1,2"], "six weights"),
+        (&["bench", "trace", "--durability", "none"], "--folder"),
+        (&["sim", "--seeds", "8..3"], "8..3 has no seed in it"),
+        (&["design", "apply", "folder"], "<CHANGE>"),
+    ];
+    for (args, what) in cases {
+        let ended = isomer(args);
+        assert_eq!(ended.code, 2, "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(what), "{args:?}: {}", ended.err);
+        assert_eq!(ended.out, "", "{args:?}");
+    }
+}
+
+#[test]
+fn folders_that_are_no_database_end_with_1_and_are_left_alone() {
+    let missing = folder("missing");
+    let path = missing.display().to_string();
+    let ended = isomer(&["design", "show", &path]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains(&path), "{}", ended.err);
+    assert!(!missing.exists());
+    std::fs::create_dir_all(&missing).expect("a folder for the test");
+    let ended = isomer(&["design", "check", &path]);
+    assert!(ended.code == 1 && ended.err.contains("is empty"), "{}", ended.err);
+    std::fs::write(missing.join("letter.txt"), "hello").expect("a file for the test");
+    let ended = isomer(&["design", "show", &path]);
+    assert!(ended.code == 1 && ended.err.contains("is not an Isomer database"), "{}", ended.err);
+}
+
+#[test]
+fn a_design_is_shown_changed_and_checked() {
+    let folder = database("design");
+    let shown = isomer(&["design", "show", &folder]);
+    assert!(shown.out.contains("table accounts"), "{}", shown.out);
+    let full = isomer(&["design", "show", &folder, "--full"]).out;
+    isomer_design::Design::parse(&full).expect("the text form can be read");
+
+    let tried = isomer(&["design", "apply", &folder, "--dry-run", "split accounts at 40"]);
+    assert!(tried.out.starts_with("split accounts at 40\n"), "{}", tried.out);
+    assert!(tried.out.contains("  + accounts[40..)"), "{}", tried.out);
+    assert_eq!(isomer(&["design", "show", &folder, "--full"]).out, full, "nothing changed");
+
+    let done = isomer(&["design", "apply", &folder, "split accounts at 40", "add_site s4"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let shown = json(&isomer(&["design", "show", &folder, "--json"]).out);
+    assert_eq!(shown["sites"].as_array().map(Vec::len), Some(4));
+    let partitions = shown["tables"][0]["partitions"].as_array().expect("a list");
+    assert!(partitions.iter().any(|part| part["partition"] == "accounts[40]"));
+
+    let again = isomer(&["design", "apply", &folder, "add_site s5", "split accounts at 40"]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains("nothing was changed"), "{}", again.err);
+    let sites = &json(&isomer(&["design", "show", &folder, "--json"]).out)["sites"];
+    assert_eq!(sites.as_array().map(Vec::len), Some(4), "the first change was not made either");
+
+    let wrong = isomer(&["design", "apply", &folder, "splat accounts at 40"]);
+    assert!(wrong.code == 1 && wrong.err.contains("splat"), "{}", wrong.err);
+    let checked = json(&isomer(&["design", "check", &folder, "--json"]).out);
+    assert_eq!(checked["ok"], true);
+}
+
+#[test]
+fn benchmarks_print_a_line_of_json_with_their_inputs_and_checks() {
+    let small = ["--seconds", "1", "--json", "--seed", "7"];
+    for (name, args) in [
+        ("ycsb", vec!["--rows", "5000", "--skew", "zipf:0.99"]),
+        ("smallbank", vec!["--rows", "1000", "--skew", "hot:100:0.5"]),
+    ] {
+        let ended = isomer(&[&["bench", name], &small[..], &args[..]].concat());
+        assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+        let line = json(&ended.out);
+        assert_eq!(line["command"], format!("bench {name}"));
+        assert_eq!((&line["seed"], &line["skew"]), (&7.into(), &args[3].into()));
+        assert!(line["throughput_per_s"].as_f64() > Some(0.0));
+        let checks = line["checks"].as_array().expect("a list");
+        assert!(!checks.is_empty() && checks.iter().all(|check| check["ok"] == true));
+    }
+}
+
+#[test]
+fn a_benchmark_on_disk_leaves_a_sound_database() {
+    let folder = folder("bench").display().to_string();
+    let args = ["bench", "ycsb", "--rows", "5000", "--seconds", "1", "--folder", &folder];
+    let ended = isomer(&args);
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    assert_eq!(isomer(&["design", "check", &folder]).code, 0);
+    let again = isomer(&args);
+    assert!(again.code == 1 && again.err.contains("needs a new folder"), "{}", again.err);
+}
+
+#[test]
+fn a_short_demo_keeps_its_promises_and_draws() {
+    let plot = folder("demo").join("demo.svg");
+    let path = plot.display().to_string();
+    let args = ["demo", "--seconds", "2", "--partition-keys", "1", "--json", "--plot", &path];
+    let ended = isomer(&args);
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    let line = json(&ended.out);
+    let checks = line["checks"].as_array().expect("a list");
+    assert!(checks.len() >= 6 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
+    let drawn = std::fs::read_to_string(&plot).expect("the plot was written");
+    assert!(drawn.starts_with("<svg"), "{drawn}");
+}
+
+#[test]
+fn seeds_of_the_simulator_repeat_exactly() {
+    let args = ["sim", "--seeds", "1..2", "--steps", "40", "--faults", "none", "--json"];
+    let (once, again) = (isomer(&args), isomer(&args));
+    assert_eq!(once.code, 0, "{}", once.out);
+    assert_eq!(once.out, again.out);
+    assert!(once.out.lines().all(|line| json(line)["ok"] == true));
+    assert_eq!(once.out.lines().count(), 2);
+}

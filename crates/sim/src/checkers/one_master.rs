@@ -1,0 +1,71 @@
+//! One master: at no time may two sites write the same key; a site writes only what it masters; and
+//! in the end every key has exactly one master, where the router's design says.
+
+use crate::history::{History, Reign};
+
+/// See the [module documentation](self).
+///
+/// # Errors
+/// A sentence that names two masters, a write without a reign, or what differs from the design.
+pub fn one_master(history: &History) -> Result<(), String> {
+    let reigns = &history.reigns;
+    for (at, one) in reigns.iter().enumerate() {
+        if let Some(other) = reigns[at + 1..].iter().find(|other| are_rivals(one, other)) {
+            return Err(format!("two masters at one time: {}, and {}", words(one), words(other)));
+        }
+    }
+    for commit in &history.commits {
+        for write in &commit.writes {
+            let rules = |reign: &&Reign| {
+                reign.site == commit.site
+                    && reign.table == write.table
+                    && reign.range.contains(&write.key)
+                    && reign.from < commit.time
+                    && reign.until.is_none_or(|until| commit.time < until)
+            };
+            if reigns.iter().find(rules).is_none() {
+                let (site, table, key, time) = (commit.site, write.table, &write.key, commit.time);
+                return Err(format!("{site} wrote {table}[{key}] {time} without being its master"));
+            }
+        }
+    }
+    in_the_end(history)
+}
+
+fn are_rivals(one: &Reign, other: &Reign) -> bool {
+    let before = |a: &Reign, b: &Reign| a.until.is_some_and(|until| until <= b.from);
+    one.table == other.table
+        && one.range.overlaps(&other.range)
+        && !before(one, other)
+        && !before(other, one)
+}
+
+fn in_the_end(history: &History) -> Result<(), String> {
+    for (table, range, placement) in &history.placements {
+        let held = |reign: &&Reign| {
+            reign.until.is_none() && reign.table == *table && reign.range.overlaps(range)
+        };
+        let masters: Vec<&Reign> = history.reigns.iter().filter(held).collect();
+        let [master] = masters[..] else {
+            let words: Vec<String> = masters.iter().map(|reign| words(reign)).collect();
+            return Err(format!(
+                "the design says {table}{range} is one partition at {}, the sites say: {}",
+                placement.master,
+                if words.is_empty() { "nobody".into() } else { words.join(", ") }
+            ));
+        };
+        if master.site != placement.master || master.range != *range {
+            let says = words(master);
+            return Err(format!("the design says {table}{range} {placement}, the sites say: {says}"));
+        }
+    }
+    Ok(())
+}
+
+fn words(reign: &Reign) -> String {
+    let Reign { site, table, range, from, until } = reign;
+    match until {
+        Some(until) => format!("{site} of {table}{range} from {from} until {until}"),
+        None => format!("{site} of {table}{range} from {from} on"),
+    }
+}

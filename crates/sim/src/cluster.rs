@@ -1,0 +1,295 @@
+//! A database in a world: sites, the real router, and a record of every transaction.
+//!
+//! Both the seeded runs ([`crate::scenario`]) and the scripts drive this.
+
+use crate::history::{Copy, History, Op, Outcome, Transaction, Value};
+use crate::ledger;
+use crate::world::{SimTransport, World};
+use isomer_cluster::{Error, Ran, Router, Session, Transport};
+use isomer_design::{
+    Design, Footprint, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
+};
+use isomer_plan::strategy::Strategy;
+use isomer_site::{Abort, Holding, Refusal, Step, Txn};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// See the [module documentation](self).
+pub struct Cluster {
+    /// Where it runs.
+    pub world: Rc<World>,
+    /// What clients and operators ask.
+    pub router: Router<SimTransport>,
+    transactions: RefCell<Vec<Transaction>>,
+    values: Cell<Value>,
+}
+
+/// A session with a number, under which its transactions are recorded.
+pub struct Client {
+    number: u64,
+    session: Session,
+}
+
+impl Client {
+    /// A client whose session has seen nothing.
+    pub fn new(number: u64) -> Client {
+        Client { number, session: Session::new(number) }
+    }
+
+    /// Up to when its session has seen the database.
+    pub fn seen(&self) -> Time {
+        self.session.seen()
+    }
+
+    /// Its session hears of what another has seen.
+    pub fn has_seen(&mut self, time: Time) {
+        self.session.has_seen(time);
+    }
+}
+
+impl Cluster {
+    /// Starts sites, with a router over them.
+    ///
+    /// # Errors
+    /// [`Invalid`] if these cannot be the sites of a design.
+    pub fn start(
+        world: Rc<World>,
+        sites: &[SiteId],
+        strategy: Box<dyn Strategy>,
+    ) -> Result<Rc<Cluster>, Invalid> {
+        sites.iter().for_each(|site| world.start(*site));
+        let design = Design::new(sites.iter().copied())?;
+        let router = Router::new(SimTransport::new(world.clone()), design, strategy);
+        let (transactions, values) = (RefCell::default(), Cell::new(0));
+        Ok(Rc::new(Cluster { world, router, transactions, values }))
+    }
+
+    /// Creates a table, as the embedded runtime would.
+    ///
+    /// # Errors
+    /// In words, if a site refuses or the design cannot take it.
+    pub async fn create_table(
+        &self,
+        id: TableId,
+        schema: Schema,
+        partitions: Vec<(Key, Placement)>,
+    ) -> Result<(), String> {
+        let mut trial = self.router.design();
+        let schema = Arc::new(schema);
+        let invalid = trial.create_table(id, schema.clone(), partitions.clone());
+        invalid.map_err(|invalid| invalid.to_string())?;
+        let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
+        for (range, placement) in trial.partitions_in(id, &KeyRange::all()) {
+            by_site.entry(placement.master).or_default().push(range);
+        }
+        for (site, ranges) in by_site {
+            let step = self.router.transport().step(site, Step::Create(id, ranges)).await;
+            step.map_err(|refusal: Refusal| refusal.to_string())?;
+        }
+        let entered = self.router.enter_table(id, schema, partitions);
+        entered.map_err(|error| error.to_string())
+    }
+
+    /// A value that nobody has written before.
+    pub fn fresh_value(&self) -> Value {
+        self.values.set(self.values.get() + 1);
+        self.values.get()
+    }
+
+    /// Runs a transaction, and records what it did and what its client was told.
+    ///
+    /// # Errors
+    /// What the router says.
+    pub async fn run(
+        &self,
+        client: &mut Client,
+        footprint: &Footprint,
+        procedure: &mut dyn FnMut(&mut Recorder<'_, '_>) -> Result<(), Abort>,
+    ) -> Result<Ran, Error> {
+        self.world.doing(|| "waits for the router".into());
+        let at = {
+            let mut transactions = self.transactions.borrow_mut();
+            let (session, outcome) = (client.number, Outcome::Unknown);
+            transactions.push(Transaction { session, ops: Vec::new(), outcome });
+            transactions.len() - 1
+        };
+        let mut recorded = |txn: &mut Txn<'_>| {
+            let ops = &self.transactions;
+            ops.borrow_mut()[at].ops.clear();
+            procedure(&mut Recorder { txn, transactions: ops, at })
+        };
+        let result = self.router.run(&mut client.session, footprint, &mut recorded).await;
+        self.transactions.borrow_mut()[at].outcome = match &result {
+            Ok(Ran { site, committed, .. }) => Outcome::Committed {
+                site: *site,
+                snapshot: committed.snapshot,
+                commit: committed.commit,
+            },
+            Err(error) if error.is_unknown() => Outcome::Unknown,
+            Err(error) => Outcome::Nothing(error.to_string()),
+        };
+        result
+    }
+
+    /// How many transactions were begun.
+    pub fn begun(&self) -> usize {
+        self.transactions.borrow().len()
+    }
+
+    /// What all running sites hold.
+    pub fn holdings(&self) -> Vec<(SiteId, Holding)> {
+        let sites = self.world.sites().into_iter().filter_map(|id| self.world.site(id));
+        sites.flat_map(|site| site.holdings().into_iter().map(move |h| (site.id(), h))).collect()
+    }
+
+    /// Why the sites are not at rest, in words; `None` if every copy is at its master's version.
+    pub fn why_not_settled(&self) -> Option<String> {
+        let down = self.world.sites().into_iter().find(|site| self.world.site(*site).is_none());
+        if let Some(site) = down {
+            return Some(format!("{site} is down"));
+        }
+        let holdings = self.holdings();
+        holdings.iter().find_map(|(site, holding)| {
+            let source = holding.source?;
+            let (table, range, version) = (holding.table, &holding.range, holding.version);
+            let at_master = holdings
+                .iter()
+                .find(|(at, other)| *at == source && other.table == table && other.range == *range);
+            match at_master {
+                _ if holding.released_to.is_some() => Some(format!(
+                    "{table}{range} was released to {source} as {site} knows, and not acquired"
+                )),
+                None => Some(format!(
+                    "{site} at version {version} follows {source} for {table}{range}, which has no \
+                     such partition"
+                )),
+                Some((_, master)) if master.source.is_some() => Some(format!(
+                    "{site} follows {source} for {table}{range}, which is not its master"
+                )),
+                Some((_, master)) if master.version != version => Some(format!(
+                    "{site} has version {version} of {table}{range}, its master {source} has {}",
+                    master.version
+                )),
+                Some(_) => None,
+            }
+        })
+    }
+
+    /// Everything that checkers look at, once all is quiet. Reads every copy at its site.
+    pub async fn gather(&self) -> Result<History, String> {
+        let mut history = self.history_so_far();
+        let newest = history.commits.last().map_or(Time::ZERO, |commit| commit.time);
+        for (site, holding) in self.holdings() {
+            let (table, range) = (holding.table, holding.range.clone());
+            let rows = self.rows_at(site, table, &range, newest).await?;
+            let (version, source) = (holding.version, holding.source);
+            let followers = holding.followers;
+            history.copies.push(Copy { site, table, range, version, source, followers, rows });
+        }
+        let design = self.router.design();
+        for (id, _) in design.tables() {
+            let all = KeyRange::all();
+            let placed = design.partitions_in(id, &all).map(|(range, at)| (id, range, at));
+            history.placements.extend(placed);
+        }
+        Ok(history)
+    }
+
+    /// What clients have seen and logs hold, at any moment.
+    pub fn history_so_far(&self) -> History {
+        let logs: Vec<_> =
+            self.world.sites().into_iter().filter_map(|id| Some((id, self.world.log(id)?))).collect();
+        let (commits, reigns) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
+        let transactions = self.transactions.borrow().clone();
+        History { transactions, commits, reigns, ..History::default() }
+    }
+
+    /// The rows of a partition's copy at one site, not older than a time.
+    pub async fn rows_at(
+        &self,
+        site: SiteId,
+        table: TableId,
+        range: &KeyRange,
+        at_least: Time,
+    ) -> Result<Vec<(Key, Value)>, String> {
+        self.world.doing(|| format!("reads the copy of {table}{range} at {site}"));
+        let host = self.world.site(site).ok_or(format!("{site} is down"))?;
+        let footprint = Footprint::new().read_range(table, range.clone());
+        let mut rows = Vec::new();
+        let mut scan = |txn: &mut Txn<'_>| {
+            rows.clear();
+            txn.scan(table, range, |key, value| {
+                rows.push((Key::from_bytes(key), ledger::decode(value)));
+                ControlFlow::Continue(())
+            })
+        };
+        let done = host.execute(&footprint, at_least, &mut scan).await;
+        done.map_err(|failure| failure.to_string())?;
+        Ok(rows)
+    }
+}
+
+/// A transaction that is recorded while it runs.
+pub struct Recorder<'a, 't> {
+    txn: &'a mut Txn<'t>,
+    transactions: &'a RefCell<Vec<Transaction>>,
+    at: usize,
+}
+
+impl Recorder<'_, '_> {
+    /// Reads a key.
+    ///
+    /// # Errors
+    /// As [`Txn::get`]; so for the others.
+    pub fn get(&mut self, table: TableId, key: &Key) -> Result<Option<Value>, Abort> {
+        let value = self.txn.get(table, key)?.map(ledger::decode);
+        self.record(Op::Read(table, key.clone(), value));
+        Ok(value)
+    }
+
+    /// Reads a range.
+    pub fn scan(&mut self, table: TableId, range: &KeyRange) -> Result<Vec<(Key, Value)>, Abort> {
+        let mut rows = Vec::new();
+        self.txn.scan(table, range, |key, value| {
+            rows.push((Key::from_bytes(key), ledger::decode(value)));
+            ControlFlow::Continue(())
+        })?;
+        self.record(Op::Scan(table, range.clone(), rows.clone()));
+        Ok(rows)
+    }
+
+    /// Writes a key.
+    pub fn put(&mut self, table: TableId, key: &Key, value: Value) -> Result<(), Abort> {
+        self.txn.put(table, key, &ledger::encode(value))?;
+        self.record(Op::Write(table, key.clone(), Some(value)));
+        Ok(())
+    }
+
+    /// Writes a key that must not exist.
+    pub fn insert(&mut self, table: TableId, key: &Key, value: Value) -> Result<(), Abort> {
+        self.txn.insert(table, key, &ledger::encode(value))?;
+        self.record(Op::Write(table, key.clone(), Some(value)));
+        Ok(())
+    }
+
+    /// Deletes a key; `false` if it does not exist.
+    pub fn delete(&mut self, table: TableId, key: &Key) -> Result<bool, Abort> {
+        let existed = self.txn.delete(table, key)?;
+        if existed {
+            self.record(Op::Write(table, key.clone(), None));
+        }
+        Ok(existed)
+    }
+
+    /// The time of the snapshot.
+    pub fn snapshot(&self) -> Time {
+        self.txn.snapshot()
+    }
+
+    fn record(&self, op: Op) {
+        self.transactions.borrow_mut()[self.at].ops.push(op);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the redo logs say: every commit in the one order of time, and every reign.
+//!
+//! A log is read from its beginning, as recovery would; but where recovery builds partitions, this
+//! only keeps account of who was master of what. Own events (frames without an origin) speak for the
+//! site as master, refreshes only tell where the borders of its partitions are.
+
+use crate::history::{Commit, Reign, Value, Written};
+use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{Log, MemoryLog};
+use isomer_site::{Event, FrameHead, Record, read_frame};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Reads the logs of all sites.
+pub(crate) fn read<'l>(
+    logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>,
+) -> (Vec<Commit>, Vec<Reign>) {
+    let (mut commits, mut reigns) = (Vec::new(), Vec::new());
+    for (site, log) in logs {
+        let mut account = Account { site, held: BTreeMap::new(), reigns: Vec::new() };
+        let read = log.read(log.begin(), &mut |_, frame| {
+            let (head, records) = read_frame(frame).expect("sites write frames");
+            records.iter().for_each(|record| account.enter(&head, record));
+            commits.extend(commit(site, &head, &records));
+            ControlFlow::Continue(())
+        });
+        read.expect("a log in memory can be read from its beginning");
+        reigns.extend(account.close());
+    }
+    commits.sort_by_key(|commit| commit.time);
+    (commits, reigns)
+}
+
+/// A frame as a commit, if it holds writes of the site's own.
+fn commit(site: SiteId, head: &FrameHead, records: &[Record<'_>]) -> Option<Commit> {
+    if head.origin.is_some() {
+        return None;
+    }
+    let mut writes = Vec::new();
+    for record in records {
+        let Event::Write(rows) = &record.event else { continue };
+        writes.extend(rows.iter().map(|row| Written {
+            table: record.table,
+            key: Key::from_bytes(row.key),
+            value: row.value.map(decode),
+        }));
+    }
+    writes.sort();
+    (!writes.is_empty()).then_some(Commit { site, time: head.time, writes })
+}
+
+/// The bytes of a value.
+pub(crate) fn encode(value: Value) -> [u8; 8] {
+    value.to_le_bytes()
+}
+
+/// A value from its bytes. Rows of another length are none of ours.
+pub(crate) fn decode(bytes: &[u8]) -> Value {
+    bytes.try_into().map_or(Value::MIN, Value::from_le_bytes)
+}
+
+/// What one site holds, as its log tells it.
+struct Account {
+    site: SiteId,
+    /// By first key: the range, and since when the site is its master.
+    held: BTreeMap<(TableId, Key), (KeyRange, Option<Time>)>,
+    reigns: Vec<Reign>,
+}
+
+impl Account {
+    fn enter(&mut self, head: &FrameHead, record: &Record<'_>) {
+        let place = (record.table, record.start.clone());
+        let own = head.origin.is_none();
+        match &record.event {
+            Event::Create { range, .. } => {
+                self.held.insert(place, (range.clone(), Some(head.time)));
+            }
+            Event::Install(install) => {
+                self.held.insert(place, (install.range.clone(), None));
+            }
+            Event::Drop => {
+                self.held.remove(&place);
+            }
+            Event::Split { at } => {
+                let Some((range, since)) = self.held.remove(&place) else { return };
+                let left = KeyRange::new(range.start, Some(at.clone()));
+                let right = KeyRange::new(at.clone(), range.end);
+                self.held.insert((record.table, at.clone()), (right, since));
+                self.held.insert(place, (left, since));
+            }
+            Event::Merge { right, .. } => {
+                let right = self.held.remove(&(record.table, right.clone()));
+                let (Some((right, since)), Some(left)) = (right, self.held.get_mut(&place)) else {
+                    return;
+                };
+                // Reigns of different length are closed and begun anew, so that none is lost.
+                let (begun, range) = (left.1, left.0.clone());
+                *left = (KeyRange::new(range.start.clone(), right.end.clone()), left.1);
+                if begun != since {
+                    left.1 = begun.map(|_| head.time);
+                    self.reign(record.table, range, begun, Some(head.time));
+                    self.reign(record.table, right, since, Some(head.time));
+                }
+            }
+            Event::Release { .. } if own => self.end_reign(place, head.time),
+            Event::Acquire { .. } if own => {
+                if let Some((_, since)) = self.held.get_mut(&place) {
+                    *since = Some(head.time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_reign(&mut self, place: (TableId, Key), at: Time) {
+        let Some((range, since)) = self.held.get_mut(&place) else { return };
+        let (range, since) = (range.clone(), since.take());
+        self.reign(place.0, range, since, Some(at));
+    }
+
+    fn reign(&mut self, table: TableId, range: KeyRange, from: Option<Time>, until: Option<Time>) {
+        if let Some(from) = from {
+            self.reigns.push(Reign { site: self.site, table, range, from, until });
+        }
+    }
+
+    fn close(mut self) -> Vec<Reign> {
+        for ((table, _), (range, since)) in std::mem::take(&mut self.held) {
+            self.reign(table, range, since, None);
+        }
+        self.reigns
+    }
+}

@@ -1,0 +1,104 @@
+//! What came of a run: a line for a person, or a broken promise with the way to see it again.
+
+use crate::history::{History, Outcome};
+use crate::scenario::{Run, SimOptions};
+use std::fmt;
+
+/// A run in which every promise was kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// Sites.
+    pub sites: usize,
+    /// Clients.
+    pub clients: u64,
+    /// Transactions that committed.
+    pub committed: usize,
+    /// Transactions that had no effect: rolled back, refused, duplicate keys.
+    pub without_effect: usize,
+    /// Transactions whose answer was lost.
+    pub unknown: usize,
+    /// Design changes that were made.
+    pub changes: u64,
+    /// Crashes of sites.
+    pub crashes: u64,
+    /// Virtual time, in milliseconds.
+    pub virtual_ms: u64,
+    /// A hash of the whole trace: the same seed and options give the same.
+    pub trace_hash: u64,
+}
+
+impl Summary {
+    pub(crate) fn of(seed: u64, run: &Run, history: &History) -> Summary {
+        let count = |wanted: fn(&Outcome) -> bool| {
+            history.transactions.iter().filter(|t| wanted(&t.outcome)).count()
+        };
+        let world = run.world();
+        Summary {
+            seed,
+            sites: world.sites().len(),
+            clients: run.draw.clients,
+            committed: count(|outcome| matches!(outcome, Outcome::Committed { .. })),
+            without_effect: count(|outcome| matches!(outcome, Outcome::Nothing(_))),
+            unknown: count(|outcome| *outcome == Outcome::Unknown),
+            changes: run.changes.get(),
+            crashes: world.crashes(),
+            virtual_ms: world.now().0 / 1_000_000,
+            trace_hash: world.trace_hash(),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {:4}  {} sites  {} clients  {:4} committed  {:3} without effect  {:2} unknown  \
+             {:3} changes  {:2} crashes  {:5} ms  trace {:016x}",
+            self.seed,
+            self.sites,
+            self.clients,
+            self.committed,
+            self.without_effect,
+            self.unknown,
+            self.changes,
+            self.crashes,
+            self.virtual_ms,
+            self.trace_hash
+        )
+    }
+}
+
+/// A promise that was broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What the run was asked for.
+    pub options: SimOptions,
+    /// Which promise: a checker's name, `settles` or `no_panic`.
+    pub checker: &'static str,
+    /// What is wrong, in words.
+    pub what: String,
+    /// The end of the trace.
+    pub lines: Vec<String>,
+}
+
+impl Failure {
+    /// The command that shows it again.
+    pub fn command(&self) -> String {
+        let SimOptions { steps, faults, plant } = self.options;
+        let seed = self.seed;
+        let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
+        format!("isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{plant}")
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {:4}  FAILED {}: {}\n  {}", self.seed, self.checker, self.what, self.command())
+    }
+}
+
+impl std::error::Error for Failure {}

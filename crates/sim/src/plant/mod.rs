@@ -1,0 +1,82 @@
+//! Planted bugs: adapters at the world's borders that misbehave, to prove that checkers would notice.
+//!
+//! The code of the system is not touched; what lies to it, or in its name, is outside. Each kind is
+//! a bug that such a system could well have:
+//!
+//! | plant | border | caught by |
+//! | --- | --- | --- |
+//! | `lying-disk` | disk | no_lost_write: it says durable and loses |
+//! | `dropped-events` | network | copies or snapshots: a feed loses events, keeps its closed time |
+//! | `early-close` | network | snapshot_isolation: a feed says it is closed when it is not |
+//! | `garbled-rows` | network | copies_agree: a replica gets another value |
+//! | `forgotten-session` | transport | session_order: the site is not told what the session saw |
+//! | `two-transactions` | transport | snapshot_isolation: read and write run apart, updates get lost |
+//! | `error-after-commit` | transport | no_phantom_write: committed, and reported as refused |
+//! | `commit-after-nothing` | transport | no_lost_write: nothing ran, reported as committed |
+//! | `repeated-transaction` | transport | no_phantom_write: runs twice |
+//! | `second-master` | operator | one_master: another site begins the same keys |
+//! | `lost-letters` | network | nothing settles: a letter is lost though both sites run |
+
+pub(crate) mod disk;
+mod network;
+pub(crate) mod transport;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A planted bug. See the [module documentation](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the table of the module says what each does")]
+pub enum Plant {
+    LyingDisk,
+    DroppedEvents,
+    EarlyClose,
+    GarbledRows,
+    ForgottenSession,
+    TwoTransactions,
+    ErrorAfterCommit,
+    CommitAfterNothing,
+    RepeatedTransaction,
+    SecondMaster,
+    LostLetters,
+}
+
+impl Plant {
+    /// All of them, with the names by which they are chosen.
+    pub const ALL: [(&str, Plant); 11] = [
+        ("lying-disk", Plant::LyingDisk),
+        ("dropped-events", Plant::DroppedEvents),
+        ("early-close", Plant::EarlyClose),
+        ("garbled-rows", Plant::GarbledRows),
+        ("forgotten-session", Plant::ForgottenSession),
+        ("two-transactions", Plant::TwoTransactions),
+        ("error-after-commit", Plant::ErrorAfterCommit),
+        ("commit-after-nothing", Plant::CommitAfterNothing),
+        ("repeated-transaction", Plant::RepeatedTransaction),
+        ("second-master", Plant::SecondMaster),
+        ("lost-letters", Plant::LostLetters),
+    ];
+
+    pub(crate) fn disk_lies(self) -> bool {
+        self == Plant::LyingDisk
+    }
+}
+
+impl fmt::Display for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Plant::ALL.iter().find(|(_, plant)| plant == self).map(|(name, _)| *name);
+        f.write_str(name.unwrap_or_default())
+    }
+}
+
+impl FromStr for Plant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Plant, String> {
+        let names = || Plant::ALL.map(|(name, _)| name).join(", ");
+        let found = Plant::ALL.iter().find(|(name, _)| *name == text);
+        found.map(|(_, plant)| *plant).ok_or_else(|| {
+            format!("`{text}` is no planted bug; there are: {}", names())
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! What a seed draws before a run begins. Each run has a character: some have one table and many
+//! clients, some have a tidy network and many crashes, some change nothing but what they must.
+
+use super::SimOptions;
+use crate::world::{Manners, World};
+use isomer_design::{Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
+use isomer_plan::strategy::{OnDemand, Static, Strategy};
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub(crate) struct Draw {
+    pub(crate) sites: u16,
+    pub(crate) tables: u32,
+    /// Keys are 0 up to this, in each table.
+    pub(crate) keys: u64,
+    pub(crate) clients: u64,
+    pub(crate) is_static: bool,
+    /// How often each kind of transaction comes, by [`super::client::Kind`].
+    pub(crate) mix: [u64; 7],
+    /// Of a thousand moments in which a procedure could stop half-way, so many it does.
+    pub(crate) pause_per_mille: u64,
+    /// From one change of the operator to the next, at most; 0: there is no operator.
+    pub(crate) change_every_ns: u64,
+    /// From one crash to the next, at most; 0: there are none.
+    pub(crate) crash_every_ns: u64,
+    /// From one stall to the next, at most; 0: there are none.
+    pub(crate) stall_every_ns: u64,
+    pub(crate) manners: Manners,
+}
+
+const MS: u64 = 1_000_000;
+
+impl Draw {
+    pub(crate) fn of(world: &World, options: &SimOptions) -> Draw {
+        let often = |per_mille, range: std::ops::Range<u64>| {
+            if world.chance(per_mille) { world.draw(range) * MS } else { 0 }
+        };
+        let mut mix = [0; 7];
+        mix.fill_with(|| if world.chance(250) { 0 } else { world.draw(1..10) });
+        mix[0] = mix[0].max(1);
+        let faults = options.faults;
+        let crash_every_ns = often(if faults.crashes { 700 } else { 0 }, 15..150);
+        let stall_every_ns = often(if faults.stalls { 600 } else { 0 }, 15..120);
+        Draw {
+            sites: world.draw(2..5) as u16,
+            tables: world.draw(1..4) as u32,
+            keys: world.draw(4..40),
+            clients: world.draw(2..9),
+            is_static: world.chance(100),
+            mix,
+            pause_per_mille: [0, 100, 400][world.draw(0..3) as usize],
+            change_every_ns: often(850, 2..40),
+            crash_every_ns,
+            stall_every_ns,
+            manners: manners(world, faults.network),
+        }
+    }
+
+    pub(crate) fn strategy(&self) -> Box<dyn Strategy> {
+        if self.is_static { Box::new(Static) } else { Box::new(OnDemand::default()) }
+    }
+
+    pub(crate) fn table_ids(&self) -> impl Iterator<Item = TableId> + use<> {
+        (1..=self.tables).map(TableId)
+    }
+
+    /// A table's schema, and where its partitions begin.
+    pub(crate) fn table(&self, world: &World, id: TableId) -> (Schema, Vec<(Key, Placement)>) {
+        let columns =
+            vec![Column::new("id", ColumnType::Int64), Column::new("value", ColumnType::Int64)];
+        let name = format!("t{}", id.0);
+        let schema = Schema::new(name, columns, &["id"]).expect("two columns and a key");
+        let site = || SiteId(world.draw(1..u64::from(self.sites) + 1) as u16);
+        let mut partitions = vec![(Key::min(), Placement::at(site()))];
+        for key in 1..self.keys as i64 {
+            if world.chance(200) {
+                partitions.push((Key::int(key), Placement::at(site())));
+            }
+        }
+        (schema, partitions)
+    }
+}
+
+fn manners(world: &World, unruly: bool) -> Manners {
+    let unruly = unruly && world.chance(800);
+    let least = world.draw(20_000..500_000);
+    Manners {
+        delay_ns: (least, least + world.draw(1..2 * MS)),
+        straggle_per_mille: if unruly { world.draw(0..100) } else { 0 },
+        straggle_ns: world.draw(1..40) * MS,
+        double_per_mille: if unruly { world.draw(0..200) } else { 0 },
+        sync_ns: (50_000, world.draw(51_000..3 * MS)),
+        tick_ns: world.draw(2..8) * MS,
+        shuffle: true,
+    }
+}

@@ -1,0 +1,60 @@
+//! The nemesis: kills sites, and makes disks, links and requests stand still for a while.
+
+use super::Run;
+use crate::world::Gate;
+use isomer_design::SiteId;
+use std::rc::Rc;
+
+/// Starts the nemeses that the run has drawn.
+pub(crate) fn start(run: &Rc<Run>) {
+    let (killer, staller) = (run.clone(), run.clone());
+    if run.draw.crash_every_ns > 0 {
+        run.world().spawn("killer".into(), async move { kill(&killer).await });
+    }
+    if run.draw.stall_every_ns > 0 {
+        run.world().spawn("staller".into(), async move { stall(&staller).await });
+    }
+}
+
+/// Kills a site, and starts it again; now and then two at once.
+async fn kill(run: &Run) {
+    let world = run.world();
+    while !run.stopping.get() {
+        world.doing(|| "waits for a good moment".into());
+        world.sleep(world.draw(1..run.draw.crash_every_ns)).await;
+        if run.stopping.get() {
+            return;
+        }
+        let (one, other) = (site(run), site(run));
+        let both = world.chance(150);
+        world.crash(one);
+        if both {
+            world.crash(other);
+        }
+        world.sleep(world.draw(1..60_000_000)).await;
+        world.start(one);
+        world.start(other);
+    }
+}
+
+/// Holds a gate for a while.
+async fn stall(run: &Run) {
+    let world = run.world();
+    while !run.stopping.get() {
+        world.doing(|| "waits for a good moment".into());
+        world.sleep(world.draw(1..run.draw.stall_every_ns)).await;
+        let gate = match world.draw(0..4) {
+            0 => Gate::Disk(site(run)),
+            1 => Gate::Requests(site(run)),
+            2 => Gate::Answers(site(run)),
+            _ => Gate::Letters(site(run), site(run)),
+        };
+        world.hold(gate);
+        world.sleep(world.draw(1..60_000_000)).await;
+        world.let_go(gate);
+    }
+}
+
+fn site(run: &Run) -> SiteId {
+    SiteId(run.world().draw(1..u64::from(run.draw.sites) + 1) as u16)
+}

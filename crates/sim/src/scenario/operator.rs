@@ -1,0 +1,75 @@
+//! The operator: changes the design at random while transactions run.
+
+use super::Run;
+use crate::plant::Plant;
+use isomer_cluster::Transport;
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
+use isomer_site::Step;
+use std::rc::Rc;
+
+/// A change is drawn again if it is not possible, but not for ever.
+const DRAWS_MAX: usize = 8;
+/// Tables are not cut smaller than this by the operator.
+const PARTITIONS_MAX: usize = 12;
+
+/// Starts the operators, if the run has any.
+pub(crate) fn start(run: &Rc<Run>) {
+    if run.draw.change_every_ns == 0 {
+        return;
+    }
+    for number in 1..=2 {
+        let operator = run.clone();
+        run.world().spawn(format!("operator {number}"), async move { go(&operator).await });
+    }
+}
+
+async fn go(run: &Run) {
+    let world = run.world();
+    while !run.stopping.get() {
+        world.doing(|| "looks at the design".into());
+        world.sleep(world.draw(0..run.draw.change_every_ns)).await;
+        if world.plant() == Some(Plant::SecondMaster) && world.chance(50) {
+            begin_a_second_master(run).await;
+        }
+        let Some(change) = draw(run) else { continue };
+        world.doing(|| format!("asks for {change}"));
+        if run.cluster.router.change(change, "at random").await.is_ok() {
+            run.changes.set(run.changes.get() + 1);
+        }
+    }
+}
+
+fn draw(run: &Run) -> Option<Change> {
+    let design = run.cluster.router.design();
+    let possible = |change: &Change| design.validate(change).is_ok();
+    (0..DRAWS_MAX).map(|_| draw_one(run, &design)).find(possible)
+}
+
+fn draw_one(run: &Run, design: &Design) -> Change {
+    let world = run.world();
+    let table = TableId(world.draw(1..u64::from(run.draw.tables) + 1) as u32);
+    let at = Key::int(world.draw(0..run.draw.keys) as i64);
+    let site = SiteId(world.draw(1..u64::from(run.draw.sites) + 1) as u16);
+    let start = design.partition_of(table, &at).map_or(Key::min(), |(range, _)| range.start);
+    let starts = |id| design.partitions_in(id, &KeyRange::all()).map(|(range, _)| range.start).collect::<Vec<_>>();
+    match world.draw(0..6) {
+        0 if starts(table).len() < PARTITIONS_MAX => Change::Split { table, at },
+        0 | 1 => Change::Merge { table, at: start },
+        2 => Change::AddReplica { table, start, site },
+        3 => Change::RemoveReplica { table, start, site },
+        _ => Change::Remaster { table, start, to: site },
+    }
+}
+
+/// The planted bug: a site is told to begin keys that another masters.
+async fn begin_a_second_master(run: &Run) {
+    let design = run.cluster.router.design();
+    let at = Key::int(run.world().draw(0..run.draw.keys) as i64);
+    let Some((range, placement)) = design.partition_of(TableId(1), &at) else { return };
+    let others = design.sites().iter().filter(|site| !placement.holds(*site));
+    for site in others {
+        let step = Step::Create(TableId(1), vec![range.clone()]);
+        // A site that holds some of it already refuses.
+        let _ = run.cluster.router.transport().step(site, step).await;
+    }
+}

@@ -1,0 +1,98 @@
+//! Before and after the storm: loading, healing, settling, and reading what is there in the end.
+
+use super::Run;
+use crate::cluster::{Client, Recorder};
+use crate::history::History;
+use crate::world::Manners;
+use isomer_design::{Footprint, Key};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Loading takes less than this.
+const LOAD_NS: u64 = 20_000_000_000;
+/// The breaking phase lasts at most this long.
+pub(crate) const BREAK_NS: u64 = 5_000_000_000;
+/// Once all is healed, everything that was begun finishes within this time.
+const FINISH_NS: u64 = 20_000_000_000;
+/// Then every replica reaches its master within this time.
+const SETTLE_NS: u64 = 5_000_000_000;
+
+/// Creates the tables, and fills three quarters of them.
+pub(crate) fn load(run: &Rc<Run>) -> Result<(), String> {
+    let loader = run.clone();
+    await_it(run, "the loader", LOAD_NS, async move {
+        let world = loader.world();
+        let mut client = Client::new(0);
+        for id in loader.draw.table_ids() {
+            let (schema, partitions) = loader.draw.table(world, id);
+            loader.cluster.create_table(id, schema, partitions).await?;
+            for key in (0..loader.draw.keys as i64).map(Key::int) {
+                if world.chance(250) {
+                    continue;
+                }
+                let value = loader.cluster.fresh_value();
+                let footprint = Footprint::new().write(id, key.clone());
+                let mut insert = |txn: &mut Recorder<'_, '_>| txn.insert(id, &key, value);
+                let ran = loader.cluster.run(&mut client, &footprint, &mut insert).await;
+                ran.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Heals everything, begins nothing new, and waits for what was begun.
+pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
+    let world = run.world();
+    world.note(format_args!("heal"));
+    run.stopping.set(true);
+    world.set_manners(Manners::orderly());
+    world.let_all_go();
+    world.sites().into_iter().for_each(|site| world.start(site));
+    world.run_for(FINISH_NS, || world.foreground().is_empty());
+    match &world.foreground()[..] {
+        [] => Ok(()),
+        waiting => Err(format!("not finished: {}", waiting.join("; "))),
+    }
+}
+
+/// Waits until all replicas have reached their masters.
+pub(crate) fn settle(run: &Rc<Run>) -> Result<(), String> {
+    let world = run.world();
+    // Ask now and then: it is not cheap.
+    for _ in 0..100 {
+        if run.cluster.why_not_settled().is_none() {
+            return Ok(());
+        }
+        world.run_for(SETTLE_NS / 100, || false);
+    }
+    match run.cluster.why_not_settled() {
+        None => Ok(()),
+        Some(why) => Err(format!("not settled: {why}")),
+    }
+}
+
+/// Reads every copy, and puts the history together.
+pub(crate) fn gather(run: &Rc<Run>) -> Result<History, String> {
+    let reader = run.clone();
+    await_it(run, "the reader", FINISH_NS, async move { reader.cluster.gather().await })
+}
+
+/// Runs the world until a task is done.
+fn await_it<T: 'static>(
+    run: &Rc<Run>,
+    name: &str,
+    ns: u64,
+    future: impl Future<Output = Result<T, String>> + 'static,
+) -> Result<T, String> {
+    let world = run.world();
+    let result = Rc::new(RefCell::new(None));
+    let slot = result.clone();
+    let task = world.spawn(name.into(), async move {
+        let done = future.await;
+        *slot.borrow_mut() = Some(done);
+    });
+    world.run_for(ns, || world.is_done(task));
+    let done = result.borrow_mut().take();
+    done.unwrap_or_else(|| Err(format!("not finished: {}", world.what_is_done_by(task).unwrap_or_default())))
+}

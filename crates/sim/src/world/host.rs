@@ -1,0 +1,202 @@
+//! Sites as they come and go: their disks, their ticks, their crashes.
+//!
+//! A **run** of a site is the time from one start to the next crash. Everything that belongs to a run
+//! (tasks, letters, requests in progress) ends with it; what stays is the disk, as the crash left it.
+
+use super::network::{Letter, Port};
+use super::tasks::TaskId;
+use super::{Gate, World};
+use crate::plant::disk::LyingDisk;
+use isomer_design::SiteId;
+use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
+use isomer_site::{Site, SiteOptions};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// One site, running or not.
+pub(super) struct Host {
+    /// Counts from 1; even while the site is down, the number names the next run.
+    run: u64,
+    site: Option<Arc<Site>>,
+    disk: Disk,
+    tasks: Vec<TaskId>,
+    /// Woken by the crash.
+    watchers: Vec<Waker>,
+    pub(super) held_letters: BTreeMap<SiteId, VecDeque<Letter>>,
+}
+
+/// What a crash leaves, and what the site sees of it.
+struct Disk {
+    real: Arc<MemoryLog>,
+    face: Arc<dyn Log>,
+}
+
+impl World {
+    /// Starts a site, for the first time or after a crash. A site that cannot be recovered ends the
+    /// run: every disk that a crash leaves must be one it can read.
+    pub fn start(self: &Rc<World>, id: SiteId) {
+        let run = {
+            let mut hosts = self.hosts.borrow_mut();
+            let host = hosts.entry(id).or_insert_with(|| Host {
+                run: 1,
+                site: None,
+                disk: self.disk(MemoryLog::new(options())),
+                tasks: Vec::new(),
+                watchers: Vec::new(),
+                held_letters: BTreeMap::new(),
+            });
+            if host.site.is_some() {
+                return;
+            }
+            host.run
+        };
+        self.note(format_args!("{id} starts, run {run}"));
+        let log = self.hosts.borrow()[&id].disk.face.clone();
+        let network = Arc::new(Port { run, outbox: self.outbox.clone() });
+        let time = self.clock.clone();
+        let options = SiteOptions { id, log, folder: None, network, time };
+        let opened = self.guarded(|| match Site::open(options) {
+            Ok(site) => Arc::new(site),
+            Err(error) => panic!("{id} cannot start: {error}"),
+        });
+        let Some(site) = opened else { return };
+        let tasks = vec![self.drive_disk(&site), self.drive_ticks(&site)];
+        let others: Vec<SiteId> = {
+            let mut hosts = self.hosts.borrow_mut();
+            let host = hosts.get_mut(&id).expect("it was just entered");
+            host.site = Some(site.clone());
+            host.tasks = tasks;
+            hosts.keys().copied().filter(|other| *other != id).collect()
+        };
+        site.greet(others.into_iter());
+    }
+
+    /// Kills a site: it keeps what is durable, and by chance the first part of what is not.
+    pub fn crash(self: &Rc<World>, id: SiteId) {
+        let keep = {
+            let hosts = self.hosts.borrow();
+            let Some(host) = hosts.get(&id).filter(|host| host.site.is_some()) else { return };
+            let (durable, end) = (host.disk.real.durable(), host.disk.real.end());
+            self.draw(durable..end + 1)
+        };
+        self.crash_keeping(id, keep);
+    }
+
+    /// Kills a site: it keeps what is durable, and nothing else.
+    pub fn crash_hard(self: &Rc<World>, id: SiteId) {
+        self.crash_keeping(id, 0);
+    }
+
+    fn crash_keeping(self: &Rc<World>, id: SiteId, keep: u64) {
+        self.note(format_args!("{id} crashes"));
+        let (site, tasks, watchers) = {
+            let mut hosts = self.hosts.borrow_mut();
+            let Some(host) = hosts.get_mut(&id) else { return };
+            host.run += 1;
+            host.disk = self.disk(host.disk.real.crash(keep));
+            host.held_letters.clear();
+            let tasks = std::mem::take(&mut host.tasks);
+            (host.site.take(), tasks, std::mem::take(&mut host.watchers))
+        };
+        self.crashes.set(self.crashes.get() + u64::from(site.is_some()));
+        tasks.into_iter().for_each(|task| self.kill(task));
+        watchers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The sites that were ever started.
+    pub fn sites(&self) -> Vec<SiteId> {
+        self.hosts.borrow().keys().copied().collect()
+    }
+
+    /// A site, if it is running.
+    pub fn site(&self, id: SiteId) -> Option<Arc<Site>> {
+        self.hosts.borrow().get(&id).and_then(|host| host.site.clone())
+    }
+
+    /// A site's log.
+    pub fn log(&self, id: SiteId) -> Option<Arc<MemoryLog>> {
+        self.hosts.borrow().get(&id).map(|host| host.disk.real.clone())
+    }
+
+    pub(super) fn site_tasks(&self) -> BTreeSet<TaskId> {
+        self.hosts.borrow().values().flat_map(|host| host.tasks.iter().copied()).collect()
+    }
+
+    /// Which run of a site is on; `None` if it is down.
+    pub(super) fn run_of(&self, id: SiteId) -> Option<u64> {
+        let hosts = self.hosts.borrow();
+        hosts.get(&id).filter(|host| host.site.is_some()).map(|host| host.run)
+    }
+
+    pub(super) fn runs(&self, id: SiteId, run: u64) -> bool {
+        self.run_of(id) == Some(run)
+    }
+
+    /// Polls a future for as long as a run of a site lasts; `None` if that ended first.
+    pub(super) async fn while_running<F: Future>(
+        &self,
+        id: SiteId,
+        run: u64,
+        future: F,
+    ) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if !self.runs(id, run) {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(done) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(done).filter(|_| self.runs(id, run)));
+            }
+            if let Some(host) = self.hosts.borrow_mut().get_mut(&id)
+                && !host.watchers.iter().any(|other| other.will_wake(cx.waker()))
+            {
+                host.watchers.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn disk(&self, log: MemoryLog) -> Disk {
+        let real = Arc::new(log);
+        let lies = self.plant.get().is_some_and(|plant| plant.disk_lies());
+        let face: Arc<dyn Log> =
+            if lies { Arc::new(LyingDisk::new(real.clone())) } else { real.clone() };
+        Disk { real, face }
+    }
+
+    /// Syncs whenever there is something to sync; a sync takes its time.
+    fn drive_disk(self: &Rc<World>, site: &Arc<Site>) -> TaskId {
+        let (world, site) = (self.clone(), site.clone());
+        self.spawn(format!("disk of {}", site.id()), async move {
+            while poll_fn(|cx| site.log().poll_work(cx.waker())).await.is_ok() {
+                let (least, below) = world.manners.borrow().sync_ns;
+                world.sleep(world.draw(least..below)).await;
+                world.pass(Gate::Disk(site.id())).await;
+                if site.log().sync().is_ok() {
+                    site.ship(false);
+                }
+            }
+        })
+    }
+
+    fn drive_ticks(self: &Rc<World>, site: &Arc<Site>) -> TaskId {
+        let (world, site) = (self.clone(), site.clone());
+        self.spawn(format!("ticks of {}", site.id()), async move {
+            loop {
+                let tick = world.manners.borrow().tick_ns;
+                world.sleep(tick / 2 + world.draw(0..tick)).await;
+                site.tick();
+            }
+        })
+    }
+}
+
+fn options() -> MemoryOptions {
+    // Small segments, so that logs have many of them.
+    MemoryOptions { segment_bytes: 4096, keep_bytes: None, durability: Durability::Commit }
+}

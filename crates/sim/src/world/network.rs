@@ -1,0 +1,193 @@
+//! The network between sites: late, out of order and doubled, but never lossy while both run.
+
+use super::agenda::Event;
+use super::{Gate, World};
+use isomer_design::{SiteId, Time};
+use isomer_site::{FeedItem, Message, Network};
+use parking_lot::Mutex;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How long things take, and how unruly they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Manners {
+    /// A letter's or request's time on its way: at least, and below.
+    pub delay_ns: (u64, u64),
+    /// Of a thousand letters, so many take much longer.
+    pub straggle_per_mille: u64,
+    /// How much longer, at most.
+    pub straggle_ns: u64,
+    /// Of a thousand letters, so many arrive twice.
+    pub double_per_mille: u64,
+    /// A sync's time: at least, and below.
+    pub sync_ns: (u64, u64),
+    /// From one tick of a site to the next.
+    pub tick_ns: u64,
+    /// Ready tasks run in the order of chance, not of readiness.
+    pub shuffle: bool,
+}
+
+impl Manners {
+    /// Everything in order: for scripts.
+    pub fn orderly() -> Manners {
+        Manners {
+            delay_ns: (1_000_000, 1_000_000),
+            straggle_per_mille: 0,
+            straggle_ns: 0,
+            double_per_mille: 0,
+            sync_ns: (500_000, 500_000),
+            tick_ns: 5_000_000,
+            shuffle: false,
+        }
+    }
+}
+
+/// A message on its way, and which runs of its sites it is between.
+#[derive(Clone)]
+pub(crate) struct Letter {
+    from: (SiteId, u64),
+    to: (SiteId, u64),
+    message: Message,
+}
+
+/// What sites have said since the world last looked.
+#[derive(Default)]
+pub(super) struct Outbox(Mutex<Vec<(SiteId, u64, SiteId, Message)>>);
+
+/// One run of a site's way to the others.
+pub(super) struct Port {
+    pub(super) run: u64,
+    pub(super) outbox: Arc<Outbox>,
+}
+
+impl Network for Port {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        self.outbox.0.lock().push((from, self.run, to, message));
+    }
+}
+
+impl World {
+    /// A time on the way.
+    pub(super) fn delay(&self) -> u64 {
+        let manners = *self.manners.borrow();
+        let (least, below) = manners.delay_ns;
+        let straggle = self.chance(manners.straggle_per_mille);
+        self.draw(least..below) + if straggle { self.draw(0..manners.straggle_ns) } else { 0 }
+    }
+
+    /// Puts what sites have said on its way.
+    pub(super) fn post_letters(self: &Rc<World>) {
+        let said = std::mem::take(&mut *self.outbox.0.lock());
+        for (from, run, to, message) in said {
+            // The dead do not speak, and nothing finds its way to the dead.
+            let Some(to_run) = self.run_of(to).filter(|_| self.runs(from, run)) else { continue };
+            let letter = Letter { from: (from, run), to: (to, to_run), message };
+            let Some(letter) = self.tampered(letter) else { continue };
+            let doubled = self.chance(self.manners.borrow().double_per_mille);
+            for _ in 0..=usize::from(doubled) {
+                let at = Time(self.now().0 + self.delay());
+                self.agenda.borrow_mut().add(at, Event::Deliver(letter.clone()));
+            }
+        }
+    }
+
+    fn tampered(&self, mut letter: Letter) -> Option<Letter> {
+        if let Some(plant) = self.plant.get()
+            && !plant.tamper(&mut *self.rng(), letter.to.0, &mut letter.message)
+        {
+            return None;
+        }
+        Some(letter)
+    }
+
+    pub(super) fn deliver(self: &Rc<World>, letter: Letter) {
+        let ((from, _), (to, _)) = (letter.from, letter.to);
+        if self.is_held(Gate::Letters(from, to)) {
+            let mut hosts = self.hosts.borrow_mut();
+            let host = hosts.get_mut(&to).expect("letters go to sites that were started");
+            host.held_letters.entry(from).or_default().push_back(letter);
+            return;
+        }
+        self.hand_over(letter);
+    }
+
+    /// Delivers the first of the letters that a held gate has kept.
+    pub fn deliver_held(self: &Rc<World>, from: SiteId, to: SiteId, count: usize) -> usize {
+        let letters: Vec<Letter> = {
+            let mut hosts = self.hosts.borrow_mut();
+            let Some(host) = hosts.get_mut(&to) else { return 0 };
+            let held = host.held_letters.entry(from).or_default();
+            let count = held.len().min(count);
+            held.drain(..count).collect()
+        };
+        letters.iter().cloned().for_each(|letter| self.hand_over(letter));
+        letters.len()
+    }
+
+    /// Reverses the order of the letters that a held gate has kept, and doubles each.
+    pub fn muddle_held(&self, from: SiteId, to: SiteId) -> usize {
+        let mut hosts = self.hosts.borrow_mut();
+        let Some(host) = hosts.get_mut(&to) else { return 0 };
+        let held = host.held_letters.entry(from).or_default();
+        let letters: Vec<Letter> = held.drain(..).rev().collect();
+        held.extend(letters.iter().cloned().flat_map(|letter| [letter.clone(), letter]));
+        letters.len()
+    }
+
+    /// The letters that a held gate has kept, in words.
+    pub fn held_letters(&self, from: SiteId, to: SiteId) -> Vec<String> {
+        let hosts = self.hosts.borrow();
+        let held = hosts.get(&to).and_then(|host| host.held_letters.get(&from));
+        held.into_iter().flatten().map(|letter| Said(&letter.message).to_string()).collect()
+    }
+
+    fn hand_over(self: &Rc<World>, letter: Letter) {
+        let ((from, from_run), (to, to_run)) = (letter.from, letter.to);
+        // What a site sent before it died may still arrive, or not.
+        let lost = !self.runs(to, to_run) || (!self.runs(from, from_run) && self.chance(500));
+        let arrow = if lost { "⇥" } else { "→" };
+        if is_routine(&letter.message) {
+            self.murmur(format_args!("{from} {arrow} {to}  {}", Said(&letter.message)));
+        } else {
+            self.note(format_args!("{from} {arrow} {to}  {}", Said(&letter.message)));
+        }
+        if let Some(site) = self.site(to).filter(|_| !lost) {
+            self.guarded(|| site.receive(from, letter.message));
+        }
+    }
+}
+
+/// True for what sites say all the time.
+fn is_routine(message: &Message) -> bool {
+    match message {
+        Message::Feed(feed) => feed.items.is_empty(),
+        Message::Close { .. } => true,
+        _ => false,
+    }
+}
+
+/// A message in a few words.
+struct Said<'m>(&'m Message);
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Message::Hello { .. } => write!(f, "hello"),
+            Message::Subscribe { table, range, version, .. } => {
+                write!(f, "subscribe {table}{range} after version {version}")
+            }
+            Message::Feed(feed) => {
+                write!(f, "feed {}", feed.number)?;
+                feed.items.iter().try_for_each(|item| match item {
+                    FeedItem::Record { table, start, version, .. } => {
+                        write!(f, ", {table}[{start}] v{version}")
+                    }
+                    FeedItem::Joined { table, range } => write!(f, ", joined {table}{range}"),
+                })
+            }
+            Message::Close { .. } => write!(f, "close your feed"),
+            Message::Checkpointed { .. } => write!(f, "checkpointed"),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Tasks: futures that the world polls when they are woken, in an order the seed chooses.
+//!
+//! Site code is `async`, but a transaction's procedure is plain code that runs to its end in one
+//! poll. On real threads two procedures at one site overlap all the same, and that is where anomalies
+//! would be born. So a client is given a **stack** of its own: its procedure can stop half-way, other
+//! tasks and other procedures run, and it goes on where it was.
+//!
+//! ```text
+//!   client 1   poll ─▶ execute ─▶ procedure: read 5 ─ pause ┄┄┄┄┄┄┄┄┄┄┄┄┄┄ write 5 ─▶ commit
+//!   client 2                      poll ─▶ execute ─▶ read 5 ─▶ waits for the lock
+//! ```
+
+use super::World;
+use super::agenda::Event;
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use isomer_design::{SiteId, Time};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A task of the world.
+pub type TaskId = u64;
+
+type Routine<'f> = Pin<Box<dyn Future<Output = ()> + 'f>>;
+
+const STACK_BYTES: usize = 512 << 10;
+
+/// A task's own stack, on which it can stop anywhere.
+#[derive(Clone, Copy)]
+pub struct Stack<'y>(&'y Yielder<(), ()>);
+
+/// See the [module documentation](self).
+#[derive(Default)]
+pub(super) struct Tasks {
+    tasks: RefCell<BTreeMap<TaskId, Task>>,
+    ready: Arc<Ready>,
+    made: Cell<TaskId>,
+    current: Cell<TaskId>,
+}
+
+struct Task {
+    name: String,
+    waker: Arc<TaskWaker>,
+    /// Taken out while it is polled.
+    body: Option<Body>,
+    /// Its procedure has stopped half-way.
+    paused: bool,
+    /// Somebody woke it meanwhile.
+    missed: bool,
+    /// What it is at, for whoever asks why nothing moves.
+    doing: String,
+    /// The run of a site that runs its procedure.
+    place: Option<(SiteId, u64)>,
+}
+
+enum Body {
+    Plain(Routine<'static>),
+    OnStack(Coroutine<(), (), ()>),
+}
+
+#[derive(Default)]
+struct Ready(Mutex<Vec<TaskId>>);
+
+struct TaskWaker {
+    id: TaskId,
+    queued: AtomicBool,
+    ready: Arc<Ready>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<TaskWaker>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            self.ready.0.lock().push(self.id);
+        }
+    }
+}
+
+impl World {
+    /// Starts a task.
+    pub fn spawn(&self, name: String, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.enter(name, |_| Body::Plain(Box::pin(future)))
+    }
+
+    /// Starts a task on a stack of its own.
+    pub fn spawn_on_stack(
+        &self,
+        name: String,
+        make: impl for<'y> FnOnce(Stack<'y>) -> Routine<'y> + 'static,
+    ) -> TaskId {
+        self.enter(name, |waker| {
+            let stack = DefaultStack::new(STACK_BYTES).expect("the system has room for a stack");
+            Body::OnStack(Coroutine::with_stack(stack, move |yielder, ()| {
+                let mut routine = make(Stack(yielder));
+                while routine.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                    yielder.suspend(());
+                }
+            }))
+        })
+    }
+
+    fn enter(&self, name: String, body: impl FnOnce(Waker) -> Body) -> TaskId {
+        let id = self.tasks.made.get() + 1;
+        self.tasks.made.set(id);
+        let ready = self.tasks.ready.clone();
+        let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
+        let body = Some(body(Waker::from(waker.clone())));
+        waker.clone().wake();
+        let doing = String::from("is about to begin");
+        let (paused, missed, place) = (false, false, None);
+        let task = Task { name, waker, body, paused, missed, doing, place };
+        self.tasks.tasks.borrow_mut().insert(id, task);
+        id
+    }
+
+    /// Ends a task wherever it is.
+    pub(super) fn kill(&self, id: TaskId) {
+        let task = self.tasks.tasks.borrow_mut().remove(&id);
+        drop(task);
+    }
+
+    /// True once a task has come to its end.
+    pub fn is_done(&self, id: TaskId) -> bool {
+        !self.tasks.tasks.borrow().contains_key(&id)
+    }
+
+    /// Says what the current task is at.
+    pub fn doing(&self, what: impl FnOnce() -> String) {
+        if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&self.tasks.current.get()) {
+            task.doing = what();
+        }
+    }
+
+    /// Says where the current task's procedure runs.
+    pub(super) fn enter_place(&self, site: SiteId, run: u64) {
+        if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&self.tasks.current.get()) {
+            task.place = Some((site, run));
+        }
+    }
+
+    /// The site at which the current task's procedure runs; `None` if that has died under it.
+    pub fn place(&self) -> Option<SiteId> {
+        let tasks = self.tasks.tasks.borrow();
+        let (site, run) = tasks.get(&self.tasks.current.get())?.place?;
+        Some(site).filter(|_| self.runs(site, run))
+    }
+
+    /// What a task is at; `None` once it is done.
+    pub fn what_is_done_by(&self, id: TaskId) -> Option<String> {
+        let tasks = self.tasks.tasks.borrow();
+        tasks.get(&id).map(|task| format!("{} {}", task.name, task.doing))
+    }
+
+    /// What every task is at that does not belong to a site, and so should come to an end.
+    pub fn foreground(&self) -> Vec<String> {
+        let background = self.site_tasks();
+        let tasks = self.tasks.tasks.borrow();
+        let foreground = tasks.iter().filter(|(id, _)| !background.contains(id));
+        foreground.map(|(_, task)| format!("{} {}", task.name, task.doing)).collect()
+    }
+
+    /// Waits for some virtual time.
+    pub async fn sleep(&self, ns: u64) {
+        let until = Time(self.now().0 + ns);
+        let mut noted = false;
+        poll_fn(|cx| {
+            if self.now() >= until {
+                return Poll::Ready(());
+            }
+            if !std::mem::replace(&mut noted, true) {
+                self.agenda.borrow_mut().add(until, Event::Wake(cx.waker().clone()));
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Stops the current task where it is, in the middle of whatever it does, for some virtual time.
+    pub fn pause(&self, stack: Stack<'_>, ns: u64) {
+        let until = Time(self.now().0 + ns);
+        self.agenda.borrow_mut().add(until, Event::Resume(self.tasks.current.get()));
+        self.park(stack);
+    }
+
+    /// Stops the current task where it is until [`World::resume`] is called for it.
+    pub fn park(&self, stack: Stack<'_>) {
+        let current = self.tasks.current.get();
+        if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&current) {
+            task.paused = true;
+        }
+        stack.0.suspend(());
+    }
+
+    /// Lets a task go on that has stopped.
+    pub fn resume(self: &Rc<World>, id: TaskId) {
+        let missed = {
+            let mut tasks = self.tasks.tasks.borrow_mut();
+            let Some(task) = tasks.get_mut(&id).filter(|task| task.paused) else { return };
+            task.paused = false;
+            std::mem::take(&mut task.missed)
+        };
+        self.poll(id);
+        if missed && let Some(task) = self.tasks.tasks.borrow().get(&id) {
+            task.waker.clone().wake();
+        }
+    }
+
+    /// True if a task has stopped half-way.
+    pub fn is_paused(&self, id: TaskId) -> bool {
+        self.tasks.tasks.borrow().get(&id).is_some_and(|task| task.paused)
+    }
+
+    /// Takes a ready task from the queue.
+    pub(super) fn next_ready(&self) -> Option<TaskId> {
+        let count = self.tasks.ready.0.lock().len();
+        if count == 0 {
+            return None;
+        }
+        let shuffle = self.manners.borrow().shuffle;
+        let at = if shuffle { self.draw(0..count as u64) as usize } else { 0 };
+        Some(self.tasks.ready.0.lock().remove(at))
+    }
+
+    pub(super) fn poll(self: &Rc<World>, id: TaskId) {
+        let body = {
+            let mut tasks = self.tasks.tasks.borrow_mut();
+            let Some(task) = tasks.get_mut(&id) else { return };
+            task.waker.queued.store(false, Ordering::Relaxed);
+            if task.paused {
+                task.missed = true;
+                return;
+            }
+            task.body.take().map(|body| (body, Waker::from(task.waker.clone())))
+        };
+        let Some((mut body, waker)) = body else { return };
+        self.tasks.current.set(id);
+        let done = self.guarded(|| match &mut body {
+            Body::Plain(future) => {
+                future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
+            }
+            Body::OnStack(coroutine) => {
+                matches!(coroutine.resume(()), CoroutineResult::Return(()))
+            }
+        });
+        let mut tasks = self.tasks.tasks.borrow_mut();
+        match tasks.get_mut(&id) {
+            Some(task) if done == Some(false) => task.body = Some(body),
+            // It is done, or was killed while it ran.
+            _ => drop(tasks.remove(&id)),
+        }
+    }
+
+    /// Runs code of the system; a panic there ends the run, with what it said.
+    pub(super) fn guarded<T>(&self, code: impl FnOnce() -> T) -> Option<T> {
+        match catch_unwind(AssertUnwindSafe(code)) {
+            Ok(done) => Some(done),
+            Err(said) => {
+                *self.panicked.borrow_mut() = Some(words(&*said));
+                None
+            }
+        }
+    }
+}
+
+fn words(said: &(dyn Any + Send)) -> String {
+    let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| said.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without words".to_owned())
+}

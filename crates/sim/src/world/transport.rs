@@ -1,0 +1,140 @@
+//! The way from the router to the sites: requests that take time, and answers that may never come.
+//!
+//! A request that reaches a site is carried out there as long as that run of the site lasts. If the
+//! site dies before its answer is back, the router hears that it stopped, and nobody can say whether
+//! the request was carried out.
+
+use super::{Gate, World};
+use crate::plant;
+use isomer_cluster::Transport;
+use isomer_design::{Footprint, SiteId, Time};
+use isomer_site::{Abort, Answer, Committed, Failure, Procedure, Refusal, Site, Step, Txn};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// After how long a router that hears nothing asks again.
+const RETRY_NS: u64 = 3_000_000;
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct SimTransport {
+    world: Rc<World>,
+}
+
+impl SimTransport {
+    /// The way to the sites of a world.
+    pub fn new(world: Rc<World>) -> SimTransport {
+        SimTransport { world }
+    }
+
+    pub(crate) fn world(&self) -> &Rc<World> {
+        &self.world
+    }
+
+    /// Runs a transaction at a site, honestly.
+    pub(crate) async fn execute_honestly(
+        &self,
+        site: SiteId,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        self.world.doing(|| format!("waits for {site} to run: {footprint}"));
+        let Some((host, run)) = self.arrive(site).await else { return Err(Failure::Stopped(site)) };
+        let mut living = |txn: &mut Txn<'_>| {
+            self.world.enter_place(site, run);
+            procedure.run(txn)?;
+            // The site may have died while the procedure had stopped half-way.
+            if self.world.runs(site, run) { Ok(()) } else { Err(Abort::because("the site died")) }
+        };
+        let execution = host.execute(footprint, session, &mut living);
+        let result = self.world.while_running(site, run, execution).await;
+        let result = result.ok_or(Failure::Stopped(site))?;
+        match &result {
+            Ok(committed) => self.world.note(format_args!(
+                "{site} committed {footprint}: {}{}",
+                committed.snapshot,
+                committed.commit.map(|commit| format!(" {commit}")).unwrap_or_default()
+            )),
+            Err(failure) => self.world.note(format_args!("{site} refused {footprint}: {failure}")),
+        }
+        if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
+    }
+
+    /// A request on its way to a site; `None` if it is down when it gets there.
+    async fn arrive(&self, site: SiteId) -> Option<(Arc<Site>, u64)> {
+        self.world.sleep(self.world.delay()).await;
+        self.world.pass(Gate::Requests(site)).await;
+        let run = self.world.run_of(site);
+        if run.is_none() {
+            self.world.note(format_args!("{site} is down: a request is lost"));
+        }
+        Some((self.world.site(site)?, run?))
+    }
+
+    /// An answer on its way back; `false` if it died with its site.
+    async fn returns(&self, site: SiteId, run: u64) -> bool {
+        let back = async {
+            self.world.sleep(self.world.delay()).await;
+            self.world.pass(Gate::Answers(site)).await;
+        };
+        let returned = self.world.while_running(site, run, back).await.is_some();
+        if !returned {
+            self.world.note(format_args!("{site} crashed: an answer is lost"));
+        }
+        returned
+    }
+}
+
+impl Transport for SimTransport {
+    async fn execute(
+        &self,
+        site: SiteId,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        plant::transport::execute(self, site, footprint, session, procedure).await
+    }
+
+    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+        let what = words(&step);
+        self.world.doing(|| format!("waits for {site} to {what}"));
+        let unavailable = Refusal::Unavailable(site);
+        let Some((host, run)) = self.arrive(site).await else { return Err(unavailable) };
+        self.world.note(format_args!("{site} is asked to {what}"));
+        let answer = self.world.while_running(site, run, host.step(step)).await;
+        let answer = answer.ok_or(unavailable.clone())?;
+        match &answer {
+            Ok(_) => self.world.note(format_args!("{site} has done: {what}")),
+            Err(refusal) => self.world.note(format_args!("{site} refused to {what}: {refusal}")),
+        }
+        if self.returns(site, run).await { answer } else { Err(unavailable) }
+    }
+
+    async fn retry(&self, _site: SiteId) {
+        self.world.sleep(RETRY_NS).await;
+    }
+
+    fn now(&self) -> Time {
+        self.world.now()
+    }
+}
+
+/// A step in a few words.
+pub(crate) fn words(step: &Step) -> String {
+    match step {
+        Step::Create(table, ranges) => format!("create {} partitions of {table}", ranges.len()),
+        Step::Split(table, at) => format!("split {table} at {at}"),
+        Step::Merge(table, at) => format!("merge {table} at {at}"),
+        Step::Follow(table, start, site) => format!("let {site} follow {table}[{start}]"),
+        Step::Install(snapshot) => {
+            format!("install {}{}", snapshot.table, snapshot.range)
+        }
+        Step::Unfollow(table, start, site) => format!("let {site} no longer follow {table}[{start}]"),
+        Step::Drop(table, range) => format!("drop {table}{range}"),
+        Step::Release(table, start, to) => format!("release {table}[{start}] to {to}"),
+        Step::Acquire(table, start) => format!("acquire {table}[{start}]"),
+        Step::Describe => "describe itself".to_owned(),
+    }
+}

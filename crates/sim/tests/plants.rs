@@ -1,0 +1,84 @@
+//! Every planted bug is caught, by a checker whose promise it breaks. If one of these tests fails, a
+//! checker has gone blind.
+
+use isomer_sim::{Plant, SimOptions, run};
+
+/// A planted bug must be found within so many seeds.
+const SEEDS_MAX: u64 = 200;
+
+/// Runs seeds with a planted bug until one of these checkers finds it.
+fn caught(plant: Plant, checkers: &[&str]) {
+    let options = SimOptions { plant: Some(plant), ..SimOptions::default() };
+    let mut others = Vec::new();
+    for seed in 1..=SEEDS_MAX {
+        let Err(failure) = run(seed, &options) else { continue };
+        if checkers.contains(&failure.checker) {
+            return println!("{failure}");
+        }
+        others.push(failure.to_string());
+    }
+    panic!("{plant} was not found in {SEEDS_MAX} seeds, but this was: {others:#?}");
+}
+
+#[test]
+fn a_disk_that_loses_what_it_called_durable_breaks_no_lost_write() {
+    caught(Plant::LyingDisk, &["no_lost_write"]);
+}
+
+#[test]
+fn a_feed_that_drops_events_and_claims_to_be_closed_is_noticed() {
+    caught(Plant::DroppedEvents, &["settles", "snapshot_isolation", "copies_agree"]);
+}
+
+#[test]
+fn a_feed_that_closes_too_early_breaks_snapshot_isolation() {
+    caught(Plant::EarlyClose, &["snapshot_isolation"]);
+}
+
+#[test]
+fn a_replica_that_is_told_other_values_breaks_copies_agree() {
+    caught(Plant::GarbledRows, &["copies_agree", "snapshot_isolation"]);
+}
+
+#[test]
+fn a_site_that_is_not_told_what_a_session_saw_breaks_session_order() {
+    caught(Plant::ForgottenSession, &["session_order"]);
+}
+
+#[test]
+fn a_transaction_cut_in_two_breaks_snapshot_isolation() {
+    caught(Plant::TwoTransactions, &["snapshot_isolation"]);
+}
+
+#[test]
+fn an_error_after_the_commit_breaks_no_phantom_write() {
+    caught(Plant::ErrorAfterCommit, &["no_phantom_write"]);
+}
+
+#[test]
+fn a_commit_of_nothing_breaks_no_lost_write() {
+    caught(Plant::CommitAfterNothing, &["no_lost_write"]);
+}
+
+#[test]
+fn a_transaction_that_runs_twice_breaks_no_phantom_write() {
+    caught(Plant::RepeatedTransaction, &["no_phantom_write"]);
+}
+
+#[test]
+fn a_second_master_breaks_one_master() {
+    caught(Plant::SecondMaster, &["one_master"]);
+}
+
+#[test]
+fn a_letter_that_is_lost_between_living_sites_keeps_the_run_from_settling() {
+    caught(Plant::LostLetters, &["settles"]);
+}
+
+#[test]
+fn plants_are_read_as_they_are_written() {
+    for (name, plant) in Plant::ALL {
+        assert_eq!((plant.to_string().as_str(), name.parse()), (name, Ok(plant)));
+    }
+    assert!("moss".parse::<Plant>().unwrap_err().contains("lying-disk"));
+}

@@ -1,0 +1,372 @@
+//! The script runner: commands in, what they caused out.
+
+mod client;
+mod show;
+
+use client::{Desk, Statement};
+use isomer_design::{Change, Column, ColumnType, Footprint, Key, KeyRange, Placement, Schema};
+use isomer_design::{SiteId, TableId};
+use isomer_plan::strategy::OnDemand;
+use isomer_sim::checkers::CHECKERS;
+use isomer_sim::cluster::{Client, Cluster, Recorder};
+use isomer_sim::history::History;
+use isomer_sim::world::{Gate, Manners, TaskId, World};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::rc::Rc;
+
+type Answer = Result<String, Box<dyn Error>>;
+
+/// How long the world runs after a command, in virtual nanoseconds.
+const QUIET_NS: u64 = 30_000_000;
+const WAIT_NS: u64 = 100_000_000;
+const SETTLE_NS: u64 = 500_000_000;
+
+/// See the head of `scripts.rs`.
+#[derive(Default)]
+pub(crate) struct Runner {
+    cluster: Option<Rc<Cluster>>,
+    desks: BTreeMap<String, Desk>,
+    /// Operators that wait in the background: what they were asked for, and what came of it.
+    operators: Vec<Operator>,
+}
+
+struct Operator {
+    name: String,
+    task: TaskId,
+    result: Rc<RefCell<Option<String>>>,
+    /// What it was last seen waiting for.
+    waits: String,
+}
+
+impl goldenscript::Runner for Runner {
+    type Command = goldenscript::Command;
+
+    fn run(&mut self, command: &goldenscript::Command, _: &goldenscript::Context) -> Answer {
+        let mut line = command.name.clone();
+        for argument in &command.args {
+            line = format!("{line} {argument}");
+        }
+        // A client or operator is named in the line itself, so that it does not prefix what others do.
+        let (quiet, line) = match line.strip_prefix("quietly ") {
+            Some(line) => (true, line),
+            None => (false, &line[..]),
+        };
+        let named = line.split_once(": ").filter(|(name, _)| name.chars().all(char::is_alphanumeric));
+        let (name, line) = named.unwrap_or(("", line));
+        let output = self.obey(name, line)?;
+        Ok(if quiet { String::new() } else { output })
+    }
+
+    fn end_block(&mut self, _: &goldenscript::Block) -> Answer {
+        if self.cluster.is_some() {
+            self.check(&self.cluster().history_so_far())?;
+        }
+        Ok(String::new())
+    }
+
+    fn end_script(&mut self) -> Result<(), Box<dyn Error>> {
+        let world = self.world().clone();
+        world.let_all_go();
+        world.sites().into_iter().for_each(|site| world.start(site));
+        for (name, desk) in std::mem::take(&mut self.desks) {
+            if desk.is_open(&world) {
+                desk.tell(&world, Statement::Rollback);
+            }
+            world.run_for(SETTLE_NS, || !desk.is_open(&world));
+            assert!(!desk.is_open(&world), "{name} never came to its end");
+        }
+        world.run_for(SETTLE_NS, || world.foreground().is_empty());
+        assert!(world.foreground().is_empty(), "not finished: {:?}", world.foreground());
+        world.run_for(SETTLE_NS, || false);
+        assert_eq!(self.cluster().why_not_settled(), None);
+        let cluster = self.cluster().clone();
+        let history = self.on_task(async move { cluster.gather().await })??;
+        self.check(&history)
+    }
+}
+
+impl Runner {
+    fn obey(&mut self, name: &str, line: &str) -> Answer {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let output = match word {
+            "open" => self.open(rest)?,
+            "rows" => self.rows(rest)?,
+            "begin" | "get" | "put" | "insert" | "delete" | "scan" | "commit" | "rollback"
+            | "has" => {
+                self.client(name, line)?
+            }
+            "hold" => self.gate(rest, |world, gate| world.hold(gate))?,
+            "free" => self.gate(rest, |world, gate| world.let_go(gate))?,
+            "letters" => self.letters(rest)?,
+            "deliver" => self.deliver(rest)?,
+            "muddle" => self.muddle(rest)?,
+            "crash" => self.crash(rest)?,
+            "restart" => {
+                self.world().start(site(rest)?);
+                String::new()
+            }
+            "wait" => {
+                self.world().run_for(WAIT_NS, || false);
+                String::new()
+            }
+            "settle" => self.settle(),
+            "show" => return show::show(self.cluster(), rest),
+            _ => self.operator(name, line)?,
+        };
+        self.world().run_for(QUIET_NS, || false);
+        Ok(output + &self.happened())
+    }
+
+    fn cluster(&self) -> &Rc<Cluster> {
+        self.cluster.as_ref().expect("the script begins with `open`")
+    }
+
+    fn world(&self) -> &Rc<World> {
+        &self.cluster().world
+    }
+
+    fn check(&self, history: &History) -> Result<(), Box<dyn Error>> {
+        if let Some(words) = self.world().panicked() {
+            return Err(words.into());
+        }
+        for (name, checker) in CHECKERS {
+            checker(history).map_err(|what| format!("{name}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// `accounts[] s1, accounts[10] s2, and s3`
+    fn open(&mut self, rest: &str) -> Answer {
+        let mut partitions: Vec<(Key, Placement)> = Vec::new();
+        let mut sites = BTreeSet::new();
+        let mut name = "";
+        for part in rest.split(", ") {
+            let (place, at) = part.rsplit_once(' ').ok_or("a partition and its site")?;
+            sites.insert(site(at)?);
+            let Some((table, start)) = place.strip_suffix(']').and_then(|p| p.split_once('['))
+            else {
+                continue; // A site that holds nothing yet.
+            };
+            name = table;
+            let start = if start.is_empty() { Key::min() } else { Key::int(start.parse()?) };
+            partitions.push((start, Placement::at(site(at)?)));
+        }
+        let columns =
+            vec![Column::new("id", ColumnType::Int64), Column::new("value", ColumnType::Int64)];
+        let schema = Schema::new(name, columns, &["id"])?;
+        let sites: Vec<SiteId> = sites.into_iter().collect();
+        let world = World::new(1, Manners::orderly());
+        let cluster = Cluster::start(world, &sites, Box::new(OnDemand::default()))?;
+        *self = Runner { cluster: Some(cluster.clone()), ..Runner::default() };
+        self.on_task(async move { cluster.create_table(TableId(1), schema, partitions).await })??;
+        self.world().take_lines();
+        Ok(String::new())
+    }
+
+    /// `accounts[0..20) = 100`
+    fn rows(&mut self, rest: &str) -> Answer {
+        let (range, value) = rest.split_once(" = ").ok_or("a range and a value")?;
+        let (table, range) = show::range(self.cluster(), range)?;
+        let bound = |key: &Key| key.to_ints().map_or(0, |ints| ints[0]);
+        let value: i64 = value.parse()?;
+        let keys = bound(&range.start)..range.end.as_ref().map_or(0, bound);
+        let cluster = self.cluster().clone();
+        self.on_task(async move {
+            let mut client = Client::new(0);
+            let design = cluster.router.design();
+            // One transaction for each partition.
+            for (part, _) in design.partitions_in(table, &range) {
+                let keys = || keys.clone().map(Key::int).filter(|key| part.contains(key));
+                let footprint = keys().fold(Footprint::new(), |f, key| f.write(table, key));
+                let mut put = |txn: &mut Recorder<'_, '_>| {
+                    keys().try_for_each(|key| txn.put(table, &key, value))
+                };
+                cluster.run(&mut client, &footprint, &mut put).await.map_err(|e| e.to_string())?;
+            }
+            Ok::<(), String>(())
+        })??;
+        self.world().take_lines();
+        Ok(String::new())
+    }
+
+    fn client(&mut self, name: &str, line: &str) -> Answer {
+        if name.is_empty() {
+            return Err("a client has a name, as in `c1: commit`".into());
+        }
+        let cluster = self.cluster().clone();
+        if let Some(other) = line.strip_prefix("has seen what ").and_then(|o| o.strip_suffix(" has")) {
+            let seen = self.desks.get(other).ok_or("no such client")?.seen();
+            self.desks.get(name).ok_or("no such client")?.has_seen(seen);
+            return Ok(String::new());
+        }
+        let number = self.desks.len() as u64 + 1;
+        let desk = self.desks.entry(name.to_owned()).or_insert_with(|| Desk::new(number));
+        desk.hear(&cluster, line)?;
+        Ok(String::new())
+    }
+
+    fn operator(&mut self, name: &str, line: &str) -> Answer {
+        let cluster = self.cluster().clone();
+        let change = Change::parse(line, &cluster.router.design())?;
+        let result: Rc<RefCell<Option<String>>> = Rc::default();
+        let slot = result.clone();
+        let asked = line.to_owned();
+        let task = self.world().spawn(String::new(), async move {
+            cluster.world.doing(|| "waits for the router".into());
+            let done = cluster.router.change(change, "the script says so").await;
+            *slot.borrow_mut() = Some(match done {
+                Ok(_) => format!("done: {asked}"),
+                Err(error) => format!("refused: {error}"),
+            });
+        });
+        let name = name.to_owned();
+        self.operators.push(Operator { name, task, result, waits: String::new() });
+        Ok(String::new())
+    }
+
+    fn gate(&mut self, rest: &str, action: impl Fn(&Rc<World>, Gate)) -> Answer {
+        let words: Vec<&str> = rest.split(' ').collect();
+        let gate = match words[..] {
+            ["letters", from, to] => Gate::Letters(site(from)?, site(to)?),
+            ["requests", at] => Gate::Requests(site(at)?),
+            ["answers", at] => Gate::Answers(site(at)?),
+            ["disk", at] => Gate::Disk(site(at)?),
+            _ => return Err("letters s1 s2, requests s1, answers s1 or disk s1".into()),
+        };
+        action(self.world(), gate);
+        Ok(String::new())
+    }
+
+    fn letters(&mut self, rest: &str) -> Answer {
+        let (from, to) = rest.split_once(' ').ok_or("two sites")?;
+        let held = self.world().held_letters(site(from)?, site(to)?);
+        let events: Vec<String> =
+            held.iter().filter(|letter| letter.contains(',')).map(|letter| tidy(letter)).collect();
+        Ok(events.iter().map(|letter| format!("held: {letter}\n")).collect())
+    }
+
+    fn deliver(&mut self, rest: &str) -> Answer {
+        let words: Vec<&str> = rest.split(' ').collect();
+        let [from, to, count] = words[..] else { return Err("two sites and a number".into()) };
+        let (from, to) = (site(from)?, site(to)?);
+        // Heartbeats do not count.
+        let mut left: usize = count.parse()?;
+        while left > 0 {
+            let held = self.world().held_letters(from, to);
+            let Some(first) = held.first() else { break };
+            left -= usize::from(first.contains(','));
+            self.world().deliver_held(from, to, 1);
+        }
+        Ok(String::new())
+    }
+
+    fn muddle(&mut self, rest: &str) -> Answer {
+        let (from, to) = rest.split_once(' ').ok_or("two sites")?;
+        self.world().muddle_held(site(from)?, site(to)?);
+        Ok(String::new())
+    }
+
+    fn crash(&mut self, rest: &str) -> Answer {
+        self.world().crash_hard(site(rest)?);
+        self.desks.values().for_each(|desk| desk.wake(self.world()));
+        Ok(String::new())
+    }
+
+    fn settle(&mut self) -> String {
+        let world = self.world().clone();
+        world.run_for(SETTLE_NS, || false);
+        let waiting = world.foreground().len();
+        match self.cluster().why_not_settled() {
+            Some(why) => tidy(&format!("not settled: {why}\n")),
+            None if waiting > 0 => "settled, but somebody still waits\n".into(),
+            None => "settled\n".into(),
+        }
+    }
+
+    /// Runs a future to its end.
+    fn on_task<T: 'static>(
+        &self,
+        future: impl Future<Output = T> + 'static,
+    ) -> Result<T, Box<dyn Error>> {
+        let result = Rc::new(RefCell::new(None));
+        let slot = result.clone();
+        let task = self.world().spawn("the script".into(), async move {
+            let done = future.await;
+            *slot.borrow_mut() = Some(done);
+        });
+        self.world().run_for(100 * SETTLE_NS, || self.world().is_done(task));
+        let done = result.borrow_mut().take();
+        Ok(done.ok_or_else(|| self.world().panicked().unwrap_or("it does not end".into()))?)
+    }
+
+    /// What the last command caused, in words.
+    fn happened(&mut self) -> String {
+        let mut output = String::new();
+        let mut said = BTreeSet::new();
+        for line in self.world().take_lines() {
+            let line = tidy(line.get(12..).unwrap_or_default());
+            // Clients say themselves what they were told.
+            let told = [" committed ", " refused write", " refused read"];
+            if !told.iter().any(|words| line.contains(words)) && said.insert(line.clone()) {
+                output += &format!("{line}\n");
+            }
+        }
+        let world = self.cluster().world.clone();
+        for (name, desk) in &mut self.desks {
+            for words in desk.news(&world) {
+                output += &format!("{name}: {}\n", tidy(&words));
+            }
+        }
+        self.operators.retain_mut(|operator| {
+            let Operator { name, .. } = operator;
+            let mark = if name.is_empty() { String::new() } else { format!("{name}: ") };
+            if let Some(result) = operator.result.borrow_mut().take() {
+                output += &format!("{mark}{}\n", tidy(&result));
+                return false;
+            }
+            let waits = world.what_is_done_by(operator.task).unwrap_or_default();
+            if waits != operator.waits {
+                output += &format!("{mark}{}\n", tidy(&waits));
+                operator.waits = waits;
+            }
+            true
+        });
+        output
+    }
+}
+
+/// `s1`
+fn site(text: &str) -> Result<SiteId, Box<dyn Error>> {
+    let number = text.strip_prefix('s').ok_or(format!("`{text}` is no site, as s1 is"))?;
+    Ok(SiteId(number.parse()?))
+}
+
+/// Names the table, and leaves out times and counters that say nothing to a reader.
+fn tidy(line: &str) -> String {
+    let mut tidied = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(['@', 't']) {
+        let (before, found) = rest.split_at(at);
+        let digits = found[1..].bytes().take_while(u8::is_ascii_digit).count();
+        let is_time = found.starts_with('@') && digits > 0;
+        let is_table = found.starts_with("t1") && digits == 1 && !before.ends_with(char::is_alphanumeric);
+        tidied += if is_time { before.trim_end() } else { before };
+        tidied += if is_time { "" } else if is_table { "accounts" } else { &found[..1] };
+        rest = if is_time || is_table { &found[1 + digits..] } else { &found[1..] };
+    }
+    tidied = tidied.trim_start().to_owned() + rest;
+    match tidied.split_once("feed ") {
+        Some((before, after)) => {
+            let after = after.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(',');
+            format!("{before}{}", after.trim_start())
+        }
+        None => tidied,
+    }
+}
+
+/// All keys of a table.
+pub(crate) fn everything() -> KeyRange {
+    KeyRange::all()
+}
