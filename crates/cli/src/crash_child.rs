@@ -15,6 +15,7 @@
 //! test that kills the process can tell from the accounts what is there. `tests/crash.rs` does that.
 
 use crate::failure::Failure;
+use crate::out;
 use crate::work::inspect;
 use isomer_cluster::{Abort, Database, Error, Options, Session, Txn};
 use isomer_design::{
@@ -234,10 +235,10 @@ fn show(db: &Database) -> Result<(), Failure> {
         db.read_at(placement.master, &session, TABLE, &range, |key, row| {
             let values = schema.decode_row(key, row).unwrap_or_default();
             let values: Vec<String> = values.iter().map(|v| ColumnType::Int64.format(v)).collect();
-            println!("{}", values.join(" "));
+            out::line(values.join(" "));
         })?;
     }
-    print!("design\n{}", design.to_text());
+    out::print(format_args!("design\n{}", design.to_text()));
     Ok(())
 }
 

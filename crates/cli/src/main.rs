@@ -9,6 +9,7 @@
 //! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
 //!
 //! What several of them need: `work/` (workloads on a database), `checks.rs`, `trace.rs`, `text.rs`,
+//! `out.rs`,
 //! `progress.rs`. `crash_child.rs` is there to be killed by a test.
 //!
 //! Exit codes: 0 if all is well, 1 if something failed or a check does not hold, 2 if the request
@@ -24,6 +25,7 @@ mod crash_child;
 mod demo;
 mod design;
 mod failure;
+mod out;
 mod plan;
 mod progress;
 mod sim;

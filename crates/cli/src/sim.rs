@@ -1,7 +1,7 @@
 //! `isomer sim`: the real site, router and strategies under virtual time and faults.
 
-use crate::clock;
 use crate::failure::Failure;
+use crate::{clock, out};
 use isomer_sim::{Faults, Plant, SimOptions, run as run_seed};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
             Ok(summary) => {
                 passed += 1;
                 match args.json {
-                    true => println!("{}", summary_json(&summary)),
+                    true => out::line(summary_json(&summary)),
                     false => told.passed(&summary.to_string()),
                 }
             }
@@ -75,10 +75,10 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
                 failed += 1;
                 told.end();
                 match args.json {
-                    true => println!("{}", failure_json(&failure)),
+                    true => out::line(failure_json(&failure)),
                     false => {
-                        failure.lines.iter().for_each(|line| println!("    {line}"));
-                        println!("{failure}");
+                        failure.lines.iter().for_each(|line| out::line(format_args!("    {line}")));
+                        out::line(failure);
                     }
                 }
             }
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     }
     told.end();
     if !args.json {
-        println!("{passed} seeds passed, {failed} failed");
+        out::line(format_args!("{passed} seeds passed, {failed} failed"));
     }
     if failed == 0 { Ok(()) } else { Err(Failure::Told) }
 }
@@ -100,7 +100,7 @@ struct Told {
 impl Told {
     fn passed(&mut self, summary: &str) {
         if !self.is_line {
-            println!("{summary}");
+            out::line(summary);
         } else if self.last.is_none_or(|last| last.elapsed() >= PAUSE) {
             self.last = Some(clock::now());
             eprint!("\r{summary}\x1b[K");

@@ -175,6 +175,13 @@ fn a_short_demo_keeps_its_promises_and_draws() {
 }
 
 #[test]
+fn a_plot_that_cannot_be_written_is_refused_before_the_run() {
+    let ended = isomer(&["demo", "--plot", "/dev/null/demo.svg"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""));
+    assert!(ended.err.contains("/dev/null/demo.svg"), "{}", ended.err);
+}
+
+#[test]
 fn seeds_of_the_simulator_repeat_exactly() {
     let args = ["sim", "--seeds", "1..2", "--steps", "40", "--faults", "none", "--json"];
     let (once, again) = (isomer(&args), isomer(&args));

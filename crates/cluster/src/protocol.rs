@@ -45,12 +45,12 @@ pub(crate) async fn carry_out<T: Transport>(
             let (range, placement) = place(*table, start);
             let unfollow = Step::Unfollow(*table, start.clone(), *site);
             ask(transport, placement.master, unfollow).await?;
-            ask(transport, *site, Step::Drop(*table, range)).await?;
+            insist(transport, *site, Step::Drop(*table, range)).await?;
         }
         Change::Remaster { table, start, to } => {
             let (_, placement) = place(*table, start);
             ask(transport, placement.master, Step::Release(*table, start.clone(), *to)).await?;
-            ask(transport, *to, Step::Acquire(*table, start.clone())).await?;
+            insist(transport, *to, Step::Acquire(*table, start.clone())).await?;
         }
         Change::AddSite { .. } | Change::RemoveSite { .. } => {}
     }
@@ -68,9 +68,22 @@ async fn add_replica<T: Transport>(
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
         unreachable!("a follow is answered with a snapshot")
     };
+    let range = snapshot.range.clone();
     let Err(refusal) = ask(transport, site, Step::Install(snapshot)).await else { return Ok(()) };
-    ask(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
+    insist(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
+    insist(transport, site, Step::Drop(table, range)).await?;
     Err(refusal)
+}
+
+/// Takes the second step of a change that has begun, until the site has done it: a log that refuses
+/// it now may be repaired, and there is no way back.
+async fn insist<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+    loop {
+        match ask(transport, site, step.clone()).await {
+            Err(Refusal::Log(_)) => transport.retry(site).await,
+            answer => return answer,
+        }
+    }
 }
 
 /// Takes a step at a site, again and again until the site answers.

@@ -282,6 +282,10 @@ impl<T: Transport> Router<T> {
             self.enter(&change)?;
         }
         if let Err(refusal) = protocol::carry_out(&self.transport, &before, &change).await {
+            if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, &change) {
+                let (table, start, site) = (*table, start.clone(), *site);
+                self.enter(&Change::AddReplica { table, start, site })?;
+            }
             return Err(Error::Change { change: Box::new(change), refusal });
         }
         if !routed_first {

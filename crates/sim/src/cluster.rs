@@ -200,8 +200,12 @@ impl Cluster {
 
     /// What clients have seen and logs hold, at any moment.
     pub fn history_so_far(&self) -> History {
-        let logs: Vec<_> =
-            self.world.sites().into_iter().filter_map(|id| Some((id, self.world.log(id)?))).collect();
+        let logs: Vec<_> = self
+            .world
+            .sites()
+            .into_iter()
+            .filter_map(|id| Some((id, self.world.log(id)?)))
+            .collect();
         let (commits, reigns) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
         let transactions = self.transactions.borrow().clone();
         History { transactions, commits, reigns, ..History::default() }

@@ -97,7 +97,14 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {:4}  FAILED {}: {}\n  {}", self.seed, self.checker, self.what, self.command())
+        write!(
+            f,
+            "seed {:4}  FAILED {}: {}\n  {}",
+            self.seed,
+            self.checker,
+            self.what,
+            self.command()
+        )
     }
 }
 

@@ -36,11 +36,8 @@ fn commit(time: u64, writes: &[(i64, i64)]) -> Commit {
 
 /// Keys 1 and 2 have the value 10, written at time 10; later each is written once more.
 fn history(transactions: &[Transaction]) -> History {
-    let commits = vec![
-        commit(10, &[(1, 10), (2, 10)]),
-        commit(20, &[(1, 20)]),
-        commit(30, &[(2, 30)]),
-    ];
+    let commits =
+        vec![commit(10, &[(1, 10), (2, 10)]), commit(20, &[(1, 20)]), commit(30, &[(2, 30)])];
     History { transactions: transactions.to_vec(), commits, ..History::default() }
 }
 
@@ -117,9 +114,7 @@ fn session_order_names_an_inversion() {
 
 #[test]
 fn no_lost_write_finds_what_is_missing_or_torn() {
-    let told = |time, ops: &[Op]| {
-        no_lost_write(&history(&[transaction(1, 5, Some(time), ops)]))
-    };
+    let told = |time, ops: &[Op]| no_lost_write(&history(&[transaction(1, 5, Some(time), ops)]));
     assert_eq!(told(10, &[write(1, 10), write(2, 10)]), Ok(()));
     says(told(11, &[write(1, 10)]), "lost write");
     says(told(10, &[write(1, 10), write(2, 11)]), "torn write");
@@ -137,7 +132,8 @@ fn no_phantom_write_wants_an_owner_for_every_commit() {
     assert_eq!(asked(Outcome::Committed { site: S1, snapshot, commit: time }), Ok(()));
     assert_eq!(asked(Outcome::Unknown), Ok(()));
     says(asked(Outcome::Nothing("rolled back".into())), "told it had no effect: rolled back");
-    let twice = History { commits: vec![commit(1, &[(1, 1)]), commit(2, &[(1, 1)])], ..one_unknown() };
+    let twice =
+        History { commits: vec![commit(1, &[(1, 1)]), commit(2, &[(1, 1)])], ..one_unknown() };
     says(no_phantom_write(&twice), "asked for it only once");
     let nobody = History { commits: vec![commit(1, &[(9, 9)])], ..one_unknown() };
     says(no_phantom_write(&nobody), "nobody asked for it");
@@ -185,8 +181,14 @@ fn copies_agree_compares_rows_versions_and_places() {
     let rows = [(1, 20), (2, 30)];
     let master = copy(S1, None, 4, &rows);
     assert_eq!(judged(&[master.clone(), copy(S2, Some(S1), 4, &rows)]), Ok(()));
-    says(judged(&[master.clone(), copy(S2, Some(S1), 3, &rows)]), "has version 3, its master's has 4");
+    says(
+        judged(&[master.clone(), copy(S2, Some(S1), 3, &rows)]),
+        "has version 3, its master's has 4",
+    );
     says(judged(&[master.clone(), copy(S2, Some(S1), 4, &rows[..1])]), "lacks 2 = 30");
-    says(judged(&[master.clone(), copy(S2, Some(S1), 4, &[(1, 20), (2, 31)])]), "2 = 31, and not 30");
+    says(
+        judged(&[master.clone(), copy(S2, Some(S1), 4, &[(1, 20), (2, 31)])]),
+        "2 = 31, and not 30",
+    );
     says(judged(&[master]), "is to have master s1 replicas s2");
 }

@@ -121,7 +121,7 @@ impl Site {
             .collect();
         self.reshape(&table, &[], &new);
         drop(shaping);
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
     /// Splits the partition that holds `at`, so that `at` is the first key of the right part. Touches
@@ -151,7 +151,7 @@ impl Site {
             let stamp = Stamp { version: partition.version() + 1, last: time };
             self.split_in_two(&table, &partition, at, stamp, position);
         })?;
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
     /// Merges the two partitions that meet at `at`. Touches no row.
@@ -196,7 +196,7 @@ impl Site {
         let position = self.change(&[&left, &right], frame, |time, position| {
             self.join(&table, &left, &right, Stamp { version, last: time }, position);
         })?;
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
     /// Lets `site` follow a partition from now on, and gives the snapshot from which it does.
@@ -231,7 +231,7 @@ impl Site {
             }
         };
         held.release();
-        self.durable(position).await?;
+        self.lasting(position).await?;
         let mut rows = RowsBuffer::default();
         context.scan(&table.index, &partition.range, |row| {
             if let Some(value) = row.value() {
@@ -298,7 +298,7 @@ impl Site {
         // What the master has sent since may have gone to an earlier run of this site.
         self.subscribe(&partition, snapshot.position);
         self.apply_pending(&partition);
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
     /// Ends the following of a partition by `site`.
@@ -316,32 +316,30 @@ impl Site {
         let (_, position) = self.publish(&[&partition], frame, |_| {})?;
         partition.set_followers(partition.followers().without(site));
         drop(held);
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
-    /// Ends the replicas here within the range of the partition that begins at `start`. Readers that
-    /// have begun go on; their rows are freed after them.
+    /// Ends the replicas here within a range, once they have applied that the master let them go.
+    /// Readers that have begun go on; their rows are freed after them.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if the site is the master; [`Refusal::Log`].
     pub async fn drop_replica(&self, table: TableId, range: &KeyRange) -> Result<(), Refusal> {
         let table = self.table_or_new(table);
         let mut end = 0;
-        while let Some(first) = table.overlapping(range).first().cloned() {
-            // What reaches over the border has not applied a split or a merge that was made at the
-            // master, and may need all the others for it.
-            let across = table.overlapping(range).into_iter().find(|p| !range.covers(&p.range));
-            let partition = across.as_ref().unwrap_or(&first);
+        while let Some(partition) = table.overlapping(range).first().cloned() {
             let mut held = Held::default();
-            if !held.wait_for(partition).await {
+            if !held.wait_for(&partition).await {
                 continue;
             }
             if partition.is_master() || partition.released_to() == Some(self.id) {
-                return Err(self.unfit(partition, "is mastered here; remaster it first".into()));
+                return Err(self.unfit(&partition, "is mastered here; remaster it first".into()));
             }
-            if across.is_some() {
+            if !partition.is_unfollowed() {
+                // It is behind: its neighbours may still have to be split from it, or merged with it.
                 drop(held);
-                self.progress_of(partition, || partition.is_gone()).await;
+                let ended = || partition.is_unfollowed() || partition.is_gone();
+                self.progress_of(&partition, ended).await;
                 continue;
             }
             partition.begin_publishing();
@@ -354,7 +352,7 @@ impl Site {
             match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
                 Ok((at, position)) => {
                     end = position;
-                    self.end_replica(&table, partition, at);
+                    self.end_replica(&table, &partition, at);
                 }
                 Err(error) => {
                     partition.cancel_publishing();
@@ -363,7 +361,7 @@ impl Site {
             }
         }
         self.forget_orphans(table.id, range);
-        Ok(self.durable(end).await?)
+        self.lasting(end).await
     }
 
     fn forget_orphans(&self, table: TableId, range: &KeyRange) {
@@ -398,7 +396,7 @@ impl Site {
         partition.set_origin(0);
         drop(held);
         self.ship(false);
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
     /// Takes the mastership that was released to this site, as soon as the release, and so everything
@@ -440,7 +438,7 @@ impl Site {
         })?;
         self.expect_followers(followers);
         drop(held);
-        Ok(self.durable(position).await?)
+        self.lasting(position).await
     }
 
     /// Waits for a replica to move on, unless `enough` has happened; helps it to.
@@ -576,6 +574,12 @@ impl Site {
                 Err(error)
             }
         }
+    }
+
+    /// Waits until a step that was taken is durable. If the log fails before, nobody can say whether
+    /// the step was taken: the site must be asked again once it is back.
+    async fn lasting(&self, position: Position) -> Result<(), Refusal> {
+        self.durable(position).await.map_err(|_| Refusal::Unavailable(self.id))
     }
 
     fn mastered_table(&self, table: TableId) -> Result<Arc<Table>, Refusal> {

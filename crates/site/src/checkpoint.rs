@@ -63,6 +63,7 @@ pub(crate) struct PartitionState {
     pub(crate) version: Version,
     pub(crate) last: Time,
     pub(crate) origin: Position,
+    pub(crate) unfollowed: bool,
 }
 
 /// One frame of a checkpoint.
@@ -129,6 +130,7 @@ impl Site {
             version: partition.version(),
             last: partition.last(),
             origin: partition.origin(),
+            unfollowed: partition.is_unfollowed(),
         };
         drop(held);
         if !partition.is_master() {
@@ -202,7 +204,7 @@ fn encode(piece: &Piece) -> Vec<u8> {
                 state.version,
                 state.last.0,
                 state.origin,
-                u64::from(state.range.end.is_some()),
+                u64::from(state.range.end.is_some()) | u64::from(state.unfollowed) << 1,
             ] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
@@ -240,7 +242,7 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
             let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
             let keys = &rest[4..];
             let start = keys.get(..length).ok_or(bad(68, "the bytes of a key"))?;
-            let end = (number(7)? != 0).then(|| Key::from_bytes(&keys[length..]));
+            let end = (number(7)? & 1 != 0).then(|| Key::from_bytes(&keys[length..]));
             Ok(Decoded::State(PartitionState {
                 table: TableId(number(0)? as u32),
                 range: KeyRange::new(Key::from_bytes(start), end),
@@ -250,6 +252,7 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
                 version: number(4)?,
                 last: Time(number(5)?),
                 origin: number(6)?,
+                unfollowed: number(7)? & 2 != 0,
             }))
         }
         3 => {

@@ -3,7 +3,7 @@
 use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId};
 use isomer_log::LogError;
 
-/// Why a transaction did not run. What to do: [`Failure::retry`].
+/// Why a transaction did not run. What to do: [`Failure::is_stale_route`].
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// The site holds no copy of a key that the footprint names.

@@ -240,11 +240,7 @@ impl Site {
                 let mut orphans = self.links.orphans.lock();
                 let Some(partition) = table.starting_at(start) else {
                     let place = (table.id, start.clone());
-                    if ends_following(&item, self.id) {
-                        orphans.remove(&place);
-                    } else {
-                        orphans.entry(place).or_default().insert(*previous, item);
-                    }
+                    orphans.entry(place).or_default().insert(*previous, item);
                     return;
                 };
                 let mut pending = partition.pending.lock();
@@ -387,13 +383,6 @@ fn feed_item(
         _ => None,
     };
     std::iter::once(event(&record.start, record.previous)).chain(right)
-}
-
-/// True if the item is the last that this site hears of a partition.
-fn ends_following(item: &FeedItem, site: SiteId) -> bool {
-    let FeedItem::Record { frame, at, .. } = item else { return false };
-    let (_, records) = read_frame(frame).expect("the master wrote a frame");
-    records[*at].event == Event::Unfollow(site)
 }
 
 /// The events of one frame that a subscriber to `range` at `version` may lack.

@@ -31,6 +31,8 @@ pub(crate) struct SitePartition {
     source: AtomicU16,
     /// The old master has released it to this site: 0 no, else the site it was released to.
     released_to: AtomicU16,
+    /// At a replica: the master has let this site go, and its stream has ended here.
+    unfollowed: AtomicBool,
     /// At the master: who follows. At a replica that it was released to: who will.
     followers: AtomicU64,
     /// Position in this site's log behind the last event.
@@ -59,6 +61,7 @@ impl SitePartition {
             gone: AtomicBool::new(false),
             source: AtomicU16::new(source.map_or(0, |site| site.0)),
             released_to: AtomicU16::new(0),
+            unfollowed: AtomicBool::new(false),
             followers: AtomicU64::new(followers.bits()),
             position: AtomicU64::new(0),
             origin: AtomicU64::new(0),
@@ -92,6 +95,15 @@ impl SitePartition {
 
     pub(crate) fn set_released_to(&self, site: Option<SiteId>) {
         self.released_to.store(site.map_or(0, |site| site.0), Ordering::SeqCst);
+        self.core.progress.wake();
+    }
+
+    pub(crate) fn is_unfollowed(&self) -> bool {
+        self.unfollowed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_unfollowed(&self) {
+        self.unfollowed.store(true, Ordering::SeqCst);
         self.core.progress.wake();
     }
 

@@ -121,6 +121,9 @@ impl Site {
         let partition = SitePartition::new(core, state.source, state.followers);
         partition.set_released_to(state.released_to);
         partition.set_origin(state.origin);
+        if state.unfollowed {
+            partition.set_unfollowed();
+        }
         self.reshape(&table, &[], &[Arc::new(partition)]);
     }
 
@@ -156,6 +159,7 @@ impl Site {
                         version: record.version,
                         last: head.time,
                         origin: position,
+                        unfollowed: false,
                     });
                 }
             }

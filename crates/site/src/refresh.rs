@@ -71,16 +71,14 @@ impl Site {
         applied
     }
 
-    /// The left neighbour, if it waits to be merged; the right one, if events wait for it.
+    /// The left neighbour, if it waits to be merged; and the parts that splits have made of the
+    /// partition, if events wait for them.
     fn neighbours_to_apply(&self, partition: &SitePartition) -> Vec<Arc<SitePartition>> {
         let Some(table) = self.table(partition.table) else { return Vec::new() };
-        let map = table.partitions.load();
-        let start = &partition.range.start;
-        let left = map.before(start).map(|(_, left)| left);
+        let left = table.partitions.load().before(&partition.range.start).map(|(_, p)| p.clone());
         let left = left.filter(|left| !left.is_master() && self.merge_is_next(left));
-        let right = map.after(start).map(|(_, right)| right);
-        let right = right.filter(|right| !right.is_master() && self.has_next(right));
-        left.into_iter().chain(right).cloned().collect()
+        let parts = table.overlapping(&partition.range).into_iter();
+        left.into_iter().chain(parts.filter(|p| !p.is_master() && self.has_next(p))).collect()
     }
 
     /// True if the partition's next event has arrived. Forgets those it has seen; with the last of
@@ -208,6 +206,7 @@ impl Site {
             Event::Unfollow(site) => {
                 if *site == self.id {
                     partition.follow(partition.complete(), None);
+                    partition.set_unfollowed();
                 }
             }
             Event::Release { to, followers } => {

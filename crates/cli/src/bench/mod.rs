@@ -17,7 +17,7 @@ mod run;
 mod store;
 
 use crate::failure::Failure;
-use crate::{text, trace};
+use crate::{out, text, trace};
 use isomer_design::TableId;
 use isomer_workload::{
     Companions, HotSpot, Skew, SmallBank, SmallBankOptions, TraceOptions, TraceWorkload, Ycsb,
@@ -185,7 +185,7 @@ fn store(command: &StoreCommand) -> Result<(), Failure> {
     let figures = store::run(&command.args, &mut |stage| eprintln!("{stage}"));
     let figures = figures.map_err(Failure::failed)?;
     if command.json {
-        println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
+        out::line(serde_json::to_string(&figures).map_err(Failure::failed)?);
         return Ok(());
     }
     let rows: Vec<Vec<String>> = figures
@@ -196,6 +196,6 @@ fn store(command: &StoreCommand) -> Result<(), Failure> {
             vec![name.to_owned(), format!("{value:.3}"), goal, verdict.to_owned()]
         })
         .collect();
-    print!("{}", text::columns(&rows, 0));
+    out::print(text::columns(&rows, 0));
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::report::Report;
 use crate::checks::{copies, invariants, no_failures, sums};
 use crate::failure::Failure;
 use crate::work::{Client, Layout, Tally, inspect, load};
-use crate::{clock, text};
+use crate::{clock, out, text};
 use isomer_cluster::{Database, Options, Session};
 use isomer_plan::strategy::Static;
 use isomer_workload::{Workload, random};
@@ -59,8 +59,8 @@ pub(super) fn run<W: Workload + Send>(
         vec![no_failures(&all), sums(&first, &found, added), invariants(&design), copies(&found)];
     let report = Report::of(common, name, inputs, &db, &measured, checks);
     match common.json {
-        true => println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?),
-        false => print!("{}", report.to_text()),
+        true => out::line(serde_json::to_string(&report).map_err(Failure::failed)?),
+        false => out::print(report.to_text()),
     }
     if report.is_ok() { Ok(()) } else { Err(Failure::Told) }
 }

@@ -1,7 +1,7 @@
 //! The run as plain lines, for files and pipes.
 
 use super::run::View;
-use crate::text;
+use crate::{out, text};
 
 /// Seconds between two lines.
 const PAUSE_S: f64 = 2.5;
@@ -48,6 +48,6 @@ impl Lines {
             text::duration(now.latency.p99_ns as f64),
             if changes.is_empty() { "none".to_owned() } else { changes.join(", ") },
         );
-        if self.on_stderr { eprintln!("{line}") } else { println!("{line}") }
+        if self.on_stderr { eprintln!("{line}") } else { out::line(line) }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use args::DemoArgs;
 
 use crate::failure::Failure;
 use crate::work::{Layout, Spread, load};
-use crate::{clock, text, trace};
+use crate::{clock, out, text, trace};
 use isomer_cluster::{Database, Options};
 use isomer_design::TableId;
 use isomer_workload::{TraceOptions, TraceWorkload};
@@ -44,8 +44,10 @@ const TABLE: TableId = TableId(1);
 /// # Errors
 /// [`Failure::Told`] if a check fails.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    let say = |line: String| if args.json { eprintln!("{line}") } else { println!("{line}") };
+    let say = |line: String| if args.json { eprintln!("{line}") } else { out::line(line) };
     let begun = clock::now();
+    plot::prepare(&args.plot)
+        .map_err(|error| Failure::failed(format!("{}: {error}", args.plot.display())))?;
     let named = trace::read(args.trace.as_deref())?;
     let options = |client| TraceOptions {
         client,
@@ -69,13 +71,11 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
     let ran = run::run(args, &db, clients?, named.trace.keys())?;
     let checks = checks::check(&db, &first, &ran)?;
-    let plot = plot::draw(&ran.series, &args.plot)
-        .map(|()| args.plot.display().to_string())
-        .map_err(|what| Failure::failed(format!("{}: {what}", args.plot.display())))?;
-    let report = Report::of(args, &named.name, &db, &ran, checks, plot);
+    plot::draw(&ran.series, &args.plot).map_err(Failure::failed)?;
+    let report = Report::of(args, &named.name, &db, &ran, checks);
     match args.json {
-        true => println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?),
-        false => print!("{}", report.to_text()),
+        true => out::line(serde_json::to_string(&report).map_err(Failure::failed)?),
+        false => out::print(report.to_text()),
     }
     if report.is_ok() { Ok(()) } else { Err(Failure::Told) }
 }

@@ -10,11 +10,16 @@ const SIZE: (u32, u32) = (900, 720);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws throughput, single-site share and changes over time.
-pub(super) fn draw(series: &Series, path: &Path) -> Result<(), Box<dyn Error>> {
+/// Makes an empty file, so that a path that cannot be written is known before the run.
+pub(super) fn prepare(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
+    std::fs::File::create(path).map(drop)
+}
+
+/// Draws throughput, single-site share and changes over time.
+pub(super) fn draw(series: &Series, path: &Path) -> Result<(), Box<dyn Error>> {
     let area = SVGBackend::new(path, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let curves = area.margin(10, 10, 10, 20).split_evenly((3, 1));

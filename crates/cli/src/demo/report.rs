@@ -53,7 +53,6 @@ impl Report {
         db: &Database,
         ran: &Ran,
         checks: Vec<Check>,
-        plot: String,
     ) -> Report {
         let total = &ran.series.total;
         let seconds = ran.series.intervals.last().map_or(0.0, |last| last.end_s);
@@ -86,7 +85,7 @@ impl Report {
             partitions: db.design().partition_count(),
             routing_entries,
             routing_bytes,
-            plot,
+            plot: args.plot.display().to_string(),
             checks,
         }
     }

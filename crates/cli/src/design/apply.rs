@@ -2,7 +2,7 @@
 
 use super::{ApplyArgs, open};
 use crate::failure::Failure;
-use crate::text;
+use crate::{out, text};
 use isomer_cluster::Database;
 use isomer_design::{Change, Design, KeyRange};
 use serde_json::json;
@@ -77,21 +77,21 @@ impl Trial {
     fn show(&self, is_json: bool) {
         if is_json {
             let (change, before, after) = (&self.text, &self.before, &self.after);
-            println!("{}", json!({ "change": change, "before": before, "after": after }));
+            out::line(json!({ "change": change, "before": before, "after": after }));
             return;
         }
-        println!("{}", self.text);
-        self.before.iter().for_each(|line| println!("  - {line}"));
-        self.after.iter().for_each(|line| println!("  + {line}"));
+        out::line(&self.text);
+        self.before.iter().for_each(|line| out::line(format_args!("  - {line}")));
+        self.after.iter().for_each(|line| out::line(format_args!("  + {line}")));
     }
 }
 
 fn carry_out(db: &Database, trial: &Trial, is_json: bool) -> Result<(), Failure> {
     let event = db.change(trial.change.clone(), REASON)?;
     if is_json {
-        println!("{}", json!({ "change": event.text, "took_ns": event.took_ns }));
+        out::line(json!({ "change": event.text, "took_ns": event.took_ns }));
     } else {
-        println!("done  {}  ({})", event.text, text::duration(event.took_ns as f64));
+        out::line(format_args!("done  {}  ({})", event.text, text::duration(event.took_ns as f64)));
     }
     Ok(())
 }

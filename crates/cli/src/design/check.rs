@@ -3,6 +3,7 @@
 use super::{CheckArgs, open};
 use crate::checks::{copies, invariants};
 use crate::failure::Failure;
+use crate::out;
 use crate::work::inspect;
 use serde_json::json;
 
@@ -13,9 +14,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let is_ok = checks.iter().all(|check| check.ok);
     if args.json {
         let notes = db.notes();
-        println!("{}", json!({ "ok": is_ok, "checks": checks, "notes": notes }));
+        out::line(json!({ "ok": is_ok, "checks": checks, "notes": notes }));
     } else {
-        checks.iter().for_each(|check| println!("{}", check.line()));
+        checks.iter().for_each(|check| out::line(check.line()));
     }
     if is_ok { Ok(()) } else { Err(Failure::Told) }
 }

@@ -2,17 +2,18 @@
 
 use super::{ShowArgs, open};
 use crate::failure::Failure;
+use crate::out;
 use isomer_design::{Design, KeyRange, TableDesign};
 use serde_json::{Value, json};
 
 pub(super) fn run(args: &ShowArgs) -> Result<(), Failure> {
     let design = open(&args.folder)?.design();
     if args.json {
-        println!("{}", to_json(&design));
+        out::line(to_json(&design));
     } else if args.full {
-        print!("{}", design.to_text());
+        out::print(design.to_text());
     } else {
-        print!("{}", design.summary());
+        out::print(design.summary());
     }
     Ok(())
 }

@@ -115,7 +115,8 @@ fn needs(design: &Design, footprint: &Footprint) -> Needs {
 fn cost(needs: &Needs, site: SiteId) -> u64 {
     let each = needs.values().map(|(access, placement)| {
         let replica = if placement.holds(site) { 0 } else { REPLICA_COST };
-        let remaster = if *access == Access::Write && placement.master != site { REMASTER_COST } else { 0 };
+        let remaster =
+            if *access == Access::Write && placement.master != site { REMASTER_COST } else { 0 };
         replica + remaster
     });
     each.sum()
@@ -157,11 +158,8 @@ mod tests {
         let at = |site: u16, replicas: &[u16]| {
             Placement::new(SiteId(site), replicas.iter().map(|&site| SiteId(site)))
         };
-        let partitions = [
-            (Key::min(), at(1, &[2])),
-            (Key::int(10), at(2, &[])),
-            (Key::int(30), at(1, &[])),
-        ];
+        let partitions =
+            [(Key::min(), at(1, &[2])), (Key::int(10), at(2, &[])), (Key::int(30), at(1, &[]))];
         design.create_table(ITEMS, schema.unwrap(), partitions).unwrap();
         design
     }
@@ -194,6 +192,9 @@ mod tests {
     fn a_static_design_refuses_and_says_what_would_help() {
         let footprint = Footprint::new().write(ITEMS, Key::int(5)).write(ITEMS, Key::int(12));
         let refused = decide(&Static, &footprint).unwrap_err().to_string();
-        assert!(refused.contains("`static` does not change the design; use `on-demand`"), "{refused}");
+        assert!(
+            refused.contains("`static` does not change the design; use `on-demand`"),
+            "{refused}"
+        );
     }
 }

@@ -23,7 +23,9 @@ pub fn copies_agree(history: &History) -> Result<(), String> {
         };
         let Some(master) = history.copies.iter().find(same) else {
             let (site, table, range) = (copy.site, copy.table, &copy.range);
-            return Err(format!("{site} follows {source} for {table}{range}, which has no such copy"));
+            return Err(format!(
+                "{site} follows {source} for {table}{range}, which has no such copy"
+            ));
         };
         if master.version != copy.version {
             return Err(format!(
@@ -46,7 +48,9 @@ fn placed_as_designed(history: &History) -> Result<(), String> {
             .collect();
         let designed: BTreeSet<_> = placement.holders().iter().collect();
         if holders != designed && !history.copies.is_empty() {
-            return Err(format!("{table}{range} is to have {placement}, but is held by {holders:?}"));
+            return Err(format!(
+                "{table}{range} is to have {placement}, but is held by {holders:?}"
+            ));
         }
     }
     Ok(())

@@ -56,7 +56,9 @@ fn in_the_end(history: &History) -> Result<(), String> {
         };
         if master.site != placement.master || master.range != *range {
             let says = words(master);
-            return Err(format!("the design says {table}{range} {placement}, the sites say: {says}"));
+            return Err(format!(
+                "the design says {table}{range} {placement}, the sites say: {says}"
+            ));
         }
     }
     Ok(())

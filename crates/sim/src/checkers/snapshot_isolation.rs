@@ -119,9 +119,8 @@ fn scan(
     snapshot: Time,
 ) -> Result<(), String> {
     let mut expected: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-    let inside = |written: &&crate::history::Written| {
-        written.table == table && range.contains(&written.key)
-    };
+    let inside =
+        |written: &&crate::history::Written| written.table == table && range.contains(&written.key);
     for commit in history.commits.iter().take_while(|commit| commit.time <= snapshot) {
         let writes = commit.writes.iter().filter(inside);
         expected.extend(writes.map(|w| (w.key.clone(), w.value)));

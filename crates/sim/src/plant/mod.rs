@@ -75,8 +75,8 @@ impl FromStr for Plant {
     fn from_str(text: &str) -> Result<Plant, String> {
         let names = || Plant::ALL.map(|(name, _)| name).join(", ");
         let found = Plant::ALL.iter().find(|(name, _)| *name == text);
-        found.map(|(_, plant)| *plant).ok_or_else(|| {
-            format!("`{text}` is no planted bug; there are: {}", names())
-        })
+        found
+            .map(|(_, plant)| *plant)
+            .ok_or_else(|| format!("`{text}` is no planted bug; there are: {}", names()))
     }
 }

@@ -13,14 +13,11 @@ const EARLY_NS: u64 = 20_000_000;
 
 impl Plant {
     /// Spoils a letter; `false` if it is to be lost.
-    pub(crate) fn tamper(
-        self,
-        rng: &mut impl RngExt,
-        _to: SiteId,
-        message: &mut Message,
-    ) -> bool {
-        if !matches!(self, Plant::DroppedEvents | Plant::EarlyClose | Plant::GarbledRows | Plant::LostLetters)
-            || rng.random_range(0..1000) >= SPOILT_PER_MILLE
+    pub(crate) fn tamper(self, rng: &mut impl RngExt, _to: SiteId, message: &mut Message) -> bool {
+        if !matches!(
+            self,
+            Plant::DroppedEvents | Plant::EarlyClose | Plant::GarbledRows | Plant::LostLetters
+        ) || rng.random_range(0..1000) >= SPOILT_PER_MILLE
         {
             return true;
         }

@@ -170,7 +170,11 @@ impl Work {
             txn.get(*table, key)?;
         }
         breathe();
-        if self.rolls_back { Err(Abort::because("the client thought better of it")) } else { Ok(()) }
+        if self.rolls_back {
+            Err(Abort::because("the client thought better of it"))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -186,9 +190,6 @@ fn kind(run: &Run) -> Kind {
     Kind::Read
 }
 
-fn with(
-    places: Vec<(TableId, Key)>,
-    change: impl Fn() -> Change,
-) -> Vec<(TableId, Key, Change)> {
+fn with(places: Vec<(TableId, Key)>, change: impl Fn() -> Change) -> Vec<(TableId, Key, Change)> {
     places.into_iter().map(|(table, key)| (table, key, change())).collect()
 }

@@ -23,6 +23,8 @@ pub(crate) struct Draw {
     pub(crate) change_every_ns: u64,
     /// From one crash to the next, at most; 0: there are none.
     pub(crate) crash_every_ns: u64,
+    /// Of a thousand crashes, so many begin with a broken disk.
+    pub(crate) break_disk_per_mille: u64,
     /// From one stall to the next, at most; 0: there are none.
     pub(crate) stall_every_ns: u64,
     pub(crate) manners: Manners,
@@ -51,6 +53,7 @@ impl Draw {
             pause_per_mille: [0, 100, 400][world.draw(0..3) as usize],
             change_every_ns: often(850, 2..40),
             crash_every_ns,
+            break_disk_per_mille: [0, 200][world.draw(0..2) as usize],
             stall_every_ns,
             manners: manners(world, faults.network),
         }
@@ -89,6 +92,7 @@ fn manners(world: &World, unruly: bool) -> Manners {
         straggle_per_mille: if unruly { world.draw(0..100) } else { 0 },
         straggle_ns: world.draw(1..40) * MS,
         double_per_mille: if unruly { world.draw(0..200) } else { 0 },
+        give_up_per_mille: if unruly && world.chance(500) { world.draw(0..60) } else { 0 },
         sync_ns: (50_000, world.draw(51_000..3 * MS)),
         tick_ns: world.draw(2..8) * MS,
         shuffle: true,

@@ -16,7 +16,7 @@ pub(crate) fn start(run: &Rc<Run>) {
     }
 }
 
-/// Kills a site, and starts it again; now and then two at once.
+/// Kills a site, and starts it again; now and then two at once, or with a disk that broke before.
 async fn kill(run: &Run) {
     let world = run.world();
     while !run.stopping.get() {
@@ -27,6 +27,10 @@ async fn kill(run: &Run) {
         }
         let (one, other) = (site(run), site(run));
         let both = world.chance(150);
+        if world.chance(run.draw.break_disk_per_mille) {
+            world.break_disk(one);
+            world.sleep(world.draw(1..30_000_000)).await;
+        }
         world.crash(one);
         if both {
             world.crash(other);

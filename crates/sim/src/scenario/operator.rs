@@ -51,7 +51,9 @@ fn draw_one(run: &Run, design: &Design) -> Change {
     let at = Key::int(world.draw(0..run.draw.keys) as i64);
     let site = SiteId(world.draw(1..u64::from(run.draw.sites) + 1) as u16);
     let start = design.partition_of(table, &at).map_or(Key::min(), |(range, _)| range.start);
-    let starts = |id| design.partitions_in(id, &KeyRange::all()).map(|(range, _)| range.start).collect::<Vec<_>>();
+    let starts = |id| {
+        design.partitions_in(id, &KeyRange::all()).map(|(range, _)| range.start).collect::<Vec<_>>()
+    };
     match world.draw(0..6) {
         0 if starts(table).len() < PARTITIONS_MAX => Change::Split { table, at },
         0 | 1 => Change::Merge { table, at: start },

@@ -94,5 +94,7 @@ fn await_it<T: 'static>(
     });
     world.run_for(ns, || world.is_done(task));
     let done = result.borrow_mut().take();
-    done.unwrap_or_else(|| Err(format!("not finished: {}", world.what_is_done_by(task).unwrap_or_default())))
+    done.unwrap_or_else(|| {
+        Err(format!("not finished: {}", world.what_is_done_by(task).unwrap_or_default()))
+    })
 }

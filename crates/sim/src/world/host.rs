@@ -86,6 +86,14 @@ impl World {
         self.crash_keeping(id, keep);
     }
 
+    /// Breaks a site's disk: it takes nothing more until the site has crashed and starts again.
+    pub fn break_disk(&self, id: SiteId) {
+        if let Some(log) = self.log(id) {
+            self.note(format_args!("the disk of {id} breaks"));
+            log.fail("the simulated disk is broken");
+        }
+    }
+
     /// Kills a site: it keeps what is durable, and nothing else.
     pub fn crash_hard(self: &Rc<World>, id: SiteId) {
         self.crash_keeping(id, 0);

@@ -191,6 +191,10 @@ impl World {
         *self.manners.borrow_mut() = manners;
     }
 
+    fn manners(&self) -> Manners {
+        *self.manners.borrow()
+    }
+
     /// How many sites have crashed.
     pub fn crashes(&self) -> u64 {
         self.crashes.get()

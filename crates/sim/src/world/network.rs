@@ -20,6 +20,8 @@ pub struct Manners {
     pub straggle_ns: u64,
     /// Of a thousand letters, so many arrive twice.
     pub double_per_mille: u64,
+    /// Of a thousand requests, so many are given up while the site works on them.
+    pub give_up_per_mille: u64,
     /// A sync's time: at least, and below.
     pub sync_ns: (u64, u64),
     /// From one tick of a site to the next.
@@ -36,6 +38,7 @@ impl Manners {
             straggle_per_mille: 0,
             straggle_ns: 0,
             double_per_mille: 0,
+            give_up_per_mille: 0,
             sync_ns: (500_000, 500_000),
             tick_ns: 5_000_000,
             shuffle: false,

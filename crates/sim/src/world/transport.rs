@@ -9,11 +9,16 @@ use crate::plant;
 use isomer_cluster::Transport;
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_site::{Abort, Answer, Committed, Failure, Procedure, Refusal, Site, Step, Txn};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// After how long a router that hears nothing asks again.
 const RETRY_NS: u64 = 3_000_000;
+/// A request that is given up is so within this time.
+const GIVE_UP_NS: u64 = 4_000_000;
 
 /// See the [module documentation](self).
 #[derive(Clone)]
@@ -48,7 +53,7 @@ impl SimTransport {
             if self.world.runs(site, run) { Ok(()) } else { Err(Abort::because("the site died")) }
         };
         let execution = host.execute(footprint, session, &mut living);
-        let result = self.world.while_running(site, run, execution).await;
+        let result = self.patiently(site, run, execution).await;
         let result = result.ok_or(Failure::Stopped(site))?;
         match &result {
             Ok(committed) => self.world.note(format_args!(
@@ -70,6 +75,24 @@ impl SimTransport {
             self.world.note(format_args!("{site} is down: a request is lost"));
         }
         Some((self.world.site(site)?, run?))
+    }
+
+    /// Lets a site work on a request, for as long as it runs; or, by chance, for a shorter time: the
+    /// connection breaks, and the site drops what it was doing, wherever that was.
+    async fn patiently<F: Future>(&self, site: SiteId, run: u64, work: F) -> Option<F::Output> {
+        let give_up = self.world.chance(self.world.manners().give_up_per_mille);
+        let patience = self.world.sleep(if give_up { self.world.draw(0..GIVE_UP_NS) } else { 0 });
+        let (mut work, mut patience) = (pin!(work), pin!(patience));
+        let both = poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if give_up => patience.as_mut().poll(cx).map(|()| None),
+            Poll::Pending => Poll::Pending,
+        });
+        let done = self.world.while_running(site, run, both).await?;
+        if done.is_none() {
+            self.world.note(format_args!("{site} is given up: a request ends half-way"));
+        }
+        done
     }
 
     /// An answer on its way back; `false` if it died with its site.
@@ -103,7 +126,7 @@ impl Transport for SimTransport {
         let unavailable = Refusal::Unavailable(site);
         let Some((host, run)) = self.arrive(site).await else { return Err(unavailable) };
         self.world.note(format_args!("{site} is asked to {what}"));
-        let answer = self.world.while_running(site, run, host.step(step)).await;
+        let answer = self.patiently(site, run, host.step(step)).await;
         let answer = answer.ok_or(unavailable.clone())?;
         match &answer {
             Ok(_) => self.world.note(format_args!("{site} has done: {what}")),
@@ -131,7 +154,9 @@ pub(crate) fn words(step: &Step) -> String {
         Step::Install(snapshot) => {
             format!("install {}{}", snapshot.table, snapshot.range)
         }
-        Step::Unfollow(table, start, site) => format!("let {site} no longer follow {table}[{start}]"),
+        Step::Unfollow(table, start, site) => {
+            format!("let {site} no longer follow {table}[{start}]")
+        }
         Step::Drop(table, range) => format!("drop {table}{range}"),
         Step::Release(table, start, to) => format!("release {table}[{start}] to {to}"),
         Step::Acquire(table, start) => format!("acquire {table}[{start}]"),

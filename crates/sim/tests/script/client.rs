@@ -62,11 +62,7 @@ impl Desk {
     }
 
     /// Takes a line of the script.
-    pub(crate) fn hear(
-        &mut self,
-        cluster: &Rc<Cluster>,
-        line: &str,
-    ) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn hear(&mut self, cluster: &Rc<Cluster>, line: &str) -> Result<(), Box<dyn Error>> {
         let world = &cluster.world;
         if let Some(footprint) = line.strip_prefix("begin ") {
             let footprint = Footprint::parse(footprint, &cluster.router.design())?;

@@ -53,7 +53,8 @@ impl goldenscript::Runner for Runner {
             Some(line) => (true, line),
             None => (false, &line[..]),
         };
-        let named = line.split_once(": ").filter(|(name, _)| name.chars().all(char::is_alphanumeric));
+        let named =
+            line.split_once(": ").filter(|(name, _)| name.chars().all(char::is_alphanumeric));
         let (name, line) = named.unwrap_or(("", line));
         let output = self.obey(name, line)?;
         Ok(if quiet { String::new() } else { output })
@@ -94,9 +95,7 @@ impl Runner {
             "open" => self.open(rest)?,
             "rows" => self.rows(rest)?,
             "begin" | "get" | "put" | "insert" | "delete" | "scan" | "commit" | "rollback"
-            | "has" => {
-                self.client(name, line)?
-            }
+            | "has" => self.client(name, line)?,
             "hold" => self.gate(rest, |world, gate| world.hold(gate))?,
             "free" => self.gate(rest, |world, gate| world.let_go(gate))?,
             "letters" => self.letters(rest)?,
@@ -196,7 +195,9 @@ impl Runner {
             return Err("a client has a name, as in `c1: commit`".into());
         }
         let cluster = self.cluster().clone();
-        if let Some(other) = line.strip_prefix("has seen what ").and_then(|o| o.strip_suffix(" has")) {
+        if let Some(other) =
+            line.strip_prefix("has seen what ").and_then(|o| o.strip_suffix(" has"))
+        {
             let seen = self.desks.get(other).ok_or("no such client")?.seen();
             self.desks.get(name).ok_or("no such client")?.has_seen(seen);
             return Ok(String::new());
@@ -351,15 +352,23 @@ fn tidy(line: &str) -> String {
         let (before, found) = rest.split_at(at);
         let digits = found[1..].bytes().take_while(u8::is_ascii_digit).count();
         let is_time = found.starts_with('@') && digits > 0;
-        let is_table = found.starts_with("t1") && digits == 1 && !before.ends_with(char::is_alphanumeric);
+        let is_table =
+            found.starts_with("t1") && digits == 1 && !before.ends_with(char::is_alphanumeric);
         tidied += if is_time { before.trim_end() } else { before };
-        tidied += if is_time { "" } else if is_table { "accounts" } else { &found[..1] };
+        tidied += if is_time {
+            ""
+        } else if is_table {
+            "accounts"
+        } else {
+            &found[..1]
+        };
         rest = if is_time || is_table { &found[1 + digits..] } else { &found[1..] };
     }
     tidied = tidied.trim_start().to_owned() + rest;
     match tidied.split_once("feed ") {
         Some((before, after)) => {
-            let after = after.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(',');
+            let after =
+                after.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(',');
             format!("{before}{}", after.trim_start())
         }
         None => tidied,

@@ -65,7 +65,9 @@ fn copies(cluster: &Rc<Cluster>) -> Answer {
             let words = match rows {
                 Ok(rows) => {
                     let rows = rows.iter().filter(|(_, value)| *value != 100);
-                    rows.map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
+                    rows.map(|(key, value)| format!("{key} = {value}"))
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 }
                 Err(why) => why,
             };
@@ -111,7 +113,9 @@ fn words(record: &Record<'_>) -> String {
         Event::Unfollow(site) => format!("{site} no longer follows"),
         Event::Release { to, .. } => format!("release to {to}"),
         Event::Acquire { followers } => format!("acquire, followed by {followers}"),
-        Event::Install(install) => format!("install {} rows {}", install.rows.iter().count(), install.range),
+        Event::Install(install) => {
+            format!("install {} rows {}", install.rows.iter().count(), install.range)
+        }
         Event::Drop => "drop".into(),
     };
     let start = if start.is_empty() { String::new() } else { start.to_string() };
