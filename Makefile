@@ -42,6 +42,8 @@ smoke:
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1
 	$(ISOMER) bench smallbank --rows 2000 --seconds 1
 	$(ISOMER) bench trace --seconds 1
+	$(ISOMER) bench store --rows 20000 --partitions 20 --turn-ms 20
+	$(ISOMER) bench plan --smoke
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
 	$(ISOMER) design check $(OUT)/ycsb
 	$(ISOMER) sim --seeds 1..20

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const CATALOG: &str = "catalog";
+const CATALOG_NEW: &str = "catalog.new";
 const LOCK: &str = "lock";
 
 /// The folder of an open database.
@@ -42,7 +43,9 @@ impl Folder {
         let is_new = !catalog_path.exists();
         if is_new {
             let mut entries = fs::read_dir(path).map_err(failed(path))?;
-            let foreign = entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK));
+            // A process that was killed while it made the database leaves these two.
+            let ours = |name: &std::ffi::OsStr| name == LOCK || name == CATALOG_NEW;
+            let foreign = entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name())));
             if foreign {
                 let path = path.to_owned();
                 return Err(OpenDatabaseError::NotADatabase { path, expected: CATALOG });
@@ -66,7 +69,7 @@ impl Folder {
 
     /// Replaces the catalog, as a whole or not at all.
     pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        let (path, new) = (self.path.join(CATALOG), self.path.join("catalog.new"));
+        let (path, new) = (self.path.join(CATALOG), self.path.join(CATALOG_NEW));
         let text = format!(
             "# An Isomer database: its sites and tables. Where partitions are stands in the sites' logs.\n{}",
             catalog.to_text()

@@ -10,7 +10,7 @@
 //! Every step is one event: it takes the partition's lock, moves its version, and is one frame of the
 //! log, or it has not happened. Steps that span two sites are put together by the router
 //! (`isomer-cluster`), which can also take them up again after a crash: each step, asked for twice,
-//! answers the second time as the first.
+//! answers the second time as the first, and so not before it is durable either.
 //!
 //! **remaster in detail.** The release turns the old master into a replica that follows the new one;
 //! from then on nobody writes, until the new master has applied the release, and with it everything
@@ -137,7 +137,7 @@ impl Site {
                 covering.ok_or_else(|| self.no_partition(table, format!("holds {at}")))?;
             self.still_master(&partition)?;
             if partition.range.start == *at {
-                return Ok(()); // It has been split there before.
+                return self.lasting(self.log.end()).await; // It has been split there before.
             }
             let mut held = Held::default();
             if held.wait_for(&partition).await {
@@ -166,7 +166,7 @@ impl Site {
             let right = Table::find(&map, at).ok_or_else(wanted)?;
             self.still_master(right)?;
             if right.range.start != *at {
-                return Ok(()); // They have been merged before.
+                return self.lasting(self.log.end()).await; // They have been merged before.
             }
             let wanted = || self.no_partition(table, format!("ends at {at}"));
             let left = map.before(at).map(|(_, left)| left).ok_or_else(wanted)?;
@@ -261,7 +261,7 @@ impl Site {
         self.purged(&table, &snapshot.range).await;
         if let Some(there) = table.overlapping(&snapshot.range).first() {
             if there.source() == Some(snapshot.source) && there.range.covers(&snapshot.range) {
-                return Ok(()); // It has been installed before.
+                return self.lasting(self.log.end()).await; // It has been installed before.
             }
             return Err(self.unfit(there, "is held by the site already; remove it first".into()));
         }
@@ -308,7 +308,8 @@ impl Site {
     pub async fn unfollow(&self, table: TableId, start: &Key, site: SiteId) -> Result<(), Refusal> {
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         if !partition.followers().contains(site) {
-            return Ok(());
+            drop(held);
+            return self.lasting(self.log.end()).await; // It has been let go before.
         }
         let mut frame = FrameWriter::new(None);
         frame.record(&partition.next_record(Event::Unfollow(site)));
@@ -326,7 +327,6 @@ impl Site {
     /// [`Refusal::Unfit`] if the site is the master; [`Refusal::Log`].
     pub async fn drop_replica(&self, table: TableId, range: &KeyRange) -> Result<(), Refusal> {
         let table = self.table_or_new(table);
-        let mut end = 0;
         while let Some(partition) = table.overlapping(range).first().cloned() {
             let mut held = Held::default();
             if !held.wait_for(&partition).await {
@@ -350,10 +350,7 @@ impl Site {
             frame.record(&Record { table: table_id, start, previous, version, event });
             let _shaping = self.shaping.read();
             match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
-                Ok((at, position)) => {
-                    end = position;
-                    self.end_replica(&table, &partition, at);
-                }
+                Ok((at, _)) => self.end_replica(&table, &partition, at),
                 Err(error) => {
                     partition.cancel_publishing();
                     return Err(error.into());
@@ -361,7 +358,7 @@ impl Site {
             }
         }
         self.forget_orphans(table.id, range);
-        self.lasting(end).await
+        self.lasting(self.log.end()).await
     }
 
     fn forget_orphans(&self, table: TableId, range: &KeyRange) {
@@ -377,7 +374,7 @@ impl Site {
         if let Some(there) = self.table_or_new(table).starting_at(start)
             && there.released_to() == Some(to)
         {
-            return Ok(()); // It has been released before.
+            return self.lasting(self.log.end()).await; // It has been released before.
         }
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         if !partition.followers().contains(to) {
@@ -413,7 +410,7 @@ impl Site {
             let partition = covering.ok_or_else(|| self.no_partition(table, wanted()))?;
             let begins_there = partition.range.start == *start;
             if begins_there && partition.is_master() {
-                return Ok(());
+                return self.lasting(self.log.end()).await; // It has been acquired before.
             }
             // A replica may still have to apply the split that made the partition, and what came after.
             let ready = || begins_there && partition.released_to() == Some(self.id);

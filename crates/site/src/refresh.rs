@@ -112,8 +112,11 @@ impl Site {
         let mut held = Held::default();
         match held.lock(partition, Waker::noop()) {
             Ok(()) => {}
-            // Whoever holds it looks at the queue again after giving it back.
-            Err(NotHeld::Busy) => return None,
+            // Whoever holds it may not look at the queue after giving it back.
+            Err(NotHeld::Busy) => {
+                self.retry.lock().push(partition.clone());
+                return None;
+            }
             Err(NotHeld::Gone) => {
                 return self.table(partition.table)?.starting_at(&partition.range.start);
             }
@@ -146,10 +149,6 @@ impl Site {
             }
             _ => None,
         };
-        partition.begin_publishing();
-        if let Some(right) = &right {
-            right.begin_publishing();
-        }
         let mut frame = FrameWriter::new(Some((came.from, came.origin)));
         frame.record(record);
         let _shaping = self.shaping.read();
@@ -158,11 +157,11 @@ impl Site {
             Err(error) => {
                 // The replica stays behind; the next event or heartbeat tries again.
                 eprintln!("site {}: a replica cannot go on: {error}", self.id);
-                partition.cancel_publishing();
-                right.iter().for_each(|right| right.cancel_publishing());
                 return None;
             }
         }
+        partition.begin_publishing();
+        right.iter().for_each(|right| right.begin_publishing());
         let after = self.take_effect(&table, partition, right.as_ref(), record, came);
         self.follow_new_master(&after, record, came);
         Some(after)
@@ -176,7 +175,10 @@ impl Site {
         held: &mut Held,
     ) -> Option<Arc<SitePartition>> {
         let right = table.starting_at(start)?;
-        held.lock(&right, Waker::noop()).ok()?;
+        if held.lock(&right, Waker::noop()).is_err() {
+            self.retry.lock().push(right);
+            return None;
+        }
         (right.version() == version).then_some(right)
     }
 

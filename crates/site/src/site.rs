@@ -52,6 +52,9 @@ pub struct Site {
     /// Read: the log and the maps of partitions move on together. Written: a checkpoint looks.
     pub(crate) shaping: RwLock<()>,
     sequencer: Mutex<Sequencer>,
+    /// Replicas whose events could not be applied because somebody held the lock; the next tick tries
+    /// again.
+    pub(crate) retry: Mutex<Vec<Arc<SitePartition>>>,
     /// Woken by every tick.
     pub(crate) ticked: Waiters,
     pub(crate) links: Links,
@@ -99,6 +102,7 @@ impl Site {
             shape: Mutex::new(()),
             shaping: RwLock::new(()),
             sequencer: Mutex::new(Sequencer::default()),
+            retry: Mutex::new(Vec::new()),
             ticked: Waiters::new(),
             links: Links::default(),
             dropped: Mutex::new(Vec::new()),

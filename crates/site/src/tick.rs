@@ -16,6 +16,8 @@ impl Site {
     /// nobody needs, and frees what was dropped.
     pub fn tick(&self) {
         self.ship(true);
+        let retry = std::mem::take(&mut *self.retry.lock());
+        retry.iter().for_each(|partition| self.apply_pending(partition));
         let closed = self.closed();
         let oldest = Time(self.time.now().0.saturating_sub(HORIZON_NS_MAX));
         self.store.set_horizon(if closed == Time::MAX { closed } else { closed.max(oldest) });
