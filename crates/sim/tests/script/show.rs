@@ -1,7 +1,6 @@
 //! What a script can look at: the router's design, what sites hold, their rows and their logs.
 
-use super::Answer;
-use super::words::{everything, site};
+use super::{Answer, everything};
 use isomer_design::{KeyRange, SiteId, TableId, Time};
 use isomer_log::Log;
 use isomer_sim::cluster::Cluster;
@@ -26,7 +25,7 @@ pub(crate) fn show(cluster: &Rc<Cluster>, what: &str) -> Answer {
         ("design", _) => Ok(design(cluster)),
         ("holdings", _) => Ok(holdings(cluster)),
         ("copies", _) => copies(cluster),
-        ("log", at) => log(cluster, site(at)?),
+        ("log", at) => log(cluster, super::site(at)?),
         _ => Err("design, holdings, copies or log s1".into()),
     }
 }
