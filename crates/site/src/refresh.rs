@@ -45,40 +45,49 @@ pub(crate) struct Came {
 
 impl Site {
     /// Applies what has arrived for a partition, as far as its versions allow, unless somebody else
-    /// is at it. Then its left neighbour may go on, if it waits to be merged with it; and its right
-    /// one, if a split has just made it.
+    /// is at it. Then the parts that splits have made of it may go on, and its left neighbour, if it
+    /// waits to be merged with it.
     pub(crate) fn apply_pending(&self, partition: &Arc<SitePartition>) {
         let mut work = vec![partition.clone()];
         let mut look_around = true;
         while let Some(partition) = work.pop() {
-            look_around |= self.apply_run(&partition);
+            look_around |= self.apply_run(&partition, &mut work);
             if look_around {
-                work.extend(self.neighbours_to_apply(&partition));
+                work.extend(self.left_to_merge(&partition));
             }
             look_around = false;
         }
     }
 
-    /// Applies a partition's events one after the other; `false` if there was none to apply.
-    fn apply_run(&self, partition: &Arc<SitePartition>) -> bool {
+    /// Applies a partition's events one after the other; `false` if there was none to apply. Right
+    /// parts that come from splits are left as `work`.
+    fn apply_run(
+        &self,
+        partition: &Arc<SitePartition>,
+        work: &mut Vec<Arc<SitePartition>>,
+    ) -> bool {
         let mut partition = partition.clone();
         let mut applied = false;
         while self.has_next(&partition) {
             let Some(next) = self.apply_next(&partition) else { break };
+            if !Arc::ptr_eq(&partition, &next) {
+                work.extend(self.table(next.table).and_then(|table| {
+                    let map = table.partitions.load();
+                    map.after(&next.range.start).map(|(_, right)| right.clone())
+                }));
+            }
             partition = next;
             applied = true;
         }
         applied
     }
 
-    /// The left neighbour, if it waits to be merged; and the parts that splits have made of the
-    /// partition, if events wait for them.
-    fn neighbours_to_apply(&self, partition: &SitePartition) -> Vec<Arc<SitePartition>> {
-        let Some(table) = self.table(partition.table) else { return Vec::new() };
-        let left = table.partitions.load().before(&partition.range.start).map(|(_, p)| p.clone());
-        let left = left.filter(|left| !left.is_master() && self.merge_is_next(left));
-        let parts = table.overlapping(&partition.range).into_iter();
-        left.into_iter().chain(parts.filter(|p| !p.is_master() && self.has_next(p))).collect()
+    /// The left neighbour, if it waits to be merged.
+    fn left_to_merge(&self, partition: &SitePartition) -> Option<Arc<SitePartition>> {
+        let table = self.table(partition.table)?;
+        let map = table.partitions.load();
+        let left = map.before(&partition.range.start).map(|(_, left)| left.clone());
+        left.filter(|left| !left.is_master() && self.merge_is_next(left))
     }
 
     /// True if the partition's next event has arrived. Forgets those it has seen; with the last of

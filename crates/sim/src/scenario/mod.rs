@@ -118,16 +118,28 @@ impl Run {
 /// [`Failure`]: which promise was broken, how, and how to see it again.
 pub fn run(seed: u64, options: &SimOptions) -> Result<Summary, Failure> {
     let (run, done) = begin(seed, options);
+    let judged = judge(seed, options, &run, done);
+    run.world().end();
+    judged
+}
+
+/// Lets the run come to its end, and looks at what happened.
+fn judge(
+    seed: u64,
+    options: &SimOptions,
+    run: &Rc<Run>,
+    done: Result<(), String>,
+) -> Result<Summary, Failure> {
     let fail = |checker: &'static str, what: String| {
         let world = run.world();
         let lines = world.last_lines();
         Err(Failure { seed, options: *options, checker, what, lines })
     };
-    let settled = done.and_then(|()| settle::finish(&run)).and_then(|()| settle::settle(&run));
+    let settled = done.and_then(|()| settle::finish(run)).and_then(|()| settle::settle(run));
     if let Some(words) = run.world().panicked() {
         return fail("no_panic", words);
     }
-    let history = match settled.and_then(|()| settle::gather(&run)) {
+    let history = match settled.and_then(|()| settle::gather(run)) {
         Ok(history) => history,
         Err(why) => return fail("settles", why),
     };
@@ -136,7 +148,7 @@ pub fn run(seed: u64, options: &SimOptions) -> Result<Summary, Failure> {
             return fail(name, what);
         }
     }
-    Ok(Summary::of(seed, &run, &history))
+    Ok(Summary::of(seed, run, &history))
 }
 
 /// Draws, loads, and breaks.

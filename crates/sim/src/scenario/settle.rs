@@ -52,7 +52,10 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     world.run_for(FINISH_NS, || world.foreground().is_empty());
     match &world.foreground()[..] {
         [] => Ok(()),
-        waiting => Err(format!("not finished: {}", waiting.join("; "))),
+        waiting => {
+            let why = run.cluster.why_not_settled().unwrap_or("all copies are up to date".into());
+            Err(format!("not finished: {}; and {why}", waiting.join("; ")))
+        }
     }
 }
 

@@ -132,6 +132,14 @@ impl World {
         true
     }
 
+    /// Ends everything: tasks, sites, letters. Tasks hold the world they live in, so without this
+    /// neither would ever go.
+    pub fn end(&self) {
+        self.kill_all();
+        drop(self.agenda.take());
+        drop(self.hosts.take());
+    }
+
     /// Lets `ns` nanoseconds pass, or fewer if `done` becomes true.
     pub fn run_for(self: &Rc<World>, ns: u64, mut done: impl FnMut() -> bool) {
         let until = Time(self.now().0 + ns);

@@ -127,6 +127,12 @@ impl World {
         drop(task);
     }
 
+    /// Ends all tasks.
+    pub(super) fn kill_all(&self) {
+        let tasks = self.tasks.tasks.take();
+        drop(tasks);
+    }
+
     /// True once a task has come to its end.
     pub fn is_done(&self, id: TaskId) -> bool {
         !self.tasks.tasks.borrow().contains_key(&id)

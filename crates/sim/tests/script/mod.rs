@@ -2,9 +2,10 @@
 
 mod client;
 mod show;
+mod words;
 
 use client::{Desk, Statement};
-use isomer_design::{Change, Column, ColumnType, Footprint, Key, KeyRange, Placement, Schema};
+use isomer_design::{Change, Column, ColumnType, Footprint, Key, Placement, Schema};
 use isomer_design::{SiteId, TableId};
 use isomer_plan::strategy::OnDemand;
 use isomer_sim::checkers::CHECKERS;
@@ -15,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::rc::Rc;
+use words::{site, tidy};
 
 type Answer = Result<String, Box<dyn Error>>;
 
@@ -336,46 +338,4 @@ impl Runner {
         });
         output
     }
-}
-
-/// `s1`
-fn site(text: &str) -> Result<SiteId, Box<dyn Error>> {
-    let number = text.strip_prefix('s').ok_or(format!("`{text}` is no site, as s1 is"))?;
-    Ok(SiteId(number.parse()?))
-}
-
-/// Names the table, and leaves out times and counters that say nothing to a reader.
-fn tidy(line: &str) -> String {
-    let mut tidied = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find(['@', 't']) {
-        let (before, found) = rest.split_at(at);
-        let digits = found[1..].bytes().take_while(u8::is_ascii_digit).count();
-        let is_time = found.starts_with('@') && digits > 0;
-        let is_table =
-            found.starts_with("t1") && digits == 1 && !before.ends_with(char::is_alphanumeric);
-        tidied += if is_time { before.trim_end() } else { before };
-        tidied += if is_time {
-            ""
-        } else if is_table {
-            "accounts"
-        } else {
-            &found[..1]
-        };
-        rest = if is_time || is_table { &found[1 + digits..] } else { &found[1..] };
-    }
-    tidied = tidied.trim_start().to_owned() + rest;
-    match tidied.split_once("feed ") {
-        Some((before, after)) => {
-            let after =
-                after.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(',');
-            format!("{before}{}", after.trim_start())
-        }
-        None => tidied,
-    }
-}
-
-/// All keys of a table.
-pub(crate) fn everything() -> KeyRange {
-    KeyRange::all()
 }

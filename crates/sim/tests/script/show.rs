@@ -1,6 +1,7 @@
 //! What a script can look at: the router's design, what sites hold, their rows and their logs.
 
-use super::{Answer, everything};
+use super::Answer;
+use super::words::{everything, site};
 use isomer_design::{KeyRange, SiteId, TableId, Time};
 use isomer_log::Log;
 use isomer_sim::cluster::Cluster;
@@ -25,7 +26,7 @@ pub(crate) fn show(cluster: &Rc<Cluster>, what: &str) -> Answer {
         ("design", _) => Ok(design(cluster)),
         ("holdings", _) => Ok(holdings(cluster)),
         ("copies", _) => copies(cluster),
-        ("log", at) => log(cluster, super::site(at)?),
+        ("log", at) => log(cluster, site(at)?),
         _ => Err("design, holdings, copies or log s1".into()),
     }
 }
