@@ -172,7 +172,7 @@ impl Site {
         partition.begin_publishing();
         right.iter().for_each(|right| right.begin_publishing());
         let after = self.take_effect(&table, partition, right.as_ref(), record, came);
-        self.follow_new_master(&after, record, came);
+        self.follow_on(&after, record, came);
         Some(after)
     }
 
@@ -245,9 +245,15 @@ impl Site {
         partition.clone()
     }
 
-    /// After a change of mastership: whose feed speaks for the partition.
-    fn follow_new_master(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
+    /// After a change of mastership or of the partition's bounds: whose feed speaks for it.
+    fn follow_on(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
         match &record.event {
+            // The master may have let a feed join one of the parts while it was not apart yet.
+            Event::Split { at } if partition.feed().is_none() => {
+                self.subscribe(partition, partition.origin());
+                let right = self.table(partition.table).and_then(|table| table.starting_at(at));
+                right.iter().for_each(|right| self.subscribe(right, right.origin()));
+            }
             Event::Release { to, .. } if *to != self.id => self.subscribe(partition, 0),
             Event::Acquire { .. } => {
                 let feed = self.feed_from(came.from).map(|(_, feed)| feed);

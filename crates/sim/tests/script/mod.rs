@@ -86,6 +86,7 @@ impl goldenscript::Runner for Runner {
         assert_eq!(self.cluster().why_not_settled(), None);
         let cluster = self.cluster().clone();
         let history = self.on_task(async move { cluster.gather().await })??;
+        world.end();
         self.check(&history)
     }
 }
