@@ -3,9 +3,9 @@
 use super::input::{Input, Loaded};
 use super::progress::Progress;
 use super::strategies::{Knobs, Strategy};
-use super::{Outcome, percent, plot, print, table};
+use super::{Outcome, percent, plot, print, table, write_text};
 use isomer_plan::evaluate::{Evaluation, Upkeep};
-use isomer_plan::problem::{Proposal, site_name};
+use isomer_plan::problem::{Proposal, plan_text, site_name};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -28,6 +28,12 @@ pub(crate) struct Args {
     /// Draw the load of each site before and after into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
+    /// Write the changes into this file, one a line, as `isomer design apply` takes them.
+    #[arg(long)]
+    plan: Option<PathBuf>,
+    /// Write the design that the changes lead to into this file.
+    #[arg(long)]
+    design: Option<PathBuf>,
 }
 
 /// Before and after, on the part that was planned with and on the later one.
@@ -49,11 +55,28 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         plot::loads(path, &judged.before[1].loads, &judged.after[1].loads)?;
     }
+    write_plan(args, &loaded, &proposal)?;
     if args.json {
         return print(&to_json(&loaded, &proposal, &judged).to_string());
     }
     print(&figures(&judged))?;
     explain(args, &loaded, &proposal)
+}
+
+/// The proposal as changes of the design, and the design after them, where they are asked for.
+fn write_plan(args: &Args, loaded: &Loaded, proposal: &Proposal) -> Outcome {
+    if args.plan.is_none() && args.design.is_none() {
+        return Ok(());
+    }
+    let mapped = loaded.design()?;
+    let plan = mapped.plan(proposal)?;
+    if let Some(path) = &args.plan {
+        write_text(path, &plan_text(&plan, mapped.design()))?;
+    }
+    if let Some(path) = &args.design {
+        write_text(path, &plan.validate(mapped.design())?.to_text())?;
+    }
+    Ok(())
 }
 
 fn judge(loaded: &Loaded, proposal: &Proposal) -> Result<Judged, Box<dyn std::error::Error>> {

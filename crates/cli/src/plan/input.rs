@@ -2,10 +2,13 @@
 
 use super::progress::Progress;
 use super::{open_file, read_text};
+use isomer_design::Design;
 use isomer_plan::evaluate::Evaluator;
 use isomer_plan::heat::{HeatGraph, Sampling};
-use isomer_plan::problem::{Cost, Placement, PlacementRules, Problem};
-use isomer_plan::recording::{Access, OnFault, Recording, RecordingError, Skipped, Source, open};
+use isomer_plan::problem::{Cost, MappedDesign, MappedError, Placement, PlacementRules, Problem};
+use isomer_plan::recording::{
+    Access, KeyTable, OnFault, Recording, RecordingError, Skipped, Source, open,
+};
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -17,7 +20,8 @@ pub(crate) struct Input {
     /// How many sites there are.
     #[arg(long)]
     pub(crate) sites: usize,
-    /// The current placement (table,from,site lines); by default every table in equal ranges.
+    /// The current placement: a design, or table,from,site lines; by default every table in equal
+    /// ranges.
     #[arg(long)]
     pub(crate) placement: Option<PathBuf>,
     /// The share of the recording, at its end, that plans are tried on but not made with.
@@ -50,6 +54,8 @@ pub(crate) struct Loaded {
     /// The earlier part's graph, possibly of a sample.
     pub(crate) graph: HeatGraph,
     pub(crate) placement: Placement,
+    /// The design that the placement was read from.
+    design: Option<MappedDesign>,
     pub(crate) cost: Cost,
     pub(crate) imbalance: f64,
     /// What a person should know about the input.
@@ -84,19 +90,43 @@ impl Input {
             let error = 100.0 * sampling.site_error(&graph, self.sites);
             notes.push(format!("sampled: a site's mean load is known within {error:.1} %"));
         }
-        let placement = match &self.placement {
-            None => Placement::by_range(graph.keys(), self.sites),
-            Some(path) => {
-                PlacementRules::parse(&read_text(path)?)?.place(graph.keys(), self.sites)?
-            }
-        };
+        let (placement, design) = self.place(graph.keys())?;
         let near = self.k_near.unwrap_or(self.k);
         let cost = Cost { far: self.k, near, sites_per_server: self.sites_per_server.max(1) };
         let imbalance = self.imbalance;
-        let loaded = Loaded { earlier, later, graph, placement, cost, imbalance, notes };
+        let loaded = Loaded { earlier, later, graph, placement, design, cost, imbalance, notes };
         loaded.problem().validate()?;
         Ok(loaded)
     }
+
+    /// Reads the current placement, and the design if it is one.
+    fn place(&self, keys: &KeyTable) -> Result<(Placement, Option<MappedDesign>), Box<dyn Error>> {
+        let Some(path) = &self.placement else {
+            return Ok((Placement::by_range(keys, self.sites), None));
+        };
+        let name = |error: &dyn Error| format!("{}: {error}", path.display());
+        let text = read_text(path)?;
+        if !is_design(&text) {
+            let rules = PlacementRules::parse(&text).map_err(|error| name(&error))?;
+            return Ok((rules.place(keys, self.sites).map_err(|error| name(&error))?, None));
+        }
+        let design = Design::parse(&text).map_err(|error| name(&error))?;
+        let mapped = MappedDesign::new(design, keys).map_err(|error| name(&error))?;
+        let mut placement = mapped.placement();
+        if placement.sites() > self.sites {
+            let (there, asked) = (placement.sites(), self.sites);
+            let wrong = format!("the design has {there} sites: give --sites {there}, not {asked}");
+            return Err(format!("{}: {wrong}", path.display()).into());
+        }
+        placement.add_sites(self.sites - placement.sites());
+        Ok((placement, Some(mapped)))
+    }
+}
+
+/// A design begins with its sites, a list of rules with the names of its columns.
+fn is_design(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.find(|line| !line.starts_with('#')).is_some_and(|line| line.starts_with("sites"))
 }
 
 impl Loaded {
@@ -104,6 +134,14 @@ impl Loaded {
     pub(crate) fn problem(&self) -> Problem<'_> {
         let Loaded { graph, placement, cost, imbalance, .. } = self;
         Problem { graph, placement, cost: *cost, imbalance: *imbalance }
+    }
+
+    /// The current placement as a design.
+    pub(crate) fn design(&self) -> Result<MappedDesign, MappedError> {
+        match &self.design {
+            Some(design) => Ok(design.clone()),
+            None => MappedDesign::of_placement(self.graph.keys(), &self.placement),
+        }
     }
 
     /// Evaluators of the earlier and the later part.

@@ -61,6 +61,11 @@ fn read_text(path: &std::path::Path) -> Result<String, Box<dyn std::error::Error
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
+/// Writes a whole file, naming it if that fails.
+fn write_text(path: &std::path::Path, text: &str) -> Outcome {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
 /// Prints a line, and ends quietly if nobody reads any more.
 fn print(text: &str) -> Outcome {
     use std::io::{ErrorKind, Write};

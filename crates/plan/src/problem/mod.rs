@@ -5,15 +5,19 @@
 //!                                                         what was considered and lost
 //! ```
 //!
+//! [`MappedDesign`] turns placements into designs and proposals into plans, and back.
+//!
 //! Inside the planners a site is a number from 0; people see `s1`, `s2`, … as everywhere else.
 
 mod cost;
+mod mapped;
 mod placement;
 mod proposal;
 mod rules;
 
 pub(crate) use cost::vertex_load;
 pub use cost::{Cost, Loads};
+pub use mapped::{MappedDesign, MappedError, plan_text};
 pub use placement::{Placement, Site, site_name};
 pub use proposal::{Move, Proposal};
 pub use rules::{PlacementRules, Rule, RulesError};

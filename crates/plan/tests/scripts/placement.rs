@@ -6,7 +6,9 @@ use isomer_plan::baseline::{drtmb, estore, metis, optimum, schism};
 use isomer_plan::clay::{self, ClumpIndex, Step};
 use isomer_plan::drift;
 use isomer_plan::heat::HeatGraph;
-use isomer_plan::problem::{Cost, Loads, Placement, Problem, Proposal, site_name};
+use isomer_plan::problem::{
+    Cost, Loads, MappedDesign, Placement, Problem, Proposal, plan_text, site_name,
+};
 use isomer_plan::recording::{KeyRef, KeyTable, Vertex};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -139,6 +141,18 @@ impl State {
         Ok(out)
     }
 
+    /// The last proposal as changes of the design, and the design that they lead to.
+    fn changes(&self) -> Outcome<String> {
+        let proposal = self.last.as_ref().ok_or("nothing was planned")?;
+        let graph = self.graph()?;
+        let mapped = MappedDesign::of_placement(graph.keys(), &self.placement())?;
+        let plan = mapped.plan(proposal)?;
+        let after = plan.validate(mapped.design())?;
+        let wanted = MappedDesign::of_placement(graph.keys(), &proposal.placement)?;
+        assert_eq!(after, *wanted.design());
+        Ok(plan_text(&plan, mapped.design()) + &after.summary())
+    }
+
     /// Makes the last proposal the current placement.
     fn apply(&mut self) -> Outcome<String> {
         let proposal = self.last.take().ok_or("nothing was planned")?;
@@ -199,7 +213,7 @@ impl Runner for State {
                     self.keys.insert(name(key)?, (weight, at));
                 }
             }
-            // heat parts/1 weight=3
+            // heat parts/1 parts/2 weight=3
             "heat" => {
                 let weight: f64 = parse("weight", args.take_key("weight").ok_or("how much?")?)?;
                 while let Some(key) = args.next_pos() {
@@ -221,6 +235,7 @@ impl Runner for State {
                 return Ok(format!("{}; mean {:.1}\n", show(&loads), loads.mean()));
             }
             "plan" => return self.plan(command),
+            "changes" => return self.changes(),
             "apply" => return self.apply(),
             "compact" => {
                 let hot = args.take_key("hot").ok_or("which share is hot?")?;
