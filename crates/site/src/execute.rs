@@ -30,7 +30,7 @@ use crate::txn::{Txn, Writes};
 use arc_swap::Guard as Swap;
 use isomer_design::{Access, Footprint, Item, Span, Time};
 use isomer_log::Position;
-use isomer_store::{Context, NotYet, pin};
+use isomer_store::{Context, NotYet, pin, prefetch_all};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -118,18 +118,21 @@ impl Site {
     pub fn warm<'f>(&self, footprints: impl Iterator<Item = &'f Footprint> + Clone) {
         let guard = pin();
         let tables = self.tables();
-        let keys = footprints.flat_map(|footprint| footprint.items()).filter_map(|item| {
-            let Span::Key(key) = &item.span else { return None };
-            let at = tables.binary_search_by_key(&item.table, |table| table.id).ok()?;
-            Some((&tables[at].index, key))
-        });
+        let mut keys: SmallVec<[_; 64]> = SmallVec::new();
+        for footprint in footprints {
+            let maps = Maps::load(&tables, footprint);
+            for item in footprint.items() {
+                let Span::Key(key) = &item.span else { continue };
+                let Some((table, map)) = maps.of(item) else { continue };
+                if let Some(partition) = Table::find(map, key) {
+                    prefetch_all(&**partition);
+                }
+                keys.push((&*table.index, key.as_bytes()));
+            }
+        }
         let Ok(mut context) = self.context() else { return };
         context.hold();
-        let mut spots: SmallVec<[_; 32]> =
-            keys.map(|(index, key)| (key, index.spot(key, &guard))).collect();
-        for (key, spot) in &mut spots {
-            context.warm(spot, key);
-        }
+        context.warm_all(&keys, &guard);
     }
 
     fn attempt(

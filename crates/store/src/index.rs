@@ -39,14 +39,17 @@
 
 use crate::epoch::{Guard, flush};
 use crate::heap::Heap;
-use crate::row::{Row, prefetch};
+use crate::row::{Row, prefetch, prefetch_all};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, fence, spin};
 use isomer_design::{Key, KeyRange};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 const LEAF_ENTRIES: usize = 32;
-const NODE_CHILDREN: usize = 64;
+/// Words that fill a cache line.
+const LINE_WORDS: usize = 8;
+const NODE_LINES: usize = 8;
+const NODE_CHILDREN: usize = NODE_LINES * LINE_WORDS;
 
 /// The first seven bytes of a key and its length, capped at 8: orders as the keys do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -278,11 +281,16 @@ impl Drop for Latched<'_> {
 
 /// An immutable inner node: child `i` covers the keys from separator `i` (child 0: from the node's
 /// own lower bound) up to separator `i + 1`.
+///
+/// A search reads three cache lines, whatever the node's size: the heads, the line of words that they
+/// name, and the child. Words behind the last one are the greatest there is.
 #[repr(C, align(64))]
 struct Node {
-    count: usize,
-    words: [u64; NODE_CHILDREN],
+    /// The first word of each line of words.
+    heads: [u64; NODE_LINES],
+    words: [[u64; LINE_WORDS]; NODE_LINES],
     children: [Child; NODE_CHILDREN],
+    count: usize,
     /// The whole separators; consulted only when words are equal and do not hold the whole key.
     separators: Box<[Key]>,
 }
@@ -294,6 +302,15 @@ union Child {
     node: NonNull<Node>,
 }
 
+/// A way down on which it has come to `child`.
+struct Lane {
+    child: Child,
+    height: usize,
+    word: Word,
+    /// The line, then the place of the next child.
+    at: usize,
+}
+
 struct Root {
     height: usize,
     child: Child,
@@ -302,10 +319,19 @@ struct Root {
 impl Node {
     fn allocate(heap: &Heap, entries: Vec<(Key, Child)>) -> NonNull<Node> {
         let last = entries.len() - 1;
+        let word = |i: usize| match i {
+            // The first child covers whatever comes before, too.
+            0 => 0,
+            _ => entries.get(i).map_or(u64::MAX, |(key, _)| Word::of(key).0),
+        };
+        let words = std::array::from_fn(|line| {
+            std::array::from_fn(|column| word(line * LINE_WORDS + column))
+        });
         let node = Node {
-            count: entries.len(),
-            words: std::array::from_fn(|i| Word::of(&entries[i.min(last)].0).0),
+            heads: std::array::from_fn(|line| word(line * LINE_WORDS)),
+            words,
             children: std::array::from_fn(|i| entries[i.min(last)].1),
+            count: entries.len(),
             separators: entries.into_iter().map(|(key, _)| key).collect(),
         };
         let slot = heap.allocate(0, size_of::<Node>()).cast::<Node>();
@@ -327,18 +353,33 @@ impl Node {
 
     /// The child that covers `key`.
     fn child_of(&self, word: Word, key: &[u8]) -> usize {
-        let separators = &self.words[1..self.count];
-        let mut at = separators.partition_point(|&other| Word(other) < word);
-        // `at` separators are less by word; those with an equal word need a closer look.
-        while let Some(&other) = separators.get(at) {
-            let covered = other == word.0
-                && (word.is_whole_key() || self.separators[at + 1].as_bytes() <= key);
-            if !covered {
-                break;
+        self.child_in(self.line_of(word), word, key)
+    }
+
+    /// The same, given what [`Node::line_of`] said.
+    fn child_in(&self, line: usize, word: Word, key: &[u8]) -> usize {
+        let mut at = self.last_in(line, word);
+        if !word.is_whole_key() {
+            // Of the separators with an equal word, those beyond the key do not count.
+            while at > 0 && self.word(at) == word.0 && self.separators[at].as_bytes() > key {
+                at -= 1;
             }
-            at += 1;
         }
         at
+    }
+
+    /// The line of words in which a search goes on.
+    fn line_of(&self, word: Word) -> usize {
+        last_not_beyond(&self.heads, word)
+    }
+
+    /// The last place in a line whose word is not beyond `word`.
+    fn last_in(&self, line: usize, word: Word) -> usize {
+        line * LINE_WORDS + last_not_beyond(&self.words[line], word)
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.words[at / LINE_WORDS][at % LINE_WORDS]
     }
 
     /// The node's entries with child `at` replaced.
@@ -349,6 +390,12 @@ impl Node {
         entries.splice(at..=at, with);
         entries
     }
+}
+
+/// The last of a line's words that is not beyond `word`; the first one never is. Looks at all of them:
+/// which way a branch would go is anybody's guess.
+fn last_not_beyond(line: &[u64; LINE_WORDS], word: Word) -> usize {
+    line[1..].iter().map(|&other| usize::from(other <= word.0)).sum()
 }
 
 /// The way from the root to a leaf: nodes and the child taken in each.
@@ -603,8 +650,59 @@ impl Index {
         }
         // SAFETY: at height 0 the child is a leaf; it is freed after the guard.
         let leaf: &'g Leaf = unsafe { child.leaf.as_ref() };
-        leaf.prefetch();
+        prefetch_all(leaf);
         leaf
+    }
+
+    /// Finds the leaves of many keys, and asks the cache for them. Goes down all ways together, one
+    /// step each in turn, so that the trips to memory for one key overlap with those for the others.
+    pub(crate) fn spots<'g>(
+        keys: &[(&'g Index, &[u8])],
+        guard: &'g Guard,
+        spots: &mut Vec<Spot<'g>>,
+    ) {
+        let mut lanes: Vec<Lane> = Vec::with_capacity(keys.len());
+        lanes.extend(keys.iter().map(|(index, key)| {
+            let root = index.root(guard);
+            Lane { child: root.child, height: root.height, word: Word::of(key), at: 0 }
+        }));
+        loop {
+            let mut going = false;
+            for lane in lanes.iter_mut().filter(|lane| lane.height > 0) {
+                // SAFETY: above height 0 children are nodes; they are freed after the guard.
+                let node = unsafe { lane.child.node.as_ref() };
+                lane.at = node.line_of(lane.word);
+                prefetch(ptr::from_ref(&node.words[lane.at]).cast());
+                going = true;
+            }
+            if !going {
+                break;
+            }
+            for (lane, (_, key)) in lanes.iter_mut().zip(keys).filter(|(lane, _)| lane.height > 0) {
+                // SAFETY: as above.
+                let node = unsafe { lane.child.node.as_ref() };
+                lane.at = node.child_in(lane.at, lane.word, key);
+                prefetch(ptr::from_ref(&node.children[lane.at]).cast());
+            }
+            for lane in lanes.iter_mut().filter(|lane| lane.height > 0) {
+                // SAFETY: as above.
+                lane.child = unsafe { lane.child.node.as_ref() }.children[lane.at];
+                lane.height -= 1;
+                match lane.height {
+                    // SAFETY: at height 0 the child is a leaf; it is freed after the guard.
+                    0 => prefetch_all(unsafe { lane.child.leaf.as_ref() }),
+                    // SAFETY: above, it is a node.
+                    _ => prefetch(ptr::from_ref(unsafe { &lane.child.node.as_ref().heads }).cast()),
+                }
+            }
+        }
+        spots.extend(lanes.iter().zip(keys).map(|(lane, (index, _))| Spot {
+            index,
+            // SAFETY: the way has come down to height 0.
+            leaf: unsafe { lane.child.leaf.as_ref() },
+            word: lane.word,
+            at: 0,
+        }));
     }
 
     /// As `walk`, and where the leaf's keys end.
@@ -731,13 +829,6 @@ impl Index {
 }
 
 impl Leaf {
-    fn prefetch(&self) {
-        let start = ptr::from_ref(self).cast::<u8>();
-        for line in 0..size_of::<Leaf>() / 64 {
-            prefetch(start.wrapping_add(line * 64));
-        }
-    }
-
     /// Copies the pointers of the entries from `key` on; returns how many.
     fn copy_from(&self, key: &[u8], rows: &mut LeafRows) -> usize {
         let (Ok(at) | Err(at)) = self.search(Word::of(key), key);

@@ -47,6 +47,6 @@ pub use context::{CONTEXTS_MAX, Context};
 pub use epoch::{Guard, pin};
 pub use index::{Index, Spot};
 pub use partition::{Feed, Partition, Stamp};
-pub use row::Row;
+pub use row::{Row, prefetch_all};
 pub use store::{NotYet, Store};
 pub use wait::{Lock, Waiters};

@@ -140,6 +140,12 @@ impl Row {
     }
 }
 
+/// Asks the processor to fetch all of a value that is about to be used.
+pub fn prefetch_all<T>(value: &T) {
+    let start = std::ptr::from_ref(value).cast::<u8>();
+    (0..size_of::<T>().div_ceil(64)).for_each(|line| prefetch(start.wrapping_add(line * 64)));
+}
+
 /// Asks the processor to fetch the cache line at `address`; any address is fine.
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
