@@ -351,6 +351,19 @@ impl Database {
         Ok(())
     }
 
+    /// The routing table as it is.
+    pub(crate) fn routing_table(&self) -> Arc<isomer_design::RoutingTable> {
+        self.router.routing_table()
+    }
+
+    pub(crate) fn transport(&self) -> &Embedded {
+        self.router.transport()
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     fn add_site(&self, site: SiteId, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
         let mut catalog = self.catalog.lock();
         self.router.design().validate(&change).map_err(Box::new)?;

@@ -35,6 +35,9 @@ pub enum Error {
         "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"
     )]
     Lost(u32),
+    /// A snapshot was taken before the copies that are there now were made.
+    #[error("no site has the rows as they were when the snapshot was taken; take a new one")]
+    Gone,
     /// A table's columns do not fit together.
     #[error(transparent)]
     Schema(#[from] SchemaError),

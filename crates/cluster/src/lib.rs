@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
 //! | `protocol` | how each change is carried out at the sites |
+//! | [`open`](OpenTransaction) | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
@@ -31,6 +32,7 @@ mod database;
 mod error;
 mod event;
 mod folder;
+mod open;
 mod protocol;
 mod reservation;
 mod router;
@@ -43,5 +45,9 @@ pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use isomer_log::{Counters, Durability};
 pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
+pub use open::{
+    Asked, Gateway, Isolation, LockMode, Locked, OpenError, OpenTransaction, Owner, Patience,
+    RowLocks, Savepoint, Snapshot,
+};
 pub use router::{Ran, Router, Session};
 pub use transport::Transport;

@@ -114,6 +114,14 @@ impl RoutingTable {
         self.table(table)?.get(key).map(|(_, placement)| placement)
     }
 
+    /// Where a key is, and where the next keys are that are placed otherwise (`None`: nowhere).
+    #[inline]
+    pub fn stretch(&self, table: TableId, key: &[u8]) -> Option<(&Placement, Option<&Key>)> {
+        let map = self.table(table)?;
+        let (_, placement) = map.get(key)?;
+        Some((placement, map.after(key).map(|(end, _)| end)))
+    }
+
     /// The sites that can run a transaction with this footprint. Allocates nothing.
     pub fn home(&self, footprint: &Footprint) -> Route {
         let (mut sites, mut masters, mut holders) = (self.sites, SiteSet::EMPTY, self.sites);

@@ -20,6 +20,10 @@
 //! what the transaction wrote, and also what it read: nobody is ever told of something that a crash
 //! could undo.
 
+mod read_at;
+
+pub use read_at::Kept;
+
 use crate::error::{Abort, Failure};
 use crate::held::{Held, NotHeld};
 use crate::message::Message;

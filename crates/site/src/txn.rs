@@ -3,7 +3,7 @@
 use crate::error::Abort;
 use crate::partition::{SitePartition, Table};
 use isomer_design::{Access, Footprint, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
-use isomer_store::{Context, Guard, Spot};
+use isomer_store::{Context, Guard, Row, Spot};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -204,9 +204,7 @@ impl Txn<'_> {
         if range.is_empty() {
             return Ok(());
         }
-        let covers = |item: &isomer_design::Item| item.table == table && item.span.covers(range);
-        let item = self.footprint.items().iter().position(covers);
-        let item = item.ok_or_else(|| self.outside(format!("scan of {table}{range}")))?;
+        let item = self.covering(table, range)?;
         let own = self.own_writes(table, range);
         let mut own = own.iter().peekable();
         let mut stopped = false;
@@ -247,8 +245,15 @@ impl Txn<'_> {
         self.partitions.partition_point(|p| (p.table, p.range.start.as_bytes()) <= place) - 1
     }
 
+    /// The item of the footprint that covers a range.
+    pub(crate) fn covering(&self, table: TableId, range: &KeyRange) -> Result<usize, Abort> {
+        let covers = |item: &isomer_design::Item| item.table == table && item.span.covers(range);
+        let item = self.footprint.items().iter().position(covers);
+        item.ok_or_else(|| self.outside(format!("scan of {table}{range}")))
+    }
+
     /// The item of the footprint that allows `access` to a key.
-    fn item(&self, table: TableId, key: &[u8], access: Access) -> Result<usize, Abort> {
+    pub(crate) fn item(&self, table: TableId, key: &[u8], access: Access) -> Result<usize, Abort> {
         let allows = |item: &isomer_design::Item| {
             item.table == table && item.access >= access && item.span.contains(key)
         };
@@ -288,7 +293,12 @@ impl Txn<'_> {
 impl<'a> Txn<'a> {
     /// The row's value in the snapshot.
     fn stored(&self, item: usize, key: &[u8]) -> Option<&'a [u8]> {
-        let row = match &self.spots[item] {
+        self.stored_row(item, key)?.value()
+    }
+
+    /// The row's version in the snapshot, which may be a deletion.
+    pub(crate) fn stored_row(&self, item: usize, key: &[u8]) -> Option<&'a Row> {
+        match &self.spots[item] {
             Some(spot) => {
                 let mut at = spot.get();
                 let row = self.context.read(&mut at, key, self.guard);
@@ -296,8 +306,7 @@ impl<'a> Txn<'a> {
                 row
             }
             None => self.context.get(&self.tables[item].index, key),
-        };
-        row?.value()
+        }
     }
 
     /// The leaf of a key of item `item`.

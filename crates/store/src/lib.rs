@@ -32,6 +32,7 @@
 mod clock;
 mod context;
 mod epoch;
+mod fixed;
 mod garbage;
 mod heap;
 mod index;
@@ -45,6 +46,7 @@ mod wait;
 pub use clock::Clock;
 pub use context::{CONTEXTS_MAX, Context};
 pub use epoch::{Guard, pin};
+pub use fixed::Keeper;
 pub use index::{Index, Spot};
 pub use partition::{Feed, Partition, Stamp};
 pub use row::{Row, prefetch_all};

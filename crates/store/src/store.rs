@@ -163,7 +163,7 @@ impl Context<'_> {
     }
 
     /// Whether a time that was chosen before, and is pinned, can be had now.
-    fn wait_for<'p>(
+    pub(crate) fn wait_for<'p>(
         time: Time,
         partitions: impl Iterator<Item = &'p Partition> + Clone,
         waker: &Waker,

@@ -1,0 +1,146 @@
+//! What the open transactions of a process share, and how one of them waits.
+//!
+//! A transaction that has to wait for a row parks its thread on a condition of its own; whoever
+//! releases rows wakes exactly those that the [lock table](super::locks) names. A [`Patience`] is the
+//! handle by which somebody else ends the waiting: a cancel request, a time limit, a shutdown.
+//!
+//! **Latest.** The time of the last commit that was acknowledged here. Snapshots are not taken before
+//! it, so a client sees what any other client was told of: sessions need not carry times around.
+
+use super::locks::{Asked, LockMode, Owner, RowLocks};
+use super::transaction::{Isolation, OpenError, OpenTransaction};
+use crate::database::Database;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use isomer_design::{Key, TableId, Time};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Where open transactions meet.
+pub struct Gateway {
+    database: Database,
+    shared: Mutex<Shared>,
+    next_owner: AtomicU64,
+    latest: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shared {
+    locks: RowLocks,
+    waiters: HashMap<Owner, Arc<Patience>, FixedState>,
+}
+
+/// How long a client is willing to wait: until it, or somebody for it, says that it is not.
+#[derive(Default)]
+pub struct Patience {
+    over: AtomicBool,
+    condition: Condvar,
+}
+
+impl Patience {
+    /// True if the client waits no longer.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// The client is patient again.
+    pub fn renew(&self) {
+        self.over.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Gateway {
+    /// A gateway to a database.
+    pub fn new(database: Database) -> Arc<Gateway> {
+        Arc::new(Gateway {
+            database,
+            shared: Mutex::default(),
+            next_owner: AtomicU64::new(1),
+            latest: AtomicU64::new(0),
+        })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Begins a transaction. `patience` ends its waits.
+    pub fn begin(
+        self: &Arc<Gateway>,
+        isolation: Isolation,
+        patience: Arc<Patience>,
+    ) -> OpenTransaction {
+        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        OpenTransaction::new(self.clone(), owner, isolation, patience)
+    }
+
+    /// Ends the patience of a client, who may be waiting.
+    pub fn lose_patience(&self, patience: &Patience) {
+        patience.over.store(true, Ordering::Relaxed);
+        // With the locks held, so that it is not just about to wait.
+        let _shared = self.shared.lock();
+        patience.condition.notify_all();
+    }
+
+    /// How many rows are locked.
+    pub fn locked_rows(&self) -> usize {
+        self.shared.lock().locks.len()
+    }
+
+    /// The time of the last commit that was acknowledged.
+    pub(crate) fn latest(&self) -> Time {
+        Time(self.latest.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn acknowledge(&self, time: Time) {
+        self.latest.fetch_max(time.0, Ordering::SeqCst);
+    }
+
+    /// Locks a row, waiting for it if `waits`. True if the owner did not hold it before.
+    pub(crate) fn lock(
+        &self,
+        owner: Owner,
+        place: (TableId, Key),
+        mode: LockMode,
+        waits: bool,
+        patience: &Arc<Patience>,
+    ) -> Result<bool, OpenError> {
+        let mut shared = self.shared.lock();
+        match shared.locks.ask(owner, place, mode, waits) {
+            Asked::Granted(is_new) => return Ok(is_new),
+            Asked::Deadlock(circle) => return Err(OpenError::Deadlock(circle)),
+            Asked::Waits(_) if !waits => return Err(OpenError::Locked),
+            Asked::Waits(_) => {}
+        }
+        shared.waiters.insert(owner, patience.clone());
+        while shared.locks.is_waiting(owner) && !patience.is_over() {
+            patience.condition.wait(&mut shared);
+        }
+        shared.waiters.remove(&owner);
+        if shared.locks.is_waiting(owner) {
+            let woken = shared.locks.give_up(owner);
+            shared.wake(&woken);
+            return Err(OpenError::Canceled);
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn release(&self, owner: Owner, places: &[(TableId, Key)]) {
+        if places.is_empty() {
+            return;
+        }
+        let mut shared = self.shared.lock();
+        let woken = shared.locks.release(owner, places);
+        shared.wake(&woken);
+    }
+}
+
+impl Shared {
+    fn wake(&self, owners: &[Owner]) {
+        for patience in owners.iter().filter_map(|owner| self.waiters.get(owner)) {
+            patience.condition.notify_all();
+        }
+    }
+}

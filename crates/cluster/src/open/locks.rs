@@ -1,0 +1,226 @@
+//! Row locks: who may write which row, in which order, and who waits for whom in a circle.
+//!
+//! A state machine: requests in, answers out. It knows no threads and no time; whoever runs it lets
+//! the owners wait and wakes those that it names ([`super::gateway`]).
+//!
+//! ```text
+//!   row accounts/7    held by T1            queue: T2, T5        first come, first served
+//!   row accounts/9    held by T2, T3 (shared)
+//!
+//!   T1 asks for accounts/9, exclusively:  T1 ─▶ T2 ─▶ T1        a circle: T1 is refused, nothing
+//!                                              └▶ (T3)           has changed
+//! ```
+//!
+//! **Order.** A request waits for every holder and for every earlier request that it conflicts with,
+//! so nobody is overtaken. One exception: a holder that wants more of its own row goes to the front,
+//! or it would wait for those who wait for it.
+//!
+//! **Deadlocks** are found when they would arise, by a search along "waits for" from the new request;
+//! an owner waits for one row at a time, so the search is short. The one that closes the circle is
+//! refused.
+//!
+//! **Invariants.** Conflicting owners never hold a row together; a row that nobody holds has no queue;
+//! the graph of waiting has no circle.
+//!
+//! Locks are not rows: a row that does not exist yet can be locked, which is how two inserts of one key
+//! take turns.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use isomer_design::{Key, TableId};
+use std::collections::VecDeque;
+
+/// Who holds locks: a number that is not used twice.
+pub type Owner = u64;
+
+/// A row, existing or not.
+type Place = (TableId, Key);
+
+/// How a row is locked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LockMode {
+    /// Others may hold it too, but nobody may write it.
+    Shared,
+    /// Nobody else holds it.
+    Exclusive,
+}
+
+impl LockMode {
+    fn conflicts(self, other: LockMode) -> bool {
+        self == LockMode::Exclusive || other == LockMode::Exclusive
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// The owner holds the row. True if it did not before.
+    Granted(bool),
+    /// The owner waits, behind these.
+    Waits(Vec<Owner>),
+    /// Waiting would close this circle of owners; nothing has changed.
+    Deadlock(Vec<Owner>),
+}
+
+/// All row locks. See the [module documentation](self).
+#[derive(Default)]
+pub struct RowLocks {
+    rows: HashMap<Place, Row, FixedState>,
+    /// The row that an owner waits for.
+    waiting: HashMap<Owner, Place, FixedState>,
+}
+
+#[derive(Default)]
+struct Row {
+    holders: Vec<(Owner, LockMode)>,
+    queue: VecDeque<(Owner, LockMode)>,
+}
+
+impl RowLocks {
+    /// No locks.
+    pub fn new() -> RowLocks {
+        RowLocks::default()
+    }
+
+    /// How many rows are locked.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// True if no row is locked.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Asks for a row. With `may_wait` false, a row that is not free is answered with `Waits`, and the
+    /// owner does not wait.
+    ///
+    /// # Panics
+    /// If the owner waits already.
+    pub fn ask(&mut self, owner: Owner, place: Place, mode: LockMode, may_wait: bool) -> Asked {
+        assert!(!self.waiting.contains_key(&owner), "an owner waits for one row at a time");
+        let row = self.rows.entry(place.clone()).or_default();
+        let held = row.holders.iter().position(|(holder, _)| *holder == owner);
+        if held.is_some_and(|at| row.holders[at].1 >= mode) {
+            return Asked::Granted(false);
+        }
+        let before = row.before(owner, mode, held.is_some());
+        if before.is_empty() {
+            match held {
+                Some(at) => row.holders[at].1 = mode,
+                None => row.holders.push((owner, mode)),
+            }
+            return Asked::Granted(held.is_none());
+        }
+        if !may_wait {
+            return Asked::Waits(before);
+        }
+        if let Some(circle) = self.circle(owner, &before) {
+            return Asked::Deadlock(circle);
+        }
+        let row = self.rows.get_mut(&place).expect("somebody holds it");
+        if held.is_some() {
+            row.queue.push_front((owner, mode));
+        } else {
+            row.queue.push_back((owner, mode));
+        }
+        self.waiting.insert(owner, place);
+        Asked::Waits(before)
+    }
+
+    /// True if the owner waits.
+    pub fn is_waiting(&self, owner: Owner) -> bool {
+        self.waiting.contains_key(&owner)
+    }
+
+    /// The owner waits no longer. Returns those who go on because of that.
+    pub fn give_up(&mut self, owner: Owner) -> Vec<Owner> {
+        let Some(place) = self.waiting.remove(&owner) else { return Vec::new() };
+        let row = self.rows.get_mut(&place).expect("a row with a queue exists");
+        row.queue.retain(|(waiting, _)| *waiting != owner);
+        self.advance(&place)
+    }
+
+    /// The owner no longer holds these rows. Returns those who go on because of that.
+    pub fn release<'p>(
+        &mut self,
+        owner: Owner,
+        places: impl IntoIterator<Item = &'p Place>,
+    ) -> Vec<Owner> {
+        let mut woken = Vec::new();
+        for place in places {
+            let Some(row) = self.rows.get_mut(place) else { continue };
+            row.holders.retain(|(holder, _)| *holder != owner);
+            if row.holders.is_empty() && row.queue.is_empty() {
+                self.rows.remove(place);
+            } else {
+                woken.extend(self.advance(place));
+            }
+        }
+        woken
+    }
+
+    /// Grants a row to those at the front of its queue that can have it.
+    fn advance(&mut self, place: &Place) -> Vec<Owner> {
+        let mut woken = Vec::new();
+        let Some(row) = self.rows.get_mut(place) else { return woken };
+        while let Some(&(owner, mode)) = row.queue.front() {
+            let others = row.holders.iter().filter(|(holder, _)| *holder != owner);
+            if others.into_iter().any(|(_, held)| held.conflicts(mode)) {
+                break;
+            }
+            row.queue.pop_front();
+            row.holders.retain(|(holder, _)| *holder != owner);
+            row.holders.push((owner, mode));
+            self.waiting.remove(&owner);
+            woken.push(owner);
+        }
+        woken
+    }
+
+    /// The owners on a circle that closes if `owner` waits for `before`.
+    fn circle(&self, owner: Owner, before: &[Owner]) -> Option<Vec<Owner>> {
+        let mut paths: Vec<Vec<Owner>> = before.iter().map(|&next| vec![owner, next]).collect();
+        let mut visited: Vec<Owner> = Vec::new();
+        while let Some(path) = paths.pop() {
+            let at = *path.last().expect("a path has two owners at least");
+            if at == owner {
+                return Some(path);
+            }
+            if visited.contains(&at) {
+                continue;
+            }
+            visited.push(at);
+            for next in self.waits_for(at) {
+                paths.push(path.iter().copied().chain([next]).collect());
+            }
+        }
+        None
+    }
+
+    fn waits_for(&self, owner: Owner) -> Vec<Owner> {
+        let Some(place) = self.waiting.get(&owner) else { return Vec::new() };
+        let row = &self.rows[place];
+        let at = row.queue.iter().position(|(waiting, _)| *waiting == owner);
+        let at = at.expect("who waits is in the queue");
+        let mode = row.queue[at].1;
+        let ahead = row.holders.iter().chain(row.queue.iter().take(at));
+        ahead
+            .filter(|(other, held)| *other != owner && held.conflicts(mode))
+            .map(|(other, _)| *other)
+            .collect()
+    }
+}
+
+impl Row {
+    /// For whom a new request would wait.
+    fn before(&self, owner: Owner, mode: LockMode, is_holder: bool) -> Vec<Owner> {
+        let queue = self.queue.iter().filter(|_| !is_holder);
+        self.holders
+            .iter()
+            .chain(queue)
+            .filter(|(other, held)| *other != owner && held.conflicts(mode))
+            .map(|(other, _)| *other)
+            .collect()
+    }
+}

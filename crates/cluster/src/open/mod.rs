@@ -1,0 +1,46 @@
+//! Transactions that arrive statement by statement.
+//!
+//! A client sends `BEGIN`, thinks, sends a statement, looks at the answer, sends the next: nobody can
+//! know the footprint before the end. So such a transaction works in two parts.
+//!
+//! ```text
+//!   while it is open                                at the commit
+//!   ────────────────                                ─────────────
+//!   snapshot    reads at one time, at any site      one procedure whose footprint is what was
+//!   row locks   (table, key), first come first      written: brought together at one site by the
+//!               served, deadlocks found             router, checked row by row against what was
+//!   workspace   its writes, seen by nobody else     read, written at once
+//! ```
+//!
+//! Partition locks are held for the commit alone. So a client that sleeps in mid-transaction blocks
+//! nobody but those who want the very rows it has written, and no split, merge or remaster.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`locks`] | who may write which row, as a state machine without threads |
+//! | [`gateway`] | what all open transactions share, and how one of them waits |
+//! | [`snapshot`] | reading at one time, wherever the rows are |
+//! | [`workspace`] | the writes so far, and how to go back to a savepoint |
+//! | [`transaction`] | a transaction, from its first statement to its commit |
+//!
+//! **Isolation.** READ COMMITTED: every statement has a snapshot of its own, and reads a row again
+//! after waiting for its lock. REPEATABLE READ: one snapshot for all statements; who wants to write a
+//! row that changed after it must start again (first updater wins).
+//!
+//! **Embedded callers** of [`Database::run`](crate::Database::run) know nothing of row locks. The
+//! commit looks at the time of each row's newest version, so they cannot make an update get lost; the
+//! open transaction is told to start again instead.
+//!
+//! **Left out.** Commits over several sites by two-phase commit: bringing the data together is the one
+//! way. Row locks of several gateways: all clients come through one process. Predicate locks.
+
+pub(crate) mod gateway;
+pub(crate) mod locks;
+pub(crate) mod snapshot;
+pub(crate) mod transaction;
+pub(crate) mod workspace;
+
+pub use gateway::{Gateway, Patience};
+pub use locks::{Asked, LockMode, Owner, RowLocks};
+pub use snapshot::Snapshot;
+pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};

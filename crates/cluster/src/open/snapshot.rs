@@ -1,0 +1,202 @@
+//! Reading at one time, wherever the rows are.
+//!
+//! The time is chosen once and [kept](isomer_site::Kept) at every site; then each read goes to a site
+//! that holds the row, the master first. Rows move while a transaction thinks: the routing table is
+//! looked at again for each read, and a copy whose history does not go back far enough passes the
+//! read on to the next.
+//!
+//! ```text
+//!   t = max(clock, what was acknowledged)     s1 keeps t    s2 keeps t    s3 keeps t
+//!   get k ─▶ routing table ─▶ master s2 ─▶ read at t
+//!                              └ got it by a copy made after t? ─▶ another holder
+//! ```
+//!
+//! A read does not wait for the disk. What it saw is remembered by site, and whoever tells a client
+//! what was read waits for it once, with [`Snapshot::until_durable`].
+
+use crate::database::Database;
+use crate::error::Error;
+use crate::transport::Transport;
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::Position;
+use isomer_site::{Failure, Kept, Procedure, Txn};
+use std::ops::ControlFlow;
+
+/// A read that finds its rows elsewhere looks at the routing table again this often.
+const LOOKS_MAX: usize = 64;
+
+/// One time, kept at all sites. See the [module documentation](self).
+pub struct Snapshot {
+    time: Time,
+    kept: Vec<Kept>,
+    seen: Seen,
+}
+
+/// Up to where the logs of the sites were seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    sites: Vec<(SiteId, Position)>,
+}
+
+impl Seen {
+    fn note(&mut self, site: SiteId, position: Position) {
+        match self.sites.iter_mut().find(|(other, _)| *other == site) {
+            Some((_, seen)) => *seen = position.max(*seen),
+            None => self.sites.push((site, position)),
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Seen) {
+        other.sites.into_iter().for_each(|(site, position)| self.note(site, position));
+    }
+
+    /// Waits until all of it is as durable as the logs promise. A site that has gone has been drained.
+    pub(crate) fn until_durable(&mut self, database: &Database) -> Result<(), Error> {
+        for (id, position) in self.sites.drain(..) {
+            if let Some(site) = database.runtime().site(id) {
+                database.runtime().block_on(site.until_durable(position))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// Keeps the present, which is not before `at_least`.
+    ///
+    /// # Errors
+    /// [`Error::Failure`] if a site has too much open.
+    pub fn take(database: &Database, at_least: Time) -> Result<Snapshot, Error> {
+        let sites = database.runtime().sites();
+        let kept = sites.iter().map(|site| site.keep()).collect::<Result<Vec<Kept>, Failure>>()?;
+        let now = database.transport().now().max(at_least);
+        let time = kept.iter().map(Kept::least).fold(now, Time::max);
+        kept.iter().for_each(|kept| kept.from(time));
+        Ok(Snapshot { time, kept, seen: Seen::default() })
+    }
+
+    /// Its time.
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// Shows a row and the time of its commit to `visit`; `false` if there is no such row.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if no site has what was there at the time.
+    pub fn get(
+        &mut self,
+        database: &Database,
+        table: TableId,
+        key: &Key,
+        mut visit: impl FnMut(&[u8], Time),
+    ) -> Result<bool, Error> {
+        let footprint = Footprint::new().read(table, key.clone());
+        for look in 0..LOOKS_MAX {
+            let mut found = false;
+            let procedure = &mut |txn: &mut Txn<'_>| {
+                if let Some((time, row)) = txn.committed(table, key)? {
+                    found = true;
+                    visit(row, time);
+                }
+                Ok(())
+            };
+            if self.try_read(database, table, key, look, &footprint, procedure)? {
+                return Ok(found);
+            }
+        }
+        Err(Error::Gone)
+    }
+
+    /// Shows the rows of a range to `visit` in the order of their keys, until it breaks.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]; some rows may have been shown.
+    pub fn scan(
+        &mut self,
+        database: &Database,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8], Time) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let (mut rest, mut look) = (range.clone(), 0);
+        let mut flow = ControlFlow::Continue(());
+        while flow.is_continue() && !rest.is_empty() {
+            let Some(part) = placed_alike(database, table, &rest) else { return Ok(()) };
+            let footprint = Footprint::new().read_range(table, part.clone());
+            let procedure = &mut |txn: &mut Txn<'_>| {
+                txn.scan_committed(table, &part, |key, row, time| {
+                    flow = visit(key, row, time);
+                    flow
+                })
+            };
+            if !self.try_read(database, table, &rest.start, look, &footprint, procedure)? {
+                look += 1;
+                if look == LOOKS_MAX {
+                    return Err(Error::Gone);
+                }
+                continue;
+            }
+            look = 0;
+            match part.end {
+                Some(end) => rest.start = end,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was read is as durable as the logs promise.
+    ///
+    /// # Errors
+    /// [`Error::Failure`] if a log has failed.
+    pub fn until_durable(&mut self, database: &Database) -> Result<(), Error> {
+        self.seen.until_durable(database)
+    }
+
+    /// What was read, for whoever waits for it later.
+    pub(crate) fn into_seen(self) -> Seen {
+        self.seen
+    }
+
+    /// Reads at the master of what begins at `key`, or at another of its holders, depending on how
+    /// often it was looked for; `false` if what is to be read is not there.
+    fn try_read(
+        &mut self,
+        database: &Database,
+        table: TableId,
+        key: &Key,
+        look: usize,
+        footprint: &Footprint,
+        procedure: &mut dyn Procedure,
+    ) -> Result<bool, Error> {
+        let routing = database.routing_table();
+        let Some(placement) = routing.placement(table, key) else { return Err(Error::Gone) };
+        let others = placement.holders().without(placement.master);
+        let mut holders = std::iter::once(placement.master).chain(others.iter());
+        let site = holders.nth(look % (1 + others.len())).expect("there are as many");
+        let Some(kept) = self.kept.iter().find(|kept| kept.site().id() == site) else {
+            return Ok(false);
+        };
+        let read = kept.site().read_at(footprint, self.time, procedure);
+        match database.runtime().block_on(read) {
+            Ok(position) => {
+                self.seen.note(site, position);
+                Ok(true)
+            }
+            Err(failure) if failure.is_stale_route() => {
+                std::thread::yield_now();
+                Ok(false)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+}
+
+/// The front of a range, as far as its keys are placed alike; `None` if there is no such table.
+fn placed_alike(database: &Database, table: TableId, range: &KeyRange) -> Option<KeyRange> {
+    let routing = database.routing_table();
+    let (_, end) = routing.stretch(table, &range.start)?;
+    let end = end.filter(|end| range.is_below_end(end)).cloned();
+    Some(KeyRange::new(range.start.clone(), end.or_else(|| range.end.clone())))
+}

@@ -1,0 +1,416 @@
+//! A transaction from its first statement to its commit.
+//!
+//! ```text
+//!   T1                                      T2
+//!   read 7 at t=90: 40
+//!                                           lock 7, read at t=91: 40, intent 7 = 30
+//!   lock 7 … waits
+//!                                           commit @95: 7 = 30, gives the lock back
+//!   … has it; reads again at t=96: 30       (REPEATABLE READ: 95 is after 90: start again)
+//!   intent 7 = 20, base @95
+//!   commit: 7 is still that of @95: written
+//! ```
+//!
+//! **Invariants.** What is written is locked first and read under the lock, so its base is the newest
+//! version as far as other open transactions go. A commit writes all intents at one time or none. Row
+//! locks are given back after the commit is durable.
+
+use super::gateway::{Gateway, Patience};
+use super::locks::{LockMode, Owner};
+use super::snapshot::{Seen, Snapshot};
+use super::workspace::Workspace;
+use crate::error::Error;
+use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId, Time};
+use isomer_site::{Abort, Txn};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A commit names its keys one by one up to this many; beyond, ranges of them.
+const KEYS_MAX: usize = 24;
+/// The most memory that a transaction's writes may take.
+const WORKSPACE_BYTES_MAX: usize = 768 << 20;
+/// What the procedure says when a row has changed behind the row locks.
+const CHANGED: &str = "a row was changed by a transaction that takes no row locks";
+
+/// How much a transaction sees of others that commit while it is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// Each statement sees what was committed before it.
+    ReadCommitted,
+    /// All statements see what was committed before the first.
+    RepeatableRead,
+}
+
+/// Why a statement or a commit of an open transaction failed. The transaction's earlier writes are
+/// still there, until it is rolled back; after a failed commit, nothing is.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Waiting for a row would never have ended.
+    #[error("deadlock detected: transaction {} waits for itself through {}", .0[0], circle(.0))]
+    Deadlock(Vec<Owner>),
+    /// The wait was ended by somebody else.
+    #[error("the wait for a row lock was ended")]
+    Canceled,
+    /// Somebody else holds the row.
+    #[error("the row is locked by another transaction")]
+    Locked,
+    /// A row has changed since the transaction's snapshot.
+    #[error("a row was changed by another transaction after this one took its snapshot")]
+    Changed,
+    /// The transaction writes more than can be kept.
+    #[error(
+        "the transaction's writes take more than {} MB; commit in smaller portions",
+        WORKSPACE_BYTES_MAX >> 20
+    )]
+    TooLarge,
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+fn circle(owners: &[Owner]) -> String {
+    let names: Vec<String> = owners[1..].iter().map(Owner::to_string).collect();
+    names.join(", ")
+}
+
+/// An open transaction. Dropping it rolls it back.
+pub struct OpenTransaction {
+    gateway: Arc<Gateway>,
+    owner: Owner,
+    isolation: Isolation,
+    patience: Arc<Patience>,
+    snapshot: Option<Snapshot>,
+    /// What was read in snapshots that are no longer used.
+    seen: Seen,
+    workspace: Workspace,
+    locked: Vec<(TableId, Key)>,
+    session: crate::router::Session,
+}
+
+/// A place to go back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Savepoint {
+    workspace: usize,
+    locked: usize,
+}
+
+impl OpenTransaction {
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        owner: Owner,
+        isolation: Isolation,
+        patience: Arc<Patience>,
+    ) -> OpenTransaction {
+        let session = gateway.database().session();
+        OpenTransaction {
+            gateway,
+            owner,
+            isolation,
+            patience,
+            snapshot: None,
+            seen: Seen::default(),
+            workspace: Workspace::default(),
+            locked: Vec::new(),
+            session,
+        }
+    }
+
+    /// Its isolation.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// The gateway it came through.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// Its number, as others see it in a deadlock.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// True if it has written nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.workspace.is_empty()
+    }
+
+    /// A statement begins. READ COMMITTED: what others have committed is seen from here on.
+    pub fn next_statement(&mut self) {
+        self.look_again();
+    }
+
+    /// Shows a row as the transaction sees it, with its own writes; `false` if there is none.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn get(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<bool, OpenError> {
+        if let Some(intent) = self.workspace.get(table, key) {
+            intent.row.iter().for_each(|row| visit(row));
+            return Ok(intent.row.is_some());
+        }
+        let (snapshot, gateway) = self.reads()?;
+        Ok(snapshot.get(gateway.database(), table, key, |row, _| visit(row))?)
+    }
+
+    /// Shows the rows of a range as the transaction sees them, with its own writes, in the order of
+    /// their keys, until `visit` breaks.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OpenError> {
+        self.reads()?;
+        let snapshot = self.snapshot.as_mut().expect("just taken");
+        let mut own = self.workspace.range(table, range).peekable();
+        let mut flow = ControlFlow::Continue(());
+        snapshot.scan(self.gateway.database(), table, range, |key, row, _| {
+            while let Some((own_key, intent)) = own.next_if(|(own, _)| own.as_bytes() <= key) {
+                if let (Some(row), true) = (&intent.row, flow.is_continue()) {
+                    flow = visit(own_key, row);
+                }
+                if own_key.as_bytes() == key {
+                    return flow;
+                }
+            }
+            if flow.is_continue() {
+                flow = visit(key, row);
+            }
+            flow
+        })?;
+        for (key, intent) in own {
+            if let (Some(row), true) = (&intent.row, flow.is_continue()) {
+                flow = visit(key, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks a row, existing or not. With `waits` false, a row that is not free is an error.
+    ///
+    /// # Errors
+    /// [`OpenError::Deadlock`], [`OpenError::Canceled`], [`OpenError::Locked`].
+    pub fn lock(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mode: LockMode,
+        waits: bool,
+    ) -> Result<(), OpenError> {
+        let place = (table, key.clone());
+        if self.gateway.lock(self.owner, place.clone(), mode, waits, &self.patience)? {
+            self.locked.push(place);
+        }
+        Ok(())
+    }
+
+    /// After rows were locked: sees what was committed until now. (REPEATABLE READ goes on as before,
+    /// and [`OpenTransaction::get_locked`] tells.)
+    pub fn look_again(&mut self) {
+        if self.isolation == Isolation::ReadCommitted {
+            self.forget_snapshot();
+        }
+    }
+
+    /// Shows the newest version of a row that the transaction has locked, with its own writes.
+    ///
+    /// # Errors
+    /// [`OpenError::Changed`] under REPEATABLE READ if it changed after the snapshot.
+    pub fn get_locked(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<Locked, OpenError> {
+        if let Some(intent) = self.workspace.get(table, key) {
+            intent.row.iter().for_each(|row| visit(row));
+            return Ok(Locked { exists: intent.row.is_some(), base: intent.base });
+        }
+        let mut base = None;
+        let mut newest = |row: &[u8], time| {
+            base = Some(time);
+            visit(row);
+        };
+        match self.isolation {
+            Isolation::ReadCommitted => {
+                let (snapshot, gateway) = self.reads()?;
+                snapshot.get(gateway.database(), table, key, &mut newest)?;
+            }
+            Isolation::RepeatableRead => {
+                let seen = self.reads()?.0.time();
+                let gateway = &self.gateway;
+                let mut now = Snapshot::take(gateway.database(), gateway.latest())?;
+                now.get(gateway.database(), table, key, &mut newest)?;
+                if base.is_some_and(|base| base > seen) {
+                    return Err(OpenError::Changed);
+                }
+                let there = |_: &[u8], _| {};
+                let snapshot = self.snapshot.as_mut().expect("just used");
+                let was_there = snapshot.get(self.gateway.database(), table, key, there)?;
+                if was_there != base.is_some() {
+                    return Err(OpenError::Changed);
+                }
+            }
+        }
+        Ok(Locked { exists: base.is_some(), base })
+    }
+
+    /// Writes a row (`None`: deletes it) that was locked and looked at with
+    /// [`OpenTransaction::get_locked`].
+    ///
+    /// # Errors
+    /// [`OpenError::TooLarge`].
+    pub fn put(
+        &mut self,
+        table: TableId,
+        key: Key,
+        base: Option<Time>,
+        row: Option<Vec<u8>>,
+    ) -> Result<(), OpenError> {
+        self.workspace.put(table, key, base, row);
+        if self.workspace.bytes() > WORKSPACE_BYTES_MAX {
+            return Err(OpenError::TooLarge);
+        }
+        Ok(())
+    }
+
+    /// A place to go back to.
+    pub fn savepoint(&mut self) -> Savepoint {
+        Savepoint { workspace: self.workspace.mark(), locked: self.locked.len() }
+    }
+
+    /// Forgets what was written, and gives back what was locked, since the savepoint.
+    pub fn back_to(&mut self, savepoint: Savepoint) {
+        self.workspace.back_to(savepoint.workspace);
+        let since = self.locked.split_off(savepoint.locked);
+        self.gateway.release(self.owner, &since);
+    }
+
+    /// Waits until what was read is durable, so that it can be told.
+    ///
+    /// # Errors
+    /// If a log has failed.
+    pub fn until_durable(&mut self) -> Result<(), OpenError> {
+        let database = self.gateway.database();
+        self.seen.until_durable(database)?;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.until_durable(database)?;
+        }
+        Ok(())
+    }
+
+    /// Makes all writes visible, at one time, and durable.
+    ///
+    /// # Errors
+    /// [`OpenError::Changed`] if a row is not the one that was read any more; nothing was written then,
+    /// unless the error [is unknown](Error::is_unknown).
+    pub fn commit(mut self) -> Result<(), OpenError> {
+        if self.workspace.is_empty() {
+            return self.until_durable();
+        }
+        self.until_durable()?;
+        self.forget_snapshot();
+        let database = self.gateway.database();
+        let workspace = &self.workspace;
+        let footprint = footprint(&database.design(), workspace);
+        self.session.has_seen(self.gateway.latest());
+        let ran = database.run(&mut self.session, &footprint, |txn| write(txn, workspace));
+        match ran {
+            Ok(ran) => {
+                self.gateway.acknowledge(ran.committed.session());
+                Ok(())
+            }
+            Err(Error::Abort(Abort::Rolled(why))) if why == CHANGED => Err(OpenError::Changed),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn forget_snapshot(&mut self) {
+        if let Some(snapshot) = self.snapshot.take() {
+            self.seen.add(snapshot.into_seen());
+        }
+    }
+
+    /// The snapshot to read from.
+    fn reads(&mut self) -> Result<(&mut Snapshot, &Arc<Gateway>), OpenError> {
+        if self.snapshot.is_none() {
+            let gateway = &self.gateway;
+            self.snapshot = Some(Snapshot::take(gateway.database(), gateway.latest())?);
+        }
+        Ok((self.snapshot.as_mut().expect("just taken"), &self.gateway))
+    }
+}
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        self.gateway.release(self.owner, &self.locked);
+    }
+}
+
+/// What is known of a row that is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Locked {
+    /// True if it exists, as the transaction sees it.
+    pub exists: bool,
+    /// The commit of its newest version, for [`OpenTransaction::put`].
+    pub base: Option<Time>,
+}
+
+/// The procedure of a commit: all intents, if their rows are those that were read.
+fn write(txn: &mut Txn<'_>, workspace: &Workspace) -> Result<(), Abort> {
+    for (table, rows) in workspace.tables() {
+        for (key, intent) in rows {
+            let newest = txn.committed(table, key)?.map(|(time, _)| time);
+            if newest != intent.base {
+                return Err(Abort::because(CHANGED));
+            }
+            match &intent.row {
+                Some(row) => txn.put(table, key, row)?,
+                None if intent.base.is_some() => {
+                    txn.delete(table, key)?;
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a commit writes. Where many keys of a partition are written, the range from the first to the
+/// last: locks are the partition's anyway.
+fn footprint(design: &isomer_design::Design, workspace: &Workspace) -> Footprint {
+    let mut footprint = Footprint::new();
+    for (table, rows) in workspace.tables() {
+        if rows.len() <= KEYS_MAX {
+            let keys = rows.keys().cloned();
+            keys.for_each(|key| footprint.add(table, Span::Key(key), Access::Write));
+            continue;
+        }
+        let mut rest = rows.keys().peekable();
+        let mut ranges = BTreeSet::new();
+        while let Some(first) = rest.next() {
+            let partition = design.partition_of(table, first).map(|(range, _)| range);
+            let inside = |key: &&Key| partition.as_ref().is_none_or(|range| range.contains(key));
+            let mut last = first;
+            while let Some(key) = rest.next_if(inside) {
+                last = key;
+            }
+            ranges.insert((first.clone(), last.successor()));
+        }
+        for (first, end) in ranges {
+            let range = KeyRange::new(first, Some(end));
+            footprint.add(table, Span::Range(range), Access::Write);
+        }
+    }
+    footprint
+}

@@ -1,0 +1,193 @@
+//! Open transactions on real threads: row locks, snapshots, and changes of the design meanwhile.
+
+use isomer_cluster::{
+    Database, Gateway, Isolation, LockMode, OpenError, OpenTransaction, Options, Patience,
+};
+use isomer_design::{
+    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+fn gateway() -> (Arc<Gateway>, TableId) {
+    let db = Database::open(Options::in_memory(3)).expect("a database in memory");
+    let columns =
+        vec![Column::new("id", ColumnType::Int64), Column::new("balance", ColumnType::Int64)];
+    let schema = Schema::new("accounts", columns, &["id"]).expect("the columns fit together");
+    let placement = [(Key::min(), SiteId(1)), (Key::int(50), SiteId(2)), (Key::int(90), SiteId(3))];
+    let table = db.create_table(schema, &placement).expect("a valid table");
+    (Gateway::new(db), table)
+}
+
+fn begin(gateway: &Arc<Gateway>, isolation: Isolation) -> OpenTransaction {
+    gateway.begin(isolation, Arc::new(Patience::default()))
+}
+
+fn read(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
+    let mut found = None;
+    txn.next_statement();
+    txn.get(table, &Key::int(id), |row| {
+        found = Some(i64::from_le_bytes(row.try_into().expect("a balance has eight bytes")));
+    })
+    .expect("a read");
+    found
+}
+
+fn write(
+    txn: &mut OpenTransaction,
+    table: TableId,
+    id: i64,
+    balance: i64,
+) -> Result<(), OpenError> {
+    let key = Key::int(id);
+    txn.next_statement();
+    txn.lock(table, &key, LockMode::Exclusive, true)?;
+    txn.look_again();
+    let locked = txn.get_locked(table, &key, |_| {})?;
+    txn.put(table, key, locked.base, Some(balance.to_le_bytes().to_vec()))
+}
+
+fn sum(txn: &mut OpenTransaction, table: TableId) -> (usize, i64) {
+    let (mut rows, mut sum) = (0, 0);
+    txn.next_statement();
+    txn.scan(table, &KeyRange::all(), |_, row| {
+        rows += 1;
+        sum += i64::from_le_bytes(row.try_into().expect("a balance has eight bytes"));
+        ControlFlow::Continue(())
+    })
+    .expect("a scan");
+    (rows, sum)
+}
+
+#[test]
+fn writes_are_seen_by_oneself_at_once_and_by_others_after_the_commit() {
+    let (gateway, table) = gateway();
+    let mut writer = begin(&gateway, Isolation::ReadCommitted);
+    let mut reader = begin(&gateway, Isolation::ReadCommitted);
+    let mut repeatable = begin(&gateway, Isolation::RepeatableRead);
+    assert_eq!(read(&mut repeatable, table, 7), None);
+    for id in [7, 57, 97] {
+        write(&mut writer, table, id, id).expect("nobody else writes");
+    }
+    assert_eq!(read(&mut writer, table, 57), Some(57));
+    assert_eq!(sum(&mut writer, table), (3, 161));
+    assert_eq!(sum(&mut reader, table), (0, 0));
+    writer.commit().expect("nothing is in the way");
+    assert_eq!(sum(&mut reader, table), (3, 161));
+    assert_eq!(sum(&mut repeatable, table), (0, 0), "its snapshot was taken before");
+    assert!(matches!(write(&mut repeatable, table, 7, 1), Err(OpenError::Changed)));
+    drop((reader, repeatable));
+    assert_eq!(gateway.locked_rows(), 0);
+}
+
+#[test]
+fn a_savepoint_takes_writes_and_locks_back() {
+    let (gateway, table) = gateway();
+    let mut txn = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut txn, table, 1, 10).expect("free");
+    let savepoint = txn.savepoint();
+    write(&mut txn, table, 1, 11).expect("held");
+    write(&mut txn, table, 2, 20).expect("free");
+    assert_eq!(gateway.locked_rows(), 2);
+    txn.back_to(savepoint);
+    assert_eq!(gateway.locked_rows(), 1);
+    assert_eq!((read(&mut txn, table, 1), read(&mut txn, table, 2)), (Some(10), None));
+    txn.commit().expect("nothing is in the way");
+}
+
+#[test]
+fn embedded_callers_cannot_make_an_update_get_lost() {
+    let (gateway, table) = gateway();
+    let mut txn = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut txn, table, 1, 10).expect("free");
+    let footprint = Footprint::new().write(table, Key::int(1));
+    let mut session = gateway.database().session();
+    gateway
+        .database()
+        .run(&mut session, &footprint, |txn| txn.put(table, &Key::int(1), &99i64.to_le_bytes()))
+        .expect("it knows no row locks");
+    assert!(matches!(txn.commit(), Err(OpenError::Changed)));
+}
+
+#[test]
+fn increments_while_the_design_changes_all_count() {
+    const THREADS: i64 = 4;
+    const ROUNDS: i64 = 200;
+    let (gateway, table) = gateway();
+    let mut first = begin(&gateway, Isolation::ReadCommitted);
+    (0..100).for_each(|id| write(&mut first, table, id, 0).expect("free"));
+    first.commit().expect("nothing is in the way");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let mut txn = begin(gateway, Isolation::ReadCommitted);
+                    for id in [round % 5, 50 + (round + thread) % 40, 99] {
+                        increment(&mut txn, table, id);
+                    }
+                    txn.commit().expect("locks were taken in order");
+                }
+            });
+        }
+        for round in 0..60i64 {
+            let at = Key::int(10 + round % 80);
+            let _ = gateway.database().change(Change::Split { table, at: at.clone() }, "a test");
+            let to = SiteId(1 + (round % 3) as u16);
+            let start = at.clone();
+            let replica = Change::AddReplica { table, start, site: to };
+            let _ = gateway.database().change(replica, "a test");
+            let _ = gateway.database().change(Change::Remaster { table, start: at, to }, "a test");
+        }
+    });
+    let mut reader = begin(&gateway, Isolation::ReadCommitted);
+    assert_eq!(sum(&mut reader, table), (100, THREADS * ROUNDS * 3));
+}
+
+fn increment(txn: &mut OpenTransaction, table: TableId, id: i64) {
+    let key = Key::int(id);
+    txn.next_statement();
+    txn.lock(table, &key, LockMode::Exclusive, true).expect("no circle");
+    txn.look_again();
+    let mut balance = 0;
+    let locked = txn
+        .get_locked(table, &key, |row| {
+            balance = i64::from_le_bytes(row.try_into().expect("a balance has eight bytes"));
+        })
+        .expect("a read");
+    txn.put(table, key, locked.base, Some((balance + 1).to_le_bytes().to_vec())).expect("small");
+}
+
+#[test]
+fn a_circle_of_waits_is_refused() {
+    let (gateway, table) = gateway();
+    let mut one = begin(&gateway, Isolation::ReadCommitted);
+    let mut two = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut one, table, 1, 1).expect("free");
+    write(&mut two, table, 2, 2).expect("free");
+    std::thread::scope(|scope| {
+        // Who is refused ends, so the other goes on.
+        let waits = scope.spawn(move || write(&mut two, table, 1, 2));
+        let first = write(&mut one, table, 2, 1);
+        drop(one);
+        let second = waits.join().expect("no panic");
+        let refused = |result: &Result<_, _>| matches!(result, Err(OpenError::Deadlock(_)));
+        assert!(refused(&first) != refused(&second), "{first:?} {second:?}");
+        assert!(first.is_ok() || second.is_ok());
+    });
+}
+
+#[test]
+fn lost_patience_ends_a_wait() {
+    let (gateway, table) = gateway();
+    let mut one = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut one, table, 1, 1).expect("free");
+    let patience = Arc::new(Patience::default());
+    let mut two = gateway.begin(Isolation::ReadCommitted, patience.clone());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(move || write(&mut two, table, 1, 2));
+        gateway.lose_patience(&patience);
+        assert!(matches!(waits.join().expect("no panic"), Err(OpenError::Canceled)));
+    });
+    assert_eq!(gateway.locked_rows(), 1);
+}

@@ -1,0 +1,44 @@
+//! What a procedure can learn of a row besides its value: when it was written.
+//!
+//! A transaction that arrives statement by statement reads rows first and writes them in a procedure
+//! of its own at the end; by the time of the newest version the procedure sees whether a row is still
+//! the one that was read.
+
+use crate::error::Abort;
+use crate::txn::Txn;
+use isomer_design::{Access, KeyRange, TableId, Time};
+use std::ops::ControlFlow;
+
+impl Txn<'_> {
+    /// The committed row in the snapshot, and the time of its commit; the transaction's own writes
+    /// are not looked at.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`].
+    pub fn committed(&self, table: TableId, key: &[u8]) -> Result<Option<(Time, &[u8])>, Abort> {
+        let item = self.item(table, key, Access::Read)?;
+        Ok(self.stored_row(item, key).and_then(|row| Some((row.time(), row.value()?))))
+    }
+
+    /// As [`Txn::scan`], with the time of each row's commit, and without the transaction's own
+    /// writes.
+    ///
+    /// # Errors
+    /// [`Abort::OutsideFootprint`] unless one item of the footprint covers the range.
+    pub fn scan_committed(
+        &self,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8], Time) -> ControlFlow<()>,
+    ) -> Result<(), Abort> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let item = self.covering(table, range)?;
+        self.context.scan(&self.tables[item].index, range, |row| match row.value() {
+            Some(value) => visit(row.key(), value, row.time()),
+            None => ControlFlow::Continue(()),
+        });
+        Ok(())
+    }
+}

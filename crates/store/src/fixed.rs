@@ -1,0 +1,85 @@
+//! Reading at a time that somebody else chose: the same cut at several sites, more than once.
+//!
+//! A transaction that arrives statement by statement reads at one time, at whichever sites hold the
+//! rows. The time is chosen once, with a [`Keeper`] at every store, so that none of them lets go of
+//! what was there then:
+//!
+//! ```text
+//!   keep            at every store: announce, learn the least time that it can still show
+//!   the chooser     t = the greatest of these times, and of what its session has seen
+//!   keep_from(t)    at every store: pin
+//!   snapshot_at(t)  in any context of the store, as often as wanted, until the keeper is let go
+//! ```
+//!
+//! Between the first step and the third, the keeper's slot says that a snapshot is being chosen, so
+//! no scan raises the floor above what it was: the argument is that of [`crate::context`].
+
+use crate::context::Context;
+use crate::partition::Partition;
+use crate::store::{NotYet, Store};
+use isomer_design::Time;
+use std::task::Waker;
+
+/// Keeps a store from forgetting what was there at a time. Given back with [`Store::let_go`]; it is
+/// of use at the store alone that gave it.
+#[derive(Debug)]
+pub struct Keeper {
+    slot: usize,
+    least: Time,
+}
+
+impl Keeper {
+    /// The earliest time that can be kept, as of when the keeper was made.
+    pub fn least(&self) -> Time {
+        self.least
+    }
+}
+
+impl Store {
+    /// Begins to keep history; `None` if [`crate::CONTEXTS_MAX`] contexts and keepers are in use.
+    pub fn keep(&self) -> Option<Keeper> {
+        let slot = self.contexts.acquire()?;
+        let least = self.contexts.start(slot);
+        Some(Keeper { slot, least })
+    }
+
+    /// Keeps what is there at `time`, and sees to it that what is committed from now on is later.
+    ///
+    /// # Panics
+    /// If `time` is before what the keeper can keep.
+    pub fn keep_from(&self, keeper: &Keeper, time: Time) {
+        assert!(time >= keeper.least, "a keeper keeps no past that was there before it");
+        self.clock.raise(time);
+        self.contexts.pin(keeper.slot, time);
+    }
+
+    /// Ends a keeper's hold.
+    pub fn let_go(&self, keeper: Keeper) {
+        // The context, made for the moment, gives the slot back.
+        drop(Context::new(self, keeper.slot));
+    }
+}
+
+impl Context<'_> {
+    /// Takes the snapshot at exactly `time`, which a [`Keeper`] of this store keeps.
+    ///
+    /// # Errors
+    /// [`NotYet`]; the waker is woken when it is worth trying again.
+    ///
+    /// # Panics
+    /// If the store no longer has what was there at `time`.
+    pub fn snapshot_at<'p>(
+        &mut self,
+        partitions: impl Iterator<Item = &'p Partition> + Clone,
+        time: Time,
+        waker: &Waker,
+    ) -> Result<(), NotYet> {
+        self.hold();
+        let contexts = &self.store.contexts;
+        assert!(contexts.floor() <= time, "a keeper keeps the history that is read");
+        contexts.pin(self.slot, time);
+        Self::wait_for(time, partitions, waker)?;
+        self.snapshot = Some(time);
+        Ok(())
+    }
+}
