@@ -75,6 +75,7 @@ pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanEr
     clay.moves.extend(again.moves);
     clay.lost.extend(again.lost);
     clay.notes = again.notes;
+    clay.notes.extend(drift.note_concentration());
     clay.placement = drift.placement;
     Ok(clay)
 }
@@ -254,6 +255,24 @@ impl Drift<'_, '_> {
         self.placement.set(key, to);
     }
 
+    /// By Equation 2 a site may do most of the work if that saves co-accesses across sites. A person
+    /// should know.
+    fn note_concentration(&self) -> Option<String> {
+        let accesses = Loads::by_accesses(self.problem.graph, &self.placement);
+        let (site, most) =
+            accesses.0.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+        let share = most / accesses.0.iter().sum::<f64>();
+        let fair = (1.0 + self.problem.imbalance) / accesses.0.len() as f64;
+        (share > fair).then(|| {
+            format!(
+                "{} does {:.1} % of the accesses: by the cost of distance that is cheaper than to \
+                 spread them; lower k if it is not",
+                site_name(site as Site),
+                100.0 * share,
+            )
+        })
+    }
+
     /// Adds the pulled keys that stay where they were pulled to.
     fn explain(&self, plan: &mut Proposal, pulled: Pulled) {
         for ((from, to), (keys, gain)) in pulled {
@@ -262,9 +281,10 @@ impl Drift<'_, '_> {
             if keys.is_empty() {
                 continue;
             }
+            let gain = self.problem.graph.rate(gain);
             let (count, from) = (keys.len(), site_name(from));
             let reason = format!(
-                "{count} keys of {from} follow what they are accessed with: all sites save {gain:.1}"
+                "{count} keys of {from} follow what they are accessed with: all sites save {gain}"
             );
             plan.moves.push(Move { keys, to, reason });
         }

@@ -173,7 +173,7 @@ fn what_does_not_fit_is_named() {
         ),
         (
             "sites s1\ntable orders\ncolumn day bool\nkey day\npartition [] master s1".to_owned(),
-            "orders/5 is no key of table orders, whose first key column is day bool: expected \
+            "\"5\" is no key of table orders, whose first key column is day bool: expected \
              true or false (bool), found `5`",
         ),
     ] {

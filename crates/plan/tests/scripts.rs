@@ -34,6 +34,5 @@ fn parse<T: FromStr>(what: &str, text: &str) -> Result<T, Box<dyn Error>> {
 
 /// Reads a site, `s1` or beyond.
 fn site(text: &str) -> Result<u16, Box<dyn Error>> {
-    let number = text.strip_prefix('s').ok_or_else(|| format!("no site: \"{text}\""))?;
-    parse::<u16>("site", number)?.checked_sub(1).ok_or_else(|| "sites count from s1".into())
+    isomer_plan::problem::parse_site(text).ok_or_else(|| format!("no site: \"{text}\"").into())
 }

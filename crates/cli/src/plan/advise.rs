@@ -3,7 +3,8 @@
 use super::input::{Input, Loaded};
 use super::progress::Progress;
 use super::strategies::{Knobs, Strategy};
-use super::{Outcome, percent, plot, print, table, write_text};
+use super::{Outcome, percent, plot, print, read_text, table, write_text};
+use isomer_plan::clay::ClumpIndex;
 use isomer_plan::evaluate::{Evaluation, Upkeep};
 use isomer_plan::problem::{Proposal, plan_text, site_name};
 use serde_json::{Value, json};
@@ -28,6 +29,13 @@ pub(crate) struct Args {
     /// Draw the load of each site before and after into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
+    /// Clay: what earlier plans moved, as --clumps-after wrote it: clumps that have cooled go home
+    /// first. A file that is missing is an error.
+    #[arg(long)]
+    clumps: Option<PathBuf>,
+    /// Clay: write what is away from home after the plan into this file.
+    #[arg(long)]
+    clumps_after: Option<PathBuf>,
     /// Write the changes into this file, one a line, as `isomer design apply` takes them.
     #[arg(long)]
     plan: Option<PathBuf>,
@@ -46,21 +54,42 @@ struct Judged {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut progress = Progress::new();
-    let loaded = args.input.load(&mut progress)?;
+    let mut clumps = read_clumps(args)?;
+    let loaded = args.input.load_knowing(&mut progress, clumps.keys())?;
     progress.stage(args.strategy.name());
-    let proposal = args.strategy.plan(&loaded.problem(), &args.knobs)?;
+    let proposal = match args.clumps.is_some() || args.clumps_after.is_some() {
+        true => args.knobs.plan_compacting(&loaded.problem(), &mut clumps)?,
+        false => args.strategy.plan(&loaded.problem(), &args.knobs)?,
+    };
     progress.stage("evaluating");
     let judged = judge(&loaded, &proposal)?;
     drop(progress);
     if let Some(path) = &args.plot {
-        plot::loads(path, &judged.before[1].loads, &judged.after[1].loads)?;
+        let loads = [&judged.before, &judged.after].map(|state| &state[1].loads);
+        plot::loads(path, &args.input.name(), loads[0], loads[1])?;
     }
     write_plan(args, &loaded, &proposal)?;
+    if let Some(path) = &args.clumps_after {
+        write_text(path, &clumps.to_text())?;
+    }
     if args.json {
         return print(&to_json(&loaded, &proposal, &judged).to_string());
     }
     print(&figures(&judged))?;
     explain(args, &loaded, &proposal)
+}
+
+/// What earlier plans of Clay moved.
+fn read_clumps(args: &Args) -> Result<ClumpIndex, Box<dyn std::error::Error>> {
+    if args.strategy != Strategy::Clay && (args.clumps.is_some() || args.clumps_after.is_some()) {
+        let name = args.strategy.name();
+        return Err(format!("--clumps is for --strategy clay: {name} remembers nothing").into());
+    }
+    match &args.clumps {
+        None => Ok(ClumpIndex::new()),
+        Some(path) => Ok(ClumpIndex::parse(&read_text(path)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?),
+    }
 }
 
 /// The proposal as changes of the design, and the design after them, where they are asked for.

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     drop(progress);
     if let Some(path) = &args.plot {
-        plot::comparison(path, &lines, graph.accessed())?;
+        plot::comparison(path, &args.input.name(), &lines, graph.accessed())?;
     }
     if args.json {
         let strategies: Vec<_> = lines.iter().map(line_json).collect();
@@ -88,6 +88,7 @@ fn to_table(lines: &[Line], keys: usize) -> String {
         "highest load\nnow = 1",
         "load / mean\nrecorded",
         "\nheld out",
+        "accesses / mean\nheld out",
         "distributed\nrecorded",
         "\nheld out",
         "keys\nmoved",
@@ -103,6 +104,7 @@ fn to_table(lines: &[Line], keys: usize) -> String {
             format!("{:.2}", highest(line) / now),
             format!("{:.2}", line.recorded.imbalance),
             format!("{:.2}", line.held_out.imbalance),
+            format!("{:.2}", line.held_out.access_imbalance),
             percent(line.recorded.distributed),
             percent(line.held_out.distributed),
             format!("{moved} ({})", percent(moved as f64 / keys.max(1) as f64)),

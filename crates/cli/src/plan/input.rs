@@ -7,7 +7,7 @@ use isomer_plan::evaluate::Evaluator;
 use isomer_plan::heat::{HeatGraph, Sampling};
 use isomer_plan::problem::{Cost, MappedDesign, MappedError, Placement, PlacementRules, Problem};
 use isomer_plan::recording::{
-    Access, KeyTable, OnFault, Recording, RecordingError, Skipped, Source, open,
+    Access, KeyRef, KeyTable, OnFault, Recording, RecordingError, Skipped, Source, open,
 };
 use std::error::Error;
 use std::path::PathBuf;
@@ -68,15 +68,29 @@ impl Input {
         if self.skip_faults { OnFault::Skip } else { OnFault::Stop }
     }
 
+    /// The recording's name, for titles.
+    pub(crate) fn name(&self) -> String {
+        self.trace.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Reads the recording and the placement, and builds the graph.
     pub(crate) fn load(&self, progress: &mut Progress) -> Result<Loaded, Box<dyn Error>> {
+        self.load_knowing(progress, [])
+    }
+
+    /// The same, with further keys to place, which may not have been touched.
+    pub(crate) fn load_knowing<'k>(
+        &self,
+        progress: &mut Progress,
+        known: impl IntoIterator<Item = (&'k str, KeyRef<'k>)>,
+    ) -> Result<Loaded, Box<dyn Error>> {
         if self.sites == 0 || self.sites > 60_000 {
             return Err(format!("{} sites: 1 to 60000 are possible", self.sites).into());
         }
         let mut source = open(open_file(&self.trace)?, self.on_fault())
             .map_err(|error| format!("{}: {error}", self.trace.display()))?;
         let counted = Counted { source: &mut source, read: 0, progress };
-        let recording = Recording::read(counted)
+        let recording = Recording::read_knowing(counted, known)
             .map_err(|error| format!("{}: {error}", self.trace.display()))?;
         let mut notes = skipped_notes(source.skipped());
         let (earlier, later) = recording.hold_out(self.hold_out)?;

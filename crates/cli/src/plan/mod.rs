@@ -18,6 +18,8 @@ pub(crate) mod shard_key;
 mod strategies;
 pub(crate) mod trace;
 
+use comfy_table::{LineStyle, TableStyle};
+
 /// What a command comes to.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -75,10 +77,16 @@ fn print(text: &str) -> Outcome {
     }
 }
 
+/// Lines above, below and under the header, none between rows.
+const TABLE_STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
 /// A table as all commands show it.
 fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(TABLE_STYLE);
     table.set_header(header.to_vec());
     table
 }

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The accesses to the table: CSV with time, transaction, access, and one column for each
-    /// candidate.
+    /// candidate; also a column table if it is of several.
     trace: PathBuf,
-    /// The table's name, for the heading.
+    /// The table.
     #[arg(long)]
     table: String,
     /// How many sites there are.
@@ -27,7 +27,9 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let candidates = advise(open_file(&args.trace)?, args.sites, args.current.as_deref())?;
+    let candidates =
+        advise(open_file(&args.trace)?, &args.table, args.sites, args.current.as_deref())
+            .map_err(|error| format!("{}: {error}", args.trace.display()))?;
     if args.json {
         let list: Vec<_> = candidates.iter().map(to_json).collect();
         return print(&json!({ "table": args.table, "candidates": list }).to_string());

@@ -36,9 +36,30 @@ pub(crate) struct Knobs {
     /// METIS and Schism: imbalance of the parts.
     #[arg(long, default_value_t = 0.1)]
     pub(crate) eta: f64,
-    /// E-Store and DrTM+B: the share of keys followed one by one.
+    /// E-Store and DrTM+B: the share of keys followed one by one; Clay with --clumps: the share of
+    /// keys that are hot.
     #[arg(long, default_value_t = 0.01)]
     pub(crate) hot_share: f64,
+}
+
+impl Knobs {
+    fn clay(&self, problem: &Problem<'_>) -> clay::Options {
+        clay::Options {
+            look_ahead: self.look_ahead,
+            sites_added_max: self.add_sites,
+            sites_per_server: problem.cost.sites_per_server,
+            ..clay::Options::default()
+        }
+    }
+
+    /// Plans as Clay after sending cooled clumps home.
+    pub(crate) fn plan_compacting(
+        &self,
+        problem: &Problem<'_>,
+        clumps: &mut clay::ClumpIndex,
+    ) -> Result<Proposal, PlanError> {
+        clay::plan_compacting(problem, &self.clay(problem), clumps, self.hot_share)
+    }
 }
 
 impl Strategy {
@@ -67,12 +88,7 @@ impl Strategy {
 
     /// Plans.
     pub(crate) fn plan(self, problem: &Problem<'_>, knobs: &Knobs) -> Result<Proposal, PlanError> {
-        let clay = clay::Options {
-            look_ahead: knobs.look_ahead,
-            sites_added_max: knobs.add_sites,
-            sites_per_server: problem.cost.sites_per_server,
-            ..clay::Options::default()
-        };
+        let clay = knobs.clay(problem);
         let hot_share = knobs.hot_share;
         match self {
             Strategy::Clay => clay::plan(problem, &clay),

@@ -35,7 +35,11 @@ pub fn plan(problem: &Problem<'_>) -> Result<Proposal, PlanError> {
     let loads = Loads::of(graph, &placement, problem.cost);
     let reason = "the fewest moves that keep every site below the threshold";
     let mut proposal = Proposal::from_scratch("optimum", problem.placement, placement, reason);
-    proposal.notes.push(format!("highest load {:.1}, threshold {threshold:.1}", loads.max()));
+    proposal.notes.push(format!(
+        "highest load {}, threshold {}",
+        problem.graph.rate(loads.max()),
+        problem.graph.rate(threshold)
+    ));
     Ok(proposal)
 }
 

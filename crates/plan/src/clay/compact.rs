@@ -2,13 +2,30 @@
 //!
 //! Every move tears a range. The index remembers each clump by the hot key that started it, with
 //! the homes of its keys. Before the next search, clumps whose first key is no longer hot are put
-//! back; so the routing table follows what is hot now, not all that ever was. The index speaks of
-//! tables and keys, not of vertices, because the next recording numbers them anew.
+//! back; so the routing table follows what is hot now, not all that ever was.
+//!
+//! ```text
+//!   plan 1      s1: 1 2 3 4 5 6     2 and 4 are hot: both go to s2     6 ranges instead of 2
+//!   index       clump of 2: home of 2 is s1, home of 4 is s1
+//!   plan 2      2 has cooled: 2 and 4 go home first                    2 ranges again
+//! ```
+//!
+//! The index speaks of tables and keys, not of vertices, because the next recording numbers them
+//! anew, and it has a text form ([`ClumpIndex::to_text`]) to be kept between plans. A key that is in
+//! the index but was not accessed since can only go home if the recording knows it:
+//! [`Recording::read_knowing`](crate::recording::Recording::read_knowing) with
+//! [`ClumpIndex::keys`].
+//!
+//! Invariants: a key is in one clump at most, the one that moved it last, with its first home; a key
+//! that is at home is in none.
 
 use crate::heat::HeatGraph;
-use crate::problem::{Cost, site_name};
+use crate::problem::{Cost, parse_site, site_name};
 use crate::problem::{Move, Placement, Proposal, Site, vertex_load};
-use crate::recording::{RecordedKey, Vertex};
+use crate::recording::{
+    KeyRef, Lines, OnFault, RecordedKey, RecordingError, Vertex, parse_key, write_key, write_text,
+};
+use std::collections::BTreeMap;
 
 /// A key by name.
 type Named = (String, RecordedKey);
@@ -23,7 +40,7 @@ pub struct MovedClump {
 }
 
 /// All clumps that are not at home, oldest first.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct ClumpIndex {
     clumps: Vec<MovedClump>,
 }
@@ -39,28 +56,37 @@ impl ClumpIndex {
         &self.clumps
     }
 
-    /// Remembers the moves of a proposal. A key that was moved before keeps its first home.
-    pub fn record(&mut self, graph: &HeatGraph, before: &Placement, proposal: &Proposal) {
-        for moved in &proposal.moves {
-            let Some(&start) = moved.keys.first() else { continue };
-            let homes = moved.keys.iter().map(|&key| {
-                let name = name(graph, key);
-                let home = self.take_home(&name).unwrap_or(before.site(key));
-                (name, home)
-            });
-            let homes: Vec<(Named, Site)> = homes.collect();
-            self.clumps.push(MovedClump { start: name(graph, start), homes });
-        }
-        self.clumps.retain(|clump| !clump.homes.is_empty());
+    /// All keys that are not at home.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, KeyRef<'_>)> {
+        let homes = self.clumps.iter().flat_map(|clump| &clump.homes);
+        homes.map(|((table, key), _)| (table.as_str(), key.as_ref()))
     }
 
-    fn take_home(&mut self, name: &Named) -> Option<Site> {
-        for clump in &mut self.clumps {
-            if let Some(at) = clump.homes.iter().position(|(other, _)| other == name) {
-                return Some(clump.homes.remove(at).1);
-            }
+    /// Remembers the moves of a proposal.
+    pub fn record(&mut self, graph: &HeatGraph, before: &Placement, proposal: &Proposal) {
+        // Each key's home, and the clump that moved it last.
+        let mut known: BTreeMap<Named, (usize, Site)> = BTreeMap::new();
+        for (at, clump) in self.clumps.iter().enumerate() {
+            known.extend(clump.homes.iter().map(|(key, home)| (key.clone(), (at, *home))));
         }
-        None
+        for moved in &proposal.moves {
+            let Some(&start) = moved.keys.first() else { continue };
+            let at = self.clumps.len();
+            let mut homes = Vec::with_capacity(moved.keys.len());
+            for &key in &moved.keys {
+                let entry = known.entry(name(graph, key)).or_insert((at, before.site(key)));
+                entry.0 = at;
+                if entry.1 == proposal.placement.site(key) {
+                    entry.0 = usize::MAX; // At home again: in no clump.
+                }
+                homes.push((name(graph, key), entry.1));
+            }
+            self.clumps.push(MovedClump { start: name(graph, start), homes });
+        }
+        for (at, clump) in self.clumps.iter_mut().enumerate() {
+            clump.homes.retain(|(key, _)| known.get(key).is_some_and(|entry| entry.0 == at));
+        }
+        self.clumps.retain(|clump| !clump.homes.is_empty());
     }
 
     /// Puts clumps back whose first key is not among the hottest `hot_share` of the accessed keys
@@ -83,12 +109,78 @@ impl ClumpIndex {
             if heat >= bound {
                 return true;
             }
-            let reason = format!("{table}/{key} cooled: load {heat:.1} < {bound:.1}, go home");
+            let (heat, bound) = (graph.rate(heat), graph.rate(bound));
+            let reason = format!("{table}/{key} cooled: load {heat} < {bound}, go home");
             go_home(graph, clump, &mut compacted, &reason, &mut moves);
             false
         });
         (compacted, moves)
     }
+
+    /// The text form: a line for each key that is not at home, by clump, with the key that started
+    /// the clump.
+    pub fn to_text(&self) -> String {
+        let mut text = Vec::from(format!("{HEADER}\n"));
+        for (at, MovedClump { start, homes }) in self.clumps.iter().enumerate() {
+            for ((table, key), home) in homes {
+                // Writing to memory cannot fail.
+                let _ = write_line(&mut text, at + 1, start, table, key, *home);
+            }
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Reads the text form.
+    pub fn parse(text: &str) -> Result<ClumpIndex, RecordingError> {
+        let mut lines = Lines::new(text.as_bytes(), OnFault::Stop);
+        if !lines.advance()? || lines.whole() != HEADER {
+            let (found, expected) = (lines.whole().to_owned(), HEADER.to_owned());
+            return Err(RecordingError::Header { found, expected });
+        }
+        let mut clumps: BTreeMap<u64, MovedClump> = BTreeMap::new();
+        while lines.advance()? {
+            let wrong = |at: usize, field, right: &str| {
+                let problem = format!("\"{}\" is no {field}: {right}", lines.field(at));
+                RecordingError::Malformed(lines.fault_in(at, field, problem))
+            };
+            if lines.count() != 6 {
+                return Err(wrong(0, "line", "6 fields are needed"));
+            }
+            let number = lines.field(0).parse::<u64>();
+            let number = number.map_err(|_| wrong(0, "clump", "a number is needed"))?;
+            let home = parse_site(lines.field(5));
+            let home = home.ok_or_else(|| wrong(5, "home", "s1, s2, ... are"))?;
+            let named = |at: usize| -> Named {
+                (lines.field(at).to_owned(), parse_key(lines.field(at + 1)).into())
+            };
+            let new = || MovedClump { start: named(1), homes: Vec::new() };
+            clumps.entry(number).or_insert_with(new).homes.push((named(3), home));
+        }
+        Ok(ClumpIndex { clumps: clumps.into_values().collect() })
+    }
+}
+
+/// The columns of the text form.
+const HEADER: &str = "clump,start_table,start_key,table,key,home";
+
+fn write_line(
+    text: &mut Vec<u8>,
+    clump: usize,
+    start: &Named,
+    table: &str,
+    key: &RecordedKey,
+    home: Site,
+) -> std::io::Result<()> {
+    use std::io::Write as _;
+    write!(text, "{clump},")?;
+    write_text(text, &start.0)?;
+    write!(text, ",")?;
+    write_key(text, start.1.as_ref())?;
+    write!(text, ",")?;
+    write_text(text, table)?;
+    write!(text, ",")?;
+    write_key(text, key.as_ref())?;
+    writeln!(text, ",{}", site_name(home))
 }
 
 /// Moves what the graph knows of a clump to its homes, one move for each home.

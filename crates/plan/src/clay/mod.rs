@@ -36,6 +36,7 @@
 
 mod clump;
 mod compact;
+mod hot;
 mod offload;
 mod options;
 mod scale_in;
@@ -47,7 +48,7 @@ pub use options::Options;
 pub use scale_in::scale_in;
 pub use step::{Step, Verdict};
 
-use crate::problem::{PlanError, Problem, Proposal};
+use crate::problem::{PlanError, Problem, Proposal, plural};
 
 /// Plans without telling each step.
 pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanError> {
@@ -65,4 +66,33 @@ pub fn plan_step_by_step(
     let mut search = offload::Search::new(problem, options, tell);
     search.run();
     Ok(search.finish("clay"))
+}
+
+/// Sends clumps home that have cooled, plans, and remembers what it moves (section 7.4): the share
+/// `hot_share` of the accessed keys counts as hot. The routing table's entries are told in a note.
+pub fn plan_compacting(
+    problem: &Problem<'_>,
+    options: &Options,
+    clumps: &mut ClumpIndex,
+    hot_share: f64,
+) -> Result<Proposal, PlanError> {
+    problem.validate()?;
+    if !(0.0..=1.0).contains(&hot_share) {
+        let right = "a share from 0 to 1";
+        return Err(PlanError::Number { what: "hot share", value: hot_share, right });
+    }
+    let graph = problem.graph;
+    let (home, returned) = clumps.compact(graph, problem.placement, problem.cost, hot_share);
+    let mut proposal = plan(&Problem { placement: &home, ..*problem }, options)?;
+    clumps.record(graph, &home, &proposal);
+    let placements = [problem.placement, &home, &proposal.placement];
+    let [before, compacted, after] = placements.map(|placement| placement.routing_entries(graph));
+    proposal.notes.push(format!(
+        "routing table: {before} entries, {compacted} after {} of cooled clumps went home, {after} \
+         after the plan; {} are away from home",
+        plural(returned.iter().map(|step| step.keys.len()).sum(), "key"),
+        plural(clumps.keys().count(), "key"),
+    ));
+    proposal.moves.splice(0..0, returned);
+    Ok(proposal)
 }

@@ -1,11 +1,11 @@
 //! The search: Algorithms 1 and 2 of Clay.
 
 use super::clump::Clump;
+use super::hot::{Hot, hot_list};
 use super::options::Options;
 use super::step::{Step, Verdict};
-use crate::problem::{Loads, Move, Placement, Problem, Proposal, Site, site_name};
+use crate::problem::{Loads, Move, Placement, Problem, Proposal, Site, plural, site_name};
 use crate::recording::Vertex;
-use std::collections::BinaryHeap;
 
 /// How many lost alternatives are told.
 const LOST_KEPT: usize = 20;
@@ -23,24 +23,6 @@ struct Candidate {
 enum Outcome {
     Found(Candidate),
     Stuck,
-}
-
-/// A hot key: its load, so that the hottest come first, the lowest number among equals.
-#[derive(PartialEq)]
-struct Hot(f64, Vertex);
-
-impl Eq for Hot {}
-
-impl Ord for Hot {
-    fn cmp(&self, other: &Hot) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0).then(other.1.cmp(&self.1))
-    }
-}
-
-impl PartialOrd for Hot {
-    fn partial_cmp(&self, other: &Hot) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// The state of a search: the placement so far, its loads, and the clump in hand.
@@ -100,9 +82,10 @@ impl<'p, 'g> Search<'p, 'g> {
     fn note_overload(&mut self) {
         for (site, &load) in self.loads.0.iter().enumerate() {
             if load > self.threshold {
-                let (site, threshold) = (site_name(site as Site), self.threshold);
+                let (site, graph) = (site_name(site as Site), self.problem.graph);
+                let (load, threshold) = (graph.rate(load), graph.rate(self.threshold));
                 self.notes.push(format!(
-                    "{site} stays overloaded: load {load:.1} > {threshold:.1}; more sites, or a \
+                    "{site} stays overloaded: load {load} > {threshold}; more sites, or a \
                      larger imbalance, would be needed"
                 ));
             }
@@ -125,7 +108,7 @@ impl<'p, 'g> Search<'p, 'g> {
         }
         let (load, threshold) = (self.load(site), self.threshold);
         (self.tell)(Step::Overloaded { site, load, threshold });
-        let mut hot = self.hot_list(site);
+        let mut hot = hot_list(self.problem, &self.placement, site);
         let mut failures = 0;
         while self.load(site) > self.threshold && failures < self.options.failures_max {
             let Some(Hot(heat, key)) = hot.pop() else { break };
@@ -149,15 +132,6 @@ impl<'p, 'g> Search<'p, 'g> {
                 }
             }
         }
-    }
-
-    /// The keys of a site, hottest first.
-    fn hot_list(&self, site: Site) -> BinaryHeap<Hot> {
-        let Problem { graph, cost, .. } = *self.problem;
-        let here = (0..graph.len() as Vertex)
-            .filter(|&key| self.placement.site(key) == site && graph.weight(key) > 0.0);
-        let heat = |key| crate::problem::vertex_load(graph, &self.placement, cost, key);
-        here.map(|key| Hot(heat(key), key)).collect()
     }
 
     fn add_server(&mut self) -> bool {
@@ -294,18 +268,20 @@ impl<'p, 'g> Search<'p, 'g> {
     }
 
     fn explain(&self, home: Site, before: f64, chosen: Candidate, keys: &[Vertex]) -> Move {
-        let label = self.problem.graph.label(keys[0]);
+        let graph = self.problem.graph;
+        let label = graph.label(keys[0]);
         let with = match keys.len() {
             1 => String::new(),
             n => format!(" with {} it is accessed with", plural(n - 1, "key")),
         };
         let reason = format!(
-            "{label}{with}: relieves {} ({before:.1} > {:.1}) by {:.1}, costs {} {:.1}",
+            "{label}{with}: relieves {} ({} > {}) by {}, costs {} {}",
             site_name(home),
-            self.threshold,
-            -chosen.sender_delta,
+            graph.rate(before),
+            graph.rate(self.threshold),
+            graph.rate(-chosen.sender_delta),
             site_name(chosen.to),
-            chosen.receiver_delta,
+            graph.rate(chosen.receiver_delta),
         );
         Move { keys: keys.to_vec(), to: chosen.to, reason }
     }
@@ -333,16 +309,12 @@ impl<'p, 'g> Search<'p, 'g> {
         if self.lost.len() < LOST_KEPT {
             let graph = self.problem.graph;
             self.lost.push(format!(
-                "{} of {}: grown to {}, no site could take it below {:.1}",
+                "{} of {}: grown to {}, no site could take it below {}",
                 graph.label(key),
                 site_name(site),
                 plural(self.clump.members().len(), "key"),
-                self.threshold,
+                graph.rate(self.threshold),
             ));
         }
     }
-}
-
-fn plural(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

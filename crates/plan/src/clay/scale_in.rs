@@ -39,9 +39,12 @@ pub fn scale_in(
             Some(to) => {
                 let delta = clump.receiver_delta(to);
                 let reason = format!(
-                    "{} is underloaded ({load:.1} < {low:.1}); {} takes all of it for {delta:+.1}",
+                    "{} is underloaded ({} < {}); {} takes all of it for {}",
                     site_name(site),
+                    graph.rate(load),
+                    graph.rate(low),
                     site_name(to),
+                    graph.rate_change(delta),
                 );
                 emptied[usize::from(site)] = true;
                 keys.iter().for_each(|&key| placement.set(key, to));
@@ -49,8 +52,11 @@ pub fn scale_in(
                 moves.push(Move { keys, to, reason });
             }
             None => lost.push(format!(
-                "{} is underloaded ({load:.1} < {low:.1}), but no site could take it below {high:.1}",
-                site_name(site)
+                "{} is underloaded ({} < {}), but no site could take it below {}",
+                site_name(site),
+                graph.rate(load),
+                graph.rate(low),
+                graph.rate(high),
             )),
         }
     }

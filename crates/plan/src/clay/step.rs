@@ -1,7 +1,7 @@
 //! What Clay does, step by step, for explanations and scripts.
 
 use crate::heat::HeatGraph;
-use crate::problem::{Site, site_name};
+use crate::problem::{Site, plural, site_name};
 use crate::recording::Vertex;
 
 /// One decision.
@@ -74,7 +74,8 @@ impl Step {
     pub fn describe(&self, graph: &HeatGraph) -> String {
         match self {
             Step::Overloaded { site, load, threshold } => {
-                format!("{} is overloaded: load {load:.1} > {threshold:.1}", site_name(*site))
+                let (load, threshold) = (graph.rate(*load), graph.rate(*threshold));
+                format!("{} is overloaded: load {load} > {threshold}", site_name(*site))
             }
             Step::Considered { key, at, keys, to, receiver_delta, sender_delta, verdict } => {
                 let verdict = match verdict {
@@ -84,20 +85,25 @@ impl Step {
                     Verdict::NoRelief => "brings no relief",
                 };
                 format!(
-                    "  + {} of {} makes {keys} to {}: receiver {receiver_delta:+.1}, sender \
-                     {sender_delta:+.1}, {verdict}",
+                    "  + {} of {} makes {keys} to {}: receiver {}, sender {}, {verdict}",
                     graph.label(*key),
                     site_name(*at),
                     site_name(*to),
+                    graph.rate_change(*receiver_delta),
+                    graph.rate_change(*sender_delta),
                 )
             }
             Step::Moved { keys, to, load } => {
                 let names: Vec<String> = keys.iter().map(|&key| graph.label(key)).collect();
                 let names = names.join(" ");
-                format!("move {names} to {}: load falls to {load:.1}", site_name(*to))
+                format!("move {names} to {}: load falls to {}", site_name(*to), graph.rate(*load))
             }
             Step::Stuck { key, keys } => {
-                format!("  no move for the clump of {} ({keys} keys)", graph.label(*key))
+                format!(
+                    "  no move for the clump of {} ({})",
+                    graph.label(*key),
+                    plural(*keys, "key")
+                )
             }
             Step::SitesAdded { sites } => format!("add a server: {sites} sites now"),
         }

@@ -163,6 +163,22 @@ impl HeatGraph {
         self.weights.iter().filter(|&&weight| weight > 0.0).count()
     }
 
+    /// A load of this graph as people read it: per second, with the digits that matter.
+    pub fn rate(&self, load: f64) -> String {
+        let rate = load / self.seconds;
+        match rate.abs() {
+            size if size >= 10.0 || size == 0.0 => format!("{rate:.1}"),
+            size if size >= 1.0 => format!("{rate:.2}"),
+            _ => format!("{rate:.3}"),
+        }
+    }
+
+    /// The same for a difference of loads, with its sign.
+    pub fn rate_change(&self, load: f64) -> String {
+        let sign = if load >= 0.0 { "+" } else { "" };
+        format!("{sign}{}", self.rate(load))
+    }
+
     /// The time observed, in seconds: weight over time is the rate.
     pub fn seconds(&self) -> f64 {
         self.seconds

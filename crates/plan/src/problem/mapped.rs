@@ -66,7 +66,7 @@ pub enum MappedError {
         known: String,
     },
     /// A recorded key that is none of its table.
-    #[error("{key} is no key of table {table}, whose first key column is {column}: {problem}")]
+    #[error("\"{key}\" is no key of table {table}, whose first key column is {column}: {problem}")]
     Key {
         /// The key.
         key: String,
@@ -137,9 +137,7 @@ impl MappedDesign {
         for (number, name) in keys.tables().enumerate() {
             let (id, number) = (TableId(number as u32 + 1), number as u16);
             let mine = vertices_of(keys, number);
-            let is_int = |&key: &Vertex| matches!(keys.vertex(key).1, RecordedKey::Int(_));
-            let all_int = mine.clone().all(|key| is_int(&key));
-            let ty = if all_int { ColumnType::Int64 } else { ColumnType::Text };
+            let ty = key_type(mine.clone().map(|key| keys.vertex(key).1));
             let schema = Schema::new(name, vec![Column::new("key", ty)], &["key"])?;
             let mut sorted = bounds(keys, &schema, mine)?;
             sorted.sort();
@@ -243,6 +241,39 @@ impl MappedDesign {
     }
 }
 
+/// The type of a column that holds these keys: int64 if all of them are, else text.
+pub(crate) fn key_type<'a>(mut keys: impl Iterator<Item = &'a RecordedKey>) -> ColumnType {
+    match keys.all(|key| matches!(key, RecordedKey::Int(_))) {
+        true => ColumnType::Int64,
+        false => ColumnType::Text,
+    }
+}
+
+/// The first bound of the rows of a key, as a schema has it. Other types than int64 and text are
+/// read as the design's text form has them.
+pub(crate) fn encode_key(schema: &Schema, key: &RecordedKey) -> Result<Key, MappedError> {
+    let wrong = |problem: String| MappedError::Key {
+        key: key.to_string(),
+        table: schema.name().to_owned(),
+        column: schema.key_columns().next().map(Column::to_string).unwrap_or_default(),
+        problem,
+    };
+    let ty = schema.key_columns().next().map(|column| column.ty);
+    let bound = match (ty, key) {
+        (Some(ColumnType::Int64), RecordedKey::Int(key)) => {
+            schema.encode_prefix(&[Value::Int64(*key)])?
+        }
+        (Some(ColumnType::Text), key) => schema.encode_prefix(&[Value::Text(key.to_string())])?,
+        (_, key) => {
+            schema.parse_key(&key.to_string()).map_err(|error| wrong(error.problem.to_string()))?
+        }
+    };
+    match bound.is_empty() {
+        true => Err(wrong("it is empty".to_owned())),
+        false => Ok(bound),
+    }
+}
+
 /// The vertices of a table: neighbours, because a recording's keys are sorted.
 fn vertices_of(keys: &KeyTable, table: u16) -> impl Iterator<Item = Vertex> + Clone + '_ {
     let all = 0..keys.len() as Vertex;
@@ -256,30 +287,7 @@ fn bounds(
     schema: &Schema,
     of: impl Iterator<Item = Vertex>,
 ) -> Result<Vec<(Key, Vertex)>, MappedError> {
-    let Some(column) = schema.key_columns().next() else { return Ok(Vec::new()) };
-    let bound = |vertex: Vertex| {
-        let key = keys.vertex(vertex).1;
-        let wrong = |problem: String| MappedError::Key {
-            key: keys.label(vertex),
-            table: schema.name().to_owned(),
-            column: column.to_string(),
-            problem,
-        };
-        let bound = match (column.ty, key) {
-            (ColumnType::Int64, RecordedKey::Int(key)) => {
-                schema.encode_prefix(&[Value::Int64(*key)])?
-            }
-            (ColumnType::Text, key) => schema.encode_prefix(&[Value::Text(key.to_string())])?,
-            (_, key) => {
-                schema.parse_key(&key.to_string()).map_err(|e| wrong(e.problem.to_string()))?
-            }
-        };
-        if bound.is_empty() {
-            return Err(wrong("it is empty".to_owned()));
-        }
-        Ok((bound, vertex))
-    };
-    of.map(bound).collect()
+    of.map(|vertex| Ok((encode_key(schema, keys.vertex(vertex).1)?, vertex))).collect()
 }
 
 /// Divides the partitions of a table among its recorded keys.

@@ -18,7 +18,9 @@ mod rules;
 pub(crate) use cost::vertex_load;
 pub use cost::{Cost, Loads};
 pub use mapped::{MappedDesign, MappedError, plan_text};
-pub use placement::{Placement, Site, site_name};
+pub(crate) use mapped::{encode_key, key_type};
+pub use placement::{Placement, Site, parse_site, site_name};
+pub(crate) use proposal::plural;
 pub use proposal::{Move, Proposal};
 pub use rules::{PlacementRules, Rule, RulesError};
 

@@ -11,6 +11,11 @@ pub fn site_name(site: Site) -> String {
     format!("s{}", u32::from(site) + 1)
 }
 
+/// Reads the name of a site: `s1` and up.
+pub fn parse_site(text: &str) -> Option<Site> {
+    text.strip_prefix('s')?.parse::<Site>().ok()?.checked_sub(1)
+}
+
 /// Which site holds the master of each vertex.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {

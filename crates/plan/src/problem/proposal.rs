@@ -57,3 +57,8 @@ impl Proposal {
         self.placement.moved_from(before).count()
     }
 }
+
+/// `1 key`, `2 keys`.
+pub(crate) fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -7,7 +7,7 @@
 //! *,1,s1                   tables without rules of their own
 //! ```
 
-use super::{Placement, Site};
+use super::{Placement, Site, parse_site};
 use crate::recording::{KeyRef, KeyTable, RecordedKey, Vertex};
 use thiserror::Error;
 
@@ -69,8 +69,7 @@ impl PlacementRules {
             let [table, from, site] = fields[..] else {
                 return Err(fault(format!("{} fields, expected table,from,site", fields.len())));
             };
-            let number = site.strip_prefix('s').and_then(|number| number.parse::<Site>().ok());
-            let Some(site) = number.and_then(|number| number.checked_sub(1)) else {
+            let Some(site) = parse_site(site) else {
                 return Err(fault(format!("\"{site}\" is no site: s1, s2, ... are")));
             };
             let key = from.parse().map_or(RecordedKey::Text(from.into()), RecordedKey::Int);

@@ -1,6 +1,6 @@
 //! A recording in memory, for planners that look more than once.
 
-use super::{Access, KeyTable, RecordingError, Source, Vertex};
+use super::{Access, KeyRef, KeyTable, RecordingError, Source, Vertex};
 use std::sync::Arc;
 
 /// The bit of an item that marks a write.
@@ -32,8 +32,19 @@ pub struct Recording {
 
 impl Recording {
     /// Reads a source to its end. Refuses an empty one, and transactions that come back.
-    pub fn read(mut source: impl Source) -> Result<Recording, RecordingError> {
+    pub fn read(source: impl Source) -> Result<Recording, RecordingError> {
+        Recording::read_knowing(source, [])
+    }
+
+    /// The same, numbering further keys, which may never be touched.
+    pub fn read_knowing<'k>(
+        mut source: impl Source,
+        known: impl IntoIterator<Item = (&'k str, KeyRef<'k>)>,
+    ) -> Result<Recording, RecordingError> {
         let mut collector = Collector::default();
+        for (table, key) in known {
+            collector.keys.intern(table, key)?;
+        }
         while let Some(access) = source.next_access()? {
             collector.push(&access)?;
         }

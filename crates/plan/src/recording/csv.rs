@@ -117,13 +117,8 @@ impl<W: Write> CsvWriter<W> {
         let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
         write!(self.output, "{sign}{seconds}.{rest:06},{},", access.transaction)?;
         write_text(&mut self.output, access.table)?;
-        match access.key {
-            KeyRef::Int(key) => write!(self.output, ",{key}")?,
-            KeyRef::Text(key) => {
-                write!(self.output, ",")?;
-                write_text(&mut self.output, key)?;
-            }
-        }
+        write!(self.output, ",")?;
+        write_key(&mut self.output, access.key)?;
         writeln!(self.output, ",{}", if access.write { "w" } else { "r" })
     }
 
@@ -134,7 +129,16 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
-fn write_text(output: &mut impl Write, text: &str) -> io::Result<()> {
+/// A key as a field.
+pub(crate) fn write_key(output: &mut impl Write, key: KeyRef<'_>) -> io::Result<()> {
+    match key {
+        KeyRef::Int(key) => write!(output, "{key}"),
+        KeyRef::Text(key) => write_text(output, key),
+    }
+}
+
+/// A text as a field, quoted if it must be.
+pub(crate) fn write_text(output: &mut impl Write, text: &str) -> io::Result<()> {
     if text.contains([',', '"']) {
         write!(output, "\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -110,14 +110,6 @@ impl KeyTable {
         self.tables.iter().position(|table| table.name == name).map(|at| at as u16)
     }
 
-    /// The number of a table, or an error that lists the tables there are.
-    pub fn require_table(&self, name: &str) -> Result<u16, RecordingError> {
-        self.table(name).ok_or_else(|| RecordingError::UnknownTable {
-            name: name.to_owned(),
-            known: self.tables().collect::<Vec<_>>().join(", "),
-        })
-    }
-
     /// The vertex of a key, if it was recorded. Needs [`KeyTable::sort`].
     pub fn find(&self, table: &str, key: KeyRef<'_>) -> Option<Vertex> {
         let table = self.table(table)?;

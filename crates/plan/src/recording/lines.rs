@@ -192,6 +192,12 @@ fn parse_date_time(text: &str) -> Option<i64> {
         clock.next().filter(|t| !t.is_empty()).map_or(Some(0), |t| t.parse::<i64>().ok())?;
     let minutes = clock.next().map_or(Some(0), |t| t.parse::<i64>().ok())?;
     let micros = clock.next().map_or(Some(0), parse_seconds)?;
+    if !(0..=24).contains(&hours)
+        || !(0..60).contains(&minutes)
+        || !(0..=60_999_999).contains(&micros)
+    {
+        return None;
+    }
     let days = days_since_1970(year, month, day);
     Some((days * 86_400 + hours * 3600 + minutes * 60) * 1_000_000 + micros)
 }
@@ -217,7 +223,17 @@ mod tests {
         assert_eq!(parse_time("2013-01-01T05:15"), Some(1_357_017_300_000_000));
         assert_eq!(parse_time("2015-01-01T00:00:01Z"), Some(1_420_070_401_000_000));
         assert_eq!(parse_time("2010-07-19 19:12:12.25"), Some(1_279_566_732_250_000));
-        for wrong in ["", "1.x", "NaN", "2013-13-01", "inf", "1e9", "99999999999999999"] {
+        for wrong in [
+            "",
+            "1.x",
+            "NaN",
+            "2013-13-01",
+            "inf",
+            "1e9",
+            "99999999999999999",
+            "2013-01-01 9223372036854775807:00",
+            "2013-01-01 00:61",
+        ] {
             assert_eq!(parse_time(wrong), None, "{wrong}");
         }
     }

@@ -36,7 +36,7 @@ mod lines;
 mod open;
 mod stat;
 
-pub(crate) use csv::parse_key;
+pub(crate) use csv::{parse_key, write_key, write_text};
 pub(crate) use lines::{Lines, parse_time};
 pub(crate) use open::unpack;
 

@@ -1,7 +1,8 @@
 //! Which column should be the shard key? Ranks the candidates of a table by what a recording shows.
 //!
 //! A recording for this question lists, per access to the table, the values of all candidate
-//! columns: it is a CSV with `time,transaction,access` and one column per candidate. For each:
+//! columns: it is a CSV with `time,transaction,access`, a column `table` if it is of several tables,
+//! and one column per candidate. For each:
 //!
 //! | figure | good | why |
 //! | --- | --- | --- |
@@ -10,7 +11,7 @@
 //! | monotonicity | near 0 | a key that only grows sends all inserts to the last site |
 //! | single-site share | high | transactions that stay on one site need no coordination |
 //! | imbalance | near 1 | load when values are dealt over the sites in ranges |
-//! | rows to move | few | what changing to it costs, from the current key |
+//! | rows to move | few | what changing to it costs, from the current key, in recorded accesses |
 //!
 //! The rank is by a score from 0 to 1: the single-site share, divided by the imbalance, lowered by
 //! monotonicity and by cardinality below the number of sites. The score is a sum of habits, not a
@@ -22,6 +23,7 @@ use crate::recording::{
 };
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use std::collections::BTreeSet;
 use std::io::Read;
 
 /// What the recording shows of one candidate.
@@ -39,7 +41,7 @@ pub struct Candidate {
     pub single_site: f64,
     /// The highest number of accesses of a site over the mean.
     pub imbalance: f64,
-    /// Distinct rows that would change their site, coming from the current key.
+    /// Accesses to rows that would change their site, coming from the current key.
     pub rows_moved: Option<u64>,
     /// The rank's reason: higher is better.
     pub score: f64,
@@ -52,16 +54,18 @@ struct Rows {
     values: Vec<Vec<RecordedKey>>,
 }
 
-/// Ranks all columns but `time`, `transaction` and `access`, best first; `current` is today's key.
+/// Ranks all columns but `time`, `transaction`, `table` and `access` as keys of a table, best
+/// first; `current` is today's key. A recording without a column `table` is of this table.
 pub fn advise(
     input: impl Read,
+    table: &str,
     sites: usize,
     current: Option<&str>,
 ) -> Result<Vec<Candidate>, TableError> {
     if sites == 0 {
         return Err(crate::assign::AssignError::NoSites(0).into());
     }
-    let rows = read(input)?;
+    let rows = read(input, table)?;
     let today = match current {
         None => None,
         Some(name) => {
@@ -84,40 +88,71 @@ pub fn advise(
     Ok(candidates)
 }
 
-fn read(input: impl Read) -> Result<Rows, TableError> {
+fn read(input: impl Read, table: &str) -> Result<Rows, TableError> {
     let mut lines = Lines::new(unpack(input)?, OnFault::Stop);
     if !lines.advance()? {
         return Err(RecordingError::Empty.into());
     }
     let names: Vec<String> = (0..lines.count()).map(|at| lines.field(at).to_owned()).collect();
     let fixed = ["time", "transaction", "access"];
-    if names.len() < 4 || fixed.iter().any(|name| !names.iter().any(|other| other == name)) {
-        let expected = "time, transaction, access and at least one candidate column".to_owned();
-        return Err(RecordingError::Header { found: names.join(","), expected }.into());
+    if fixed.iter().any(|name| !names.iter().any(|other| other == name)) {
+        return Err(header_error(&names));
     }
     let place = |name: &str| names.iter().position(|other| other == name).unwrap_or(0);
     let (time, transaction) = (place("time"), place("transaction"));
-    let candidates: Vec<usize> =
-        (0..names.len()).filter(|&at| !fixed.contains(&names[at].as_str())).collect();
+    let of_table = names.iter().position(|name| name == "table");
+    let is_candidate = |&at: &usize| !fixed.contains(&names[at].as_str()) && Some(at) != of_table;
+    let candidates: Vec<usize> = (0..names.len()).filter(is_candidate).collect();
+    let mut others: BTreeSet<String> = BTreeSet::new();
+    if candidates.is_empty() {
+        return Err(header_error(&names));
+    }
     let columns: Vec<String> = candidates.iter().map(|&at| names[at].clone()).collect();
     let values = vec![Vec::new(); columns.len()];
     let mut rows = Rows { columns, transactions: Vec::new(), values };
     while lines.advance()? {
         let id = lines.field(transaction).parse::<u64>();
-        if lines.count() != names.len() || parse_time(lines.field(time)).is_none() || id.is_err() {
-            let problem = format!("expected {} fields, a time and a number", names.len());
-            let fault = lines.fault_in(0, "line", problem);
-            lines.fault(fault)?;
+        let wrong = |at: usize, field, problem| {
+            Err(RecordingError::Malformed(lines.fault_in(at, field, problem)).into())
+        };
+        if lines.count() != names.len() {
+            let problem = format!("{} fields, the header has {}", lines.count(), names.len());
+            return wrong(lines.count().min(names.len()), "line", problem);
         }
-        rows.transactions.push(id.unwrap_or(0));
+        if parse_time(lines.field(time)).is_none() {
+            let problem = format!("\"{}\" is no time: seconds or a date are", lines.field(time));
+            return wrong(time, "time", problem);
+        }
+        let Ok(id) = id else {
+            let problem = format!("\"{}\" is no number", lines.field(transaction));
+            return wrong(transaction, "transaction", problem);
+        };
+        if let Some(at) = of_table
+            && lines.field(at) != table
+        {
+            if !others.contains(lines.field(at)) {
+                others.insert(lines.field(at).to_owned());
+            }
+            continue;
+        }
+        rows.transactions.push(id);
         for (values, &at) in rows.values.iter_mut().zip(&candidates) {
             values.push(parse_key(lines.field(at)).into());
         }
+    }
+    if rows.transactions.is_empty() && !others.is_empty() {
+        let known = others.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(RecordingError::UnknownTable { name: table.to_owned(), known }.into());
     }
     if rows.transactions.is_empty() {
         return Err(RecordingError::Empty.into());
     }
     Ok(rows)
+}
+
+fn header_error(names: &[String]) -> TableError {
+    let expected = "time, transaction, access and at least one candidate column".to_owned();
+    RecordingError::Header { found: names.join(","), expected }.into()
 }
 
 /// Ranges over the sorted values with about as many accesses each; a value is never split.

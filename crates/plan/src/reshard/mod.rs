@@ -22,7 +22,7 @@ pub mod rounds;
 pub mod sockets;
 mod table;
 
-pub use table::{RowSource, TableError, chunks_of_table};
+pub use table::{KeyChange, NewChunks, RowSource, TableError, chunks_of_table};
 
 use crate::assign::{AssignError, Worth};
 use crate::generate::Random;

@@ -6,7 +6,8 @@
 //! one; shares are rounded by largest remainder, so they add up.
 
 use super::Flow;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use thiserror::Error;
 
 /// A network: who is linked with whom, and how long a message takes.
@@ -86,20 +87,20 @@ impl Topology {
             .links
             .get_key_value(from)
             .ok_or_else(|| TopologyError::Unknown(from.to_owned()))?;
-        let mut known: BTreeMap<&str, f64> = BTreeMap::from([(start.as_str(), 0.0)]);
+        // Latencies are positive, so their bits are in the order of their values.
+        let mut next = BinaryHeap::from([Reverse((0.0f64.to_bits(), start.as_str()))]);
         let mut settled: BTreeMap<&str, f64> = BTreeMap::new();
-        loop {
-            let nearest = known.iter().min_by(|a, b| a.1.total_cmp(b.1));
-            let Some((&place, &latency)) = nearest else { return Ok(settled) };
-            known.remove(place);
+        while let Some(Reverse((bits, place))) = next.pop() {
+            if settled.contains_key(place) {
+                continue;
+            }
+            let latency = f64::from_bits(bits);
             settled.insert(place, latency);
-            for (next, more) in self.links.get(place).map_or(&[][..], Vec::as_slice) {
-                if !settled.contains_key(next.as_str()) {
-                    let sum = known.entry(next).or_insert(f64::INFINITY);
-                    *sum = sum.min(latency + more);
-                }
+            for (to, more) in self.links.get(place).map_or(&[][..], Vec::as_slice) {
+                next.push(Reverse(((latency + more).to_bits(), to)));
             }
         }
+        Ok(settled)
     }
 }
 
@@ -144,18 +145,23 @@ pub fn share(
 fn latencies(flows: &[Flow], topology: Option<&Topology>) -> Result<Vec<f64>, TopologyError> {
     let Some(topology) = topology else { return Ok(vec![1.0; flows.len()]) };
     let name = |site: u32| format!("s{}", site + 1);
-    let latency = |flow: &Flow| {
-        let (from, to) = (name(flow.from), name(flow.to));
+    let mut latencies = Vec::with_capacity(flows.len());
+    // Flows are in the order of their senders: one search for each.
+    for group in flows.chunk_by(|a, b| a.from == b.from) {
+        let from = name(group[0].from);
         let known = topology.latencies(&from)?;
-        match known.get(to.as_str()) {
-            Some(&latency) => Ok(latency),
-            None if topology.links.contains_key(&to) => {
-                Err(TopologyError::Disconnected { from, to })
+        for flow in group {
+            let to = name(flow.to);
+            match known.get(to.as_str()) {
+                Some(&latency) => latencies.push(latency),
+                None if topology.links.contains_key(&to) => {
+                    return Err(TopologyError::Disconnected { from, to });
+                }
+                None => return Err(TopologyError::Unknown(to)),
             }
-            None => Err(TopologyError::Unknown(to)),
         }
-    };
-    flows.iter().map(latency).collect()
+    }
+    Ok(latencies)
 }
 
 /// Whole shares of `total` in proportion to the weights, none below its least; largest remainders

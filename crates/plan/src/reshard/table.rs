@@ -1,7 +1,17 @@
 //! From rows to new chunks: who has what of each.
+//!
+//! ```text
+//!   rows by the old key    s1 a b c   s2 d e f        where each row is now
+//!   rows by the new key    b d │ a f │ c e            cut into chunks, never inside a value
+//! ```
+//!
+//! A chunk is a range of values of the new key, so that it can be a partition afterwards
+//! ([`NewChunks::design`]): chunks are as even as whole values allow.
 
-use super::{AssignError, Chunks};
-use crate::recording::{OnFault, RecordedKey, RecordingError};
+use super::{AssignError, Chunks, Placement};
+use crate::problem::{MappedError, encode_key, key_type};
+use crate::recording::{Fault, Lines, OnFault, RecordedKey, RecordingError, parse_key, unpack};
+use isomer_design::{Column, Design, Key, Placement as Sites, Schema, SiteId, TableId};
 use std::io::Read;
 use thiserror::Error;
 
@@ -20,13 +30,18 @@ pub enum TableError {
         /// The columns there are.
         known: String,
     },
-    /// More chunks than keys.
-    #[error("{chunks} chunks of {rows} rows: from 1 chunk to one for each row can be made")]
+    /// More chunks than values.
+    #[error(
+        "{chunks} chunks of {values} different values of {column}: from 1 chunk to one for each \
+         value can be made"
+    )]
     Chunks {
         /// Chunks asked for.
         chunks: usize,
-        /// Rows there are.
-        rows: usize,
+        /// The new key's column.
+        column: String,
+        /// Its different values.
+        values: usize,
     },
     /// The placement cannot be had.
     #[error(transparent)]
@@ -42,49 +57,127 @@ pub enum RowSource {
     DealtChunks,
 }
 
-/// Reads a CSV table and cuts it into `chunks` new chunks of equal size by the values of `new`;
-/// rows are now where their value of `old` puts them.
-pub fn chunks_of_table(
-    input: impl Read,
-    old: &str,
-    new: &str,
-    chunks: usize,
-    sites: usize,
-    source: RowSource,
-) -> Result<Chunks, TableError> {
-    let rows = read(input, old, new)?;
+/// A change of the shard key.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyChange<'a> {
+    /// The column that decides where rows are now.
+    pub old: &'a str,
+    /// The column that shall decide.
+    pub new: &'a str,
+    /// The column that says how much a row weighs: its bytes, or how often it is accessed. Without
+    /// one every row counts 1.
+    pub weight: Option<&'a str>,
+    /// New chunks to make.
+    pub chunks: usize,
+    /// Sites there are.
+    pub sites: usize,
+    /// Where rows are now.
+    pub source: RowSource,
+}
+
+/// New chunks: how much of each is where, and the first value of each.
+#[derive(Clone, Debug)]
+pub struct NewChunks {
+    /// How much of each chunk is where.
+    pub chunks: Chunks,
+    /// The first value of the new key in each chunk, rising.
+    pub firsts: Vec<RecordedKey>,
+}
+
+/// One row: its values of the old and the new key, and its weight.
+struct Row {
+    old: RecordedKey,
+    new: RecordedKey,
+    weight: u64,
+}
+
+/// Reads a CSV table and cuts it into new chunks of about equal numbers of rows by the values of
+/// the new key; rows are now where their value of the old key puts them.
+pub fn chunks_of_table(input: impl Read, change: &KeyChange<'_>) -> Result<NewChunks, TableError> {
+    let mut rows = read(input, change)?;
+    let KeyChange { chunks, sites, source, .. } = *change;
     if sites == 0 {
         return Err(AssignError::NoSites(chunks).into());
     }
-    if chunks == 0 || chunks > rows.len() {
-        return Err(TableError::Chunks { chunks, rows: rows.len() });
-    }
-    let mut by_old: Vec<usize> = (0..rows.len()).collect();
-    by_old.sort_by(|&a, &b| rows[a].0.cmp(&rows[b].0));
-    let mut site_of = vec![0u32; rows.len()];
-    for (rank, &row) in by_old.iter().enumerate() {
-        site_of[row] = match source {
-            RowSource::Ranges => (rank * sites / rows.len()) as u32,
-            RowSource::DealtChunks => (rank * chunks / rows.len() % sites) as u32,
-        };
-    }
-    let mut by_new: Vec<usize> = (0..rows.len()).collect();
-    by_new.sort_by(|&a, &b| rows[a].1.cmp(&rows[b].1));
-    let mut result = Chunks::new(sites);
-    for chunk in 0..chunks {
-        let (from, to) = (chunk * rows.len() / chunks, (chunk + 1) * rows.len() / chunks);
-        result.push(by_new[from..to].iter().map(|&row| (site_of[row], 1)))?;
+    rows.sort_by(|a, b| a.old.cmp(&b.old));
+    let count = rows.len();
+    let site_of = |rank: usize| match source {
+        RowSource::Ranges => rank * sites / count,
+        RowSource::DealtChunks => rank * chunks.max(1) / count % sites,
+    };
+    let mut placed: Vec<(Row, u32)> =
+        rows.into_iter().enumerate().map(|(rank, row)| (row, site_of(rank) as u32)).collect();
+    placed.sort_by(|a, b| a.0.new.cmp(&b.0.new));
+    let cuts = cut(&placed, change)?;
+    let mut result = NewChunks { chunks: Chunks::new(sites), firsts: Vec::new() };
+    for range in cuts {
+        let chunk = &placed[range];
+        result.chunks.push(chunk.iter().map(|(row, site)| (*site, row.weight)))?;
+        result.firsts.extend(chunk.first().map(|(row, _)| row.new.clone()));
     }
     Ok(result)
 }
 
-fn read(
-    input: impl Read,
-    old: &str,
-    new: &str,
-) -> Result<Vec<(RecordedKey, RecordedKey)>, TableError> {
-    let input = crate::recording::unpack(input)?;
-    let mut lines = crate::recording::Lines::new(input, OnFault::Stop);
+/// Cuts rows, sorted by the new key, into chunks: each ends with the value that fills its share,
+/// or earlier if the values left would not do for the chunks left.
+fn cut(
+    rows: &[(Row, u32)],
+    change: &KeyChange<'_>,
+) -> Result<Vec<std::ops::Range<usize>>, TableError> {
+    let by_value = |a: &(Row, u32), b: &(Row, u32)| a.0.new == b.0.new;
+    let (chunks, mut values) = (change.chunks, rows.chunk_by(by_value).count());
+    if chunks == 0 || chunks > values {
+        let column = change.new.to_owned();
+        return Err(TableError::Chunks { chunks, column, values });
+    }
+    let (mut cuts, mut start, mut end) = (Vec::with_capacity(chunks), 0, 0);
+    for value in rows.chunk_by(by_value) {
+        end += value.len();
+        values -= 1;
+        let left = chunks - cuts.len() - 1;
+        let is_full = end >= (cuts.len() + 1) * rows.len() / chunks;
+        if values == left || (is_full && left > 0) {
+            cuts.push(start..end);
+            start = end;
+        }
+    }
+    Ok(cuts)
+}
+
+impl NewChunks {
+    /// The design of the table under its new key: a partition for each chunk, where the placement
+    /// puts it. Sites are s1 to as many as there are.
+    ///
+    /// # Errors
+    /// [`MappedError`]: names that no table or column of a design can have, or too many sites.
+    pub fn design(
+        &self,
+        table: &str,
+        column: &str,
+        placement: &Placement,
+    ) -> Result<Design, MappedError> {
+        let sites = self.chunks.sites();
+        if sites > usize::from(isomer_design::SITES_MAX) {
+            return Err(MappedError::Sites { sites });
+        }
+        let ty = key_type(self.firsts.iter());
+        let schema = Schema::new(table, vec![Column::new(column, ty)], &[column])?;
+        let mut partitions = Vec::new();
+        for (first, site) in self.firsts.iter().zip(&placement.sites) {
+            let start = match partitions.is_empty() {
+                true => Key::min(),
+                false => encode_key(&schema, first)?,
+            };
+            partitions.push((start, Sites::at(SiteId(*site as u16 + 1))));
+        }
+        let mut design = Design::new((1..=sites as u16).map(SiteId))?;
+        design.create_table(TableId(1), schema, partitions)?;
+        Ok(design)
+    }
+}
+
+fn read(input: impl Read, change: &KeyChange<'_>) -> Result<Vec<Row>, TableError> {
+    let mut lines = Lines::new(unpack(input)?, OnFault::Stop);
     if !lines.advance()? {
         return Err(RecordingError::Empty.into());
     }
@@ -95,7 +188,8 @@ fn read(
             .position(|other| other == name)
             .ok_or_else(|| TableError::Column { name: name.to_owned(), known: names.join(", ") })
     };
-    let (old, new) = (find(old)?, find(new)?);
+    let (old, new) = (find(change.old)?, find(change.new)?);
+    let weight = change.weight.map(find).transpose()?;
     let mut rows = Vec::new();
     while lines.advance()? {
         if lines.count() != names.len() {
@@ -103,11 +197,30 @@ fn read(
             let fault = lines.fault_in(lines.count().min(names.len()), "row", problem);
             lines.fault(fault)?;
         }
-        let key = |at: usize| crate::recording::parse_key(lines.field(at)).into();
-        rows.push((key(old), key(new)));
+        let key = |at: usize| parse_key(lines.field(at)).into();
+        let weight =
+            weight.map_or(Ok(1), |at| weigh(&lines, at)).map_err(RecordingError::Malformed)?;
+        rows.push(Row { old: key(old), new: key(new), weight });
     }
     if rows.is_empty() {
         return Err(RecordingError::Empty.into());
     }
+    // A column of texts sorts its numbers as texts, too: chunks must be ranges of the design's keys.
+    if key_type(rows.iter().map(|row| &row.new)) == isomer_design::ColumnType::Text {
+        for row in &mut rows {
+            row.new = RecordedKey::Text(row.new.to_string().into());
+        }
+    }
     Ok(rows)
+}
+
+fn weigh(lines: &Lines<impl Read>, at: usize) -> Result<u64, Fault> {
+    let text = lines.field(at);
+    text.parse().map_err(|_| {
+        lines.fault_in(
+            at,
+            "weight",
+            format!("\"{text}\" is no weight: whole numbers from 0 on are"),
+        )
+    })
 }

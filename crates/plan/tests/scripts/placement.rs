@@ -177,6 +177,9 @@ impl State {
         for step in moves {
             writeln!(out, "{}: {}", site_name(step.to), step.reason)?;
         }
+        let text = self.clumps.to_text();
+        assert_eq!(ClumpIndex::parse(&text)?, self.clumps);
+        out += &text;
         let entries = [before, after].map(|placement| placement.routing_entries(&graph));
         writeln!(out, "routing entries: {} before, {} after", entries[0], entries[1])?;
         Ok(out)

@@ -4,7 +4,7 @@ use crate::{parse, run};
 use goldenscript::{Command, Context, Runner};
 use isomer_plan::reshard::rounds::{self, Replica};
 use isomer_plan::reshard::sockets::{self, Topology};
-use isomer_plan::reshard::{Chunks, Placement};
+use isomer_plan::reshard::{Chunks, KeyChange, Placement, RowSource, chunks_of_table};
 use std::error::Error;
 use std::fmt::Write as _;
 
@@ -46,6 +46,26 @@ impl State {
         Ok(out)
     }
 
+    /// New chunks of a table of the columns old, new and weight, and its design when balanced.
+    fn table(&mut self, command: &Command) -> Outcome<String> {
+        let mut args = command.consume_args();
+        let chunks = parse("chunks", args.take_key("chunks").ok_or("how many?")?)?;
+        let sites = parse("sites", args.take_key("sites").unwrap_or("2"))?;
+        let weight = args.take_key("weight");
+        let mut text = "old,new,weight\n".to_owned();
+        while let Some(row) = args.next_pos() {
+            text += &format!("{row}\n");
+        }
+        args.reject_next()?;
+        let (old, new, source) = ("old", "new", RowSource::Ranges);
+        let change = KeyChange { old, new, weight, chunks, sites, source };
+        let new = chunks_of_table(text.as_bytes(), &change)?;
+        self.chunks = new.chunks.clone();
+        let placed = self.place("balanced")?;
+        let placement = self.placement.as_ref().ok_or("placed just now")?;
+        Ok(placed + &new.design("rows", "new", placement)?.to_text())
+    }
+
     fn sockets(&self, total: u64) -> Outcome<String> {
         let placement = self.placement.as_ref().ok_or("place first")?;
         let flows = self.chunks.flows(placement);
@@ -62,7 +82,7 @@ impl State {
         let mut out = String::new();
         for (at, round) in rounds::plan(&self.replicas)?.iter().enumerate() {
             let names: Vec<&str> = round.replicas.iter().map(|r| r.name.as_str()).collect();
-            let wide = if round.centres.len() > 1 { ", across the wide area" } else { "" };
+            let wide = if round.is_wide() { ", across the wide area" } else { "" };
             let centres = round.centres.join(" ");
             writeln!(out, "round {}: {} in {centres}{wide}", at + 1, names.join(" "))?;
         }
@@ -87,6 +107,8 @@ impl Runner for State {
                 }
                 self.chunks.push(parts)?;
             }
+            // table "a,1,10" "b,2,10" chunks=2 sites=2 weight=weight
+            "table" => return self.table(command),
             "place" => return self.place(args.next_pos().unwrap_or("balanced")),
             // link s1 rack1 latency=0.5
             "link" => {
@@ -97,9 +119,9 @@ impl Runner for State {
             "sockets" => {
                 return self.sockets(parse("sockets", args.next_pos().ok_or("how many?")?)?);
             }
-            // replica shard=0 name=a1 centre=east primary=yes
+            // replica s1 name=a1 centre=east primary=yes
             "replica" => self.replicas.push(Replica {
-                shard: parse("shard", args.take_key("shard").ok_or("which shard?")?)?,
+                site: crate::site(args.next_pos().ok_or("of which site?")?)?,
                 name: args.take_key("name").ok_or("which name?")?.to_owned(),
                 centre: args.take_key("centre").ok_or("where?")?.to_owned(),
                 primary: args.take_key("primary") == Some("yes"),

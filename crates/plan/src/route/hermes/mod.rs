@@ -1,0 +1,142 @@
+//! Hermes: prescient routing of a batch (Hermes, section 3.2, Algorithm 1).
+//!
+//! 1. Order and route: the transaction and site with the fewest remote reads come first; what it
+//!    writes is there from then on, so later ones follow it instead of pulling records to and fro.
+//! 2. Find the sites above θ = ⌈b/n·(1+α)⌉.
+//! 3. From the last transaction to the first, move transactions away from them where that adds at
+//!    most δ remote edges; raise δ after each pass until no site is above θ.
+//!
+//! # What makes it fast
+//!
+//! ```text
+//!   step 1   here[t][s]   how many of t's reads are at s         readers of key k ──▶ t, t', …
+//!            bucket[r]    waiting transactions with r remote reads at their best site
+//!   step 3   near[t][s]   how many of t's partners are at s      partners: the writer before each
+//!                         (a partner may be a resting record)    read, the readers of each write
+//! ```
+//!
+//! When a key moves, only transactions that wait to read it change a counter and maybe a bucket.
+//! When a transaction moves, only its partners change a counter. So step 1 costs the moves of keys
+//! times their waiting readers, and a pass of step 3 costs one look at n counters for each
+//! transaction on an overloaded site.
+//!
+//! # Better than the paper
+//!
+//! Algorithm 1 never looks back at a route that could be better now. [`Options::polish`] does so
+//! until nothing improves: a transaction goes to a site with room where it has fewer remote edges;
+//! two transactions change sites if both together have fewer; and one takes another place in the order if
+//! that saves reads (tried for batches up to [`REORDER_MAX`] transactions only).
+//!
+//! Choices: the earlier transaction wins among equals; only writes move records (as the paper
+//! allows itself); δ grows per pass, as its text says.
+
+mod balance;
+mod order;
+
+use super::batch::{Alpha, Batch, Home, Routed, count};
+use super::fusion::FusionTable;
+use balance::Balancing;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use order::Ordering;
+
+/// Which site wins when several need equally few remote reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tie {
+    /// The one with the lowest number.
+    LowestSite,
+    /// The transaction's number modulo how many they are picks one.
+    TransactionModulo,
+}
+
+/// The switches of Algorithm 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How much more than its share a site may get.
+    pub alpha: Alpha,
+    /// May transactions change places? The paper does it, its public code does not.
+    pub reorder: bool,
+    /// Which site wins among equals.
+    pub tie: Tie,
+    /// Improve the result of Algorithm 1 step by step; our addition.
+    pub polish: bool,
+}
+
+/// The largest batch whose order is polished too: that takes cubic time.
+pub const REORDER_MAX: usize = 32;
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { alpha: Alpha::PAPER, reorder: true, tie: Tie::LowestSite, polish: false }
+    }
+}
+
+/// Routes a batch; the fusion table says which keys are away from home, and is not changed.
+pub fn hermes(batch: &Batch, home: Home, fusion: &FusionTable, options: Options) -> Routed {
+    let start = |key: u64| fusion.get(key).unwrap_or_else(|| home.of(key));
+    let keys = Keys::new(batch, start);
+    let mut routes = Ordering::new(batch, &keys, home.sites(), options).run();
+    Balancing::new(batch, &keys, home.sites(), options, &mut routes).run();
+    if options.polish && options.reorder && routes.len() <= REORDER_MAX {
+        reorder(batch, &mut routes, home.sites(), start, &keys, options);
+    }
+    count(batch, &routes, home.sites(), start)
+}
+
+/// Moves single transactions to other places while that saves remote reads, polishing the routes
+/// of each order.
+fn reorder(
+    batch: &Batch,
+    routes: &mut Vec<(usize, u16)>,
+    sites: u16,
+    start: impl Fn(u64) -> u16,
+    keys: &Keys,
+    options: Options,
+) {
+    let mut best = count(batch, routes, sites, &start).remote_reads;
+    loop {
+        let before = best;
+        for from in 0..routes.len() {
+            for to in 0..routes.len() {
+                let mut tried = routes.clone();
+                let moved = tried.remove(from);
+                tried.insert(to, moved);
+                Balancing::new(batch, keys, sites, options, &mut tried).run();
+                let remote = count(batch, &tried, sites, &start).remote_reads;
+                if remote < best {
+                    (best, *routes) = (remote, tried);
+                }
+            }
+        }
+        if best == before {
+            return;
+        }
+    }
+}
+
+/// The batch's keys, numbered densely, and where they are before it.
+struct Keys {
+    /// Per transaction: numbers of the keys it reads, and of those it writes.
+    reads: Vec<Vec<u32>>,
+    writes: Vec<Vec<u32>>,
+    start: Vec<u16>,
+}
+
+impl Keys {
+    fn new(batch: &Batch, start: impl Fn(u64) -> u16) -> Keys {
+        let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
+        let mut keys = Keys { reads: Vec::new(), writes: Vec::new(), start: Vec::new() };
+        let mut number = |key: &u64, places: &mut Vec<u16>| {
+            *numbers.entry(*key).or_insert_with(|| {
+                places.push(start(*key));
+                places.len() as u32 - 1
+            })
+        };
+        for transaction in batch.transactions() {
+            let places = &mut keys.start;
+            keys.reads.push(transaction.read.iter().map(|key| number(key, places)).collect());
+            keys.writes.push(transaction.write.iter().map(|key| number(key, places)).collect());
+        }
+        keys
+    }
+}
