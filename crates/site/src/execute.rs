@@ -34,7 +34,7 @@ use crate::txn::{Txn, Writes};
 use arc_swap::Guard as Swap;
 use isomer_design::{Access, Footprint, Item, Span, Time};
 use isomer_log::Position;
-use isomer_store::{Context, NotYet, pin, prefetch_all};
+use isomer_store::{Context, Index, NotYet, pin, prefetch_all};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -134,9 +134,7 @@ impl Site {
                 keys.push((&*table.index, key.as_bytes()));
             }
         }
-        let Ok(mut context) = self.context() else { return };
-        context.hold();
-        context.warm_all(&keys, &guard);
+        Index::spots(keys.iter().copied(), &guard);
     }
 
     fn attempt(
@@ -183,24 +181,12 @@ impl Site {
         hold: &mut Hold<'_>,
     ) -> Result<(Committed, Position), Failure> {
         let guard = pin();
-        let spots: SmallVec<[_; 4]> = footprint
-            .items()
-            .iter()
-            .zip(&resolved.tables)
-            .map(|(item, table)| match &item.span {
-                Span::Key(key) => Some(Cell::new(table.index.spot(key, &guard))),
-                Span::Range(_) => None,
-            })
-            .collect();
-        if spots.len() > 1 {
-            for (item, spot) in footprint.items().iter().zip(&spots) {
-                if let Some(spot) = spot {
-                    let mut place = spot.get();
-                    hold.context.warm(&mut place, item.span.start());
-                    spot.set(place);
-                }
-            }
-        }
+        let mut found = Index::spots(resolved.keys(footprint), &guard).into_iter();
+        let spot = |item: &Item| match &item.span {
+            Span::Key(_) => found.next().map(Cell::new),
+            Span::Range(_) => None,
+        };
+        let spots = footprint.items().iter().map(spot).collect();
         let mut txn = Txn {
             footprint,
             tables: &resolved.tables,
@@ -340,6 +326,17 @@ impl Site {
 }
 
 impl<'m> Resolved<'m> {
+    /// The footprint's keys, each with the index that it is in.
+    fn keys<'a>(
+        &'a self,
+        footprint: &'a Footprint,
+    ) -> impl Iterator<Item = (&'a Index, &'a [u8])> + Clone {
+        footprint.items().iter().zip(&self.tables).filter_map(|(item, table)| match &item.span {
+            Span::Key(key) => Some((&*table.index, key.as_bytes())),
+            Span::Range(_) => None,
+        })
+    }
+
     fn add(&mut self, partition: &'m Arc<SitePartition>, access: Access) {
         let place = (partition.table, &partition.range.start);
         let is_before = |p: &&Arc<SitePartition>| (p.table, &p.range.start) < place;

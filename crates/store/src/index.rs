@@ -39,363 +39,24 @@
 
 use crate::epoch::{Guard, flush};
 use crate::heap::Heap;
-use crate::row::{Row, prefetch, prefetch_all};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, fence, spin};
+use crate::row::Row;
+use crate::sync::{AtomicPtr, Mutex, Ordering, spin};
 use isomer_design::{Key, KeyRange};
+use leaf::{LEAF_ENTRIES, Latched, Leaf, Word};
+use node::{Child, NODE_CHILDREN, Node};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-const LEAF_ENTRIES: usize = 32;
-/// Words that fill a cache line.
-const LINE_WORDS: usize = 8;
-const NODE_LINES: usize = 8;
-const NODE_CHILDREN: usize = NODE_LINES * LINE_WORDS;
+mod descent;
+mod leaf;
+mod node;
 
-/// The first seven bytes of a key and its length, capped at 8: orders as the keys do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Word(u64);
-
-impl Word {
-    fn of(key: &[u8]) -> Word {
-        let mut bytes = [0u8; 8];
-        let count = key.len().min(7);
-        bytes[..count].copy_from_slice(&key[..count]);
-        bytes[7] = key.len().min(8) as u8;
-        Word(u64::from_be_bytes(bytes))
-    }
-
-    /// True if equal words mean equal keys.
-    fn is_whole_key(self) -> bool {
-        self.0 as u8 <= 7
-    }
-}
-
-// ---------------------------------------------------------------------------------------- leaves
-
-/// An operation holds the latch: pointers may change.
-const LATCHED: u64 = 1;
-/// Entries are being moved: readers must wait.
-const MOVING: u64 = 2;
-/// The leaf was replaced: start again from the root.
-const OBSOLETE: u64 = 4;
-const SEQUENCE_STEP: u64 = 8;
-
-#[repr(C, align(64))]
-struct Leaf {
-    /// Sequence number and the three bits above.
-    state: AtomicU64,
-    count: AtomicU32,
-    words: [AtomicU64; LEAF_ENTRIES],
-    rows: [AtomicPtr<Row>; LEAF_ENTRIES],
-}
-
-/// Where a key is, or would be inserted, in a leaf.
-type Position = Result<usize, usize>;
-
-impl Leaf {
-    fn allocate(heap: &Heap, entries: &[(u64, *mut Row)]) -> NonNull<Leaf> {
-        let slot = heap.allocate(0, size_of::<Leaf>()).cast::<Leaf>();
-        let leaf = Leaf {
-            state: AtomicU64::new(0),
-            count: AtomicU32::new(entries.len() as u32),
-            words: std::array::from_fn(|i| AtomicU64::new(entries.get(i).map_or(0, |e| e.0))),
-            rows: std::array::from_fn(|i| {
-                AtomicPtr::new(entries.get(i).map_or(ptr::null_mut(), |e| e.1))
-            }),
-        };
-        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64, and
-        // not yet shared.
-        unsafe { slot.write(leaf) };
-        slot
-    }
-
-    fn count(&self) -> usize {
-        // A torn read under a racing move is possible and caught by the sequence number; clamp, so
-        // that it cannot index out of bounds before that.
-        (self.count.load(Ordering::Relaxed) as usize).min(LEAF_ENTRIES)
-    }
-
-    fn row(&self, at: usize) -> *mut Row {
-        self.rows[at].load(Ordering::Acquire)
-    }
-
-    /// As `search`, but looks at one place first.
-    fn search_from(&self, at: usize, word: Word, key: &[u8]) -> Position {
-        let there = at < self.count() && self.words[at].load(Ordering::Relaxed) == word.0;
-        if there && word.is_whole_key() { Ok(at) } else { self.search(word, key) }
-    }
-
-    /// Binary search. `Err` is where the key would be inserted.
-    fn search(&self, word: Word, key: &[u8]) -> Position {
-        let count = self.count();
-        // Halving without branches: which way a key goes is anybody's guess.
-        let (mut low, mut rest) = (0, count);
-        while rest > 1 {
-            let half = rest / 2;
-            let less = self.words[low + half - 1].load(Ordering::Relaxed) < word.0;
-            low += if less { half } else { 0 };
-            rest -= half;
-        }
-        if rest == 1 && self.words[low].load(Ordering::Relaxed) < word.0 {
-            low += 1;
-        }
-        let found = |at: usize| at < count && self.words[at].load(Ordering::Relaxed) == word.0;
-        if !found(low) {
-            return Err(low);
-        }
-        if word.is_whole_key() {
-            return Ok(low);
-        }
-        self.search_long(found, low, key)
-    }
-
-    /// Among entries with equal words, from `at` on, compares whole keys.
-    #[cold]
-    fn search_long(&self, found: impl Fn(usize) -> bool, mut at: usize, key: &[u8]) -> Position {
-        while found(at) {
-            // SAFETY: rows reachable from a leaf are alive while the caller's guard is; a null can
-            // only be seen during a move, and the caller then tries again.
-            let Some(row) = (unsafe { self.row(at).as_ref() }) else { return Err(at) };
-            match row.key().cmp(key) {
-                std::cmp::Ordering::Less => at += 1,
-                std::cmp::Ordering::Equal => return Ok(at),
-                std::cmp::Ordering::Greater => return Err(at),
-            }
-        }
-        Err(at)
-    }
-
-    /// Runs `read` until it was not disturbed by a move; `None` if the leaf is obsolete.
-    fn read<T>(&self, mut read: impl FnMut(&Leaf) -> T) -> Option<T> {
-        let mut round = 0;
-        loop {
-            let before = self.state.load(Ordering::Acquire);
-            if before & OBSOLETE != 0 {
-                return None;
-            }
-            if before & MOVING == 0 {
-                let result = read(self);
-                fence(Ordering::Acquire);
-                if self.state.load(Ordering::Relaxed) | LATCHED == before | LATCHED {
-                    return Some(result);
-                }
-            }
-            spin(round);
-            round += 1;
-        }
-    }
-
-    /// Takes the latch; `None` if the leaf is obsolete.
-    fn latch(&self) -> Option<Latched<'_>> {
-        let mut round = 0;
-        loop {
-            let state = self.state.load(Ordering::Relaxed);
-            if state & OBSOLETE != 0 {
-                return None;
-            }
-            if state & LATCHED == 0
-                && self
-                    .state
-                    .compare_exchange_weak(
-                        state,
-                        state | LATCHED,
-                        Ordering::Acquire,
-                        Ordering::Relaxed,
-                    )
-                    .is_ok()
-            {
-                return Some(Latched { leaf: self });
-            }
-            spin(round);
-            round += 1;
-        }
-    }
-}
-
-/// A leaf whose latch is held: the only way to change it.
-struct Latched<'a> {
-    leaf: &'a Leaf,
-}
-
-impl Latched<'_> {
-    /// Lets `change` move entries, with readers kept out meanwhile.
-    fn moving(&self, change: impl FnOnce(&Leaf)) {
-        let state = self.leaf.state.load(Ordering::Relaxed);
-        self.leaf.state.store(state | MOVING, Ordering::Relaxed);
-        fence(Ordering::Release);
-        change(self.leaf);
-        self.leaf.state.store((state + SEQUENCE_STEP) & !MOVING, Ordering::Release);
-    }
-
-    fn insert(&self, at: usize, word: Word, row: *mut Row) {
-        self.moving(|leaf| {
-            let count = leaf.count();
-            for i in (at..count).rev() {
-                leaf.words[i + 1].store(leaf.words[i].load(Ordering::Relaxed), Ordering::Relaxed);
-                leaf.rows[i + 1].store(leaf.rows[i].load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            leaf.words[at].store(word.0, Ordering::Relaxed);
-            leaf.rows[at].store(row, Ordering::Release);
-            leaf.count.store(count as u32 + 1, Ordering::Relaxed);
-        });
-    }
-
-    fn remove(&self, at: usize) {
-        self.moving(|leaf| {
-            let count = leaf.count();
-            for i in at + 1..count {
-                leaf.words[i - 1].store(leaf.words[i].load(Ordering::Relaxed), Ordering::Relaxed);
-                leaf.rows[i - 1].store(leaf.rows[i].load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            // Behind the last entry there is always null: a reader that races with a move and sees a
-            // count too large then finds nothing, rather than a row that may be gone.
-            leaf.rows[count - 1].store(ptr::null_mut(), Ordering::Relaxed);
-            leaf.count.store(count as u32 - 1, Ordering::Relaxed);
-        });
-    }
-
-    fn entries(&self) -> Vec<(u64, *mut Row)> {
-        (0..self.leaf.count())
-            .map(|i| {
-                let word = self.leaf.words[i].load(Ordering::Relaxed);
-                (word, self.leaf.rows[i].load(Ordering::Relaxed))
-            })
-            .collect()
-    }
-
-    /// Marks the leaf as replaced; every other user starts again from the root.
-    fn retire(self) {
-        self.leaf.state.fetch_or(OBSOLETE, Ordering::Release);
-    }
-}
-
-impl Drop for Latched<'_> {
-    fn drop(&mut self) {
-        // Only who holds the latch writes the state.
-        let state = self.leaf.state.load(Ordering::Relaxed);
-        self.leaf.state.store(state & !LATCHED, Ordering::Release);
-    }
-}
-
-// ----------------------------------------------------------------------------------- upper levels
-
-/// An immutable inner node: child `i` covers the keys from separator `i` (child 0: from the node's
-/// own lower bound) up to separator `i + 1`.
-///
-/// A search reads three cache lines, whatever the node's size: the heads, the line of words that they
-/// name, and the child. Words behind the last one are the greatest there is.
-#[repr(C, align(64))]
-struct Node {
-    /// The first word of each line of words.
-    heads: [u64; NODE_LINES],
-    words: [[u64; LINE_WORDS]; NODE_LINES],
-    children: [Child; NODE_CHILDREN],
-    count: usize,
-    /// The whole separators; consulted only when words are equal and do not hold the whole key.
-    separators: Box<[Key]>,
-}
-
-/// A leaf at height 0, a node above it.
-#[derive(Clone, Copy)]
-union Child {
-    leaf: NonNull<Leaf>,
-    node: NonNull<Node>,
-}
-
-/// A way down on which it has come to `child`.
-struct Lane {
-    child: Child,
-    height: usize,
-    word: Word,
-    /// The line, then the place of the next child.
-    at: usize,
-}
+pub use descent::Spots;
+pub(crate) use leaf::LeafRows;
 
 struct Root {
     height: usize,
     child: Child,
-}
-
-impl Node {
-    fn allocate(heap: &Heap, entries: Vec<(Key, Child)>) -> NonNull<Node> {
-        let last = entries.len() - 1;
-        let word = |i: usize| match i {
-            // The first child covers whatever comes before, too.
-            0 => 0,
-            _ => entries.get(i).map_or(u64::MAX, |(key, _)| Word::of(key).0),
-        };
-        let words = std::array::from_fn(|line| {
-            std::array::from_fn(|column| word(line * LINE_WORDS + column))
-        });
-        let node = Node {
-            heads: std::array::from_fn(|line| word(line * LINE_WORDS)),
-            words,
-            children: std::array::from_fn(|i| entries[i.min(last)].1),
-            count: entries.len(),
-            separators: entries.into_iter().map(|(key, _)| key).collect(),
-        };
-        let slot = heap.allocate(0, size_of::<Node>()).cast::<Node>();
-        // SAFETY: the slot is large enough, aligned to 64 bytes as its size is a multiple of 64, and
-        // not yet shared.
-        unsafe { slot.write(node) };
-        slot
-    }
-
-    /// # Safety
-    /// The node came from `allocate` on this heap, and nobody can reach it any more.
-    unsafe fn free(heap: &Heap, node: NonNull<Node>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            node.drop_in_place();
-            heap.free(0, node.cast(), size_of::<Node>());
-        }
-    }
-
-    /// The child that covers `key`.
-    fn child_of(&self, word: Word, key: &[u8]) -> usize {
-        self.child_in(self.line_of(word), word, key)
-    }
-
-    /// The same, given what [`Node::line_of`] said.
-    fn child_in(&self, line: usize, word: Word, key: &[u8]) -> usize {
-        let mut at = self.last_in(line, word);
-        if !word.is_whole_key() {
-            // Of the separators with an equal word, those beyond the key do not count.
-            while at > 0 && self.word(at) == word.0 && self.separators[at].as_bytes() > key {
-                at -= 1;
-            }
-        }
-        at
-    }
-
-    /// The line of words in which a search goes on.
-    fn line_of(&self, word: Word) -> usize {
-        last_not_beyond(&self.heads, word)
-    }
-
-    /// The last place in a line whose word is not beyond `word`.
-    fn last_in(&self, line: usize, word: Word) -> usize {
-        line * LINE_WORDS + last_not_beyond(&self.words[line], word)
-    }
-
-    fn word(&self, at: usize) -> u64 {
-        self.words[at / LINE_WORDS][at % LINE_WORDS]
-    }
-
-    /// The node's entries with child `at` replaced.
-    fn replaced(&self, at: usize, with: Vec<(Key, Child)>) -> Vec<(Key, Child)> {
-        let children = self.children[..self.count].iter().copied();
-        let mut entries: Vec<(Key, Child)> =
-            self.separators.iter().cloned().zip(children).collect();
-        entries.splice(at..=at, with);
-        entries
-    }
-}
-
-/// The last of a line's words that is not beyond `word`; the first one never is. Looks at all of them:
-/// which way a branch would go is anybody's guess.
-fn last_not_beyond(line: &[u64; LINE_WORDS], word: Word) -> usize {
-    line[1..].iter().map(|&other| usize::from(other <= word.0)).sum()
 }
 
 /// The way from the root to a leaf: nodes and the child taken in each.
@@ -424,9 +85,6 @@ pub struct Index {
     heap: Arc<Heap>,
 }
 
-/// Room for the pointers of one leaf.
-pub(crate) type LeafRows = [*mut Row; LEAF_ENTRIES];
-
 // SAFETY: all shared state is behind atomics, latches and the shape mutex, by the protocol above.
 unsafe impl Send for Index {}
 // SAFETY: as above.
@@ -450,17 +108,6 @@ impl<'g> Spot<'g> {
 
     pub(crate) fn index(&self) -> &'g Index {
         self.index
-    }
-
-    /// Asks the cache for the newest version of `key`, whose leaf was asked for by [`Index::spot`].
-    ///
-    /// # Safety
-    /// The caller's context is pinned or held.
-    pub(crate) unsafe fn warm(&mut self, key: &[u8]) {
-        if let Some(Ok(at)) = self.leaf.read(|leaf| leaf.search(self.word, key)) {
-            Row::prefetch(self.leaf.rows[at].load(Ordering::Relaxed));
-            self.at = at;
-        }
     }
 
     /// The newest version of `key`, deletions included.
@@ -491,7 +138,7 @@ impl<'g> Spot<'g> {
                     Ok(at) => {
                         let old = leaf.row(at);
                         new.set_older(old);
-                        leaf.rows[at].store(row.as_ptr(), Ordering::Release);
+                        latched.point(at, row.as_ptr());
                         return NonNull::new(old);
                     }
                     Err(at) if leaf.count() < LEAF_ENTRIES => {
@@ -532,7 +179,7 @@ impl Index {
         Index { root: AtomicPtr::new(Box::into_raw(root)), shape: Mutex::new(()), heap }
     }
 
-    /// Finds the leaf that covers `key`, and asks the cache for it.
+    /// Finds the leaf that covers `key`.
     pub fn spot<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Spot<'g> {
         let word = Word::of(key);
         Spot { index: self, leaf: self.walk(word, key, guard), word, at: 0 }
@@ -649,60 +296,7 @@ impl Index {
             child = node.children[node.child_of(word, key)];
         }
         // SAFETY: at height 0 the child is a leaf; it is freed after the guard.
-        let leaf: &'g Leaf = unsafe { child.leaf.as_ref() };
-        prefetch_all(leaf);
-        leaf
-    }
-
-    /// Finds the leaves of many keys, and asks the cache for them. Goes down all ways together, one
-    /// step each in turn, so that the trips to memory for one key overlap with those for the others.
-    pub(crate) fn spots<'g>(
-        keys: &[(&'g Index, &[u8])],
-        guard: &'g Guard,
-        spots: &mut Vec<Spot<'g>>,
-    ) {
-        let mut lanes: Vec<Lane> = Vec::with_capacity(keys.len());
-        lanes.extend(keys.iter().map(|(index, key)| {
-            let root = index.root(guard);
-            Lane { child: root.child, height: root.height, word: Word::of(key), at: 0 }
-        }));
-        loop {
-            let mut going = false;
-            for lane in lanes.iter_mut().filter(|lane| lane.height > 0) {
-                // SAFETY: above height 0 children are nodes; they are freed after the guard.
-                let node = unsafe { lane.child.node.as_ref() };
-                lane.at = node.line_of(lane.word);
-                prefetch(ptr::from_ref(&node.words[lane.at]).cast());
-                going = true;
-            }
-            if !going {
-                break;
-            }
-            for (lane, (_, key)) in lanes.iter_mut().zip(keys).filter(|(lane, _)| lane.height > 0) {
-                // SAFETY: as above.
-                let node = unsafe { lane.child.node.as_ref() };
-                lane.at = node.child_in(lane.at, lane.word, key);
-                prefetch(ptr::from_ref(&node.children[lane.at]).cast());
-            }
-            for lane in lanes.iter_mut().filter(|lane| lane.height > 0) {
-                // SAFETY: as above.
-                lane.child = unsafe { lane.child.node.as_ref() }.children[lane.at];
-                lane.height -= 1;
-                match lane.height {
-                    // SAFETY: at height 0 the child is a leaf; it is freed after the guard.
-                    0 => prefetch_all(unsafe { lane.child.leaf.as_ref() }),
-                    // SAFETY: above, it is a node.
-                    _ => prefetch(ptr::from_ref(unsafe { &lane.child.node.as_ref().heads }).cast()),
-                }
-            }
-        }
-        spots.extend(lanes.iter().zip(keys).map(|(lane, (index, _))| Spot {
-            index,
-            // SAFETY: the way has come down to height 0.
-            leaf: unsafe { lane.child.leaf.as_ref() },
-            word: lane.word,
-            at: 0,
-        }));
+        unsafe { child.leaf.as_ref() }
     }
 
     /// As `walk`, and where the leaf's keys end.
@@ -825,18 +419,6 @@ impl Index {
         let (heap, leaf) = (self.heap.clone(), NonNull::from(leaf).cast::<u8>());
         // SAFETY: the leaf is obsolete and out of the tree, and is freed after its readers.
         unsafe { guard.defer(move || heap.free(0, leaf, size_of::<Leaf>())) };
-    }
-}
-
-impl Leaf {
-    /// Copies the pointers of the entries from `key` on; returns how many.
-    fn copy_from(&self, key: &[u8], rows: &mut LeafRows) -> usize {
-        let (Ok(at) | Err(at)) = self.search(Word::of(key), key);
-        let count = self.count();
-        for i in at..count {
-            rows[i - at] = self.row(i);
-        }
-        count.saturating_sub(at)
     }
 }
 

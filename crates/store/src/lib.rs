@@ -47,7 +47,7 @@ pub use clock::Clock;
 pub use context::{CONTEXTS_MAX, Context};
 pub use epoch::{Guard, pin};
 pub use fixed::Keeper;
-pub use index::{Index, Spot};
+pub use index::{Index, Spot, Spots};
 pub use partition::{Feed, Partition, Stamp};
 pub use row::{Row, prefetch_all};
 pub use store::{NotYet, Store};

@@ -52,30 +52,6 @@ impl Context<'_> {
         unsafe { spot.newest(key, guard) }
     }
 
-    /// Asks the cache for the newest version of `key`, whose leaf was asked for by [`Index::spot`].
-    ///
-    /// # Panics
-    /// As [`Context::newest`].
-    pub fn warm(&self, spot: &mut Spot<'_>, key: &[u8]) {
-        self.assert_holds(spot.index());
-        // SAFETY: the context holds on.
-        unsafe { spot.warm(key) };
-    }
-
-    /// Asks the cache for the newest versions of many keys.
-    ///
-    /// # Panics
-    /// As [`Context::newest`].
-    pub fn warm_all<'g>(&self, keys: &[(&'g Index, &[u8])], guard: &'g Guard) {
-        let mut spots = Vec::with_capacity(keys.len());
-        Index::spots(keys, guard, &mut spots);
-        for (spot, (index, key)) in spots.iter_mut().zip(keys) {
-            self.assert_holds(index);
-            // SAFETY: the context holds on.
-            unsafe { spot.warm(key) };
-        }
-    }
-
     /// Visits the rows of `range` as the snapshot sees them, in the order of their keys.
     ///
     /// # Panics
