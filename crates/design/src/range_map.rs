@@ -23,7 +23,7 @@
 //!
 //! *Words.* A binary search that follows pointers to keys would miss the cache at every step. So
 //! each level keeps the first eight bytes of its keys as big-endian numbers in a dense array, and
-//! searches that. Only if a word equals that of the wanted key are whole keys compared, among the
+//! searches that; in a chunk, by way of the first word of each cache line. Only if a word equals that of the wanted key are whole keys compared, among the
 //! entries of that one word.
 //!
 //! *Invariants.* Starts strictly increase, within and across chunks; no chunk is empty; words
@@ -34,12 +34,14 @@
 //! chunk's keys have in common would repair that.
 
 use crate::Key;
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
-/// The words that a chunk has room for, a power of two so that its search takes the same steps
-/// always.
-const CHUNK_WORDS: usize = 128;
+/// Words that fill a cache line.
+const LINE_WORDS: usize = 8;
+const CHUNK_LINES: usize = 8;
+const CHUNK_WORDS: usize = CHUNK_LINES * LINE_WORDS;
 
 /// The most entries that one chunk holds: what a change copies at most. The last word has room for
 /// the entry that makes a chunk too large, until the chunk is cut.
@@ -48,7 +50,6 @@ pub const CHUNK_ENTRIES_MAX: usize = CHUNK_WORDS - 1;
 /// Chunks with fewer entries are joined with a neighbour, so that maps which shrink stay dense.
 const CHUNK_ENTRIES_MIN: usize = CHUNK_ENTRIES_MAX / 4;
 
-const _: () = assert!(CHUNK_WORDS.is_power_of_two(), "the search halves the words exactly");
 const _: () = assert!(CHUNK_ENTRIES_MIN * 2 < CHUNK_ENTRIES_MAX, "a joined chunk must have room");
 
 /// An immutable sorted map in which the entry with the greatest start not beyond a key covers it.
@@ -72,7 +73,10 @@ struct Top<V> {
 }
 
 #[derive(Clone)]
+#[repr(C, align(64))]
 struct Chunk<V> {
+    /// The first word of each line of words.
+    heads: [u64; CHUNK_LINES],
     /// Filled up with the greatest word.
     words: [u64; CHUNK_WORDS],
     entries: Vec<(Key, V)>,
@@ -122,6 +126,37 @@ impl<V> RangeMap<V> {
         let chunk = &self.top.chunks[chunk];
         let (start, value) = &chunk.entries[chunk.find(word, key)?];
         Some((start, value))
+    }
+
+    /// As [`RangeMap::get`] for many keys, each in its map. Goes one step for each in turn, so that the
+    /// trips to memory for one key overlap with those for the others.
+    pub fn get_each<'m, 'k>(
+        keys: impl Iterator<Item = (&'m RangeMap<V>, &'k [u8])> + Clone,
+        mut visit: impl FnMut(&'m Key, &'m V),
+    ) where
+        V: 'm,
+    {
+        let words = keys.clone().map(|(_, key)| word_of(key));
+        let chunks: SmallVec<[Option<&'m Chunk<V>>; 16]> = keys
+            .clone()
+            .zip(words.clone())
+            .map(|((map, key), word)| Some(&*map.top.chunks[map.top.find(word, key)?]))
+            .collect();
+        let lines: SmallVec<[usize; 16]> = chunks
+            .iter()
+            .zip(words.clone())
+            .map(|(chunk, word)| chunk.map_or(0, |chunk| chunk.line_of(word)))
+            .collect();
+        let entries: SmallVec<[Option<&'m (Key, V)>; 16]> = chunks
+            .iter()
+            .zip(&lines)
+            .zip(words.zip(keys))
+            .map(|((chunk, line), (word, (_, key)))| {
+                let chunk = (*chunk)?;
+                chunk.entries.get(chunk.find_in(*line, word, key)?)
+            })
+            .collect();
+        entries.iter().flatten().for_each(|(start, value)| visit(start, value));
     }
 
     /// The value of the entry that starts at `start` exactly.
@@ -311,32 +346,50 @@ impl<V> Chunk<V> {
         for (word, (start, _)) in words.iter_mut().zip(&entries) {
             *word = word_of(start);
         }
-        Chunk { words, entries }
+        let mut chunk = Chunk { heads: [0; CHUNK_LINES], words, entries };
+        chunk.set_heads();
+        chunk
     }
 
     fn insert(&mut self, index: usize, start: Key, value: V) {
         self.words.copy_within(index..CHUNK_WORDS - 1, index + 1);
         self.words[index] = word_of(&start);
+        self.set_heads();
         self.entries.insert(index, (start, value));
     }
 
     fn remove(&mut self, index: usize) -> V {
         self.words.copy_within(index + 1.., index);
         self.words[CHUNK_WORDS - 1] = u64::MAX;
+        self.set_heads();
         self.entries.remove(index).1
+    }
+
+    fn set_heads(&mut self) {
+        self.heads = std::array::from_fn(|line| self.words[line * LINE_WORDS]);
     }
 
     /// The last entry whose start is not beyond `key`.
     #[inline]
     fn find(&self, word: u64, key: &[u8]) -> Option<usize> {
-        // How many words are not beyond `word`: a halving without branches that could be guessed
-        // wrong. The words that fill the chunk up are beyond all but the greatest.
-        let (mut count, mut step) = (0, CHUNK_WORDS / 2);
-        while step > 0 {
-            count += if self.words[count + step - 1] <= word { step } else { 0 };
-            step /= 2;
-        }
-        let count = count.min(self.entries.len());
+        self.find_in(self.line_of(word), word, key)
+    }
+
+    /// The line of words in which a search goes on: the last one that does not begin beyond `word`.
+    /// Looks at all heads, as which way a branch would go is anybody's guess.
+    #[inline]
+    fn line_of(&self, word: u64) -> usize {
+        self.heads[1..].iter().map(|&head| usize::from(head <= word)).sum()
+    }
+
+    /// As `find`, given the line.
+    #[inline]
+    fn find_in(&self, line: usize, word: u64, key: &[u8]) -> Option<usize> {
+        let start = line * LINE_WORDS;
+        let words = &self.words[start..start + LINE_WORDS];
+        let within: usize = words.iter().map(|&other| usize::from(other <= word)).sum();
+        // The words that fill the chunk up are beyond all but the greatest.
+        let count = (start + within).min(self.entries.len());
         last_not_beyond(&self.words, count, word, key, |index| &self.entries[index].0)
     }
 }

@@ -32,7 +32,7 @@ use crate::record::FrameWriter;
 use crate::site::{Site, woken};
 use crate::txn::{Txn, Writes};
 use arc_swap::Guard as Swap;
-use isomer_design::{Access, Footprint, Item, Span, Time};
+use isomer_design::{Access, Footprint, Item, RangeMap, Span, Time};
 use isomer_log::Position;
 use isomer_store::{Context, Index, NotYet, pin, prefetch_all};
 use smallvec::SmallVec;
@@ -122,19 +122,16 @@ impl Site {
     pub fn warm<'f>(&self, footprints: impl Iterator<Item = &'f Footprint> + Clone) {
         let guard = pin();
         let tables = self.tables();
-        let mut keys: SmallVec<[_; 64]> = SmallVec::new();
-        for footprint in footprints {
-            let maps = Maps::load(&tables, footprint);
-            for item in footprint.items() {
-                let Span::Key(key) = &item.span else { continue };
-                let Some((table, map)) = maps.of(item) else { continue };
-                if let Some(partition) = Table::find(map, key) {
-                    prefetch_all(&**partition);
-                }
-                keys.push((&*table.index, key.as_bytes()));
-            }
-        }
-        Index::spots(keys.iter().copied(), &guard);
+        let items = footprints.flat_map(|footprint| footprint.items());
+        let maps = Maps::load(&tables, items.clone());
+        let keys = items.filter_map(|item| match &item.span {
+            Span::Key(key) => maps.of(item).map(|(table, map)| (table, map, key.as_bytes())),
+            Span::Range(_) => None,
+        });
+        RangeMap::get_each(keys.clone().map(|(_, map, key)| (map, key)), |_, partition| {
+            prefetch_all(&**partition);
+        });
+        Index::spots(keys.map(|(table, _, key)| (&*table.index, key)), &guard);
     }
 
     fn attempt(
@@ -146,7 +143,7 @@ impl Site {
         waker: &Waker,
     ) -> Result<Result<(Committed, Position), Wait>, Failure> {
         let tables = self.tables();
-        let maps = Maps::load(&tables, footprint);
+        let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
         for (partition, _) in resolved.partitions.iter().zip(&resolved.written).filter(|(_, w)| **w)
         {
@@ -364,10 +361,10 @@ struct Maps<'t> {
 type Map<'t> = (&'t Arc<Table>, Swap<Arc<PartitionMap>>);
 
 impl<'t> Maps<'t> {
-    fn load(tables: &'t [Arc<Table>], footprint: &Footprint) -> Maps<'t> {
+    fn load<'f>(tables: &'t [Arc<Table>], items: impl Iterator<Item = &'f Item>) -> Maps<'t> {
         let mut maps: SmallVec<[Map<'t>; 2]> = SmallVec::new();
-        for item in footprint.items() {
-            if maps.last().is_some_and(|(table, _)| table.id == item.table) {
+        for item in items {
+            if maps.iter().any(|(table, _)| table.id == item.table) {
                 continue;
             }
             if let Ok(at) = tables.binary_search_by_key(&item.table, |table| table.id) {

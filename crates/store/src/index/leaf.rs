@@ -303,6 +303,5 @@ impl Leaf {
     }
 }
 
-
 /// Room for the pointers of one leaf.
 pub(crate) type LeafRows = [*mut Row; LEAF_ENTRIES];
