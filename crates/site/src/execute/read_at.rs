@@ -110,7 +110,7 @@ impl Site {
     ) -> Result<Result<Position, Wait>, Failure> {
         assert!(footprint.is_read_only(), "who writes must not choose the time");
         let tables = self.tables();
-        let maps = Maps::load(&tables, footprint);
+        let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
         if resolved.partitions.iter().any(|partition| partition.since() > time) {
             let item: Item = footprint.items()[0].clone();
