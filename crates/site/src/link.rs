@@ -286,7 +286,7 @@ impl Site {
             Ok(items) => items,
             // The replica stays behind; reading our own log should not fail.
             Err(error) => {
-                return eprintln!("site {}: cannot send {to} what it missed: {error}", self.id);
+                return self.trouble(&format!("cannot send {to} what it missed: {error}"));
             }
         };
         items.extend(

@@ -102,6 +102,12 @@ pub enum FeedItem {
 pub trait Network: Send + Sync {
     /// Sends a message on its way; never blocks.
     fn send(&self, from: SiteId, to: SiteId, message: Message);
+
+    /// Hears, once for each failed log, why a site's replicas fall behind: no caller waits for them, so
+    /// nobody else would be told. Unless it is taken elsewhere, it goes to standard error.
+    fn trouble(&self, site: SiteId, what: &str) {
+        eprintln!("site {site}: {what}");
+    }
 }
 
 /// Where a site takes the time from.

@@ -165,7 +165,7 @@ impl Site {
             Ok(position) => came.position = position,
             Err(error) => {
                 // The replica stays behind; the next event or heartbeat tries again.
-                eprintln!("site {}: a replica cannot go on: {error}", self.id);
+                self.trouble(&format!("a replica cannot go on: {error}"));
                 return None;
             }
         }

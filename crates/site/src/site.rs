@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 /// What a site is given by whoever runs it.
@@ -60,6 +61,8 @@ pub struct Site {
     pub(crate) links: Links,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
+    /// Whoever runs the site was told that its log has failed.
+    in_trouble: AtomicBool,
 }
 
 /// A partition and the table it is of.
@@ -106,6 +109,7 @@ impl Site {
             ticked: Waiters::new(),
             links: Links::default(),
             dropped: Mutex::new(Vec::new()),
+            in_trouble: AtomicBool::new(false),
         }
     }
 
@@ -122,6 +126,13 @@ impl Site {
     /// Bytes of rows and index leaves.
     pub fn memory_bytes(&self) -> usize {
         self.store.memory_bytes()
+    }
+
+    /// Says once that the log has failed.
+    pub(crate) fn trouble(&self, what: &str) {
+        if !self.in_trouble.swap(true, Ordering::Relaxed) {
+            self.network.trouble(self.id, what);
+        }
     }
 
     pub(crate) fn tables(&self) -> arc_swap::Guard<Arc<Vec<Arc<Table>>>> {

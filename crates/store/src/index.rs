@@ -16,14 +16,15 @@
 //! A path copy costs a few kilobytes of copying for every sixteen or more inserts. What it buys is
 //! that the hot path is the short one: read-only walks over nodes that stay in the cache.
 //!
-//! **Leaves** hold up to 32 entries: a word and a pointer to the newest version. The word is the
-//! first seven bytes of the key and its length (capped at 8), so that words order as keys do, and
-//! keys of up to seven bytes are equal exactly if their words are. Only longer keys with equal words
-//! are compared in full, which costs a trip to the row.
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`leaf`] | entries, how readers and writers share them, and what a key's first bytes tell |
+//! | [`node`] | the upper levels |
+//! | [`descent`] | looking up many keys at once |
 //!
-//! **Readers of a leaf** use its sequence number: read, search, and check that the number is the
-//! same. Replacing the pointer of an entry does not change the number, as either pointer is a correct
-//! answer; moving entries does.
+//! **Words.** Leaves and nodes search words: the first seven bytes of a key and its length (capped at
+//! 8), so that words order as keys do, and keys of up to seven bytes are equal exactly if their words
+//! are. Only longer keys with equal words are compared in full, which costs a trip to the row.
 //!
 //! **Invariants.** (1) A leaf covers the same keys until it is obsolete, but that it may grow when an
 //! empty neighbour is unlinked. (2) Entries of a leaf are sorted by key, without duplicates. (3) A

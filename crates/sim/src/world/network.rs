@@ -56,7 +56,10 @@ pub(crate) struct Letter {
 
 /// What sites have said since the world last looked.
 #[derive(Default)]
-pub(super) struct Outbox(Mutex<Vec<(SiteId, u64, SiteId, Message)>>);
+pub(super) struct Outbox {
+    messages: Mutex<Vec<(SiteId, u64, SiteId, Message)>>,
+    troubles: Mutex<Vec<(SiteId, String)>>,
+}
 
 /// One run of a site's way to the others.
 pub(super) struct Port {
@@ -66,7 +69,11 @@ pub(super) struct Port {
 
 impl Network for Port {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
-        self.outbox.0.lock().push((from, self.run, to, message));
+        self.outbox.messages.lock().push((from, self.run, to, message));
+    }
+
+    fn trouble(&self, site: SiteId, what: &str) {
+        self.outbox.troubles.lock().push((site, what.to_owned()));
     }
 }
 
@@ -81,7 +88,10 @@ impl World {
 
     /// Puts what sites have said on its way.
     pub(super) fn post_letters(self: &Rc<World>) {
-        let said = std::mem::take(&mut *self.outbox.0.lock());
+        for (site, what) in std::mem::take(&mut *self.outbox.troubles.lock()) {
+            self.note(format_args!("{site} is in trouble: {what}"));
+        }
+        let said = std::mem::take(&mut *self.outbox.messages.lock());
         for (from, run, to, message) in said {
             // The dead do not speak, and nothing finds its way to the dead.
             let Some(to_run) = self.run_of(to).filter(|_| self.runs(from, run)) else { continue };
