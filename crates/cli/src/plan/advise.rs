@@ -12,6 +12,10 @@ use std::path::PathBuf;
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  isomer advise shop.csv.zst --sites 4
+  isomer advise shop.csv.zst --sites 4 --placement today.design --plan shop.plan
+  xargs -d '\\n' -a shop.plan isomer design apply FOLDER")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,

@@ -7,6 +7,8 @@ use serde_json::json;
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  isomer bench plan --json")]
 pub(crate) struct Args {
     /// Print one line of JSON.
     #[arg(long)]

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  isomer compare shop.csv.zst --sites 4 --plot shop.svg")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,

@@ -12,6 +12,9 @@ use isomer_plan::recording::{
 use std::error::Error;
 use std::path::PathBuf;
 
+/// The most sites that are planned for.
+const SITES_MAX: usize = 60_000;
+
 /// The common arguments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Input {
@@ -25,22 +28,22 @@ pub(crate) struct Input {
     #[arg(long)]
     pub(crate) placement: Option<PathBuf>,
     /// The share of the recording, at its end, that plans are tried on but not made with.
-    #[arg(long, default_value_t = 0.3)]
+    #[arg(long, default_value_t = 0.3, allow_negative_numbers = true)]
     pub(crate) hold_out: f64,
     /// The cost of a co-access between servers, in accesses.
-    #[arg(long, default_value_t = 50.0)]
+    #[arg(long, default_value_t = 50.0, allow_negative_numbers = true)]
     pub(crate) k: f64,
     /// The same between sites of one server.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub(crate) k_near: Option<f64>,
     /// Sites on one server.
     #[arg(long, default_value_t = 1)]
     pub(crate) sites_per_server: usize,
     /// How far above the mean load a site may be, as a share.
-    #[arg(long, default_value_t = 0.2)]
+    #[arg(long, default_value_t = 0.2, allow_negative_numbers = true)]
     pub(crate) imbalance: f64,
     /// Plan with a sample of the transactions: a share.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) sample: f64,
     /// Leave malformed lines out instead of stopping.
     #[arg(long)]
@@ -84,8 +87,8 @@ impl Input {
         progress: &mut Progress,
         known: impl IntoIterator<Item = (&'k str, KeyRef<'k>)>,
     ) -> Result<Loaded, Box<dyn Error>> {
-        if self.sites == 0 || self.sites > 60_000 {
-            return Err(format!("{} sites: 1 to 60000 are possible", self.sites).into());
+        if self.sites == 0 || self.sites > SITES_MAX {
+            return Err(format!("{} sites: 1 to {SITES_MAX} are possible", self.sites).into());
         }
         let mut source = open(open_file(&self.trace)?, self.on_fault())
             .map_err(|error| format!("{}: {error}", self.trace.display()))?;
@@ -104,9 +107,9 @@ impl Input {
             let error = 100.0 * sampling.site_error(&graph, self.sites);
             notes.push(format!("sampled: a site's mean load is known within {error:.1} %"));
         }
-        let (placement, design) = self.place(graph.keys())?;
+        let (placement, design) = self.place(graph.keys(), &mut notes)?;
         let near = self.k_near.unwrap_or(self.k);
-        let cost = Cost { far: self.k, near, sites_per_server: self.sites_per_server.max(1) };
+        let cost = Cost { far: self.k, near, sites_per_server: self.sites_per_server };
         let imbalance = self.imbalance;
         let loaded = Loaded { earlier, later, graph, placement, design, cost, imbalance, notes };
         loaded.problem().validate()?;
@@ -114,7 +117,11 @@ impl Input {
     }
 
     /// Reads the current placement, and the design if it is one.
-    fn place(&self, keys: &KeyTable) -> Result<(Placement, Option<MappedDesign>), Box<dyn Error>> {
+    fn place(
+        &self,
+        keys: &KeyTable,
+        notes: &mut Vec<String>,
+    ) -> Result<(Placement, Option<MappedDesign>), Box<dyn Error>> {
         let Some(path) = &self.placement else {
             return Ok((Placement::by_range(keys, self.sites), None));
         };
@@ -122,6 +129,9 @@ impl Input {
         let text = read_text(path)?;
         if !is_design(&text) {
             let rules = PlacementRules::parse(&text).map_err(|error| name(&error))?;
+            notes.extend(rules.unrecorded(keys).map(|table| {
+                format!("{}: rules for {table}, which was not recorded", path.display())
+            }));
             return Ok((rules.place(keys, self.sites).map_err(|error| name(&error))?, None));
         }
         let design = Design::parse(&text).map_err(|error| name(&error))?;

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  isomer reshard-plan ratings.csv --old user_id --new movie_id --chunks 64 --sites 4
+  isomer reshard-plan ratings.csv --old user_id --new movie_id --chunks 64 --sites 4 --topology net.csv --replicas replicas.csv --design ratings.design")]
 pub(crate) struct Args {
     /// The table: CSV with a header, plain or zstd.
     table: PathBuf,
@@ -89,7 +92,9 @@ fn decide(args: &Args) -> Result<Decided, Box<dyn Error>> {
     let flows = chunks.chunks.flows(&balanced);
     let sockets = args.sockets.unwrap_or((args.chunks + flows.len()) as u64);
     let topology = args.topology.as_ref().map(|path| -> Result<Topology, Box<dyn Error>> {
-        Ok(Topology::parse(&read_text(path)?).map_err(|error| named(path, &error))?)
+        let topology = Topology::parse(&read_text(path)?).map_err(|error| named(path, &error))?;
+        topology.check_connects(args.sites).map_err(|error| named(path, &error))?;
+        Ok(topology)
     });
     let shares = sockets::share(&flows, topology.transpose()?.as_ref(), sockets)?;
     let rounds = match &args.replicas {

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  isomer route batch.json --strategy hermes --sites 20 --alpha 0.1")]
 pub(crate) struct Args {
     /// The batch: {"transactions":[{"id":1,"read":[..],"write":[..]},..]}.
     batch: PathBuf,
@@ -20,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long)]
     sites: u16,
     /// Hermes: how much more than its share a site may get.
-    #[arg(long, default_value = "0.1")]
+    #[arg(long, default_value = "0.1", allow_negative_numbers = true)]
     alpha: Alpha,
     /// Hermes: may transactions change places?
     #[arg(long, value_enum, default_value = "on")]
@@ -38,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "clock")]
     fusion_rule: Rule,
     /// T-Part: the weight of remote reads against load, from 0 to 1.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     beta: f64,
 }
 
@@ -83,7 +85,8 @@ enum Rule {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Outcome {
-    let batch = parse(&read_text(&args.batch)?)?;
+    let batch = parse(&read_text(&args.batch)?)
+        .map_err(|error| format!("{}: {error}", args.batch.display()))?;
     let home = Home::new(args.sites, args.home_width)?;
     home.check(&batch)?;
     let rule = match args.fusion_rule {
@@ -140,10 +143,23 @@ fn parse(text: &str) -> Result<Batch, Box<dyn std::error::Error>> {
     for (at, item) in list.iter().enumerate() {
         let keys = |name: &str| -> Result<Vec<u64>, String> {
             let Some(value) = item.get(name) else { return Ok(Vec::new()) };
-            let wrong = || format!("transaction {}: \"{name}\" must be a list of keys", at + 1);
+            let wrong = || {
+                format!(
+                    "transaction {}: \"{name}\" must be a list of keys, whole numbers from 0 on",
+                    at + 1
+                )
+            };
             let list = value.as_array().ok_or_else(wrong)?;
             list.iter().map(|key| key.as_u64().ok_or_else(wrong)).collect()
         };
+        let known = ["id", "read", "write"];
+        let mut fields = item.as_object().into_iter().flatten().map(|(name, _)| name);
+        if let Some(name) = fields.find(|name| !known.contains(&name.as_str())) {
+            let place = at + 1;
+            return Err(
+                format!("transaction {place}: \"{name}\" is none of id, read, write").into()
+            );
+        }
         let id = item.get("id").and_then(Value::as_u64);
         let id = id.ok_or_else(|| format!("transaction {} needs a number \"id\"", at + 1))?;
         transactions.push(Transaction { id, read: keys("read")?, write: keys("write")? });

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  isomer shard-key ratings.csv --table ratings --sites 4 --current user_id")]
 pub(crate) struct Args {
     /// The accesses to the table: CSV with time, transaction, access, and one column for each
     /// candidate; also a column table if it is of several.

@@ -34,11 +34,11 @@ pub(crate) struct Knobs {
     #[arg(long, default_value_t = 0)]
     pub(crate) add_sites: usize,
     /// METIS and Schism: imbalance of the parts.
-    #[arg(long, default_value_t = 0.1)]
+    #[arg(long, default_value_t = 0.1, allow_negative_numbers = true)]
     pub(crate) eta: f64,
     /// E-Store and DrTM+B: the share of keys followed one by one; Clay with --clumps: the share of
     /// keys that are hot.
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, allow_negative_numbers = true)]
     pub(crate) hot_share: f64,
 }
 

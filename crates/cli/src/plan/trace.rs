@@ -2,13 +2,13 @@
 
 use super::input::{Counted, skipped_notes};
 use super::progress::Progress;
-use super::{Outcome, open_file, percent, print, table};
+use super::{Outcome, open_file, percent, print, table, write_text};
 use isomer_plan::generate::{
     FollowGraph, Generated, Google, LoadTrace, MultiTenant, Pps, Remote, Tpcc, Twitter, Workload,
 };
 use isomer_plan::recording::import::{Importer, Kind, follow_graph};
 use isomer_plan::recording::{
-    BinaryWriter, CsvWriter, OnFault, Recording, Source, Statistics, open,
+    BinaryWriter, CsvWriter, OnFault, Recording, RecordingError, Source, Statistics, open,
 };
 use serde_json::json;
 use std::fs::File;
@@ -28,6 +28,8 @@ pub(crate) enum Command {
 
 /// The arguments of `import`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  isomer trace import flights nyc_flights_2013.csv.zst --out flights.trace")]
 pub(crate) struct Import {
     /// flights, movietweetings, github, stackexchange, debian, kvcache or twitter-cache.
     kind: Kind,
@@ -44,6 +46,8 @@ pub(crate) struct Import {
 
 /// The arguments of `stat`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  isomer trace stat flights.trace")]
 pub(crate) struct Stat {
     /// The recording.
     trace: PathBuf,
@@ -57,6 +61,9 @@ pub(crate) struct Stat {
 
 /// The arguments of `generate`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  isomer trace generate pps --size 10000 --out pps.trace
+  isomer trace generate tpcc --sites 18 --placement-out unlucky.csv --out tpcc.trace")]
 pub(crate) struct Generate {
     /// The benchmark.
     #[arg(value_enum)]
@@ -68,7 +75,7 @@ pub(crate) struct Generate {
     #[arg(long, default_value_t = 100_000)]
     transactions: u64,
     /// Transactions a second.
-    #[arg(long, default_value_t = 5_000.0)]
+    #[arg(long, default_value_t = 5_000.0, allow_negative_numbers = true)]
     rate: f64,
     /// Where chance begins.
     #[arg(long, default_value_t = 1)]
@@ -77,7 +84,7 @@ pub(crate) struct Generate {
     #[arg(long)]
     size: Option<u64>,
     /// pps: the share of supplier draws that go to six hot ones.
-    #[arg(long, default_value_t = 0.2)]
+    #[arg(long, default_value_t = 0.2, allow_negative_numbers = true)]
     hot_share: f64,
     /// google and multitenant: keys of each site.
     #[arg(long, default_value_t = 100_000)]
@@ -89,10 +96,10 @@ pub(crate) struct Generate {
     #[arg(long)]
     load: Option<PathBuf>,
     /// tpcc and tpccs: also write the unlucky placement of the paper for this many sites.
-    #[arg(long)]
-    sites: Option<usize>,
+    #[arg(long, requires = "placement_out")]
+    sites: Option<u16>,
     /// Where to write that placement.
-    #[arg(long)]
+    #[arg(long, requires = "sites")]
     placement_out: Option<PathBuf>,
 }
 
@@ -182,9 +189,10 @@ fn import(args: &Import) -> Outcome {
 
 fn stat(args: &Stat) -> Outcome {
     let mut progress = Progress::new();
-    let mut source = open(open_file(&args.trace)?, on_fault(args.skip_faults))?;
+    let name = |error: RecordingError| format!("{}: {error}", args.trace.display());
+    let mut source = open(open_file(&args.trace)?, on_fault(args.skip_faults)).map_err(name)?;
     let counted = Counted { source: &mut source, read: 0, progress: &mut progress };
-    let stat = Statistics::of(&Recording::read(counted)?);
+    let stat = Statistics::of(&Recording::read(counted).map_err(name)?);
     drop(progress);
     skipped_notes(source.skipped()).iter().for_each(|note| eprintln!("{note}"));
     if args.json {
@@ -265,8 +273,10 @@ fn write(args: &Generate, workload: impl Workload) -> Outcome {
 
 fn write_tpcc(args: &Generate, workload: Tpcc) -> Outcome {
     if let (Some(sites), Some(path)) = (args.sites, &args.placement_out) {
-        std::fs::write(path, workload.placement(sites).to_text())
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        if sites == 0 {
+            return Err("a placement on 0 sites: at least 1 is needed".into());
+        }
+        write_text(path, &workload.placement(usize::from(sites)).to_text())?;
     }
     write(args, workload)
 }
@@ -274,18 +284,28 @@ fn write_tpcc(args: &Generate, workload: Tpcc) -> Outcome {
 fn social_graph(args: &Generate, users: u64) -> Result<FollowGraph, Box<dyn std::error::Error>> {
     match &args.graph {
         Some(path) => Ok(follow_graph(open_file(path)?, OnFault::Stop)?),
-        None => Ok(FollowGraph::generate(u32::try_from(users)?, args.seed)?),
+        None => {
+            let users = u32::try_from(users)
+                .map_err(|_| format!("{users} users: at most {} can be made", u32::MAX))?;
+            Ok(FollowGraph::generate(users, args.seed)?)
+        }
     }
 }
 
 /// The first `machines` machines of a load file, by time.
 fn load_trace(path: &Path, machines: usize) -> Result<LoadTrace, Box<dyn std::error::Error>> {
-    let rows = isomer_plan::recording::numbers(open_file(path)?)?;
+    let name = |problem: String| format!("{}: {problem}", path.display());
+    let rows = isomer_plan::recording::numbers(open_file(path)?)
+        .map_err(|error| name(error.to_string()))?;
     let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
-    for row in rows {
+    for (at, row) in rows.iter().enumerate() {
         let [time, machine, load, ..] = row[..] else {
-            return Err("a load line needs time, machine and load".into());
+            return Err(name(format!("line {}: time, machine and load are needed", at + 2)).into());
         };
+        if machine < 0.0 || machine.fract() != 0.0 {
+            let right = "whole numbers from 0 on are";
+            return Err(name(format!("line {}: {machine} is no machine: {right}", at + 2)).into());
+        }
         if points.last().is_none_or(|(last, _)| *last != time) {
             points.push((time, vec![0.0; machines]));
         }

@@ -33,6 +33,9 @@ pub enum AssignError {
     /// There is no site.
     #[error("no site to assign {0} things to: at least one is needed")]
     NoSites(usize),
+    /// More sites than the search has room for.
+    #[error("{0} sites to assign to: at most {SITES_MAX} can be planned for")]
+    TooManySites(usize),
     /// The caps are too small.
     #[error("{things} things do not fit: {sites} sites of at most {cap} hold {}", sites * cap)]
     TooMany {
@@ -61,6 +64,18 @@ pub enum AssignError {
         /// Its worth.
         worth: u64,
     },
+}
+
+/// The most sites: the search keeps a price for every pair of them.
+pub const SITES_MAX: usize = 4096;
+
+/// Refuses no sites, and more than can be planned for.
+pub(crate) fn check_sites(sites: usize, things: usize) -> Result<(), AssignError> {
+    match sites {
+        0 => Err(AssignError::NoSites(things)),
+        1..=SITES_MAX => Ok(()),
+        _ => Err(AssignError::TooManySites(sites)),
+    }
 }
 
 /// The largest worth of one thing: sums along a chain stay far from overflow.
@@ -149,9 +164,7 @@ impl Worth {
     /// The assignment of highest total worth with at most `cap` things a site (section 3.2).
     pub fn assign(&self, cap: usize) -> Result<Vec<u32>, AssignError> {
         let (things, sites) = (self.len(), self.sites);
-        if sites == 0 {
-            return Err(AssignError::NoSites(things));
-        }
+        check_sites(sites, things)?;
         if sites.saturating_mul(cap) < things {
             return Err(AssignError::TooMany { things, sites, cap });
         }

@@ -137,7 +137,10 @@ impl<'p, 'g> Search<'p, 'g> {
     fn add_server(&mut self) -> bool {
         let added = self.placement.sites() - self.problem.placement.sites();
         let more = self.options.sites_per_server;
-        if added + more > self.options.sites_added_max {
+        // What does not fit into an empty site fits into no other one either.
+        let is_empty_one = self.loads.0.contains(&0.0);
+        let are_too_many = self.placement.sites() + more > usize::from(Site::MAX);
+        if is_empty_one || are_too_many || added + more > self.options.sites_added_max {
             return false;
         }
         self.placement.add_sites(more);

@@ -5,7 +5,7 @@
 //! second does too, else it comes from a two-sided Zipf over all keys around a centre that moves
 //! through the whole key space three times. Half of the transactions write both keys.
 
-use super::{GenerateError, Random, Touch, Workload, Zipf, at_least_one};
+use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, at_least_one, sized};
 use rand::RngExt;
 
 /// Load per machine over time.
@@ -37,7 +37,7 @@ impl LoadTrace {
     /// A stand-in for a recorded trace: every machine idles at 1, and one after the other spikes
     /// to ten times that.
     pub fn wandering(machines: usize) -> Result<LoadTrace, GenerateError> {
-        at_least_one("machines", machines as u64)?;
+        sized("machines", machines as u64, 10_000, "at most 10 thousand")?;
         let row = |hot: usize| (0..machines).map(|m| if m == hot { 10.0 } else { 1.0 }).collect();
         LoadTrace::new((0..machines).map(row).collect())
     }
@@ -75,7 +75,12 @@ impl Google {
         seconds: f64,
         theta: f64,
     ) -> Result<Google, GenerateError> {
-        at_least_one("keys per machine", keys_per_machine)?;
+        sized(
+            "keys per machine",
+            keys_per_machine,
+            KEYS_MAX / trace.points[0].len() as u64,
+            "at most 2^40 keys in all",
+        )?;
         if !(seconds.is_finite() && seconds > 0.0) {
             let right = "a finite time above 0";
             return Err(GenerateError { what: "seconds", value: seconds, right });

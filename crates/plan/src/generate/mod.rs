@@ -132,6 +132,23 @@ impl<W: Workload> Source for Generated<W> {
 }
 
 /// Refuses a count of zero.
+/// The most keys of a workload: their numbers stay far from the ends of an i64.
+const KEYS_MAX: u64 = 1 << 40;
+
+/// Refuses 0 and what nobody could hold.
+fn sized(
+    what: &'static str,
+    value: u64,
+    most: u64,
+    right: &'static str,
+) -> Result<(), GenerateError> {
+    at_least_one(what, value)?;
+    match value > most {
+        true => Err(GenerateError { what, value: value as f64, right }),
+        false => Ok(()),
+    }
+}
+
 fn at_least_one(what: &'static str, value: u64) -> Result<(), GenerateError> {
     match value {
         0 => Err(GenerateError { what, value: 0.0, right: "at least 1" }),

@@ -1,6 +1,6 @@
 //! Tenants with a hot spot that moves (Hermes, section 5.3.2).
 
-use super::{GenerateError, Random, Touch, Workload, Zipf, at_least_one};
+use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, sized};
 use rand::RngExt;
 
 /// Tenants of a site.
@@ -23,7 +23,8 @@ impl MultiTenant {
         keys_per_site: u64,
         change_seconds: f64,
     ) -> Result<MultiTenant, GenerateError> {
-        at_least_one("sites", sites)?;
+        sized("sites", sites, 1_000_000, "at most a million")?;
+        sized("keys per site", keys_per_site, KEYS_MAX / sites, "at most 2^40 keys in all")?;
         if keys_per_site < TENANTS {
             let (value, right) = (keys_per_site as f64, "at least 4, one for each tenant");
             return Err(GenerateError { what: "keys per site", value, right });

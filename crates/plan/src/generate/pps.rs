@@ -4,7 +4,7 @@
 //! next to each other share half their parts. Five read-only transactions, one fifth each: a part,
 //! a product, a supplier, the parts of a product, ten of the parts of a supplier by Zipf 0.99.
 
-use super::{GenerateError, Random, Touch, Workload, Zipf, at_least_one};
+use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, sized};
 use rand::RngExt;
 
 const PARTS: u8 = 0;
@@ -34,7 +34,7 @@ impl Pps {
     /// `suppliers` of them, with 10 products and 100 parts each; `hot_share` of the draws of a
     /// supplier take one of six hot ones (0.2 in the paper), the others follow Zipf 0.1.
     pub fn new(suppliers: u64, hot_share: f64) -> Result<Pps, GenerateError> {
-        at_least_one("suppliers", suppliers)?;
+        sized("suppliers", suppliers, KEYS_MAX / 1000, "at most a thousand million")?;
         if !(0.0..=1.0).contains(&hot_share) {
             let right = "a share from 0 to 1";
             return Err(GenerateError { what: "hot share", value: hot_share, right });

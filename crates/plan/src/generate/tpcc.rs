@@ -1,7 +1,7 @@
 //! TPC-C as its partitioning column sees it (Clay, sections 8.2 and 8.3): one key per table and
 //! warehouse, hot warehouses, remote order lines and payments.
 
-use super::{GenerateError, Random, Touch, Workload, at_least_one};
+use super::{GenerateError, Random, Touch, Workload, sized};
 use crate::problem::{PlacementRules, Rule, Site};
 use crate::recording::RecordedKey;
 use rand::RngExt;
@@ -36,7 +36,7 @@ pub struct Tpcc {
 impl Tpcc {
     /// `warehouses` of them (100 in the paper).
     pub fn new(warehouses: u64, remote: Remote) -> Result<Tpcc, GenerateError> {
-        at_least_one("warehouses", warehouses)?;
+        sized("warehouses", warehouses, 1_000_000, "at most a million")?;
         Ok(Tpcc { warehouses, remote })
     }
 

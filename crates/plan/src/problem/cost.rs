@@ -51,6 +51,10 @@ impl Cost {
                 return Err(PlanError::Number { what, value, right });
             }
         }
+        if self.sites_per_server == 0 {
+            let (what, right) = ("the number of sites on one server", "at least 1");
+            return Err(PlanError::Number { what, value: 0.0, right });
+        }
         Ok(())
     }
 }

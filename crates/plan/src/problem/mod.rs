@@ -63,7 +63,7 @@ pub enum PlanError {
         vertices: usize,
     },
     /// More sites than keys: some could never hold anything.
-    #[error("{sites} sites for {keys} accessed keys: use at most {keys} sites")]
+    #[error("{sites} sites for {}: give at most that many", plural(*keys, "accessed key"))]
     MoreSitesThanKeys {
         /// Sites asked for.
         sites: usize,
@@ -74,7 +74,7 @@ pub enum PlanError {
     #[error("nothing was accessed: there is no load to place")]
     NoLoad,
     /// An input is too large for the planner.
-    #[error("{planner} takes at most {limit} {what}, and there are {found}")]
+    #[error("{planner} takes at most {limit} {what}, and there are {}", many(*found))]
     TooLarge {
         /// The planner.
         planner: &'static str,
@@ -88,6 +88,14 @@ pub enum PlanError {
     /// A library failed.
     #[error("METIS refused the graph: {0}")]
     Metis(String),
+}
+
+/// A count, if it could be counted.
+fn many(count: u64) -> String {
+    match count {
+        u64::MAX => "far more".to_owned(),
+        _ => count.to_string(),
+    }
 }
 
 impl Problem<'_> {

@@ -84,6 +84,14 @@ impl PlacementRules {
         "table,from,site\n".to_owned() + &self.0.iter().map(line).collect::<String>()
     }
 
+    /// Tables that have rules and were not recorded: misspelt, or just not touched.
+    pub fn unrecorded(&self, keys: &KeyTable) -> impl Iterator<Item = &str> {
+        let mut tables: Vec<&str> = self.0.iter().map(|rule| rule.table.as_str()).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables.into_iter().filter(|table| *table != "*" && keys.table(table).is_none())
+    }
+
     /// The placement of all keys over `sites` sites.
     pub fn place(&self, keys: &KeyTable, sites: usize) -> Result<Placement, RulesError> {
         let highest = self.0.iter().map(|rule| usize::from(rule.site) + 1).max().unwrap_or(0);

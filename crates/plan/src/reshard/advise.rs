@@ -18,6 +18,7 @@
 //! law; the figures are there to overrule it.
 
 use super::{Chunks, Placement, TableError};
+use crate::assign::check_sites;
 use crate::recording::{
     Lines, OnFault, RecordedKey, RecordingError, parse_key, parse_time, unpack,
 };
@@ -62,10 +63,8 @@ pub fn advise(
     sites: usize,
     current: Option<&str>,
 ) -> Result<Vec<Candidate>, TableError> {
-    if sites == 0 {
-        return Err(crate::assign::AssignError::NoSites(0).into());
-    }
     let rows = read(input, table)?;
+    check_sites(sites, rows.transactions.len())?;
     let today = match current {
         None => None,
         Some(name) => {

@@ -32,7 +32,7 @@ pub enum TopologyError {
     #[error("the topology does not mention {0}: every site needs a link")]
     Unknown(String),
     /// Two sites without a path.
-    #[error("no path from {from} to {to}: the topology must connect all sites that exchange rows")]
+    #[error("no path from {from} to {to}: the topology must connect all sites")]
     Disconnected {
         /// One site.
         from: String,
@@ -73,6 +73,19 @@ impl Topology {
             }
         }
         Ok(topology)
+    }
+
+    /// Refuses a topology that does not join all of `sites` sites, whatever flows there will be.
+    pub fn check_connects(&self, sites: usize) -> Result<(), TopologyError> {
+        let name = |site: usize| format!("s{}", site + 1);
+        let known = self.latencies(&name(0))?;
+        match (1..sites).map(name).find(|to| !known.contains_key(to.as_str())) {
+            None => Ok(()),
+            Some(to) if self.links.contains_key(&to) => {
+                Err(TopologyError::Disconnected { from: name(0), to })
+            }
+            Some(to) => Err(TopologyError::Unknown(to)),
+        }
     }
 
     /// Links two places, in both directions.

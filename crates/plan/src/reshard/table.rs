@@ -9,6 +9,7 @@
 //! ([`NewChunks::design`]): chunks are as even as whole values allow.
 
 use super::{AssignError, Chunks, Placement};
+use crate::assign::check_sites;
 use crate::problem::{MappedError, encode_key, key_type};
 use crate::recording::{Fault, Lines, OnFault, RecordedKey, RecordingError, parse_key, unpack};
 use isomer_design::{Column, Design, Key, Placement as Sites, Schema, SiteId, TableId};
@@ -96,9 +97,7 @@ struct Row {
 pub fn chunks_of_table(input: impl Read, change: &KeyChange<'_>) -> Result<NewChunks, TableError> {
     let mut rows = read(input, change)?;
     let KeyChange { chunks, sites, source, .. } = *change;
-    if sites == 0 {
-        return Err(AssignError::NoSites(chunks).into());
-    }
+    check_sites(sites, chunks)?;
     rows.sort_by(|a, b| a.old.cmp(&b.old));
     let count = rows.len();
     let site_of = |rank: usize| match source {

@@ -55,6 +55,17 @@ pub enum RouteError {
     /// Text that is no tolerance.
     #[error("alpha is \"{0}\": a decimal number of at least 0 with at most six decimals is needed")]
     Alpha(String),
+    /// A batch too large for its sites.
+    #[error(
+        "{transactions} transactions over {sites} sites: routing takes at most {CELLS_MAX} of one \
+         times the other; cut the batch"
+    )]
+    TooMany {
+        /// How many there are.
+        transactions: usize,
+        /// How many sites there are.
+        sites: u16,
+    },
     /// A batch too large to be solved exactly.
     #[error(
         "{transactions} transactions over {sites} sites: the exact optimum takes at most {most}"
@@ -112,9 +123,13 @@ impl Home {
         (key / self.width).min(u64::from(self.sites) - 1) as u16
     }
 
-    /// Refuses keys that have no home.
+    /// Refuses keys that have no home, and batches too large for the counters of that many sites.
     pub fn check(&self, batch: &Batch) -> Result<(), RouteError> {
         let Home { sites, width } = *self;
+        let transactions = batch.transactions().len();
+        if transactions.saturating_mul(usize::from(sites)) > CELLS_MAX {
+            return Err(RouteError::TooMany { transactions, sites });
+        }
         for transaction in batch.transactions() {
             let mut keys = transaction.read.iter().chain(&transaction.write);
             if let Some(&key) = keys.find(|&&key| key / width >= u64::from(sites)) {
@@ -124,6 +139,9 @@ impl Home {
         Ok(())
     }
 }
+
+/// The most counters of a batch, one for each transaction and site: 2 GB of them.
+const CELLS_MAX: usize = 1 << 28;
 
 /// How much more than its share a site may get: α of Hermes' section 3.2, in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -22,7 +22,7 @@ pub(super) struct Ordering<'a> {
     /// Per key: the transactions that read it.
     readers: Vec<Vec<u32>>,
     /// Per transaction and site: how many of its reads are there.
-    here: Vec<u16>,
+    here: Vec<u32>,
     /// Per transaction: remote reads at its best site; `DONE` when it is routed.
     remote: Vec<u32>,
     buckets: Buckets,
@@ -39,7 +39,7 @@ impl<'a> Ordering<'a> {
     ) -> Ordering<'a> {
         let (transactions, sites) = (keys.reads.len(), usize::from(sites));
         let mut readers = vec![Vec::new(); keys.start.len()];
-        let mut here = vec![0u16; transactions * sites];
+        let mut here = vec![0u32; transactions * sites];
         for (at, reads) in keys.reads.iter().enumerate() {
             for &key in reads {
                 readers[key as usize].push(at as u32);
@@ -65,13 +65,13 @@ impl<'a> Ordering<'a> {
         ordering
     }
 
-    fn row(&self, at: usize) -> &[u16] {
+    fn row(&self, at: usize) -> &[u32] {
         &self.here[at * self.sites..(at + 1) * self.sites]
     }
 
     fn fewest_remote(&self, at: usize) -> u32 {
         let most = self.row(at).iter().copied().max().unwrap_or(0);
-        self.keys.reads[at].len() as u32 - u32::from(most)
+        self.keys.reads[at].len() as u32 - most
     }
 
     fn best_site(&self, at: usize) -> u16 {

@@ -1,0 +1,128 @@
+//! A plan in the making: every step is tried on the design at once.
+
+use super::MappedError;
+use crate::problem::Site;
+use isomer_design::{
+    Change, Design, Key, KeyRange, Placement, Plan, SiteId, Step, TableDesign, TableId,
+};
+
+/// A plan that grows, and the design that it has led to so far.
+pub(super) struct Draft {
+    design: Design,
+    pub(super) plan: Plan,
+}
+
+impl Draft {
+    /// No steps yet.
+    pub(super) fn new(design: Design, reason: &str) -> Draft {
+        Draft { design, plan: Plan::new(reason) }
+    }
+
+    /// Adds a step.
+    pub(super) fn push(&mut self, change: Change, reason: &str) -> Result<(), MappedError> {
+        self.design.apply(&change)?;
+        self.plan.push(Step::new(change, reason));
+        Ok(())
+    }
+
+    /// Makes `to` the master of all keys of some ranges.
+    pub(super) fn move_all(
+        &mut self,
+        ranges: Vec<(TableId, KeyRange)>,
+        to: Site,
+        reason: &str,
+    ) -> Result<(), MappedError> {
+        let to = SiteId(to + 1);
+        for (table, range) in ranges {
+            let pieces: Vec<_> = self
+                .design
+                .partitions_in(table, &range)
+                .filter(|(_, placement)| placement.master != to)
+                .collect();
+            for (piece, placement) in pieces {
+                let start = self.cut_out(table, piece, &range, reason)?;
+                self.place(table, start, placement, to, reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits a partition where a range begins and ends; returns the start of what is in the range.
+    fn cut_out(
+        &mut self,
+        table: TableId,
+        piece: KeyRange,
+        range: &KeyRange,
+        reason: &str,
+    ) -> Result<Key, MappedError> {
+        let start = piece.start.max(range.start.clone());
+        if self.design.table(table)?.placement_at(&start).is_err() {
+            self.push(Change::Split { table, at: start.clone() }, reason)?;
+        }
+        if let Some(end) = &range.end
+            && piece.end.is_none_or(|last| *end < last)
+        {
+            self.push(Change::Split { table, at: end.clone() }, reason)?;
+        }
+        Ok(start)
+    }
+
+    /// Brings the master of one partition to a site.
+    fn place(
+        &mut self,
+        table: TableId,
+        start: Key,
+        placement: Placement,
+        to: SiteId,
+        reason: &str,
+    ) -> Result<(), MappedError> {
+        let is_new = !placement.holds(to);
+        if is_new {
+            let start = start.clone();
+            self.push(Change::AddReplica { table, start, site: to }, reason)?;
+        }
+        self.push(Change::Remaster { table, start: start.clone(), to }, reason)?;
+        if is_new {
+            self.push(Change::RemoveReplica { table, start, site: placement.master }, reason)?;
+        }
+        Ok(())
+    }
+
+    /// Merges neighbours that have become alike.
+    pub(super) fn merge(&mut self, before: &Design) -> Result<(), MappedError> {
+        let alike = |table: &TableDesign, at: &Key| {
+            let left = table.partitions().before(at).map(|(_, placement)| placement);
+            left.is_some() && left == table.partitions().get_exact(at)
+        };
+        let mut joints = Vec::new();
+        for (id, table) in self.design.tables() {
+            let old = before.table(id)?;
+            for (at, placement) in table.partitions() {
+                if alike(table, at) && !alike(old, at) {
+                    joints.push((id, at.clone(), placement.master));
+                }
+            }
+        }
+        for (table, at, site) in joints {
+            self.push(Change::Merge { table, at }, &format!("{site} has both sides"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A plan as lines, one change each: what `isomer design apply` takes, a line for a change. A
+/// reason is a comment behind the first of the changes that it is for.
+pub fn plan_text(plan: &Plan, design: &Design) -> String {
+    let mut text = String::new();
+    let mut told = "";
+    for Step { change, reason, .. } in &plan.steps {
+        text += &change.to_text(design);
+        if reason != told {
+            text += "   # ";
+            text += &reason.replace(['\n', '\r'], " ");
+        }
+        text.push('\n');
+        told = reason;
+    }
+    text
+}
