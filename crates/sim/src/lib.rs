@@ -32,11 +32,13 @@ pub mod checkers;
 pub mod cluster;
 pub mod history;
 mod ledger;
+mod options;
 mod outcome;
 pub mod plant;
 pub mod scenario;
 pub mod world;
 
+pub use options::{Faults, SimOptions};
 pub use outcome::{Failure, Summary};
 pub use plant::Plant;
-pub use scenario::{Faults, SimOptions, run};
+pub use scenario::run;

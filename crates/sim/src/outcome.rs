@@ -1,7 +1,6 @@
 //! What came of a run: a line for a person, or a broken promise with the way to see it again.
 
-use crate::history::{History, Outcome};
-use crate::scenario::{Run, SimOptions};
+use crate::options::SimOptions;
 use std::fmt;
 
 /// A run in which every promise was kept.
@@ -27,27 +26,6 @@ pub struct Summary {
     pub virtual_ms: u64,
     /// A hash of the whole trace: the same seed and options give the same.
     pub trace_hash: u64,
-}
-
-impl Summary {
-    pub(crate) fn of(seed: u64, run: &Run, history: &History) -> Summary {
-        let count = |wanted: fn(&Outcome) -> bool| {
-            history.transactions.iter().filter(|t| wanted(&t.outcome)).count()
-        };
-        let world = run.world();
-        Summary {
-            seed,
-            sites: world.sites().len(),
-            clients: run.draw.clients,
-            committed: count(|outcome| matches!(outcome, Outcome::Committed { .. })),
-            without_effect: count(|outcome| matches!(outcome, Outcome::Nothing(_))),
-            unknown: count(|outcome| *outcome == Outcome::Unknown),
-            changes: run.changes.get(),
-            crashes: world.crashes(),
-            virtual_ms: world.now().0 / 1_000_000,
-            trace_hash: world.trace_hash(),
-        }
-    }
 }
 
 impl fmt::Display for Summary {

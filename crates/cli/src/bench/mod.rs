@@ -10,6 +10,7 @@
 //!
 //! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
 
+mod measure;
 mod options;
 mod report;
 mod run;

@@ -1,7 +1,7 @@
 //! What a benchmark tells: a line of JSON, or a few lines of text.
 
+use super::measure::Measured;
 use super::options::{Common, durability_text};
-use super::run::Measured;
 use crate::checks::Check;
 use crate::text;
 use crate::work::Latency;

@@ -1,6 +1,6 @@
 //! The run as plain lines, for files and pipes.
 
-use super::run::View;
+use super::view::View;
 use crate::{out, text};
 
 /// Seconds between two lines.

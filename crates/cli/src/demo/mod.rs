@@ -26,6 +26,7 @@ mod report;
 mod run;
 mod screen;
 mod series;
+mod view;
 
 pub(crate) use args::DemoArgs;
 

@@ -6,6 +6,7 @@ use super::lines::Lines;
 use super::operator::operate;
 use super::screen::Screen;
 use super::series::Series;
+use super::view::View;
 use super::{DemoArgs, TABLE};
 use crate::clock;
 use crate::failure::Failure;
@@ -29,14 +30,6 @@ pub(super) struct Ran {
     pub(super) before: Design,
     /// A session that has seen all that any client's has.
     pub(super) session: Session,
-}
-
-/// What the loop shows from time to time.
-pub(super) struct View<'a> {
-    pub(super) db: &'a Database,
-    pub(super) series: &'a Series,
-    pub(super) log: &'a ChangeLog,
-    pub(super) seconds: u64,
 }
 
 /// Runs clients and operator for the time that was asked for.

@@ -1,6 +1,6 @@
 //! The live view on a terminal.
 
-use super::run::View;
+use super::view::View;
 use crate::text;
 use crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
 use crossterm::style::{Attribute, Print, SetAttribute};

@@ -1,7 +1,7 @@
 //! What a seed draws before a run begins. Each run has a character: some have one table and many
 //! clients, some have a tidy network and many crashes, some change nothing but what they must.
 
-use super::SimOptions;
+use crate::options::SimOptions;
 use crate::world::{Manners, World};
 use isomer_design::{Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
 use isomer_plan::strategy::{OnDemand, Static, Strategy};

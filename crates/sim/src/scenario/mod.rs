@@ -20,81 +20,14 @@ mod settle;
 
 use crate::checkers::CHECKERS;
 use crate::cluster::Cluster;
+use crate::history::{History, Outcome};
+use crate::options::SimOptions;
 use crate::outcome::{Failure, Summary};
-use crate::plant::Plant;
 use crate::world::{Manners, World};
 use draw::Draw;
 use isomer_design::SiteId;
 use std::cell::Cell;
-use std::fmt;
 use std::rc::Rc;
-use std::str::FromStr;
-
-/// Which faults a run may have. Each run draws which of them it has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Faults {
-    /// Sites crash and start again.
-    pub crashes: bool,
-    /// Letters between sites straggle and arrive twice.
-    pub network: bool,
-    /// Disks, links and requests stand still for a while.
-    pub stalls: bool,
-}
-
-impl Faults {
-    /// All of them.
-    pub const ALL: Faults = Faults { crashes: true, network: true, stalls: true };
-    /// None of them.
-    pub const NONE: Faults = Faults { crashes: false, network: false, stalls: false };
-}
-
-impl fmt::Display for Faults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = [("crashes", self.crashes), ("network", self.network), ("stalls", self.stalls)];
-        let names: Vec<&str> = named.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
-        f.write_str(&if names.is_empty() { "none".to_owned() } else { names.join(",") })
-    }
-}
-
-impl FromStr for Faults {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Faults, String> {
-        let mut faults = Faults::NONE;
-        for name in text.split(',').filter(|name| !name.is_empty()) {
-            match name {
-                "all" => faults = Faults::ALL,
-                "none" => faults = Faults::NONE,
-                "crashes" => faults.crashes = true,
-                "network" => faults.network = true,
-                "stalls" => faults.stalls = true,
-                _ => {
-                    return Err(format!(
-                        "`{name}` is no fault; there are: crashes, network, stalls, all, none"
-                    ));
-                }
-            }
-        }
-        Ok(faults)
-    }
-}
-
-/// What is asked of a run, beside its seed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SimOptions {
-    /// How many transactions are run.
-    pub steps: u64,
-    /// Which faults there may be.
-    pub faults: Faults,
-    /// A bug to plant at a border of the world.
-    pub plant: Option<Plant>,
-}
-
-impl Default for SimOptions {
-    fn default() -> SimOptions {
-        SimOptions { steps: 250, faults: Faults::ALL, plant: None }
-    }
-}
 
 /// What the tasks of a run share.
 pub(crate) struct Run {
@@ -148,7 +81,7 @@ fn judge(
             return fail(name, what);
         }
     }
-    Ok(Summary::of(seed, run, &history))
+    Ok(summary(seed, run, &history))
 }
 
 /// Draws, loads, and breaks.
@@ -169,4 +102,23 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
         world.run_for(settle::BREAK_NS, || clients.iter().all(|client| world.is_done(*client)));
     });
     (run, done)
+}
+
+fn summary(seed: u64, run: &Run, history: &History) -> Summary {
+    let count = |wanted: fn(&Outcome) -> bool| {
+        history.transactions.iter().filter(|t| wanted(&t.outcome)).count()
+    };
+    let world = run.world();
+    Summary {
+        seed,
+        sites: world.sites().len(),
+        clients: run.draw.clients,
+        committed: count(|outcome| matches!(outcome, Outcome::Committed { .. })),
+        without_effect: count(|outcome| matches!(outcome, Outcome::Nothing(_))),
+        unknown: count(|outcome| *outcome == Outcome::Unknown),
+        changes: run.changes.get(),
+        crashes: world.crashes(),
+        virtual_ms: world.now().0 / 1_000_000,
+        trace_hash: world.trace_hash(),
+    }
 }

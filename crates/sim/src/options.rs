@@ -1,0 +1,71 @@
+//! What is asked of a run.
+
+use crate::plant::Plant;
+use std::fmt;
+use std::str::FromStr;
+
+/// Which faults a run may have. Each run draws which of them it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Faults {
+    /// Sites crash and start again.
+    pub crashes: bool,
+    /// Letters between sites straggle and arrive twice.
+    pub network: bool,
+    /// Disks, links and requests stand still for a while.
+    pub stalls: bool,
+}
+
+impl Faults {
+    /// All of them.
+    pub const ALL: Faults = Faults { crashes: true, network: true, stalls: true };
+    /// None of them.
+    pub const NONE: Faults = Faults { crashes: false, network: false, stalls: false };
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = [("crashes", self.crashes), ("network", self.network), ("stalls", self.stalls)];
+        let names: Vec<&str> = named.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
+        f.write_str(&if names.is_empty() { "none".to_owned() } else { names.join(",") })
+    }
+}
+
+impl FromStr for Faults {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Faults, String> {
+        let mut faults = Faults::NONE;
+        for name in text.split(',').filter(|name| !name.is_empty()) {
+            match name {
+                "all" => faults = Faults::ALL,
+                "none" => faults = Faults::NONE,
+                "crashes" => faults.crashes = true,
+                "network" => faults.network = true,
+                "stalls" => faults.stalls = true,
+                _ => {
+                    return Err(format!(
+                        "`{name}` is no fault; there are: crashes, network, stalls, all, none"
+                    ));
+                }
+            }
+        }
+        Ok(faults)
+    }
+}
+
+/// What is asked of a run, beside its seed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SimOptions {
+    /// How many transactions are run.
+    pub steps: u64,
+    /// Which faults there may be.
+    pub faults: Faults,
+    /// A bug to plant at a border of the world.
+    pub plant: Option<Plant>,
+}
+
+impl Default for SimOptions {
+    fn default() -> SimOptions {
+        SimOptions { steps: 250, faults: Faults::ALL, plant: None }
+    }
+}
