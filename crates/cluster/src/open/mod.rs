@@ -44,3 +44,4 @@ pub use gateway::{Gateway, Patience};
 pub use locks::{Asked, LockMode, Owner, RowLocks};
 pub use snapshot::Snapshot;
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};
+pub use workspace::Expect;

@@ -18,9 +18,9 @@
 use super::gateway::{Gateway, Patience};
 use super::locks::{LockMode, Owner};
 use super::snapshot::{Seen, Snapshot};
-use super::workspace::Workspace;
+use super::workspace::{Expect, Workspace};
 use crate::error::Error;
-use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId, Time};
+use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
 use isomer_site::{Abort, Txn};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -262,7 +262,7 @@ impl OpenTransaction {
                 }
             }
         }
-        Ok(Locked { exists: base.is_some(), base })
+        Ok(Locked { exists: base.is_some(), base: Expect::Version(base) })
     }
 
     /// Writes a row (`None`: deletes it) that was locked and looked at with
@@ -274,7 +274,7 @@ impl OpenTransaction {
         &mut self,
         table: TableId,
         key: Key,
-        base: Option<Time>,
+        base: Expect,
         row: Option<Vec<u8>>,
     ) -> Result<(), OpenError> {
         self.workspace.put(table, key, base, row);
@@ -363,7 +363,7 @@ pub struct Locked {
     /// True if it exists, as the transaction sees it.
     pub exists: bool,
     /// The commit of its newest version, for [`OpenTransaction::put`].
-    pub base: Option<Time>,
+    pub base: Expect,
 }
 
 /// The procedure of a commit: all intents, if their rows are those that were read.
@@ -371,12 +371,12 @@ fn write(txn: &mut Txn<'_>, workspace: &Workspace) -> Result<(), Abort> {
     for (table, rows) in workspace.tables() {
         for (key, intent) in rows {
             let newest = txn.committed(table, key)?.map(|(time, _)| time);
-            if newest != intent.base {
+            if matches!(intent.base, Expect::Version(base) if base != newest) {
                 return Err(Abort::because(CHANGED));
             }
             match &intent.row {
                 Some(row) => txn.put(table, key, row)?,
-                None if intent.base.is_some() => {
+                None if newest.is_some() => {
                     txn.delete(table, key)?;
                 }
                 None => {}

@@ -13,11 +13,20 @@
 use isomer_design::{Key, KeyRange, TableId, Time};
 use std::collections::BTreeMap;
 
+/// What must be there at the commit for a write to take effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expect {
+    /// The version of this commit; `None`: no row.
+    Version(Option<Time>),
+    /// Whatever: who writes this row has checked and locked another one.
+    Anything,
+}
+
 /// What is to be written to a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Intent {
-    /// The commit of the version that is replaced; `None` if there was no row.
-    pub(crate) base: Option<Time>,
+    /// What is replaced.
+    pub(crate) base: Expect,
     /// The row; `None` if it is deleted.
     pub(crate) row: Option<Vec<u8>>,
 }
@@ -65,13 +74,7 @@ impl Workspace {
     }
 
     /// Writes a row whose newest committed version is that of `base`.
-    pub(crate) fn put(
-        &mut self,
-        table: TableId,
-        key: Key,
-        base: Option<Time>,
-        row: Option<Vec<u8>>,
-    ) {
+    pub(crate) fn put(&mut self, table: TableId, key: Key, base: Expect, row: Option<Vec<u8>>) {
         const ENTRY_BYTES: usize = 64;
         self.bytes += ENTRY_BYTES + key.len() + row.as_ref().map_or(0, Vec::len);
         let rows = self.tables.entry(table).or_default();

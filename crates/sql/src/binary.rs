@@ -1,0 +1,192 @@
+//! Values as bytes: what clients ask for by a format of 1.
+//!
+//! Numbers are big-endian; times count from the year 2000; an exact number is a list of groups of
+//! four digits. Anything that is not a value of the type is an error, never a panic.
+
+use crate::datum::{Datum, convert};
+use crate::error::{SqlError, code};
+use crate::numeric::Decimal;
+use crate::types::SqlType;
+
+/// From 1970 to 2000.
+const EPOCH_US: i64 = 946_684_800_000_000;
+const EPOCH_DAYS: i64 = 10_957;
+const NEGATIVE: u16 = 0x4000;
+
+/// Appends a value that is not NULL.
+pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
+    match (value, ty) {
+        (Datum::Bool(truth), _) => out.push(u8::from(*truth)),
+        (Datum::Int(value), SqlType::Int2) => out.extend((*value as i16).to_be_bytes()),
+        (Datum::Int(value), SqlType::Int4 | SqlType::Oid) => {
+            out.extend((*value as i32).to_be_bytes());
+        }
+        (Datum::Int(days), SqlType::Date) => {
+            out.extend(((days - EPOCH_DAYS) as i32).to_be_bytes());
+        }
+        (Datum::Int(value), _) => out.extend(value.to_be_bytes()),
+        (Datum::Float(value), SqlType::Float4) => out.extend((*value as f32).to_be_bytes()),
+        (Datum::Float(value), _) => out.extend(value.to_be_bytes()),
+        (Datum::Numeric(value), _) => encode_decimal(*value, out),
+        (Datum::Timestamp(micros), _) => out.extend((micros - EPOCH_US).to_be_bytes()),
+        (Datum::Bytes(bytes), _) => out.extend(bytes),
+        (Datum::Text(_) | Datum::Null, _) => {
+            out.extend(crate::text::format(value, ty).as_bytes());
+        }
+    }
+}
+
+/// Reads a value.
+///
+/// # Errors
+/// 22P03 if the bytes are none, 22021 if a text is not UTF-8.
+pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
+    let wrong = || {
+        let message = format!("{} bytes are no value of type {ty}", bytes.len());
+        SqlError::new(code::INVALID_BINARY, message)
+    };
+    Ok(match ty {
+        SqlType::Bool => match bytes {
+            [byte] => Datum::Bool(*byte != 0),
+            _ => return Err(wrong()),
+        },
+        SqlType::Int2 => Datum::Int(i16::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        SqlType::Int4 => Datum::Int(i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        SqlType::Oid => Datum::Int(u32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        SqlType::Int8 => Datum::Int(i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
+        SqlType::Float4 => Datum::Float(f32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        SqlType::Float8 => Datum::Float(f64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
+        SqlType::Date => {
+            let days = i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
+            Datum::Int(i64::from(days) + EPOCH_DAYS)
+        }
+        SqlType::Timestamp | SqlType::TimestampTz => {
+            let micros = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
+            Datum::Timestamp(micros.checked_add(EPOCH_US).ok_or_else(wrong)?)
+        }
+        SqlType::Numeric(_) => Datum::Numeric(decode_decimal(bytes).ok_or_else(wrong)?),
+        SqlType::Bytea => Datum::Bytes(bytes.to_vec()),
+        SqlType::Text
+        | SqlType::Varchar(_)
+        | SqlType::Char(_)
+        | SqlType::Name
+        | SqlType::Unknown => convert(Datum::Text(utf8(bytes)?.to_owned()), ty, false)?,
+    })
+}
+
+/// A text of a client.
+///
+/// # Errors
+/// 22021 if it is not UTF-8.
+pub fn utf8(bytes: &[u8]) -> Result<&str, SqlError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let byte = bytes.get(at).copied().unwrap_or(0);
+        let message =
+            format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x} at byte {at}");
+        SqlError::new("22021", message)
+    })
+}
+
+fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.try_into().ok()
+}
+
+fn encode_decimal(value: Decimal, out: &mut Vec<u8>) {
+    // Groups of four digits, counted from the point to both sides.
+    let pad = (4 - value.scale % 4) % 4;
+    let digits = format!("{}{:0<pad$}", value.mantissa.unsigned_abs(), "", pad = usize::from(pad));
+    let width = digits.len().div_ceil(4) * 4;
+    let digits = format!("{digits:0>width$}");
+    let mut groups: Vec<u16> = digits
+        .as_bytes()
+        .chunks(4)
+        .map(|group| group.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0')))
+        .collect();
+    let fraction_groups = i32::from(value.scale + pad) / 4;
+    let mut weight = groups.len() as i32 - fraction_groups - 1;
+    while groups.first() == Some(&0) {
+        groups.remove(0);
+        weight -= 1;
+    }
+    while groups.last() == Some(&0) {
+        groups.pop();
+    }
+    let weight = if groups.is_empty() { 0 } else { weight };
+    out.extend((groups.len() as u16).to_be_bytes());
+    out.extend((weight as i16).to_be_bytes());
+    out.extend(if value.mantissa < 0 { NEGATIVE } else { 0 }.to_be_bytes());
+    out.extend(u16::from(value.scale).to_be_bytes());
+    groups.iter().for_each(|group| out.extend(group.to_be_bytes()));
+}
+
+fn decode_decimal(bytes: &[u8]) -> Option<Decimal> {
+    let word =
+        |at: usize| Some(u16::from_be_bytes(bytes.get(at * 2..at * 2 + 2)?.try_into().ok()?));
+    let (count, weight, sign, scale) = (word(0)?, word(1)? as i16, word(2)?, word(3)?);
+    if bytes.len() != 8 + 2 * usize::from(count) || !matches!(sign, 0 | NEGATIVE) {
+        return None;
+    }
+    let mut mantissa: i128 = 0;
+    for at in 0..usize::from(count) {
+        let group = word(4 + at)?;
+        mantissa = mantissa.checked_mul(10_000)?.checked_add(i128::from(group))?;
+        if group > 9999 {
+            return None;
+        }
+    }
+    let after = (i32::from(count) - 1 - i32::from(weight)) * 4;
+    let exact = match u8::try_from(after) {
+        Ok(after) if after <= 38 => Decimal { mantissa, scale: after },
+        Ok(_) => return None,
+        Err(_) => {
+            let factor = 10i128.checked_pow(u32::try_from(-after).ok()?)?;
+            Decimal { mantissa: mantissa.checked_mul(factor)?, scale: 0 }
+        }
+    };
+    let value = exact.rescale(u8::try_from(scale).ok().filter(|scale| *scale <= 38)?).ok()?;
+    Some(if sign == NEGATIVE { value.neg() } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back() {
+        let number = |text| Datum::Numeric(Decimal::parse(text).expect("a number"));
+        let cases = [
+            (SqlType::Int4, Datum::Int(-7)),
+            (SqlType::Int8, Datum::Int(i64::MIN)),
+            (SqlType::Float8, Datum::Float(0.5)),
+            (SqlType::Numeric(None), number("12345.678")),
+            (SqlType::Numeric(None), number("-0.0001")),
+            (SqlType::Numeric(None), number("0.00")),
+            (SqlType::Numeric(None), number("100000000")),
+            (SqlType::Numeric(None), number("0.12345")),
+            (SqlType::Timestamp, Datum::Timestamp(1)),
+            (SqlType::Date, Datum::Int(20_000)),
+            (SqlType::Text, Datum::text("ü")),
+            (SqlType::Bytea, Datum::Bytes(vec![0, 1])),
+        ];
+        for (ty, value) in cases {
+            let mut bytes = Vec::new();
+            encode(&value, ty, &mut bytes);
+            assert_eq!(decode(&bytes, ty).expect("it was written"), value, "{bytes:?}");
+        }
+        let mut bytes = Vec::new();
+        encode(&number("12345.678"), SqlType::Numeric(None), &mut bytes);
+        assert_eq!(bytes, [0, 3, 0, 1, 0, 0, 0, 3, 0, 1, 0x09, 0x29, 0x1a, 0x7c]);
+    }
+
+    #[test]
+    fn any_bytes_can_be_offered() {
+        for ty in crate::types::ALL {
+            for length in 0..20 {
+                for fill in [0, 1, 0x7f, 0xff] {
+                    let _ = decode(&vec![fill; length], ty);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Which key or index finds the rows that conditions mean.
+//!
+//! For the columns of the key, and of each index, the conditions are looked through for values: as long
+//! as a column is set equal to something known, its values lengthen the spans; the first column that is
+//! only bounded closes them. The key or index that uses most wins; the primary key wins ties, as it
+//! saves a look-up.
+//!
+//! ```text
+//!   key (w_id, d_id, o_id)     w_id = 1 and d_id in (2, 3) and o_id > 7
+//!                              [1, 2, (7, ..)]  [1, 3, (7, ..)]
+//! ```
+//!
+//! Conditions stay in place and are looked at again for each row found: spans may be larger than what
+//! the conditions mean, never smaller.
+
+use crate::catalog::Table;
+use crate::expr::{Compare, Expr, conjuncts};
+use crate::plan::{Access, SpanOf};
+use std::sync::Arc;
+
+/// More spans than this are not worth it: the lists of several columns multiply.
+const SPANS_MAX: usize = 10_000;
+
+/// The best way to the rows of `table`, whose places begin at `offset`. `known` says which places have
+/// values already.
+pub(crate) fn choose(
+    table: &Arc<Table>,
+    offset: usize,
+    conditions: &[Expr],
+    known: &dyn Fn(usize) -> bool,
+) -> Access {
+    let finder = Finder { known };
+    let conditions: Vec<&Expr> = conditions.iter().collect();
+    let slots = |columns: &[usize]| columns.iter().map(|at| offset + at).collect::<Vec<usize>>();
+    let key = finder.spans(&slots(&table.key_slots()), &conditions);
+    let mut best = (score(&key) * 2 + 1, Access { index: None, spans: key });
+    for index in &table.indexes {
+        // A bound or a value of a column; the key's columns follow those of the index.
+        let mut columns = index.columns.clone();
+        columns.extend(table.key_slots());
+        if index.columns.iter().any(|at| !table.columns[*at].ty.has_order()) {
+            continue;
+        }
+        let spans = finder.spans(&slots(&columns), &conditions);
+        let rank = score(&spans) * 2;
+        if rank > best.0 {
+            best = (rank, Access { index: Some(index.clone()), spans });
+        }
+    }
+    best.1
+}
+
+/// How much spans narrow down: two for a value, one for a bound.
+fn score(spans: &[SpanOf]) -> usize {
+    let narrow = |span: &SpanOf| {
+        2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
+    };
+    spans.iter().map(narrow).min().unwrap_or(0)
+}
+
+struct Finder<'k> {
+    known: &'k dyn Fn(usize) -> bool,
+}
+
+impl Finder<'_> {
+    /// The spans of the columns at these places; none if the conditions say nothing about the first.
+    fn spans(&self, columns: &[usize], conditions: &[&Expr]) -> Vec<SpanOf> {
+        let mut prefixes: Vec<Vec<Expr>> = vec![Vec::new()];
+        let mut at = 0;
+        while let Some(&column) = columns.get(at) {
+            let Some(values) = conditions.iter().find_map(|c| self.values(column, c)) else {
+                break;
+            };
+            if prefixes.len() * values.len() > SPANS_MAX {
+                break;
+            }
+            let longer = |prefix: &Vec<Expr>| {
+                let prefix = prefix.clone();
+                values
+                    .clone()
+                    .into_iter()
+                    .map(move |value| prefix.iter().cloned().chain([value]).collect::<Vec<Expr>>())
+            };
+            prefixes = prefixes.iter().flat_map(longer).collect();
+            at += 1;
+        }
+        let (mut lower, mut upper) = (None, None);
+        if let Some(&column) = columns.get(at) {
+            lower = conditions.iter().find_map(|c| self.bound(column, c, true));
+            upper = conditions.iter().find_map(|c| self.bound(column, c, false));
+        }
+        if at == 0 && lower.is_none() && upper.is_none() {
+            return self.alternatives(columns, conditions);
+        }
+        let span = |prefix| SpanOf { prefix, lower: lower.clone(), upper: upper.clone() };
+        prefixes.into_iter().map(span).collect()
+    }
+
+    /// The spans of a condition that is an "or" of conditions which all have spans.
+    fn alternatives(&self, columns: &[usize], conditions: &[&Expr]) -> Vec<SpanOf> {
+        for (at, condition) in conditions.iter().enumerate() {
+            let Expr::Or(arms) = condition else { continue };
+            let mut all = Vec::new();
+            for arm in arms {
+                let mut parts = Vec::new();
+                conjuncts(arm.clone(), &mut parts);
+                let others = conditions.iter().enumerate().filter(|(i, _)| *i != at);
+                let together: Vec<&Expr> = parts.iter().chain(others.map(|(_, c)| *c)).collect();
+                let spans = self.spans(columns, &together);
+                if spans.is_empty() || all.len() + spans.len() > SPANS_MAX {
+                    all.clear();
+                    break;
+                }
+                all.extend(spans);
+            }
+            if !all.is_empty() {
+                return all;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The values of which a condition says that the column has one.
+    fn values(&self, column: usize, condition: &Expr) -> Option<Vec<Expr>> {
+        match condition {
+            Expr::Compare(Compare::Eq, both) => {
+                let [a, b] = &**both;
+                match (a, b) {
+                    (Expr::Column(slot), value) | (value, Expr::Column(slot))
+                        if *slot == column && self.is_known(value) =>
+                    {
+                        Some(vec![value.clone()])
+                    }
+                    _ => None,
+                }
+            }
+            Expr::In(value, list) if **value == Expr::Column(column) => {
+                list.iter().all(|one| self.is_known(one)).then(|| list.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// The bound that a condition sets for the column.
+    fn bound(&self, column: usize, condition: &Expr, lower: bool) -> Option<(Expr, bool)> {
+        let Expr::Compare(compare, both) = condition else { return None };
+        let [a, b] = &**both;
+        let (compare, value) = match (a, b) {
+            (Expr::Column(slot), value) if *slot == column => (*compare, value),
+            (value, Expr::Column(slot)) if *slot == column => (compare.flipped(), value),
+            _ => return None,
+        };
+        let inclusive = match (compare, lower) {
+            (Compare::Ge, true) | (Compare::Le, false) => true,
+            (Compare::Gt, true) | (Compare::Lt, false) => false,
+            _ => return None,
+        };
+        self.is_known(value).then(|| (value.clone(), inclusive))
+    }
+
+    fn is_known(&self, value: &Expr) -> bool {
+        let mut known = !value.has_query();
+        value.columns(&mut |slot| known &= (self.known)(slot));
+        known
+    }
+}

@@ -1,0 +1,105 @@
+//! From statements to plans: names become places, types are found, ways to the rows are chosen.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`expr`] | expressions: names, types, conversions, functions, aggregates |
+//! | [`query`] | SELECT: sources, joins, grouping, order |
+//! | [`access`] | which key or index finds the rows that a condition means |
+//! | [`change`] | INSERT, UPDATE, DELETE |
+//!
+//! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
+//! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
+
+mod access;
+mod change;
+mod expr;
+mod query;
+
+use crate::catalog::Catalog;
+use crate::error::SqlError;
+use crate::plan::Aggregate;
+use crate::types::SqlType;
+use sqlparser::ast::{Ident, Query};
+use sqlparser::tokenizer::Span;
+use std::collections::BTreeMap;
+
+pub(crate) use expr::{Typed, bare, column_name};
+
+/// Expressions may be nested so deep.
+const DEPTH_MAX: usize = 3_000;
+
+/// Binds one statement.
+pub(crate) struct Binder<'a> {
+    pub(crate) catalog: &'a Catalog,
+    text: &'a str,
+    /// The types of the parameters, as far as they are known.
+    pub(crate) params: Vec<SqlType>,
+    /// The queries around the place that is bound; the last is the next.
+    scopes: Vec<Scope>,
+    /// Queries with names.
+    named: BTreeMap<String, Query>,
+    depth: usize,
+}
+
+/// The names of a query.
+#[derive(Default)]
+struct Scope {
+    columns: Vec<ScopeColumn>,
+    /// Places that are looked at.
+    used: Vec<bool>,
+    /// Aggregates found so far; none where they are not allowed.
+    aggregates: Option<Vec<Aggregate>>,
+    /// True inside of an aggregate.
+    in_aggregate: bool,
+    /// True if a query inside has looked at a place.
+    seen_inside: bool,
+}
+
+#[derive(Clone)]
+struct ScopeColumn {
+    alias: String,
+    name: String,
+    ty: SqlType,
+    slot: usize,
+    origin: (u32, i16),
+    /// False for columns that `*` does not show: the second of two that USING unites.
+    shown: bool,
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(catalog: &'a Catalog, text: &'a str, params: &[SqlType]) -> Binder<'a> {
+        let params = params.to_vec();
+        let (scopes, named) = (Vec::new(), BTreeMap::new());
+        Binder { catalog, text, params, scopes, named, depth: 0 }
+    }
+
+    /// Where a part of the statement begins.
+    fn position(&self, span: Span) -> Option<usize> {
+        crate::parse::position(self.text, span.start.line, span.start.column)
+    }
+
+    fn at(&self, error: SqlError, ident: &Ident) -> SqlError {
+        error.at(self.position(ident.span))
+    }
+
+    fn scope(&mut self) -> &mut Scope {
+        self.scopes.last_mut().expect("expressions are bound in a scope")
+    }
+
+    /// Binds with the names of one more query.
+    fn within<T>(
+        &mut self,
+        scope: Scope,
+        bind: impl FnOnce(&mut Binder<'a>) -> Result<T, SqlError>,
+    ) -> Result<(T, Scope), SqlError> {
+        self.scopes.push(scope);
+        let result = bind(self);
+        let scope = self.scopes.pop().expect("it was just put there");
+        Ok((result?, scope))
+    }
+}
+
+/// A name: letters without quotes are small.
+pub(crate) fn folded(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}

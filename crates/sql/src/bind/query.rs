@@ -1,0 +1,961 @@
+//! SELECT.
+//!
+//! The sources of a query are bound first, in the order of the statement, which gives each column its
+//! place. Then conditions are collected, and the sources put in the order in which they run: where all
+//! joins are inner ones, next comes always the source that can be looked up best with what is known.
+
+use super::access::choose;
+use super::expr::bare;
+use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::{Compare, Expr, conjuncts};
+use crate::plan::{
+    Access, Aggregate, AggregateKind, Busy, Group, Lock, OutputColumn, Select, SortKey, Source,
+    Step,
+};
+use crate::system::SystemTable;
+use crate::types::SqlType;
+use sqlparser::ast::{
+    self, Distinct, GroupByExpr, JoinConstraint, JoinOperator, LimitClause, NonBlock, OrderByKind,
+    Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor,
+};
+use std::sync::Arc;
+
+/// The most columns of a result.
+const COLUMNS_MAX: usize = 1664;
+
+impl Binder<'_> {
+    /// Binds a query inside an expression.
+    pub(crate) fn inner_query(&mut self, query: &Query) -> Result<Select, SqlError> {
+        self.query(query)
+    }
+
+    /// Binds a query.
+    pub(crate) fn query(&mut self, query: &Query) -> Result<Select, SqlError> {
+        self.depth += 1;
+        if self.depth > 100 {
+            return Err(SqlError::new(code::TOO_COMPLEX, "queries are nested too deeply"));
+        }
+        let names = self.named.clone();
+        if let Some(with) = &query.with {
+            if with.recursive {
+                return Err(SqlError::unsupported("WITH RECURSIVE"));
+            }
+            for table in &with.cte_tables {
+                self.named.insert(folded(&table.alias.name), (*table.query).clone());
+            }
+        }
+        let bound = self.query_body(query);
+        self.named = names;
+        self.depth -= 1;
+        bound
+    }
+
+    fn query_body(&mut self, query: &Query) -> Result<Select, SqlError> {
+        let order: &[ast::OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
+            None => &[],
+            Some(OrderByKind::Expressions(order)) => order,
+            Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
+        };
+        let lock = lock_of(query)?;
+        let mut plan = match &*query.body {
+            SetExpr::Select(select) => self.select(select, order, lock)?,
+            SetExpr::Values(values) => {
+                let rows: Vec<&Vec<ast::Expr>> =
+                    values.rows.iter().map(|row| &row.content).collect();
+                let plan = self.values(&rows)?;
+                self.order_by_output(plan, order)?
+            }
+            SetExpr::Query(inner) => {
+                let plan = self.query(inner)?;
+                if order.is_empty() && query.limit_clause.is_none() {
+                    return Ok(plan);
+                }
+                let plan = wrap(plan);
+                self.order_by_output(plan, order)?
+            }
+            SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } => {
+                let plan = self.union(left, right, *set_quantifier)?;
+                self.order_by_output(plan, order)?
+            }
+            SetExpr::SetOperation { op, .. } => return Err(SqlError::unsupported(op)),
+            _ => return Err(SqlError::unsupported("this kind of query")),
+        };
+        if lock.is_some() && plan.lock.is_none() {
+            return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
+        }
+        self.limits(query, &mut plan)?;
+        Ok(plan)
+    }
+
+    fn limits(&mut self, query: &Query, plan: &mut Select) -> Result<(), SqlError> {
+        let (limit, offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
+        };
+        let fetched = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref());
+        let limit = limit.or(fetched);
+        let mut count = |expr: Option<&ast::Expr>| -> Result<Option<Expr>, SqlError> {
+            let Some(expr) = expr else { return Ok(None) };
+            let (value, _) = self.within(Scope::default(), |binder| {
+                let value = binder.expr(expr)?;
+                binder.coerce(value, SqlType::Int8)
+            })?;
+            Ok(Some(value))
+        };
+        plan.limit = count(limit)?;
+        plan.offset = count(offset)?;
+        Ok(())
+    }
+
+    fn union(
+        &mut self,
+        left: &SetExpr,
+        right: &SetExpr,
+        quantifier: SetQuantifier,
+    ) -> Result<Select, SqlError> {
+        let mut side = |body: &SetExpr| match body {
+            SetExpr::Select(select) => self.select(select, &[], None),
+            SetExpr::Query(query) => self.query(query),
+            SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } => {
+                self.union(left, right, *set_quantifier)
+            }
+            SetExpr::Values(values) => {
+                let rows: Vec<&Vec<ast::Expr>> =
+                    values.rows.iter().map(|row| &row.content).collect();
+                self.values(&rows)
+            }
+            _ => Err(SqlError::unsupported("this kind of query")),
+        };
+        let (left, right) = (side(left)?, side(right)?);
+        if left.output.len() != right.output.len() {
+            let message = "each UNION query must have the same number of columns";
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        let mut plan = wrap(left);
+        for (mine, other) in plan.output.iter_mut().zip(&right.output) {
+            mine.ty = crate::functions::common(&[mine.ty, other.ty]);
+        }
+        let distinct = !matches!(quantifier, SetQuantifier::All);
+        plan.union.push((right, distinct));
+        Ok(plan)
+    }
+
+    /// Sorts by columns of the result, by name or number.
+    fn order_by_output(
+        &mut self,
+        mut plan: Select,
+        order: &[ast::OrderByExpr],
+    ) -> Result<Select, SqlError> {
+        for by in order {
+            let place = output_place(&plan.output, &by.expr)?.ok_or_else(|| {
+                SqlError::unsupported("ORDER BY of anything but a column of the result, here,")
+            })?;
+            plan.order.push(sort_key(by, place));
+        }
+        Ok(plan)
+    }
+
+    fn values(&mut self, rows: &[&Vec<ast::Expr>]) -> Result<Select, SqlError> {
+        let width = rows.first().map_or(0, |row| row.len());
+        if rows.iter().any(|row| row.len() != width) {
+            let message = "VALUES lists must all be the same length";
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        let mut columns: Vec<Vec<Typed>> = vec![Vec::new(); width];
+        self.within(Scope::default(), |binder| {
+            for row in rows {
+                for (column, value) in columns.iter_mut().zip(row.iter()) {
+                    column.push(binder.expr(value)?);
+                }
+            }
+            Ok(())
+        })?;
+        let (mut bound, mut output) = (vec![Vec::new(); rows.len()], Vec::new());
+        for (at, column) in columns.into_iter().enumerate() {
+            let (exprs, ty) = self.together(column)?;
+            output.push(OutputColumn { name: format!("column{}", at + 1), ty, origin: (0, 0) });
+            bound.iter_mut().zip(exprs).for_each(|(row, expr)| row.push(expr));
+        }
+        Ok(of_values(bound, output))
+    }
+
+    /// Binds a SELECT without what stands around it, but for its order.
+    fn select(
+        &mut self,
+        select: &ast::Select,
+        order: &[ast::OrderByExpr],
+        lock: Option<Lock>,
+    ) -> Result<Select, SqlError> {
+        check_supported(select)?;
+        if select.from.iter().any(is_void) {
+            return Ok(nothing(&select.projection));
+        }
+        let scope = Scope { aggregates: None, ..Scope::default() };
+        let (mut plan, scope) =
+            self.within(scope, |binder| binder.select_inside(select, order, lock))?;
+        for step in &mut plan.steps {
+            step.used = scope.used[step.offset..step.offset + step.width].to_vec();
+        }
+        Ok(plan)
+    }
+
+    fn select_inside(
+        &mut self,
+        select: &ast::Select,
+        order: &[ast::OrderByExpr],
+        lock: Option<Lock>,
+    ) -> Result<Select, SqlError> {
+        let (mut steps, mut conditions) = (Vec::new(), Vec::new());
+        for table in &select.from {
+            self.table_with_joins(table, &mut steps, &mut conditions)?;
+        }
+        if let Some(filter) = &select.selection {
+            let filter = self.condition(filter)?;
+            conjuncts(filter, &mut conditions);
+        }
+        let width = self.scope().used.len();
+        self.scope().seen_inside = false;
+        self.scope().aggregates = Some(Vec::new());
+        let (mut project, mut output) = self.projection(&select.projection)?;
+        let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
+        let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
+        let mut sort = Vec::new();
+        for by in order {
+            let place = match output_place(&output, &by.expr)? {
+                Some(place) => place,
+                None => {
+                    let value = self.expr(&by.expr)?;
+                    match project.iter().position(|known| *known == value.expr) {
+                        Some(place) => place,
+                        None if matches!(select.distinct, Some(Distinct::Distinct)) => {
+                            let message = "for SELECT DISTINCT, ORDER BY expressions must appear in \
+                                           select list";
+                            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+                        }
+                        None => {
+                            project.push(value.expr);
+                            project.len() - 1
+                        }
+                    }
+                }
+            };
+            sort.push(sort_key(by, place));
+        }
+        let aggregates = self.scope().aggregates.take().expect("it was put there");
+        let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
+        let mut group = None;
+        if is_grouped {
+            if self.scope().seen_inside {
+                return Err(SqlError::unsupported(
+                    "a query inside of a grouped one that looks at it",
+                ));
+            }
+            let mut having_parts = Vec::new();
+            having.into_iter().for_each(|having| conjuncts(having, &mut having_parts));
+            let mut grouped = Grouped { steps: &steps, keys: &mut group_keys, aggregates };
+            for expr in project.iter_mut().chain(&mut having_parts) {
+                grouped.over_groups(expr, self)?;
+            }
+            let aggregates = grouped.aggregates;
+            group = Some(Group { keys: group_keys, aggregates, having: having_parts });
+        }
+        for column in &mut output {
+            if column.ty == SqlType::Unknown {
+                column.ty = SqlType::Text;
+            }
+        }
+        let mut plan = Select {
+            steps: Vec::new(),
+            width,
+            filter: Vec::new(),
+            group,
+            project,
+            output,
+            distinct: matches!(select.distinct, Some(Distinct::Distinct)),
+            order: sort,
+            limit: None,
+            offset: None,
+            lock: None,
+            union: Vec::new(),
+            sorted: false,
+        };
+        if lock.is_some() {
+            let [Step { source: Source::Table(table), .. }] = steps.as_slice() else {
+                return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
+            };
+            if plan.group.is_some() || plan.distinct {
+                let message = "FOR UPDATE is not allowed with DISTINCT, GROUP BY or aggregates";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            for slot in table.key_slots() {
+                self.scope().used[slot] = true;
+                plan.project.push(Expr::Column(slot));
+            }
+            plan.lock = lock;
+        }
+        arrange(steps, conditions, &mut plan);
+        plan.sorted = comes_sorted(&plan);
+        Ok(plan)
+    }
+
+    fn projection(
+        &mut self,
+        items: &[SelectItem],
+    ) -> Result<(Vec<Expr>, Vec<OutputColumn>), SqlError> {
+        let (mut project, mut output) = (Vec::new(), Vec::new());
+        for item in items {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let value = self.shown(expr)?;
+                    output.push(self.output(column_name(expr), &value));
+                    project.push(value.expr);
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    let value = self.shown(expr)?;
+                    output.push(self.output(folded(alias), &value));
+                    project.push(value.expr);
+                }
+                SelectItem::Wildcard(_) => self.star(None, &mut project, &mut output)?,
+                SelectItem::QualifiedWildcard(kind, _) => {
+                    let ast::SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
+                        return Err(SqlError::unsupported("this use of *"));
+                    };
+                    let alias = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                    self.star(alias.as_deref(), &mut project, &mut output)?;
+                }
+                SelectItem::ExprWithAliases { .. } => {
+                    return Err(SqlError::unsupported("several aliases of one expression"));
+                }
+            }
+        }
+        if output.len() > COLUMNS_MAX {
+            let message = format!("a result has at most {COLUMNS_MAX} columns");
+            return Err(SqlError::new(code::TOO_MANY_COLUMNS, message));
+        }
+        Ok((project, output))
+    }
+
+    /// An expression of the result; literals in quotes are texts.
+    fn shown(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
+        let value = self.expr(expr)?;
+        if value.ty == SqlType::Unknown {
+            let expr = self.coerce(value, SqlType::Text)?;
+            return Ok(Typed { expr, ty: SqlType::Text });
+        }
+        Ok(value)
+    }
+
+    fn output(&mut self, name: String, value: &Typed) -> OutputColumn {
+        let origin = match &value.expr {
+            Expr::Column(slot) => {
+                let found = self.scope().columns.iter().find(|column| column.slot == *slot);
+                found.map_or((0, 0), |column| column.origin)
+            }
+            _ => (0, 0),
+        };
+        OutputColumn { name, ty: value.ty, origin }
+    }
+
+    pub(crate) fn star(
+        &mut self,
+        alias: Option<&str>,
+        project: &mut Vec<Expr>,
+        output: &mut Vec<OutputColumn>,
+    ) -> Result<(), SqlError> {
+        let scope = self.scope();
+        let wanted = |column: &&ScopeColumn| match alias {
+            Some(alias) => column.alias == alias && column.origin.1 >= 0,
+            None => column.shown,
+        };
+        let columns: Vec<ScopeColumn> = scope.columns.iter().filter(wanted).cloned().collect();
+        if columns.is_empty() {
+            let message = match alias {
+                Some(alias) => format!("missing FROM-clause entry for table \"{alias}\""),
+                None => "SELECT * with no tables specified is not valid".to_owned(),
+            };
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        for column in columns {
+            scope.used[column.slot] = true;
+            project.push(Expr::Column(column.slot));
+            let (name, ty, origin) = (column.name, column.ty, column.origin);
+            output.push(OutputColumn { name, ty, origin });
+        }
+        Ok(())
+    }
+
+    fn group_keys(
+        &mut self,
+        group_by: &GroupByExpr,
+        project: &[Expr],
+        output: &[OutputColumn],
+    ) -> Result<Vec<Expr>, SqlError> {
+        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
+            return Err(SqlError::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(SqlError::unsupported("this kind of GROUP BY"));
+        }
+        let mut keys = Vec::new();
+        for expr in exprs {
+            let is_number = matches!(expr, ast::Expr::Value(_));
+            let is_column = match expr {
+                ast::Expr::Identifier(name) => {
+                    let name = folded(name);
+                    self.scope().columns.iter().any(|column| column.name == name)
+                }
+                _ => false,
+            };
+            let place = if is_number || !is_column { output_place(output, expr)? } else { None };
+            keys.push(match place {
+                Some(place) => project[place].clone(),
+                None => self.expr(expr)?.expr,
+            });
+        }
+        Ok(keys)
+    }
+
+    fn table_with_joins(
+        &mut self,
+        table: &ast::TableWithJoins,
+        steps: &mut Vec<Step>,
+        conditions: &mut Vec<Expr>,
+    ) -> Result<(), SqlError> {
+        let before = self.scope().columns.len();
+        self.factor(&table.relation, steps, conditions)?;
+        for join in &table.joins {
+            let (constraint, left) = match &join.join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::CrossJoin(constraint) => (constraint, false),
+                JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
+                    (constraint, true)
+                }
+                _ => return Err(SqlError::unsupported("this kind of join")),
+            };
+            let columns_before = self.scope().columns.len();
+            let count = steps.len();
+            let mut inner = Vec::new();
+            self.factor(&join.relation, steps, &mut inner)?;
+            if left && steps.len() != count + 1 {
+                return Err(SqlError::unsupported("LEFT JOIN with a join in parentheses"));
+            }
+            let mut on = Vec::new();
+            match constraint {
+                JoinConstraint::On(condition) => {
+                    let condition = self.condition(condition)?;
+                    conjuncts(condition, &mut on);
+                }
+                JoinConstraint::Using(names) => {
+                    for name in names {
+                        let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                        on.push(self.using(&name.unwrap_or_default(), before, columns_before)?);
+                    }
+                }
+                JoinConstraint::Natural => return Err(SqlError::unsupported("NATURAL JOIN")),
+                JoinConstraint::None => {}
+            }
+            if left {
+                let step = steps.last_mut().expect("it was just put there");
+                step.left = true;
+                step.on = on;
+            } else {
+                conditions.append(&mut on);
+                conditions.append(&mut inner);
+            }
+        }
+        Ok(())
+    }
+
+    /// The condition that a column of this name is the same on both sides of a join.
+    fn using(&mut self, name: &str, left: usize, right: usize) -> Result<Expr, SqlError> {
+        let scope = self.scope();
+        let find = |columns: &[ScopeColumn]| {
+            columns.iter().find(|column| column.name == name && column.shown).cloned()
+        };
+        let (Some(a), Some(b)) = (find(&scope.columns[left..right]), find(&scope.columns[right..]))
+        else {
+            let message = format!("column \"{name}\" specified in USING clause does not exist");
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        for column in &mut scope.columns[right..] {
+            if column.slot == b.slot {
+                column.shown = false;
+            }
+        }
+        scope.used[a.slot] = true;
+        scope.used[b.slot] = true;
+        let both = [(a.slot, a.ty), (b.slot, b.ty)];
+        let [a, b] = both.map(|(slot, ty)| Typed { expr: Expr::Column(slot), ty });
+        Ok(self.compare(Compare::Eq, a, b)?.expr)
+    }
+
+    fn factor(
+        &mut self,
+        factor: &TableFactor,
+        steps: &mut Vec<Step>,
+        conditions: &mut Vec<Expr>,
+    ) -> Result<(), SqlError> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let parts: Vec<&ast::Ident> = name.0.iter().filter_map(|p| p.as_ident()).collect();
+                let Some(last) = parts.last() else {
+                    return Err(SqlError::new(code::INVALID_NAME, "a table has no name"));
+                };
+                let schema = (parts.len() > 1).then(|| folded(parts[parts.len() - 2]));
+                let wanted = folded(last);
+                let source = self.named_source(schema.as_deref(), &wanted, last)?;
+                self.enter(source, alias.as_ref(), &wanted, steps)
+            }
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
+                self.table_function(&name.to_string(), &args.args, alias.as_ref(), steps)
+            }
+            TableFactor::Function { name, args, alias, .. } => {
+                self.table_function(&name.to_string(), args, alias.as_ref(), steps)
+            }
+            TableFactor::Derived { subquery, alias, lateral: false, .. } => {
+                // Inside, the other sources of this query are not seen.
+                let hidden = std::mem::take(self.scope());
+                let query = self.query(subquery);
+                *self.scope() = hidden;
+                self.enter(Source::Query(Box::new(query?)), alias.as_ref(), "", steps)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                self.table_with_joins(table_with_joins, steps, conditions)
+            }
+            _ => Err(SqlError::unsupported("this kind of source in FROM")),
+        }
+    }
+
+    fn named_source(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        ident: &ast::Ident,
+    ) -> Result<Source, SqlError> {
+        if schema.is_none()
+            && let Some(query) = self.named.get(name).cloned()
+        {
+            // A named query sees those before it, not itself.
+            let names = self.named.clone();
+            self.named.remove(name);
+            let hidden = std::mem::take(self.scope());
+            let bound = self.query(&query);
+            *self.scope() = hidden;
+            self.named = names;
+            return Ok(Source::Query(Box::new(bound?)));
+        }
+        let own = schema.is_none_or(|schema| schema == "public");
+        if own && let Some(table) = self.catalog.tables.get(name) {
+            return Ok(Source::Table(table.clone()));
+        }
+        if let Some(system) = SystemTable::find(schema, name) {
+            return Ok(Source::System(system));
+        }
+        if own {
+            return match self.catalog.table(name) {
+                Ok(table) => Ok(Source::Table(table.clone())),
+                Err(error) => Err(self.at(error, ident)),
+            };
+        }
+        let message = format!("relation \"{}.{name}\" does not exist", schema.unwrap_or("public"));
+        Err(self.at(SqlError::new(code::UNDEFINED_TABLE, message), ident))
+    }
+
+    fn table_function(
+        &mut self,
+        name: &str,
+        args: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let name = name.to_lowercase();
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        if name != "generate_series" || !(2..=3).contains(&args.len()) {
+            return Err(SqlError::unsupported(format!("the table function {name}")));
+        }
+        let mut bounds = Vec::new();
+        for arg in args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
+                return Err(SqlError::unsupported("this argument of generate_series"));
+            };
+            let value = self.expr(expr)?;
+            bounds.push(self.coerce(value, SqlType::Int8)?);
+        }
+        bounds.resize(3, Expr::Const(Datum::Int(1)));
+        let bounds: [Expr; 3] = bounds.try_into().expect("there are three");
+        self.enter(Source::Series(Box::new(bounds)), alias, name, steps)
+    }
+
+    /// Enters a source and its columns.
+    pub(crate) fn enter(
+        &mut self,
+        source: Source,
+        alias: Option<&ast::TableAlias>,
+        name: &str,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
+        let mut columns = source_columns(&source);
+        if let Source::Series(_) = source {
+            columns[0].0.clone_from(&shown);
+        }
+        if let Some(alias) = alias {
+            for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
+                column.0 = folded(&renamed.name);
+            }
+        }
+        if !shown.is_empty() && self.scope().columns.iter().any(|column| column.alias == shown) {
+            let message = format!("table name \"{shown}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_ALIAS, message));
+        }
+        let offset = self.scope().used.len();
+        let hidden = match &source {
+            Source::Table(table) => table.width() - table.columns.len(),
+            _ => 0,
+        };
+        let width = columns.len() + hidden;
+        for (at, (name, ty, origin)) in columns.into_iter().enumerate() {
+            let (alias, slot) = (shown.clone(), offset + at);
+            self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown: true });
+        }
+        self.scope().used.resize(offset + width, false);
+        steps.push(Step {
+            source,
+            alias: shown,
+            offset,
+            width,
+            used: Vec::new(),
+            access: Access { index: None, spans: Vec::new() },
+            on: Vec::new(),
+            left: false,
+            hash: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
+    match source {
+        Source::Table(table) => {
+            let column = |(at, column): (usize, &crate::catalog::TableColumn)| {
+                (column.name.clone(), column.ty, (table.oid, at as i16 + 1))
+            };
+            table.columns.iter().enumerate().map(column).collect()
+        }
+        Source::System(system) => {
+            let column = |(name, ty): &(&str, SqlType)| ((*name).to_owned(), *ty, (0, 0));
+            system.columns().iter().map(column).collect()
+        }
+        Source::Query(query) => {
+            query.output.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
+        }
+        Source::Values(_) => Vec::new(),
+        Source::Series(_) => vec![("generate_series".to_owned(), SqlType::Int8, (0, 0))],
+    }
+}
+
+/// Makes a query the source of another that shows the same.
+fn wrap(inner: Select) -> Select {
+    let output = inner.output.clone();
+    let width = output.len();
+    let step = Step {
+        source: Source::Query(Box::new(inner)),
+        alias: String::new(),
+        offset: 0,
+        width,
+        used: vec![true; width],
+        access: Access { index: None, spans: Vec::new() },
+        on: Vec::new(),
+        left: false,
+        hash: Vec::new(),
+    };
+    Select {
+        steps: vec![step],
+        width,
+        project: (0..width).map(Expr::Column).collect(),
+        ..empty(output)
+    }
+}
+
+fn empty(output: Vec<OutputColumn>) -> Select {
+    Select {
+        steps: Vec::new(),
+        width: 0,
+        filter: Vec::new(),
+        group: None,
+        project: Vec::new(),
+        output,
+        distinct: false,
+        order: Vec::new(),
+        limit: None,
+        offset: None,
+        lock: None,
+        union: Vec::new(),
+        sorted: false,
+    }
+}
+
+/// True if a source that rows must come from is always empty.
+fn is_void(table: &ast::TableWithJoins) -> bool {
+    let void = |factor: &TableFactor| {
+        let TableFactor::Table { name, .. } = factor else { return false };
+        let parts: Vec<String> = name.0.iter().filter_map(|p| p.as_ident()).map(folded).collect();
+        match parts.as_slice() {
+            [name] => SystemTable::is_void(None, name),
+            [schema, name] => SystemTable::is_void(Some(schema), name),
+            _ => false,
+        }
+    };
+    let inner = |join: &ast::Join| {
+        !matches!(join.join_operator, JoinOperator::Left(_) | JoinOperator::LeftOuter(_))
+    };
+    void(&table.relation) || table.joins.iter().any(|join| inner(join) && void(&join.relation))
+}
+
+/// A query without rows, with the names of its columns.
+fn nothing(items: &[SelectItem]) -> Select {
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => column_name(expr),
+        SelectItem::ExprWithAlias { alias, .. } => folded(alias),
+        _ => "?column?".to_owned(),
+    };
+    let column = |item| OutputColumn { name: name(item), ty: SqlType::Text, origin: (0, 0) };
+    of_values(Vec::new(), items.iter().map(column).collect())
+}
+
+/// A query that shows rows as they were written.
+pub(crate) fn of_values(rows: Vec<Vec<Expr>>, output: Vec<OutputColumn>) -> Select {
+    let width = output.len();
+    let mut plan = wrap(empty(output));
+    plan.steps[0].source = Source::Values(rows);
+    plan.project = (0..width).map(Expr::Column).collect();
+    plan
+}
+
+/// The place of a column of the result that ORDER BY or GROUP BY names by number or name.
+fn output_place(output: &[OutputColumn], expr: &ast::Expr) -> Result<Option<usize>, SqlError> {
+    match expr {
+        ast::Expr::Value(value) => {
+            let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
+            let place = digits.parse::<usize>().ok().filter(|n| (1..=output.len()).contains(n));
+            place.map(|place| Some(place - 1)).ok_or_else(|| {
+                let message = format!("position {digits} is not in select list");
+                SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
+            })
+        }
+        ast::Expr::Identifier(name) => {
+            let name = folded(name);
+            Ok(output.iter().position(|column| column.name == name))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn sort_key(by: &ast::OrderByExpr, place: usize) -> SortKey {
+    let descending = matches!(by.options.sort, Some(ast::OrderBySort::Desc));
+    SortKey { place, descending, nulls_first: by.options.nulls_first.unwrap_or(descending) }
+}
+
+fn lock_of(query: &Query) -> Result<Option<Lock>, SqlError> {
+    let mut lock: Option<Lock> = None;
+    for clause in &query.locks {
+        let shared = clause.lock_type == ast::LockType::Share;
+        let busy = match clause.nonblock {
+            None => Busy::Wait,
+            Some(NonBlock::Nowait) => Busy::Fail,
+            Some(NonBlock::SkipLocked) => Busy::Skip,
+        };
+        let shared = shared && lock.is_none_or(|lock| lock.shared);
+        lock = Some(Lock { shared, busy });
+    }
+    Ok(lock)
+}
+
+fn check_supported(select: &ast::Select) -> Result<(), SqlError> {
+    let unsupported = [
+        (select.top.is_some(), "TOP"),
+        (select.into.is_some(), "SELECT INTO"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (!select.named_window.is_empty(), "WINDOW"),
+        (select.qualify.is_some(), "QUALIFY"),
+        (matches!(select.distinct, Some(Distinct::On(_))), "DISTINCT ON"),
+    ];
+    match unsupported.iter().find(|(is_used, _)| *is_used) {
+        Some((_, what)) => Err(SqlError::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+/// Puts sources in the order in which they run, and conditions where they can be checked first.
+fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Select) {
+    let has_left = steps.iter().any(|step| step.left);
+    let mut known = vec![false; plan.width];
+    let mut rest: Vec<Step> = steps;
+    while !rest.is_empty() {
+        let rank = |step: &Step| {
+            let access = access_of(step, &conditions, &known);
+            let narrow = |span: &crate::plan::SpanOf| {
+                2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
+            };
+            access.spans.iter().map(narrow).min().unwrap_or(0)
+        };
+        let at = if has_left {
+            0
+        } else {
+            // The first of those that can be looked up best.
+            let best = rest.iter().map(rank).max().unwrap_or(0);
+            rest.iter().position(|step| rank(step) == best).unwrap_or(0)
+        };
+        let mut step = rest.remove(at);
+        if step.left {
+            step.access = access_of(&step, &step.on, &known);
+            step.hash = equal_pairs(&step, &step.on, &known);
+        } else {
+            step.access = access_of(&step, &conditions, &known);
+            step.hash = equal_pairs(&step, &conditions, &known);
+        }
+        known[step.offset..step.offset + step.width].fill(true);
+        if !step.left {
+            let ready = |condition: &Expr| {
+                let mut ready = true;
+                condition.columns(&mut |slot| ready &= known[slot]);
+                // A query inside may look at any place.
+                ready && (!condition.has_query() || known.iter().all(|known| *known))
+            };
+            let all = std::mem::take(&mut conditions);
+            let (now, later): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(ready);
+            step.on = now;
+            conditions = later;
+        }
+        plan.steps.push(step);
+    }
+    plan.filter = conditions;
+}
+
+fn access_of(step: &Step, conditions: &[Expr], known: &[bool]) -> Access {
+    match &step.source {
+        Source::Table(table) => choose(table, step.offset, conditions, &|slot| known[slot]),
+        _ => Access { index: None, spans: Vec::new() },
+    }
+}
+
+/// Pairs of expressions that must be equal: one over what is known, one over this source.
+fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, Expr)> {
+    let own = step.offset..step.offset + step.width;
+    let only = |expr: &Expr, inside: &dyn Fn(usize) -> bool| {
+        let (mut holds, mut any) = (!expr.has_query(), false);
+        expr.columns(&mut |slot| {
+            holds &= inside(slot);
+            any = true;
+        });
+        holds && any
+    };
+    let mut pairs = Vec::new();
+    for condition in conditions {
+        let Expr::Compare(Compare::Eq, both) = condition else { continue };
+        let [a, b] = &**both;
+        for (before, mine) in [(a, b), (b, a)] {
+            if only(before, &|slot| known[slot]) && only(mine, &|slot| own.contains(&slot)) {
+                pairs.push((before.clone(), mine.clone()));
+                break;
+            }
+        }
+    }
+    pairs
+}
+
+/// True if the rows come in the order asked for: by the columns of the key behind those that are the
+/// same in all rows found.
+fn comes_sorted(plan: &Select) -> bool {
+    let [step] = plan.steps.as_slice() else { return false };
+    let Source::Table(table) = &step.source else { return false };
+    let simple = plan.group.is_none() && plan.union.is_empty() && !plan.distinct;
+    if !simple || plan.order.is_empty() || step.access.spans.len() > 1 {
+        return false;
+    }
+    let mut columns = match &step.access.index {
+        Some(index) => index.columns.clone(),
+        None => Vec::new(),
+    };
+    columns.extend(table.key_slots());
+    let fixed = step.access.spans.first().map_or(0, |span| span.prefix.len());
+    let mut rest = columns.get(fixed..).unwrap_or(&[]).iter();
+    plan.order.iter().all(|by| {
+        let Expr::Column(slot) = &plan.project[by.place] else { return false };
+        if by.descending || by.nulls_first {
+            return false;
+        }
+        columns[..fixed.min(columns.len())].contains(slot) || rest.next() == Some(slot)
+    })
+}
+
+/// Rewrites expressions over rows to expressions over groups.
+struct Grouped<'g> {
+    steps: &'g [Step],
+    keys: &'g mut Vec<Expr>,
+    aggregates: Vec<Aggregate>,
+}
+
+impl Grouped<'_> {
+    fn over_groups(&mut self, expr: &mut Expr, binder: &mut Binder<'_>) -> Result<(), SqlError> {
+        if let Some(at) = self.keys.iter().position(|key| key == expr) {
+            *expr = Expr::Column(at);
+            return Ok(());
+        }
+        match expr {
+            Expr::Aggregate(at) => {
+                *expr = Expr::Column(self.keys.len() + *at);
+                return Ok(());
+            }
+            Expr::Column(slot) => {
+                let slot = *slot;
+                if !self.decided_by_keys(slot) {
+                    let found = binder.scope().columns.iter().find(|column| column.slot == slot);
+                    let name = found.map_or(String::new(), |c| format!("{}.{}", c.alias, c.name));
+                    let message = format!(
+                        "column \"{name}\" must appear in the GROUP BY clause or be used in an \
+                         aggregate function"
+                    );
+                    return Err(SqlError::new(code::GROUPING, message));
+                }
+                let found = binder.scope().columns.iter().find(|column| column.slot == slot);
+                let ty = found.map_or(SqlType::Text, |column| bare(column.ty));
+                let of = Some(Expr::Column(slot));
+                let (kind, filter) = (AggregateKind::First, None);
+                self.aggregates.push(Aggregate { kind, of, distinct: false, filter, ty });
+                *expr = Expr::Column(self.keys.len() + self.aggregates.len() - 1);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let mut result = Ok(());
+        expr.children_mut(&mut |child| {
+            if result.is_ok() {
+                result = self.over_groups(child, binder);
+            }
+        });
+        result
+    }
+
+    /// True if the groups' keys hold the whole primary key of the column's table.
+    fn decided_by_keys(&self, slot: usize) -> bool {
+        let step = self.steps.iter().find(|s| (s.offset..s.offset + s.width).contains(&slot));
+        let Some(Step { source: Source::Table(table), offset, .. }) = step else { return false };
+        let has = |at: &usize| self.keys.contains(&Expr::Column(offset + at));
+        table.has_key() && table.key.iter().all(has)
+    }
+}
+
+/// The step of a table that is changed, in a scope that has been entered.
+pub(crate) fn changed_step(table: &Arc<Table>, mut step: Step, filter: Vec<Expr>) -> Step {
+    step.access = choose(table, 0, &filter, &|_| false);
+    step.on = filter;
+    step
+}

@@ -1,0 +1,290 @@
+//! Tables as SQL knows them: names, types, defaults, keys, indexes.
+//!
+//! The store below knows a table as a number and a [`Schema`]. A table without a key gets a hidden
+//! one, the row id, as its last column. An index is a table of its own:
+//!
+//! ```text
+//!   customers(id, last, city)  key id          index by_last on (last)
+//!   7 → 'Kim', 'Bonn'                          (false, 'Kim', 7) → nothing
+//!   8 → NULL, 'Ulm'                            (true, '', 8) → nothing
+//! ```
+//!
+//! An entry's key is the indexed columns, each behind a mark for NULL if the column accepts it, and
+//! then the row's key. So entries are unique, ordered, and found by any prefix of the columns.
+//!
+//! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
+
+use crate::error::{SqlError, code, similar};
+use crate::types::SqlType;
+use isomer_design::{Column, ColumnType, Schema, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The first number for objects that are not the system's own.
+pub const FIRST_OID: u32 = 16_384;
+
+/// All tables, by name.
+#[derive(Clone, Default, Debug)]
+pub struct Catalog {
+    /// Grows with every change: what was compiled for another version is compiled again.
+    pub version: u64,
+    /// The tables.
+    pub tables: BTreeMap<String, Arc<Table>>,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its number in the store.
+    pub id: TableId,
+    /// Its number for clients.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its columns, without the row id.
+    pub columns: Vec<TableColumn>,
+    /// The columns of the primary key, in its order; empty if the key is the row id.
+    pub key: Vec<usize>,
+    /// The name of the primary key.
+    pub key_name: String,
+    /// Its indexes.
+    pub indexes: Vec<Arc<Index>>,
+    /// How the store keeps its rows.
+    pub schema: Arc<Schema>,
+}
+
+/// A column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: SqlType,
+    /// True if it accepts no NULL.
+    pub not_null: bool,
+    /// The default, as an expression of SQL.
+    pub default: Option<String>,
+}
+
+/// An index.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// The number of its table in the store.
+    pub id: TableId,
+    /// Its number for clients.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// The indexed columns.
+    pub columns: Vec<usize>,
+    /// True if no two rows have the same values there; NULLs are all different.
+    pub unique: bool,
+    /// True if it came with a constraint of the table.
+    pub constraint: bool,
+    /// How the store keeps its entries.
+    pub schema: Arc<Schema>,
+}
+
+impl Catalog {
+    /// A table by its name.
+    ///
+    /// # Errors
+    /// 42P01, with a name that is like it.
+    pub fn table(&self, name: &str) -> Result<&Arc<Table>, SqlError> {
+        self.tables.get(name).ok_or_else(|| {
+            let message = format!("relation \"{name}\" does not exist");
+            let error = SqlError::new(code::UNDEFINED_TABLE, message);
+            match similar(name, self.tables.keys().map(String::as_str)) {
+                Some(other) => error.hint(format!("Perhaps you meant \"{other}\".")),
+                None => error,
+            }
+        })
+    }
+
+    /// An index by its name, and its table.
+    pub fn index(&self, name: &str) -> Option<(&Arc<Table>, &Arc<Index>)> {
+        let of = |table: &'_ Arc<Table>| table.indexes.iter().position(|i| i.name == name);
+        let table = self.tables.values().find(|table| of(table).is_some())?;
+        Some((table, &table.indexes[of(table)?]))
+    }
+
+    /// True if a table, an index or a key has this name.
+    pub fn has_relation(&self, name: &str) -> bool {
+        let key = |table: &Arc<Table>| table.key_name == name && table.has_key();
+        self.tables.contains_key(name)
+            || self.index(name).is_some()
+            || self.tables.values().any(key)
+    }
+}
+
+impl Table {
+    /// True if the key is one of the table's own columns.
+    pub fn has_key(&self) -> bool {
+        !self.key.is_empty()
+    }
+
+    /// How many values a row has, with the row id.
+    pub fn width(&self) -> usize {
+        self.columns.len() + usize::from(!self.has_key())
+    }
+
+    /// The places of the key's columns in a row.
+    pub fn key_slots(&self) -> Vec<usize> {
+        if self.has_key() { self.key.clone() } else { vec![self.columns.len()] }
+    }
+
+    /// The type of a place of a row.
+    pub fn slot_type(&self, slot: usize) -> SqlType {
+        self.columns.get(slot).map_or(SqlType::Int8, |column| column.ty)
+    }
+
+    /// A column by its name.
+    ///
+    /// # Errors
+    /// 42703, with a name that is like it.
+    pub fn column(&self, name: &str) -> Result<usize, SqlError> {
+        self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name);
+            let error = SqlError::new(code::UNDEFINED_COLUMN, message);
+            match similar(name, self.columns.iter().map(|column| column.name.as_str())) {
+                Some(other) => error.hint(format!("Perhaps you meant \"{other}\".")),
+                None => error,
+            }
+        })
+    }
+}
+
+/// How the store keeps the rows of a table of this name.
+///
+/// # Errors
+/// What the design has against it.
+pub fn row_schema(
+    physical: &str,
+    columns: &[TableColumn],
+    key: &[usize],
+) -> Result<Schema, SqlError> {
+    let mut names = Names::default();
+    let mut kept: Vec<Column> = Vec::new();
+    for (at, column) in columns.iter().enumerate() {
+        let name = names.fresh(&column.name);
+        let nullable = !column.not_null && !key.contains(&at);
+        kept.push(Column { name, ty: column.ty.storage(), nullable });
+    }
+    let mut key_names: Vec<String> = key.iter().map(|&at| kept[at].name.clone()).collect();
+    if key.is_empty() {
+        let name = names.fresh("row_id");
+        kept.push(Column::new(name.clone(), ColumnType::Int64));
+        key_names.push(name);
+    }
+    build(physical, kept, &key_names)
+}
+
+/// How the store keeps the entries of an index.
+///
+/// # Errors
+/// What the design has against it.
+pub fn entry_schema(
+    physical: &str,
+    columns: &[TableColumn],
+    key: &[usize],
+    indexed: &[usize],
+) -> Result<Schema, SqlError> {
+    let mut names = Names::default();
+    let mut kept: Vec<Column> = Vec::new();
+    for &at in indexed {
+        let column = &columns[at];
+        if !column.not_null && !key.contains(&at) {
+            let name = names.fresh(&format!("{}_is_null", column.name));
+            kept.push(Column::new(name, ColumnType::Bool));
+        }
+        kept.push(Column::new(names.fresh(&column.name), column.ty.storage()));
+    }
+    for &at in key {
+        kept.push(Column::new(names.fresh(&columns[at].name), columns[at].ty.storage()));
+    }
+    if key.is_empty() {
+        kept.push(Column::new(names.fresh("row_id"), ColumnType::Int64));
+    }
+    let key_names: Vec<String> = kept.iter().map(|column| column.name.clone()).collect();
+    build(physical, kept, &key_names)
+}
+
+fn build(physical: &str, columns: Vec<Column>, key: &[String]) -> Result<Schema, SqlError> {
+    let key: Vec<&str> = key.iter().map(String::as_str).collect();
+    Schema::new(plain(physical), columns, &key)
+        .map_err(|error| SqlError::new(code::INVALID_TABLE_DEFINITION, error.to_string()))
+}
+
+/// Names for the store, which wants letters, digits and underscores, each name once.
+#[derive(Default)]
+struct Names {
+    used: Vec<String>,
+}
+
+impl Names {
+    fn fresh(&mut self, wanted: &str) -> String {
+        let mut name = plain(wanted);
+        while self.used.contains(&name) {
+            name.push('_');
+        }
+        self.used.push(name.clone());
+        name
+    }
+}
+
+/// A name as the store allows it.
+pub fn plain(name: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let mut plain: String = name.chars().map(word).take(56).collect();
+    if plain.is_empty() || plain.starts_with(|c: char| c.is_ascii_digit()) {
+        plain.insert(0, '_');
+    }
+    plain
+}
+
+/// A name as it must be written in a statement.
+pub fn quoted(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+impl Table {
+    /// The statement that makes the table, without its indexes: what is kept of it.
+    pub fn definition(&self) -> String {
+        let always = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let mut parts: Vec<String> = Vec::new();
+        for column in &self.columns {
+            let mut part = format!("{} {}", always(&column.name), column.ty);
+            if column.not_null {
+                part.push_str(" NOT NULL");
+            }
+            if let Some(default) = &column.default {
+                part.push_str(&format!(" DEFAULT {default}"));
+            }
+            parts.push(part);
+        }
+        if self.has_key() {
+            let names: Vec<String> =
+                self.key.iter().map(|&at| always(&self.columns[at].name)).collect();
+            let name = always(&self.key_name);
+            parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({})", names.join(", ")));
+        }
+        format!("CREATE TABLE {} ({})", always(&self.name), parts.join(", "))
+    }
+}
+
+impl Index {
+    /// The statement that makes the index.
+    pub fn definition(&self, table: &Table) -> String {
+        let columns: Vec<String> =
+            self.columns.iter().map(|&at| quoted(&table.columns[at].name)).collect();
+        format!(
+            "CREATE {}INDEX {} ON public.{} USING btree ({})",
+            if self.unique { "UNIQUE " } else { "" },
+            quoted(&self.name),
+            quoted(&table.name),
+            columns.join(", ")
+        )
+    }
+}

@@ -1,0 +1,355 @@
+//! Values while a statement runs.
+
+use crate::error::{SqlError, code};
+use crate::numeric::Decimal;
+use crate::types::SqlType;
+use isomer_design::Value;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+/// A value. Its type is known from where it stands.
+#[derive(Clone, Debug)]
+pub enum Datum {
+    /// No value.
+    Null,
+    /// Of a boolean.
+    Bool(bool),
+    /// Of whole numbers, and of dates: days since 1970.
+    Int(i64),
+    /// Of binary numbers.
+    Float(f64),
+    /// Of exact numbers.
+    Numeric(Decimal),
+    /// Of texts. One of `char(n)` is without blanks at its end.
+    Text(String),
+    /// Of bytes.
+    Bytes(Vec<u8>),
+    /// Microseconds since 1970.
+    Timestamp(i64),
+}
+
+/// The least date and time, in microseconds.
+const DAY_US: i64 = 86_400_000_000;
+
+impl Datum {
+    /// True for NULL.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Datum::Null)
+    }
+
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Datum {
+        Datum::Text(text.into())
+    }
+
+    /// The whole number, if it is one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Datum::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Datum::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// True, false, or not known.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Datum::Bool(truth) => Some(*truth),
+            _ => None,
+        }
+    }
+
+    /// Compares two values that are not NULL and of comparable types. NaN is above all numbers.
+    pub fn compare(&self, other: &Datum) -> Ordering {
+        match (self, other) {
+            (Datum::Int(a), Datum::Int(b)) => a.cmp(b),
+            (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
+            (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+            (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
+            (Datum::Timestamp(a), Datum::Int(days)) => a.cmp(&days.saturating_mul(DAY_US)),
+            (Datum::Int(days), Datum::Timestamp(b)) => days.saturating_mul(DAY_US).cmp(b),
+            (Datum::Float(_), _) | (_, Datum::Float(_)) => {
+                float_order(self.to_f64(), other.to_f64())
+            }
+            (Datum::Numeric(_), _) | (_, Datum::Numeric(_)) => {
+                self.to_decimal().cmp(&other.to_decimal())
+            }
+            (a, b) => a.rank().cmp(&b.rank()),
+        }
+    }
+
+    /// An order of all values, NULL last.
+    pub fn order(&self, other: &Datum) -> Ordering {
+        match (self.is_null(), other.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => self.compare(other),
+        }
+    }
+
+    /// As a binary number.
+    pub fn to_f64(&self) -> f64 {
+        match self {
+            Datum::Int(value) => *value as f64,
+            Datum::Float(value) => *value,
+            Datum::Numeric(value) => value.to_f64(),
+            _ => f64::NAN,
+        }
+    }
+
+    /// As an exact number.
+    pub fn to_decimal(&self) -> Decimal {
+        match self {
+            Datum::Int(value) => Decimal::int(*value),
+            Datum::Numeric(value) => *value,
+            Datum::Float(value) => Decimal::from_f64(*value).unwrap_or(Decimal::int(0)),
+            _ => Decimal::int(0),
+        }
+    }
+
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Datum>()
+            + match self {
+                Datum::Text(text) => text.len(),
+                Datum::Bytes(bytes) => bytes.len(),
+                _ => 0,
+            }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Datum::Null => 0,
+            Datum::Bool(_) => 1,
+            Datum::Int(_) | Datum::Float(_) | Datum::Numeric(_) => 2,
+            Datum::Text(_) => 3,
+            Datum::Bytes(_) => 4,
+            Datum::Timestamp(_) => 5,
+        }
+    }
+
+    /// As the store keeps it in a column of a type, for a value that fits the type.
+    pub fn into_value(self, ty: SqlType) -> Value {
+        match self {
+            Datum::Null => Value::Null,
+            Datum::Bool(truth) => Value::Bool(truth),
+            Datum::Int(value) => Value::Int64(value),
+            Datum::Float(value) => Value::Float64(value),
+            Datum::Numeric(value) if ty == SqlType::Numeric(None) => Value::Text(value.to_string()),
+            Datum::Numeric(value) => Value::Decimal(value.mantissa),
+            Datum::Text(text) => Value::Text(text),
+            Datum::Bytes(bytes) => Value::Bytes(bytes),
+            Datum::Timestamp(micros) => Value::Timestamp(micros),
+        }
+    }
+
+    /// From what the store keeps in a column of a type.
+    pub fn from_value(value: Value, ty: SqlType) -> Datum {
+        match (value, ty) {
+            (Value::Null, _) => Datum::Null,
+            (Value::Bool(truth), _) => Datum::Bool(truth),
+            (Value::Int64(value), _) => Datum::Int(value),
+            (Value::Float64(value), _) => Datum::Float(value),
+            (Value::Decimal(mantissa), SqlType::Numeric(Some((_, scale)))) => {
+                Datum::Numeric(Decimal { mantissa, scale })
+            }
+            (Value::Decimal(mantissa), _) => Datum::Numeric(Decimal { mantissa, scale: 0 }),
+            (Value::Text(text), SqlType::Numeric(None)) => {
+                Decimal::parse(&text).map_or(Datum::Null, Datum::Numeric)
+            }
+            (Value::Text(text), _) => Datum::Text(text),
+            (Value::Bytes(bytes), _) => Datum::Bytes(bytes),
+            (Value::Timestamp(micros), _) => Datum::Timestamp(micros),
+        }
+    }
+}
+
+fn float_order(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// Equal as in DISTINCT and GROUP BY: NULL is equal to NULL.
+impl PartialEq for Datum {
+    fn eq(&self, other: &Datum) -> bool {
+        self.order(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Datum {}
+
+impl Hash for Datum {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Datum::Null => state.write_u8(0),
+            Datum::Bool(truth) => truth.hash(state),
+            // Numbers that are equal must have one hash, whatever their kind.
+            Datum::Int(_) | Datum::Float(_) | Datum::Numeric(_) => {
+                let value = self.to_f64() + 0.0;
+                let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
+                state.write_u64(bits);
+            }
+            Datum::Text(text) => text.hash(state),
+            Datum::Bytes(bytes) => bytes.hash(state),
+            Datum::Timestamp(micros) => state.write_u64((*micros as f64).to_bits()),
+        }
+    }
+}
+
+/// Converts a value to a type. `explicit`: a cast in the statement, which may cut a text; otherwise a
+/// value that does not fit is an error.
+///
+/// # Errors
+/// 22003, 22001, 22P02 and others, by what does not fit.
+pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
+    match (value, to) {
+        (Datum::Null, _) => Ok(Datum::Null),
+        (value, SqlType::Unknown) => Ok(value),
+        (Datum::Text(text), to) => text_to(text, to, explicit),
+        (value, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name) => {
+            // The value's own type decides how it is written.
+            let text = crate::text::format(&value, natural_type(&value)).into_owned();
+            text_to(text, to, explicit)
+        }
+        (value @ (Datum::Int(_) | Datum::Float(_) | Datum::Numeric(_)), to) => number_to(value, to),
+        (Datum::Bool(truth), SqlType::Bool) => Ok(Datum::Bool(truth)),
+        (Datum::Bool(truth), SqlType::Int4 | SqlType::Int8) if explicit => {
+            Ok(Datum::Int(i64::from(truth)))
+        }
+        (Datum::Timestamp(micros), SqlType::Timestamp | SqlType::TimestampTz) => {
+            Ok(Datum::Timestamp(micros))
+        }
+        (Datum::Timestamp(micros), SqlType::Date) => Ok(Datum::Int(micros.div_euclid(DAY_US))),
+        (Datum::Bytes(bytes), SqlType::Bytea) => Ok(Datum::Bytes(bytes)),
+        (value, to) => {
+            let message = format!("cannot cast type {} to {to}", natural_type(&value));
+            Err(SqlError::new(code::CANNOT_COERCE, message))
+        }
+    }
+}
+
+fn natural_type(value: &Datum) -> SqlType {
+    match value {
+        Datum::Null => SqlType::Unknown,
+        Datum::Bool(_) => SqlType::Bool,
+        Datum::Int(_) => SqlType::Int8,
+        Datum::Float(_) => SqlType::Float8,
+        Datum::Numeric(_) => SqlType::Numeric(None),
+        Datum::Text(_) => SqlType::Text,
+        Datum::Bytes(_) => SqlType::Bytea,
+        Datum::Timestamp(_) => SqlType::Timestamp,
+    }
+}
+
+fn text_to(text: String, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
+    match to {
+        SqlType::Text | SqlType::Name | SqlType::Varchar(None) => Ok(Datum::Text(text)),
+        SqlType::Char(None) => Ok(Datum::Text(trim_blanks(text))),
+        SqlType::Varchar(Some(length)) => cut(text, length as usize, to, explicit).map(Datum::Text),
+        SqlType::Char(Some(length)) => {
+            cut(trim_blanks(text), length as usize, to, explicit).map(Datum::Text)
+        }
+        to => crate::text::parse(&text, to),
+    }
+}
+
+/// A text without blanks at its end.
+pub(crate) fn trim_blanks(mut text: String) -> String {
+    text.truncate(text.trim_end_matches(' ').len());
+    text
+}
+
+fn cut(mut text: String, length: usize, to: SqlType, explicit: bool) -> Result<String, SqlError> {
+    // As many bytes as characters are allowed: no need to count.
+    if text.len() <= length {
+        return Ok(text);
+    }
+    let Some((at, _)) = text.char_indices().nth(length) else { return Ok(text) };
+    if !explicit && text[at..].chars().any(|rest| rest != ' ') {
+        let message = format!("value too long for type {to}");
+        return Err(SqlError::new(code::STRING_TOO_LONG, message));
+    }
+    text.truncate(at);
+    Ok(text)
+}
+
+fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
+    match to {
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid => {
+            let whole = match &value {
+                Datum::Int(value) => Some(*value),
+                Datum::Numeric(value) => value.to_i64(),
+                other => float_to_int(other.to_f64()),
+            };
+            let whole = whole.ok_or_else(|| out_of_range(to))?;
+            check_int(whole, to).map(Datum::Int)
+        }
+        SqlType::Float8 => Ok(Datum::Float(value.to_f64())),
+        SqlType::Float4 => Ok(Datum::Float(f64::from(value.to_f64() as f32))),
+        SqlType::Numeric(modifier) => {
+            let number = match value {
+                Datum::Float(value) => Decimal::from_f64(value).ok_or_else(|| out_of_range(to))?,
+                other => other.to_decimal(),
+            };
+            fit(number, modifier).map(Datum::Numeric)
+        }
+        SqlType::Bool => match value {
+            Datum::Int(value) => Ok(Datum::Bool(value != 0)),
+            _ => Err(SqlError::new(code::CANNOT_COERCE, format!("cannot cast a number to {to}"))),
+        },
+        SqlType::Date => match value {
+            Datum::Int(days) => Ok(Datum::Int(days)),
+            _ => Err(SqlError::new(code::CANNOT_COERCE, "cannot cast a number to date")),
+        },
+        // A date that becomes a time.
+        SqlType::Timestamp | SqlType::TimestampTz => match value {
+            Datum::Int(days) => Ok(Datum::Timestamp(days.saturating_mul(DAY_US))),
+            _ => Err(SqlError::new(code::CANNOT_COERCE, format!("cannot cast a number to {to}"))),
+        },
+        to => Err(SqlError::new(code::CANNOT_COERCE, format!("cannot cast a number to {to}"))),
+    }
+}
+
+fn float_to_int(value: f64) -> Option<i64> {
+    let rounded = value.round_ties_even();
+    let fits = rounded >= i64::MIN as f64 && rounded < i64::MAX as f64;
+    fits.then_some(rounded as i64)
+}
+
+/// A whole number, if the type has it.
+pub(crate) fn check_int(value: i64, ty: SqlType) -> Result<i64, SqlError> {
+    let fits = match ty {
+        SqlType::Int2 => i16::try_from(value).is_ok(),
+        SqlType::Int4 => i32::try_from(value).is_ok(),
+        SqlType::Oid => u32::try_from(value).is_ok(),
+        _ => true,
+    };
+    if fits { Ok(value) } else { Err(out_of_range(ty)) }
+}
+
+pub(crate) fn out_of_range(ty: SqlType) -> SqlError {
+    SqlError::new(code::OUT_OF_RANGE, format!("{ty} out of range"))
+}
+
+/// An exact number with the digits of its type.
+pub(crate) fn fit(number: Decimal, modifier: Option<(u8, u8)>) -> Result<Decimal, SqlError> {
+    let Some((precision, scale)) = modifier else { return Ok(number) };
+    let number = number.rescale(scale)?;
+    if number.fits(precision) {
+        return Ok(number);
+    }
+    let detail = format!(
+        "A field with precision {precision}, scale {scale} must round to an absolute value less than \
+         10^{}.",
+        precision - scale
+    );
+    Err(SqlError::new(code::OUT_OF_RANGE, "numeric field overflow").detail(detail))
+}

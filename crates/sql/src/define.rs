@@ -1,0 +1,226 @@
+//! Definitions: what CREATE TABLE, CREATE INDEX and ALTER TABLE ask for, checked, and without anything
+//! that is understood but has no meaning here (storage parameters, foreign keys, tablespaces).
+
+use crate::bind::folded;
+use crate::catalog::{Table, TableColumn};
+use crate::error::{SqlError, code};
+use crate::types::SqlType;
+use sqlparser::ast::{
+    ColumnDef, ColumnOption, CreateIndex, CreateTable, DataType, Expr, Ident, IndexColumn,
+    ObjectName, TableConstraint,
+};
+
+/// A table to be made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewTable {
+    /// Its name.
+    pub name: String,
+    /// True if it may be there already.
+    pub if_not_exists: bool,
+    /// Its columns.
+    pub columns: Vec<TableColumn>,
+    /// The columns of its primary key.
+    pub key: Vec<usize>,
+    /// The name of the primary key.
+    pub key_name: Option<String>,
+    /// Its unique constraints.
+    pub unique: Vec<NewIndex>,
+    /// Columns whose defaults come from a sequence of their own.
+    pub serial: Vec<usize>,
+    /// What was understood, and has no effect: for notices.
+    pub ignored: Vec<String>,
+}
+
+/// An index to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewIndex {
+    /// Its name; none: one is found.
+    pub name: Option<String>,
+    /// Its columns.
+    pub columns: Vec<usize>,
+    /// True if it is unique.
+    pub unique: bool,
+}
+
+/// The last part of a name, if the schema is `public`.
+///
+/// # Errors
+/// 3F000 for other schemas.
+pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
+    let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
+    match parts.as_slice() {
+        [name] => Ok(folded(name)),
+        [schema, name] if folded(schema) == "public" => Ok(folded(name)),
+        _ => {
+            let message =
+                format!("{name} is not in the schema public, which is the one for tables");
+            Err(SqlError::new("3F000", message))
+        }
+    }
+}
+
+/// What a CREATE TABLE asks for.
+///
+/// # Errors
+/// 42601, 42701, 42P16, 0A000.
+pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
+    let unsupported = [
+        (create.query.is_some(), "CREATE TABLE AS"),
+        (create.temporary, "a temporary table"),
+        (create.like.is_some(), "CREATE TABLE LIKE"),
+        (create.inherits.is_some(), "INHERITS"),
+        (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
+    ];
+    if let Some((_, what)) = unsupported.iter().find(|(is_used, _)| *is_used) {
+        return Err(SqlError::unsupported(what));
+    }
+    let mut table = NewTable {
+        name: plain_name(&create.name)?,
+        if_not_exists: create.if_not_exists,
+        columns: Vec::new(),
+        key: Vec::new(),
+        key_name: None,
+        unique: Vec::new(),
+        serial: Vec::new(),
+        ignored: Vec::new(),
+    };
+    for column in &create.columns {
+        table.add_column(column)?;
+    }
+    for constraint in &create.constraints {
+        table.add_constraint(constraint)?;
+    }
+    if table.columns.is_empty() {
+        return Err(SqlError::unsupported("a table without columns"));
+    }
+    Ok(table)
+}
+
+impl NewTable {
+    fn add_column(&mut self, column: &ColumnDef) -> Result<(), SqlError> {
+        let name = folded(&column.name);
+        if self.columns.iter().any(|other| other.name == name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        let at = self.columns.len();
+        let ty = SqlType::parse(&column.data_type)?;
+        let mut not_null = false;
+        if is_serial(&column.data_type) {
+            self.serial.push(at);
+            not_null = true;
+        }
+        let mut default = None;
+        for option in &column.options {
+            match &option.option {
+                ColumnOption::NotNull => not_null = true,
+                ColumnOption::Null => {}
+                ColumnOption::Default(Expr::Value(value))
+                    if value.value == sqlparser::ast::Value::Null => {}
+                ColumnOption::Default(expr) => default = Some(expr.to_string()),
+                ColumnOption::PrimaryKey(_) => {
+                    self.set_key(vec![at], option.name.as_ref().map(folded))?;
+                }
+                ColumnOption::Unique(_) => {
+                    let name = option.name.as_ref().map(folded);
+                    self.unique.push(NewIndex { name, columns: vec![at], unique: true });
+                }
+                ColumnOption::ForeignKey(_) => self.ignored.push("a foreign key".to_owned()),
+                ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
+                ColumnOption::Generated { generation_expr: None, .. } => {
+                    self.serial.push(at);
+                    not_null = true;
+                }
+                ColumnOption::Check(_) => return Err(SqlError::unsupported("CHECK")),
+                other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+            }
+        }
+        self.columns.push(TableColumn { name, ty, not_null, default });
+        Ok(())
+    }
+
+    fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<(), SqlError> {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                let columns = columns_of(&self.columns, &self.name, &key.columns)?;
+                self.set_key(columns, key.name.as_ref().map(folded))
+            }
+            TableConstraint::Unique(unique) => {
+                let columns = columns_of(&self.columns, &self.name, &unique.columns)?;
+                let name = unique.name.as_ref().map(folded);
+                self.unique.push(NewIndex { name, columns, unique: true });
+                Ok(())
+            }
+            TableConstraint::ForeignKey(_) => {
+                self.ignored.push("a foreign key".to_owned());
+                Ok(())
+            }
+            other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+        }
+    }
+
+    fn set_key(&mut self, columns: Vec<usize>, name: Option<String>) -> Result<(), SqlError> {
+        if !self.key.is_empty() {
+            let message =
+                format!("multiple primary keys for table \"{}\" are not allowed", self.name);
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
+        self.key = columns;
+        self.key_name = name;
+        Ok(())
+    }
+}
+
+fn is_serial(ty: &DataType) -> bool {
+    let DataType::Custom(name, _) = ty else { return false };
+    let name = name.to_string().to_lowercase();
+    matches!(
+        name.as_str(),
+        "serial" | "bigserial" | "smallserial" | "serial2" | "serial4" | "serial8"
+    )
+}
+
+/// The places of the columns of an index or a key.
+///
+/// # Errors
+/// 42703, 0A000 for expressions.
+pub fn columns_of(
+    columns: &[TableColumn],
+    table: &str,
+    named: &[IndexColumn],
+) -> Result<Vec<usize>, SqlError> {
+    let mut places = Vec::new();
+    for column in named {
+        let Expr::Identifier(name) = &column.column.expr else {
+            return Err(SqlError::unsupported("an index of an expression"));
+        };
+        let name = folded(name);
+        let at = columns.iter().position(|other| other.name == name).ok_or_else(|| {
+            let message = format!("column \"{name}\" named in key does not exist in \"{table}\"");
+            SqlError::new(code::UNDEFINED_COLUMN, message)
+        })?;
+        if places.contains(&at) {
+            let message = format!("column \"{name}\" appears twice in a key or an index");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        if !columns[at].ty.has_order() {
+            let error = SqlError::unsupported("numeric without a precision in a key or an index");
+            return Err(error.hint("Define the column as numeric(p, s)."));
+        }
+        places.push(at);
+    }
+    Ok(places)
+}
+
+/// What a CREATE INDEX asks for, of a table.
+///
+/// # Errors
+/// 0A000 for partial indexes and those of expressions.
+pub fn new_index(create: &CreateIndex, table: &Table) -> Result<NewIndex, SqlError> {
+    if create.predicate.is_some() {
+        return Err(SqlError::unsupported("a partial index"));
+    }
+    let name = create.name.as_ref().map(plain_name).transpose()?;
+    let columns = columns_of(&table.columns, &table.name, &create.columns)?;
+    Ok(NewIndex { name, columns, unique: create.unique })
+}

@@ -1,0 +1,154 @@
+//! Errors as clients know them: a code of five characters, a sentence, where, and what would help.
+
+use std::fmt;
+
+/// Why a statement failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SqlError {
+    /// The SQLSTATE.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What would be right.
+    pub hint: Option<String>,
+    /// Where in the statement: characters from 1.
+    pub position: Option<usize>,
+}
+
+/// The codes that are used in more than one place.
+pub mod code {
+    #![allow(missing_docs, reason = "the names are those of the SQL standard and of PostgreSQL")]
+    pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub const CARDINALITY_VIOLATION: &str = "21000";
+    pub const STRING_TOO_LONG: &str = "22001";
+    pub const OUT_OF_RANGE: &str = "22003";
+    pub const INVALID_DATETIME: &str = "22007";
+    pub const DIVISION_BY_ZERO: &str = "22012";
+    pub const INVALID_PARAMETER: &str = "22023";
+    pub const INVALID_TEXT: &str = "22P02";
+    pub const INVALID_BINARY: &str = "22P03";
+    pub const BAD_COPY: &str = "22P04";
+    pub const NOT_NULL_VIOLATION: &str = "23502";
+    pub const UNIQUE_VIOLATION: &str = "23505";
+    pub const CHECK_VIOLATION: &str = "23514";
+    pub const ACTIVE_TRANSACTION: &str = "25001";
+    pub const READ_ONLY: &str = "25006";
+    pub const NO_ACTIVE_TRANSACTION: &str = "25P01";
+    pub const IN_FAILED_TRANSACTION: &str = "25P02";
+    pub const NO_SAVEPOINT: &str = "3B001";
+    pub const SERIALIZATION: &str = "40001";
+    pub const DEADLOCK: &str = "40P01";
+    pub const SYNTAX: &str = "42601";
+    pub const INVALID_NAME: &str = "42602";
+    pub const UNDEFINED_COLUMN: &str = "42703";
+    pub const AMBIGUOUS_COLUMN: &str = "42702";
+    pub const DUPLICATE_COLUMN: &str = "42701";
+    pub const DUPLICATE_ALIAS: &str = "42712";
+    pub const GROUPING: &str = "42803";
+    pub const DATATYPE_MISMATCH: &str = "42804";
+    pub const CANNOT_COERCE: &str = "42846";
+    pub const UNDEFINED_FUNCTION: &str = "42883";
+    pub const UNDEFINED_TABLE: &str = "42P01";
+    pub const UNDEFINED_PARAMETER: &str = "42P02";
+    pub const DUPLICATE_TABLE: &str = "42P07";
+    pub const UNDEFINED_OBJECT: &str = "42704";
+    pub const DUPLICATE_OBJECT: &str = "42710";
+    pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
+    pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const INDETERMINATE_TYPE: &str = "42P18";
+    pub const OUT_OF_MEMORY: &str = "53200";
+    pub const PROGRAM_LIMIT: &str = "54000";
+    pub const TOO_COMPLEX: &str = "54001";
+    pub const TOO_MANY_COLUMNS: &str = "54011";
+    pub const NOT_READY: &str = "55000";
+    pub const LOCK_NOT_AVAILABLE: &str = "55P03";
+    pub const CANCELED: &str = "57014";
+    pub const INTERNAL: &str = "XX000";
+}
+
+impl SqlError {
+    /// An error of this code.
+    pub fn new(code: &'static str, message: impl Into<String>) -> SqlError {
+        SqlError { code, message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    /// Something that is understood, and not supported.
+    pub fn unsupported(what: impl fmt::Display) -> SqlError {
+        SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// With a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// With a detail.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// At a place of the statement, unless it says so already.
+    #[must_use]
+    pub fn at(mut self, position: Option<usize>) -> SqlError {
+        self.position = self.position.or(position);
+        self
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)?;
+        if let Some(position) = self.position {
+            write!(f, " at {position}")?;
+        }
+        if let Some(detail) = &self.detail {
+            write!(f, "; {detail}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+/// The name among `known` that is most like `name`, if one is like it: for hints.
+pub fn similar<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let near = |other: &&str| distance(name, other);
+    known.min_by_key(near).filter(|other| distance(name, other) <= 1 + name.len() / 4)
+}
+
+/// How many characters have to be inserted, removed or replaced.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = corner + usize::from(from != *to);
+            corner = row[j + 1];
+            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_similar_is_found() {
+        let known = ["accounts", "tellers", "branches"];
+        assert_eq!(similar("acounts", known.into_iter()), Some("accounts"));
+        assert_eq!(similar("history", known.into_iter()), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! UPDATE and DELETE.
+//!
+//! Rows are found on the statement's snapshot, locked, and looked at again under their locks: a row
+//! that another transaction has changed meanwhile is changed from what it is now, if the condition
+//! still holds. A row whose whole key the statement names is locked without being looked for.
+
+use super::write::{duplicate, encode, fit_row, key_of};
+use super::{Exec, Row};
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::plan::{Change, Source};
+use crate::transaction::{Base, LockKind, LockedRow, Sink};
+use isomer_design::Key;
+use std::ops::ControlFlow;
+
+pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+    let table = &plan.table;
+    let keys = exec.keys(plan)?;
+    for key in &keys {
+        exec.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
+    }
+    if !keys.is_empty() {
+        exec.txn.borrow_mut().look_again();
+    }
+    let mut count = 0;
+    for key in keys {
+        let Some((old, there)) = exec.whole_row(table, &key)? else { continue };
+        let row = Row { values: &old, outer: None };
+        if !exec.all_hold(&plan.step.on, row)? {
+            continue;
+        }
+        let shown = match &plan.set {
+            None => {
+                exec.remove(table, &key, there, &old)?;
+                old
+            }
+            Some(set) => {
+                let mut new = old.clone();
+                for (at, expr) in set {
+                    new[*at] = exec.eval(expr, row)?;
+                }
+                fit_row(table, &mut new)?;
+                exec.replace(table, &key, there, &old, &new)?;
+                new
+            }
+        };
+        count += 1;
+        if let Some(returning) = &plan.returning {
+            let row = Row { values: &shown, outer: None };
+            let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
+            sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
+        }
+    }
+    Ok(count)
+}
+
+impl Exec<'_> {
+    /// The keys of the rows to change.
+    fn keys(&self, plan: &Change) -> Result<Vec<Key>, SqlError> {
+        let Source::Table(table) = &plan.step.source else {
+            return Err(SqlError::unsupported("a change of anything but a table"));
+        };
+        let nothing = Row { values: &[], outer: None };
+        if plan.step.access.index.is_none() {
+            let slots = table.key_slots();
+            let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
+            let found = super::spans(self, &table.schema, &plan.step.access, &ty, nothing)?;
+            if found.iter().all(super::find::Found::is_whole) {
+                return Ok(found.into_iter().map(super::find::Found::into_key).collect());
+            }
+        }
+        let mut keys = Vec::new();
+        let mut used = plan.step.used.clone();
+        table.key_slots().into_iter().for_each(|slot| used[slot] = true);
+        let slots = table.key_slots();
+        let _ = self.find(table, &plan.step.access, &used, nothing, &mut |values| {
+            let row = Row { values: values.as_slice(), outer: None };
+            if self.all_hold(&plan.step.on, row)? {
+                let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
+                keys.push(key_of(table, &key)?);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(keys)
+    }
+
+    fn remove(
+        &self,
+        table: &Table,
+        key: &Key,
+        there: LockedRow,
+        old: &[Datum],
+    ) -> Result<(), SqlError> {
+        self.txn.borrow_mut().put(table.id, key.clone(), there.base, None)?;
+        for index in &table.indexes {
+            self.put_entry(table, index, old, false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a row in the place of another, with another key if need be.
+    pub(super) fn replace(
+        &self,
+        table: &Table,
+        key: &Key,
+        there: LockedRow,
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<(), SqlError> {
+        let (new_key, bytes) = encode(table, new)?;
+        let mut base = there.base;
+        if new_key != *key {
+            base = self.free_key(table, &new_key, new)?;
+        }
+        for index in &table.indexes {
+            let same = index.columns.iter().all(|&at| old[at] == new[at]);
+            if same && new_key == *key {
+                continue;
+            }
+            if !same && self.taken(table, index, new, key)?.is_some() {
+                return Err(duplicate(table, &index.name, &index.columns, new));
+            }
+            self.put_entry(table, index, old, false)?;
+            self.put_entry(table, index, new, true)?;
+        }
+        if new_key != *key {
+            self.txn.borrow_mut().put(table.id, key.clone(), there.base, None)?;
+        }
+        self.txn.borrow_mut().put(table.id, new_key, base, Some(bytes))
+    }
+
+    fn free_key(&self, table: &Table, key: &Key, new: &[Datum]) -> Result<Base, SqlError> {
+        self.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
+        self.txn.borrow_mut().look_again();
+        let there = self.txn.borrow_mut().get_locked(table.id, key, &mut |_| {})?;
+        if there.exists {
+            return Err(duplicate(table, &table.key_name, &table.key, new));
+        }
+        Ok(there.base)
+    }
+}

@@ -1,0 +1,276 @@
+//! The value of an expression over a row. Three-valued logic: NULL is "not known".
+
+use super::{Exec, Row};
+use crate::datum::{Datum, check_int, convert, out_of_range};
+use crate::error::{SqlError, code};
+use crate::expr::{Arith, Expr};
+use crate::functions::{self, Func};
+use crate::pattern;
+use crate::types::SqlType;
+use std::ops::ControlFlow;
+
+impl Exec<'_> {
+    /// The value of an expression.
+    pub(crate) fn eval(&self, expr: &Expr, row: Row<'_>) -> Result<Datum, SqlError> {
+        Ok(match expr {
+            Expr::Const(value) => value.clone(),
+            Expr::Param(number) => self.params.get(*number).cloned().unwrap_or(Datum::Null),
+            Expr::Column(slot) => row.values[*slot].clone(),
+            Expr::Outer(levels, slot) => {
+                let mut at = row;
+                for _ in 0..*levels {
+                    at = *at.outer.expect("a query inside runs inside");
+                }
+                at.values[*slot].clone()
+            }
+            Expr::Aggregate(_) => unreachable!("aggregates are places when a statement runs"),
+            Expr::Cast(inner, ty) => convert(self.eval(inner, row)?, *ty, true)?,
+            Expr::Arith(op, ty, both) => {
+                let (a, b) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
+                if a.is_null() || b.is_null() {
+                    return Ok(Datum::Null);
+                }
+                ranged(arith(*op, &a, &b)?, *ty)?
+            }
+            Expr::Compare(..) | Expr::Not(_) | Expr::And(_) | Expr::Or(_) | Expr::In(..) => {
+                truth(self.holds(expr, row)?)
+            }
+            Expr::IsNull(inner) => Datum::Bool(self.eval(inner, row)?.is_null()),
+            Expr::IsTruth(inner, wanted) => {
+                Datum::Bool(self.eval(inner, row)?.as_bool() == Some(*wanted))
+            }
+            Expr::Same(both) => Datum::Bool(self.eval(&both[0], row)? == self.eval(&both[1], row)?),
+            Expr::Like { both, folds } => {
+                self.matches(both, row, |text, pattern| Ok(pattern::like(text, pattern, *folds)))?
+            }
+            Expr::Matches { both, folds } => {
+                self.matches(both, row, |text, pattern| pattern::regex(text, pattern, *folds))?
+            }
+            Expr::Case(whens, otherwise) => {
+                for (when, then) in whens {
+                    if self.holds(when, row)? == Some(true) {
+                        return self.eval(then, row);
+                    }
+                }
+                self.eval(otherwise, row)?
+            }
+            Expr::Call(func, args) => self.call(*func, args, row)?,
+            Expr::Scalar(query) => {
+                let mut found = Datum::Null;
+                let mut count = 0;
+                self.rows(query, Some(&row), &mut |values| {
+                    count += 1;
+                    if count > 1 {
+                        let message =
+                            "more than one row returned by a subquery used as an expression";
+                        return Err(SqlError::new(code::CARDINALITY_VIOLATION, message));
+                    }
+                    found = values[0].clone();
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                found
+            }
+            Expr::Exists(query) => {
+                let mut found = false;
+                self.rows(query, Some(&row), &mut |_| {
+                    found = true;
+                    Ok(ControlFlow::Break(()))
+                })?;
+                Datum::Bool(found)
+            }
+            Expr::InSelect(value, query) => {
+                let value = self.eval(value, row)?;
+                let (mut found, mut unknown) = (false, false);
+                self.rows(query, Some(&row), &mut |values| {
+                    if values[0].is_null() || value.is_null() {
+                        unknown = true;
+                    } else if values[0].compare(&value).is_eq() {
+                        found = true;
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                if found {
+                    Datum::Bool(true)
+                } else if unknown {
+                    Datum::Null
+                } else {
+                    Datum::Bool(false)
+                }
+            }
+        })
+    }
+
+    /// Whether a condition holds; `None`: not known.
+    pub(crate) fn holds(&self, expr: &Expr, row: Row<'_>) -> Result<Option<bool>, SqlError> {
+        match expr {
+            Expr::Compare(compare, both) => {
+                let (a, b) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
+                let known = !a.is_null() && !b.is_null();
+                Ok(known.then(|| compare.holds(a.compare(&b))))
+            }
+            Expr::Not(inner) => Ok(self.holds(inner, row)?.map(|truth| !truth)),
+            Expr::And(all) => {
+                let mut result = Some(true);
+                for one in all {
+                    match self.holds(one, row)? {
+                        Some(false) => return Ok(Some(false)),
+                        None => result = None,
+                        Some(true) => {}
+                    }
+                }
+                Ok(result)
+            }
+            Expr::Or(all) => {
+                let mut result = Some(false);
+                for one in all {
+                    match self.holds(one, row)? {
+                        Some(true) => return Ok(Some(true)),
+                        None => result = None,
+                        Some(false) => {}
+                    }
+                }
+                Ok(result)
+            }
+            Expr::In(value, list) => {
+                let value = self.eval(value, row)?;
+                let mut result = Some(false);
+                for one in list {
+                    let one = self.eval(one, row)?;
+                    if one.is_null() || value.is_null() {
+                        result = None;
+                    } else if one.compare(&value).is_eq() {
+                        return Ok(Some(true));
+                    }
+                }
+                Ok(result)
+            }
+            other => Ok(self.eval(other, row)?.as_bool()),
+        }
+    }
+
+    /// True if all conditions hold.
+    pub(crate) fn all_hold(&self, conditions: &[Expr], row: Row<'_>) -> Result<bool, SqlError> {
+        for condition in conditions {
+            if self.holds(condition, row)? != Some(true) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn matches(
+        &self,
+        both: &[Expr; 2],
+        row: Row<'_>,
+        test: impl FnOnce(&str, &str) -> Result<bool, SqlError>,
+    ) -> Result<Datum, SqlError> {
+        let (text, pattern) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
+        match (text.as_text(), pattern.as_text()) {
+            (Some(text), Some(pattern)) => test(text, pattern).map(Datum::Bool),
+            _ => Ok(Datum::Null),
+        }
+    }
+
+    fn call(&self, func: Func, args: &[Expr], row: Row<'_>) -> Result<Datum, SqlError> {
+        if func == Func::Coalesce {
+            // The arguments behind the first that is known are not looked at.
+            for arg in args {
+                let value = self.eval(arg, row)?;
+                if !value.is_null() {
+                    return Ok(value);
+                }
+            }
+            return Ok(Datum::Null);
+        }
+        let values =
+            args.iter().map(|arg| self.eval(arg, row)).collect::<Result<Vec<Datum>, SqlError>>()?;
+        match func {
+            Func::NextVal => {
+                let name = values[0].as_text().unwrap_or("");
+                let name = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
+                self.txn.borrow_mut().next_value(name).map(Datum::Int)
+            }
+            Func::Random => {
+                let mut around = self.around.clone();
+                self.calls.set(self.calls.get() + 1);
+                around.seed = around.seed.wrapping_add(self.calls.get());
+                functions::call(func, &values, &around, self.catalog)
+            }
+            func => functions::call(func, &values, self.around, self.catalog),
+        }
+    }
+}
+
+fn truth(holds: Option<bool>) -> Datum {
+    holds.map_or(Datum::Null, Datum::Bool)
+}
+
+/// A result of arithmetic, if its type has it.
+fn ranged(value: Datum, ty: SqlType) -> Result<Datum, SqlError> {
+    match value {
+        Datum::Int(value) if ty.is_integer() => check_int(value, ty).map(Datum::Int),
+        value => Ok(value),
+    }
+}
+
+/// Arithmetic on two values that are not NULL.
+///
+/// # Errors
+/// 22003, 22012.
+pub(crate) fn arith(op: Arith, a: &Datum, b: &Datum) -> Result<Datum, SqlError> {
+    match (a, b) {
+        (Datum::Int(a), Datum::Int(b)) => int_arith(op, *a, *b).map(Datum::Int),
+        (Datum::Text(a), Datum::Text(b)) => Ok(Datum::Text([a.as_str(), b].concat())),
+        (Datum::Bytes(a), Datum::Bytes(b)) => Ok(Datum::Bytes([a.as_slice(), b].concat())),
+        (Datum::Timestamp(a), Datum::Timestamp(b)) => Ok(Datum::Int(a.wrapping_sub(*b))),
+        (Datum::Float(_), _) | (_, Datum::Float(_)) => {
+            float_arith(op, a.to_f64(), b.to_f64()).map(Datum::Float)
+        }
+        _ => {
+            let (a, b) = (a.to_decimal(), b.to_decimal());
+            let result = match op {
+                Arith::Add => a.add(b),
+                Arith::Sub => a.sub(b),
+                Arith::Mul => a.mul(b),
+                Arith::Div => a.div(b),
+                _ => a.rem(b),
+            };
+            result.map(Datum::Numeric)
+        }
+    }
+}
+
+fn int_arith(op: Arith, a: i64, b: i64) -> Result<i64, SqlError> {
+    if b == 0 && matches!(op, Arith::Div | Arith::Rem) {
+        return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
+    }
+    let result = match op {
+        Arith::Add => a.checked_add(b),
+        Arith::Sub => a.checked_sub(b),
+        Arith::Mul => a.checked_mul(b),
+        Arith::Div => a.checked_div(b),
+        Arith::Rem => Some(a.wrapping_rem(b)),
+        Arith::BitAnd => Some(a & b),
+        Arith::BitOr => Some(a | b),
+        Arith::Concat => None,
+    };
+    result.ok_or_else(|| out_of_range(SqlType::Int8))
+}
+
+fn float_arith(op: Arith, a: f64, b: f64) -> Result<f64, SqlError> {
+    let result = match op {
+        Arith::Add => a + b,
+        Arith::Sub => a - b,
+        Arith::Mul => a * b,
+        Arith::Div if b == 0.0 => {
+            return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
+        }
+        Arith::Div => a / b,
+        _ => a % b,
+    };
+    if result.is_infinite() && a.is_finite() && b.is_finite() {
+        return Err(SqlError::new(code::OUT_OF_RANGE, "value out of range: overflow"));
+    }
+    Ok(result)
+}

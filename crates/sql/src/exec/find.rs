@@ -1,0 +1,359 @@
+//! Finding rows: from the spans of a step to ranges of keys, and from the bytes of rows to values.
+//!
+//! ```text
+//!   w_id in ($1, $2) and d_id = 3 and o_id > 7      spans [$1, 3, (7, ..)] [$2, 3, (7, ..)]
+//!   $1 = 5, $2 = 1                                  ranges [1/3/7+ .. 1/4) [5/3/7+ .. 5/4)
+//! ```
+//!
+//! Ranges are sorted and made disjoint, so no row is found twice, whatever the values are. A range that
+//! is one whole key is looked up; others are scanned a page at a time, so that nothing is held open
+//! while the rows are worked on.
+
+use super::{Exec, Row};
+use crate::catalog::{Index, Table};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::numeric::Decimal;
+use crate::plan::{Access, SpanOf};
+use crate::types::SqlType;
+use isomer_design::{Key, KeyRange, Schema, Value};
+use std::ops::ControlFlow;
+
+const FIRST_PAGE_ROWS: usize = 64;
+const PAGE_ROWS_MAX: usize = 1024;
+
+/// A range of keys, and whether it is one key of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    range: KeyRange,
+    whole: bool,
+}
+
+impl Found {
+    /// True if it is one whole key.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Its first key.
+    pub(crate) fn into_key(self) -> Key {
+        self.range.start
+    }
+}
+
+/// Takes a row's values; breaks when it has enough.
+pub(crate) type TakeRow<'t> =
+    &'t mut dyn FnMut(&mut Vec<Datum>) -> Result<ControlFlow<()>, SqlError>;
+
+impl Exec<'_> {
+    /// Shows the rows of a table that an access finds, with the places that are used.
+    pub(crate) fn find(
+        &self,
+        table: &Table,
+        access: &Access,
+        used: &[bool],
+        row: Row<'_>,
+        take: TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let mut values = vec![Datum::Null; table.width()];
+        if let Some(index) = &access.index {
+            for found in spans(self, &index.schema, access, &|at| index.slot_type(table, at), row)?
+            {
+                let flow = self.pages(index.id, found.range, &mut |entry, _| {
+                    let key = row_key(table, index, entry)?;
+                    self.lookup(table, &key, used, &mut values, take)
+                })?;
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+            return Ok(ControlFlow::Continue(()));
+        }
+        let slots = table.key_slots();
+        let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
+        for found in spans(self, &table.schema, access, &ty, row)? {
+            let flow = if found.whole {
+                self.lookup(table, &found.range.start, used, &mut values, take)?
+            } else {
+                self.pages(table.id, found.range, &mut |key, bytes| {
+                    decode(table, key, bytes, used, &mut values)?;
+                    take(&mut values)
+                })?
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn lookup(
+        &self,
+        table: &Table,
+        key: &Key,
+        used: &[bool],
+        values: &mut Vec<Datum>,
+        take: TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let mut decoded = Ok(());
+        let exists = self.txn.borrow_mut().get(table.id, key, &mut |bytes| {
+            decoded = decode(table, key, bytes, used, values);
+        })?;
+        decoded?;
+        if exists { take(values) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    /// Shows the rows of a range, a page at a time.
+    fn pages(
+        &self,
+        table: isomer_design::TableId,
+        mut range: KeyRange,
+        visit: &mut dyn FnMut(&Key, &[u8]) -> Result<ControlFlow<()>, SqlError>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let mut most = FIRST_PAGE_ROWS;
+        let mut page: Vec<(Key, Vec<u8>)> = Vec::new();
+        loop {
+            page.clear();
+            self.txn.borrow().check_cancel()?;
+            self.txn.borrow_mut().scan(table, &range, &mut |key, bytes| {
+                page.push((Key::from_bytes(key), bytes.to_vec()));
+                if page.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            for (key, bytes) in &page {
+                if visit(key, bytes)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == most => range.start = last.successor(),
+                _ => return Ok(ControlFlow::Continue(())),
+            }
+            most = (most * 2).min(PAGE_ROWS_MAX);
+        }
+    }
+}
+
+/// The type of a key column, and whether it is the mark for NULL of the column after it.
+pub(crate) type KeyType<'t> = &'t dyn Fn(usize) -> Option<(SqlType, bool)>;
+
+/// The ranges of keys that an access means for a row: sorted and disjoint.
+///
+/// # Errors
+/// What goes wrong in the expressions of the spans.
+pub(crate) fn spans(
+    exec: &Exec<'_>,
+    schema: &Schema,
+    access: &Access,
+    ty: KeyType<'_>,
+    row: Row<'_>,
+) -> Result<Vec<Found>, SqlError> {
+    if access.spans.is_empty() {
+        return Ok(vec![Found { range: KeyRange::all(), whole: false }]);
+    }
+    let mut found = Vec::with_capacity(access.spans.len());
+    for span in &access.spans {
+        found.extend(range_of(exec, schema, span, ty, row)?);
+    }
+    if found.len() > 1 {
+        found.sort_by(|a, b| a.range.cmp(&b.range));
+        found = merged(found);
+    }
+    Ok(found)
+}
+
+fn merged(found: Vec<Found>) -> Vec<Found> {
+    let mut disjoint: Vec<Found> = Vec::with_capacity(found.len());
+    for next in found {
+        match disjoint.last_mut() {
+            Some(last) if last.range.overlaps(&next.range) => {
+                if !last.range.covers(&next.range) {
+                    last.range.end = next.range.end;
+                    last.whole = false;
+                }
+            }
+            _ => disjoint.push(next),
+        }
+    }
+    disjoint
+}
+
+fn range_of(
+    exec: &Exec<'_>,
+    schema: &Schema,
+    span: &SpanOf,
+    ty: KeyType<'_>,
+    row: Row<'_>,
+) -> Result<Option<Found>, SqlError> {
+    let mut values: Vec<Value> = Vec::new();
+    let mut column = 0;
+    for expr in &span.prefix {
+        let Some(value) = bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Exact)
+        else {
+            return Ok(None);
+        };
+        values.push(value);
+    }
+    let encode = |values: &[Value]| {
+        schema.encode_prefix(values).map_err(|e| SqlError::new(code::OUT_OF_RANGE, e.to_string()))
+    };
+    let prefix = encode(&values)?;
+    let whole = column == schema.key_columns().len();
+    if whole {
+        return Ok(Some(Found { range: KeyRange::single(prefix), whole: true }));
+    }
+    let mut range = KeyRange::starting_with(prefix);
+    if span.lower.is_none() && span.upper.is_none() {
+        return Ok(Some(Found { range, whole: false }));
+    }
+    let after_prefix = (column, values.len());
+    if let Some((expr, inclusive)) = &span.lower {
+        let Some(value) = bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Lower)
+        else {
+            return Ok(None);
+        };
+        values.push(value);
+        let key = encode(&values)?;
+        range.start = if *inclusive {
+            key
+        } else {
+            match KeyRange::starting_with(key).end {
+                Some(end) => end,
+                None => return Ok(None),
+            }
+        };
+    } else if ty(column).is_some_and(|(_, is_mark)| is_mark) {
+        // Without a lower bound: from the first value that is not NULL.
+        values.push(Value::Bool(false));
+        range.start = encode(&values)?;
+    }
+    (column, _) = after_prefix;
+    values.truncate(after_prefix.1);
+    if let Some((expr, inclusive)) = &span.upper {
+        let Some(value) = bound(exec.eval(expr, row)?, ty, &mut column, &mut values, Edge::Upper)
+        else {
+            return Ok(None);
+        };
+        values.push(value);
+        let key = encode(&values)?;
+        range.end = if *inclusive { KeyRange::starting_with(key).end } else { Some(key) };
+    } else if ty(column).is_some_and(|(_, is_mark)| is_mark) {
+        values.push(Value::Bool(false));
+        range.end = KeyRange::starting_with(encode(&values)?).end;
+    }
+    Ok((!range.is_empty()).then_some(Found { range, whole: false }))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Edge {
+    Exact,
+    Lower,
+    Upper,
+}
+
+/// A value as the store keeps it in the next key column, behind its mark if it has one. `None`: no row
+/// can have it.
+fn bound(
+    value: Datum,
+    ty: KeyType<'_>,
+    column: &mut usize,
+    values: &mut Vec<Value>,
+    edge: Edge,
+) -> Option<Value> {
+    let (mut column_type, is_mark) = ty(*column)?;
+    if value.is_null() {
+        return None;
+    }
+    if is_mark {
+        values.push(Value::Bool(false));
+        *column += 1;
+        column_type = ty(*column)?.0;
+    }
+    *column += 1;
+    let fitted = match (value, column_type) {
+        (Datum::Int(value), ty) if ty.is_integer() || ty == SqlType::Date => Datum::Int(value),
+        (Datum::Timestamp(micros), SqlType::Date) => {
+            let days = micros.div_euclid(86_400_000_000);
+            let exact = days * 86_400_000_000 == micros;
+            (exact || edge != Edge::Exact)
+                .then_some(Datum::Int(days + i64::from(!exact && edge == Edge::Lower)))?
+        }
+        (value @ (Datum::Int(_) | Datum::Numeric(_)), SqlType::Numeric(Some((_, scale)))) => {
+            scaled(value.to_decimal(), scale, edge)?
+        }
+        (Datum::Numeric(value), ty) if ty.is_integer() => {
+            let Datum::Numeric(whole) = scaled(value, 0, edge)? else { return None };
+            Datum::Int(i64::try_from(whole.mantissa).ok()?)
+        }
+        (value @ (Datum::Int(_) | Datum::Numeric(_)), ty) if ty.is_float() => {
+            Datum::Float(value.to_f64())
+        }
+        (Datum::Text(text), SqlType::Char(_)) => Datum::Text(crate::datum::trim_blanks(text)),
+        (value, _) => value,
+    };
+    let value = fitted.into_value(column_type);
+    column_type.storage().accepts(&value).then_some(value)
+}
+
+/// A number with the digits of a key column: itself, or the nearest inside of the bound.
+fn scaled(value: Decimal, scale: u8, edge: Edge) -> Option<Datum> {
+    let nearest = value.rescale(scale).ok()?;
+    if nearest == value {
+        return Some(Datum::Numeric(nearest));
+    }
+    // A bound between two possible values: bounds are checked again on the row, so going outwards by
+    // one is right.
+    match edge {
+        Edge::Exact => None,
+        Edge::Lower => Some(Datum::Numeric(Decimal { mantissa: nearest.mantissa - 1, scale })),
+        Edge::Upper => Some(Datum::Numeric(Decimal { mantissa: nearest.mantissa + 1, scale })),
+    }
+}
+
+impl Index {
+    /// The type of a column of the entries' key, and whether it is a mark for NULL.
+    pub(crate) fn slot_type(&self, table: &Table, at: usize) -> Option<(SqlType, bool)> {
+        let mut next = 0;
+        for &column in &self.columns {
+            let column = (&table.columns[column], table.key.contains(&column));
+            if !column.0.not_null && !column.1 {
+                if next == at {
+                    return Some((SqlType::Bool, true));
+                }
+                next += 1;
+            }
+            if next == at {
+                return Some((column.0.ty, false));
+            }
+            next += 1;
+        }
+        let slot = *table.key_slots().get(at - next)?;
+        Some((table.slot_type(slot), false))
+    }
+}
+
+/// The key of the row that an entry of an index is of.
+pub(crate) fn row_key(table: &Table, index: &Index, entry: &Key) -> Result<Key, SqlError> {
+    let damaged = |e: isomer_design::RowError| SqlError::new(code::INTERNAL, e.to_string());
+    let values = index.schema.decode_key(entry).map_err(damaged)?;
+    let key = &values[values.len() - table.key_slots().len()..];
+    table.schema.encode_key(key).map_err(damaged)
+}
+
+/// The values of a row, at the places that are used.
+pub(crate) fn decode(
+    table: &Table,
+    key: &[u8],
+    bytes: &[u8],
+    used: &[bool],
+    values: &mut Vec<Datum>,
+) -> Result<(), SqlError> {
+    values.resize(table.width(), Datum::Null);
+    for (slot, value) in values.iter_mut().enumerate() {
+        if used.get(slot).copied().unwrap_or(false) {
+            let stored = table.schema.read_column(key, bytes, slot);
+            let stored = stored.map_err(|e| SqlError::new(code::INTERNAL, e.to_string()))?;
+            *value = Datum::from_value(stored, table.slot_type(slot));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! INSERT.
+//!
+//! The keys of all new rows are locked first, in the order of the statement; then the transaction
+//! looks again, so that it sees what those have done for whom it waited; then each row is written, or
+//! is found to be there already.
+
+use super::write::{duplicate, encode, fit_row};
+use super::{Exec, Row};
+use crate::catalog::{Index, Table};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::plan::{Conflict, Filled, Insert};
+use crate::transaction::{Base, LockKind, LockedRow, Sink};
+use isomer_design::Key;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Rows are locked and written so many at a time.
+const BATCH_ROWS: usize = 512;
+
+pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+    let (mut batch, mut count) = (Vec::new(), 0);
+    exec.rows(&plan.source, None, &mut |given| {
+        batch.push(exec.new_row(plan, given)?);
+        if batch.len() >= BATCH_ROWS {
+            count += write(exec, plan, &mut batch, sink)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    count += write(exec, plan, &mut batch, sink)?;
+    Ok(count)
+}
+
+pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Result<u64, SqlError> {
+    let mut batch = Vec::with_capacity(rows.len());
+    for given in rows {
+        batch.push(exec.new_row(plan, &given)?);
+    }
+    write(exec, plan, &mut batch, &mut |_: &[Datum]| Ok(()))
+}
+
+fn write(
+    exec: &Exec<'_>,
+    plan: &Insert,
+    batch: &mut Vec<Vec<Datum>>,
+    sink: &mut dyn Sink,
+) -> Result<u64, SqlError> {
+    let table = &plan.table;
+    let mut rows = Vec::with_capacity(batch.len());
+    for values in batch.drain(..) {
+        let (key, bytes) = encode(table, &values)?;
+        // Nobody else can have a new row id.
+        if table.has_key() {
+            exec.txn.borrow_mut().lock(table.id, &key, LockKind::Exclusive, true)?;
+        }
+        rows.push((key, bytes, values));
+    }
+    exec.txn.borrow_mut().look_again();
+    let mut count = 0;
+    for (key, bytes, values) in rows {
+        if let Some(values) = exec.insert_row(plan, key, bytes, values)? {
+            count += 1;
+            if let Some(returning) = &plan.returning {
+                let row = Row { values: &values, outer: None };
+                let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
+                sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// What is in the way of a new row.
+struct Obstacle {
+    key: Key,
+    constraint: String,
+    columns: Vec<usize>,
+    index: Option<Arc<Index>>,
+}
+
+impl Exec<'_> {
+    fn new_row(&self, plan: &Insert, given: &[Datum]) -> Result<Vec<Datum>, SqlError> {
+        let mut values = Vec::with_capacity(plan.table.width());
+        for filled in &plan.columns {
+            values.push(match filled {
+                Filled::Given(at) => given[*at].clone(),
+                Filled::Default(expr) => self.eval(expr, Row { values: &[], outer: None })?,
+            });
+        }
+        fit_row(&plan.table, &mut values)?;
+        if !plan.table.has_key() {
+            let name = crate::system::row_id_sequence(&plan.table);
+            values.push(Datum::Int(self.txn.borrow_mut().next_value(&name)?));
+        }
+        Ok(values)
+    }
+
+    /// Inserts a row, or does what is to be done if it is there; the row as it is now, if it changed.
+    fn insert_row(
+        &self,
+        plan: &Insert,
+        key: Key,
+        bytes: Vec<u8>,
+        values: Vec<Datum>,
+    ) -> Result<Option<Vec<Datum>>, SqlError> {
+        let table = &plan.table;
+        let mut base = Base::Version(None);
+        let mut obstacle = None;
+        if table.has_key() {
+            let there = self.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?;
+            base = there.base;
+            if there.exists {
+                let (constraint, columns) = (table.key_name.clone(), table.key.clone());
+                obstacle = Some(Obstacle { key: key.clone(), constraint, columns, index: None });
+            }
+        }
+        for index in &table.indexes {
+            if obstacle.is_some() {
+                break;
+            }
+            if let Some(other) = self.taken(table, index, &values, &key)? {
+                let (constraint, columns) = (index.name.clone(), index.columns.clone());
+                let index = Some(index.clone());
+                obstacle = Some(Obstacle { key: other, constraint, columns, index });
+            }
+        }
+        let Some(obstacle) = obstacle else {
+            self.txn.borrow_mut().put(table.id, key, base, Some(bytes))?;
+            for index in &table.indexes {
+                self.put_entry(table, index, &values, true)?;
+            }
+            return Ok(Some(values));
+        };
+        match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
+            None => Err(duplicate(table, &obstacle.constraint, &obstacle.columns, &values)),
+            Some(Conflict { set: None, .. }) => Ok(None),
+            Some(Conflict { set: Some((set, condition)), .. }) => {
+                self.update_instead(table, &obstacle.key, values, set, condition.as_ref())
+            }
+        }
+    }
+
+    fn update_instead(
+        &self,
+        table: &Table,
+        key: &Key,
+        new: Vec<Datum>,
+        set: &[(usize, crate::expr::Expr)],
+        condition: Option<&crate::expr::Expr>,
+    ) -> Result<Option<Vec<Datum>>, SqlError> {
+        self.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
+        self.txn.borrow_mut().look_again();
+        let Some((mut row, there)) = self.whole_row(table, key)? else {
+            let message = "the row that was in the way has gone; run the statement again";
+            return Err(SqlError::new(code::SERIALIZATION, message));
+        };
+        let width = row.len();
+        row.extend(new);
+        let both = Row { values: &row, outer: None };
+        if let Some(condition) = condition
+            && self.holds(condition, both)? != Some(true)
+        {
+            return Ok(None);
+        }
+        let old = row[..width].to_vec();
+        let mut changed = old.clone();
+        for (at, expr) in set {
+            changed[*at] = self.eval(expr, both)?;
+        }
+        fit_row(table, &mut changed)?;
+        self.replace(table, key, there, &old, &changed)?;
+        Ok(Some(changed))
+    }
+
+    /// All values of a locked row.
+    pub(super) fn whole_row(
+        &self,
+        table: &Table,
+        key: &Key,
+    ) -> Result<Option<(Vec<Datum>, LockedRow)>, SqlError> {
+        let (mut values, mut decoded) = (Vec::new(), Ok(()));
+        let all = vec![true; table.width()];
+        let there = self.txn.borrow_mut().get_locked(table.id, key, &mut |bytes| {
+            decoded = super::find::decode(table, key, bytes, &all, &mut values);
+        })?;
+        decoded?;
+        Ok(there.exists.then_some((values, there)))
+    }
+}
+
+fn is_meant(conflict: &Conflict, obstacle: &Obstacle) -> bool {
+    conflict.any
+        || match (&conflict.index, &obstacle.index) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.id == b.id,
+            _ => false,
+        }
+}

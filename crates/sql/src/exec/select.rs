@@ -1,0 +1,419 @@
+//! Queries: steps, grouping, projection, distinct, order, limit.
+
+use super::aggregate::Groups;
+use super::{Exec, Row};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::plan::{Busy, Lock, Select, SortKey, Source, Step};
+use crate::transaction::LockKind;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+/// Takes a row; breaks when it has enough.
+pub(crate) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<ControlFlow<()>, SqlError>;
+
+type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+
+/// The rows of a source that does not depend on the rows before it, kept while the query runs.
+struct Kept {
+    rows: Vec<Vec<Datum>>,
+    by_key: Option<HashMap<Vec<Datum>, Vec<usize>, Hasher>>,
+}
+
+/// What a query's steps have found and keep.
+type Memory = Vec<Option<Rc<Kept>>>;
+
+impl Exec<'_> {
+    /// Shows the rows of a query, with what they are sorted by behind the columns of the result.
+    pub(crate) fn rows(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let nothing = Row { values: &[], outer };
+        let count = |expr: &Option<Expr>, what: &str| -> Result<Option<u64>, SqlError> {
+            let Some(expr) = expr else { return Ok(None) };
+            match self.eval(expr, nothing)? {
+                Datum::Null => Ok(None),
+                value => match value.to_decimal().to_i64().map(u64::try_from) {
+                    Some(Ok(count)) => Ok(Some(count)),
+                    _ => {
+                        let message = format!("{what} must not be negative");
+                        Err(SqlError::new(if what == "LIMIT" { "2201W" } else { "2201X" }, message))
+                    }
+                },
+            }
+        };
+        let mut skip = count(&plan.offset, "OFFSET")?.unwrap_or(0);
+        let mut left = count(&plan.limit, "LIMIT")?.unwrap_or(u64::MAX);
+        if left == 0 {
+            return Ok(());
+        }
+        let first =
+            usize::try_from(left.saturating_add(skip)).ok().filter(|first| *first <= 10_000);
+        let limited = &mut |values: &[Datum]| {
+            if skip > 0 {
+                skip -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            left -= 1;
+            let flow = emit(values)?;
+            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+        };
+        if plan.order.is_empty() || plan.sorted {
+            return self.distinct_rows(plan, outer, limited);
+        }
+        let sorted = self.sorted(plan, outer, first)?;
+        for row in &sorted {
+            if limited(row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows in order; with `keep`, only so many of the first.
+    fn sorted(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        keep: Option<usize>,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let mut rows: Vec<Vec<Datum>> = Vec::new();
+        let by = |a: &Vec<Datum>, b: &Vec<Datum>| compare(&plan.order, a, b);
+        self.distinct_rows(plan, outer, &mut |values| {
+            rows.push(values.to_vec());
+            match keep {
+                None => self.keep_row(values)?,
+                // Twice as many as needed are sorted now and then, and the second half forgotten.
+                Some(keep) if rows.len() >= 2 * keep.max(512) => {
+                    rows.sort_by(by);
+                    rows.truncate(keep);
+                }
+                Some(_) => {}
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        rows.sort_by(by);
+        Ok(rows)
+    }
+
+    fn distinct_rows(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let is_set = plan.distinct || plan.union.iter().any(|(_, distinct)| *distinct);
+        if !is_set && plan.union.is_empty() {
+            return self.grouped_rows(plan, outer, emit);
+        }
+        let mut seen: HashSet<Vec<Datum>, Hasher> = HashSet::default();
+        let width = plan.output.len();
+        let mut done = false;
+        let mut once = |values: &[Datum]| {
+            if is_set && !seen.insert(values[..width].to_vec()) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if is_set {
+                self.keep_row(&values[..width])?;
+            }
+            let flow = emit(values)?;
+            done = flow.is_break();
+            Ok(flow)
+        };
+        self.grouped_rows(plan, outer, &mut once)?;
+        for (other, _) in &plan.union {
+            self.rows(other, outer, &mut once)?;
+        }
+        Ok(())
+    }
+
+    fn grouped_rows(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let mut projected: Vec<Datum> = Vec::with_capacity(plan.project.len());
+        let mut project = |row: Row<'_>, emit: &mut Emit<'_>| {
+            projected.clear();
+            for expr in &plan.project {
+                projected.push(self.eval(expr, row)?);
+            }
+            emit(&projected)
+        };
+        let mut emit = emit;
+        let Some(group) = &plan.group else {
+            return self
+                .joined_rows(plan, outer, &mut |values| project(Row { values, outer }, &mut emit));
+        };
+        let mut groups = Groups::new(group);
+        self.joined_rows(plan, outer, &mut |values| {
+            groups.add(self, Row { values, outer })?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for values in groups.finish()? {
+            let row = Row { values: &values, outer };
+            if self.all_hold(&group.having, row)? && project(row, &mut emit)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of all sources that pass the filter.
+    fn joined_rows(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let mut row = vec![Datum::Null; plan.width];
+        let mut memory: Memory = vec![None; plan.steps.len()];
+        self.step(plan, 0, &mut row, &mut memory, outer, emit).map(|_| ())
+    }
+
+    fn step(
+        &self,
+        plan: &Select,
+        at: usize,
+        row: &mut Vec<Datum>,
+        memory: &mut Memory,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let Some(step) = plan.steps.get(at) else {
+            if !self.all_hold(&plan.filter, Row { values: row, outer })? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            return emit(row);
+        };
+        let places = step.offset..step.offset + step.width;
+        let mut matched = false;
+        let mut next = |values: &mut [Datum], row: &mut Vec<Datum>, memory: &mut Memory| {
+            row[places.clone()].swap_with_slice(values);
+            if !self.all_hold(&step.on, Row { values: row, outer })? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            matched = true;
+            self.step(plan, at + 1, row, memory, outer, emit)
+        };
+        let is_kept = at > 0 && step.access.spans.is_empty();
+        if is_kept {
+            let kept = self.kept(step, at, memory, outer)?;
+            let mut buffer = vec![Datum::Null; step.width];
+            for found in self.candidates(step, &kept, Row { values: row, outer })? {
+                buffer.clone_from_slice(&kept.rows[found]);
+                if next(&mut buffer, row, memory)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        } else {
+            // The values that decide where to look are those of the steps before.
+            let before = row.clone();
+            let flow = self.source(step, Row { values: &before, outer }, &mut |values| {
+                next(values, row, memory)
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        if step.left && !matched {
+            row[places].fill(Datum::Null);
+            return self.step(plan, at + 1, row, memory, outer, emit);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The rows of a source, for the rows before.
+    fn source(
+        &self,
+        step: &Step,
+        row: Row<'_>,
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        match &step.source {
+            Source::Table(table) => self.find(table, &step.access, &step.used, row, take),
+            Source::System(system) => {
+                for mut values in system.rows(self.catalog, self.around)? {
+                    if take(&mut values)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            Source::Query(query) => {
+                let mut flow = ControlFlow::Continue(());
+                let mut buffer = Vec::new();
+                self.rows(query, row.outer, &mut |values| {
+                    buffer.clear();
+                    buffer.extend_from_slice(&values[..step.width]);
+                    flow = take(&mut buffer)?;
+                    Ok(flow)
+                })?;
+                Ok(flow)
+            }
+            Source::Values(rows) => {
+                for exprs in rows {
+                    let values = exprs.iter().map(|expr| self.eval(expr, row));
+                    if take(&mut values.collect::<Result<_, _>>()?)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            Source::Series(bounds) => self.series(bounds, row, take),
+        }
+    }
+
+    fn series(
+        &self,
+        bounds: &[Expr; 3],
+        row: Row<'_>,
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let values = bounds.iter().map(|expr| self.eval(expr, row));
+        let values: Vec<Datum> = values.collect::<Result<_, _>>()?;
+        let (Some(from), Some(to), Some(by)) =
+            (values[0].as_int(), values[1].as_int(), values[2].as_int())
+        else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if by == 0 {
+            return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
+        }
+        let mut next = Some(from);
+        while let Some(value) = next.filter(|v| if by > 0 { *v <= to } else { *v >= to }) {
+            if take(&mut vec![Datum::Int(value)])?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            next = value.checked_add(by);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn kept(
+        &self,
+        step: &Step,
+        at: usize,
+        memory: &mut Memory,
+        outer: Option<&Row<'_>>,
+    ) -> Result<Rc<Kept>, SqlError> {
+        if let Some(kept) = &memory[at] {
+            return Ok(kept.clone());
+        }
+        let mut rows = Vec::new();
+        let _ = self.source(step, Row { values: &[], outer }, &mut |values| {
+            self.keep_row(values)?;
+            rows.push(values.clone());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let by_key =
+            if step.hash.is_empty() { None } else { Some(self.hashed(step, &rows, outer)?) };
+        let kept = Rc::new(Kept { rows, by_key });
+        memory[at] = Some(kept.clone());
+        Ok(kept)
+    }
+
+    fn hashed(
+        &self,
+        step: &Step,
+        rows: &[Vec<Datum>],
+        outer: Option<&Row<'_>>,
+    ) -> Result<HashMap<Vec<Datum>, Vec<usize>, Hasher>, SqlError> {
+        let mut by_key: HashMap<Vec<Datum>, Vec<usize>, Hasher> = HashMap::default();
+        let mut wide = vec![Datum::Null; step.offset + step.width];
+        for (at, values) in rows.iter().enumerate() {
+            wide[step.offset..].clone_from_slice(values);
+            let row = Row { values: &wide, outer };
+            let key = step.hash.iter().map(|(_, own)| self.eval(own, row));
+            let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
+            if !key.iter().any(Datum::is_null) {
+                by_key.entry(key).or_default().push(at);
+            }
+        }
+        Ok(by_key)
+    }
+
+    /// The kept rows that can match.
+    fn candidates(&self, step: &Step, kept: &Kept, row: Row<'_>) -> Result<Vec<usize>, SqlError> {
+        let Some(by_key) = &kept.by_key else { return Ok((0..kept.rows.len()).collect()) };
+        let key = step.hash.iter().map(|(before, _)| self.eval(before, row));
+        let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
+        Ok(by_key.get(&key).cloned().unwrap_or_default())
+    }
+
+    /// Shows the rows of a query over one table, each locked, and looked at again under its lock.
+    pub(crate) fn locked_rows(
+        &self,
+        plan: &Select,
+        lock: Lock,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
+            return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
+        };
+        // The places of the key were put behind the projection when the query was compiled.
+        let key_at = plan.project.len() - table.key_slots().len();
+        let mut keys = Vec::new();
+        self.rows(plan, None, &mut |values| {
+            keys.push(super::write::key_of(table, &values[key_at..])?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
+        let mut locked = Vec::with_capacity(keys.len());
+        for key in keys {
+            let waits = lock.busy == Busy::Wait;
+            if self.txn.borrow_mut().lock(table.id, &key, kind, waits)? {
+                locked.push(key);
+            } else if lock.busy == Busy::Fail {
+                let message =
+                    format!("could not obtain lock on row in relation \"{}\"", table.name);
+                return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
+            }
+        }
+        self.txn.borrow_mut().look_again();
+        let step = &plan.steps[0];
+        let mut values = Vec::new();
+        for key in locked {
+            let mut decoded = Ok(());
+            let row = self.txn.borrow_mut().get_locked(table.id, &key, &mut |bytes| {
+                decoded = super::find::decode(table, &key, bytes, &step.used, &mut values);
+            })?;
+            decoded?;
+            let now = Row { values: &values, outer: None };
+            if row.exists && self.all_hold(&step.on, now)? && self.all_hold(&plan.filter, now)? {
+                let shown = plan.project.iter().map(|expr| self.eval(expr, now));
+                if emit(&shown.collect::<Result<Vec<Datum>, _>>()?)?.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compare(order: &[SortKey], a: &[Datum], b: &[Datum]) -> Ordering {
+    for key in order {
+        let (a, b) = (&a[key.place], &b[key.place]);
+        let order = match (a.is_null(), b.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if key.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if key.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            _ if key.descending => b.compare(a),
+            _ => a.compare(b),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}

@@ -1,0 +1,165 @@
+//! Rows into bytes, and the entries of indexes that go with them.
+
+use super::Exec;
+use crate::catalog::{Index, Table};
+use crate::datum::{Datum, convert};
+use crate::error::{SqlError, code};
+use crate::transaction::{Base, LockKind};
+use isomer_design::{Key, KeyRange, RowError, Value};
+use std::ops::ControlFlow;
+
+/// The key of a row whose key columns have these values.
+pub(crate) fn key_of(table: &Table, values: &[Datum]) -> Result<Key, SqlError> {
+    let slots = table.key_slots();
+    let values = slots.iter().zip(values);
+    let values: Vec<Value> =
+        values.map(|(&slot, value)| value.clone().into_value(table.slot_type(slot))).collect();
+    table.schema.encode_key(&values).map_err(refused)
+}
+
+fn refused(error: RowError) -> SqlError {
+    let code = match error {
+        RowError::KeyTooLong { .. } | RowError::RowTooLong { .. } => code::PROGRAM_LIMIT,
+        _ => code::DATATYPE_MISMATCH,
+    };
+    SqlError::new(code, error.to_string())
+}
+
+/// Converts the values of a new row to the types of its columns, and checks NULL.
+pub(crate) fn fit_row(table: &Table, values: &mut [Datum]) -> Result<(), SqlError> {
+    for (column, value) in table.columns.iter().zip(values.iter_mut()) {
+        let given = std::mem::replace(value, Datum::Null);
+        *value = convert(given, column.ty, false)?;
+    }
+    for (at, column) in table.columns.iter().enumerate() {
+        if values[at].is_null() && (column.not_null || table.key.contains(&at)) {
+            let message = format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                column.name, table.name
+            );
+            return Err(SqlError::new(code::NOT_NULL_VIOLATION, message)
+                .detail(format!("Failing row contains {}.", show(table, values))));
+        }
+    }
+    Ok(())
+}
+
+fn show(table: &Table, values: &[Datum]) -> String {
+    let shown = table.columns.iter().zip(values).map(|(column, value)| match value {
+        Datum::Null => "null".to_owned(),
+        value => crate::text::format(value, column.ty).into_owned(),
+    });
+    format!("({})", shown.collect::<Vec<_>>().join(", "))
+}
+
+/// The key and the bytes of a row whose values fit their columns.
+pub(crate) fn encode(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
+    let values: Vec<Value> = values
+        .iter()
+        .enumerate()
+        .map(|(slot, value)| value.clone().into_value(table.slot_type(slot)))
+        .collect();
+    table.schema.encode_row(&values).map_err(refused)
+}
+
+/// What a row's entry in an index begins with: the indexed columns. The second is true if one of them
+/// is NULL.
+fn entry_prefix(table: &Table, index: &Index, values: &[Datum]) -> (Vec<Value>, bool) {
+    let (mut prefix, mut has_null) = (Vec::new(), false);
+    for &at in &index.columns {
+        let column = &table.columns[at];
+        let is_null = values[at].is_null();
+        has_null |= is_null;
+        if !column.not_null && !table.key.contains(&at) {
+            prefix.push(Value::Bool(is_null));
+        }
+        prefix.push(if is_null {
+            zero(column.ty.storage())
+        } else {
+            values[at].clone().into_value(column.ty)
+        });
+    }
+    (prefix, has_null)
+}
+
+/// What stands for NULL behind its mark.
+fn zero(ty: isomer_design::ColumnType) -> Value {
+    use isomer_design::ColumnType;
+    match ty {
+        ColumnType::Int64 => Value::Int64(0),
+        ColumnType::Float64 => Value::Float64(0.0),
+        ColumnType::Decimal { .. } => Value::Decimal(0),
+        ColumnType::Bool => Value::Bool(false),
+        ColumnType::Text => Value::Text(String::new()),
+        ColumnType::Bytes => Value::Bytes(Vec::new()),
+        ColumnType::Timestamp => Value::Timestamp(0),
+    }
+}
+
+/// The key of a row's entry in an index.
+pub(crate) fn entry_key(table: &Table, index: &Index, values: &[Datum]) -> Result<Key, SqlError> {
+    let (mut entry, _) = entry_prefix(table, index, values);
+    let key = table.key_slots();
+    entry.extend(key.iter().map(|&slot| values[slot].clone().into_value(table.slot_type(slot))));
+    index.schema.encode_key(&entry).map_err(refused)
+}
+
+impl Exec<'_> {
+    /// Writes or removes a row's entry in an index. The row is locked, and so is its entry.
+    pub(crate) fn put_entry(
+        &self,
+        table: &Table,
+        index: &Index,
+        values: &[Datum],
+        present: bool,
+    ) -> Result<(), SqlError> {
+        let key = entry_key(table, index, values)?;
+        self.txn.borrow_mut().put(index.id, key, Base::Any, present.then(Vec::new))
+    }
+
+    /// The key of another row with the same values in a unique index, if there is one. Whoever else
+    /// wants to write these values waits until this transaction ends.
+    pub(crate) fn taken(
+        &self,
+        table: &Table,
+        index: &Index,
+        values: &[Datum],
+        own: &Key,
+    ) -> Result<Option<Key>, SqlError> {
+        let (prefix, has_null) = entry_prefix(table, index, values);
+        if !index.unique || has_null {
+            return Ok(None);
+        }
+        let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
+        self.txn.borrow_mut().lock(index.id, &prefix, LockKind::Exclusive, true)?;
+        self.txn.borrow_mut().look_again();
+        let mut entries = Vec::new();
+        let range = KeyRange::starting_with(prefix);
+        self.txn.borrow_mut().scan(index.id, &range, &mut |key, _| {
+            entries.push(Key::from_bytes(key));
+            ControlFlow::Continue(())
+        })?;
+        for entry in entries {
+            let key = super::find::row_key(table, index, &entry)?;
+            if key != *own {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// 23505, as PostgreSQL words it.
+pub(crate) fn duplicate(
+    table: &Table,
+    constraint: &str,
+    columns: &[usize],
+    values: &[Datum],
+) -> SqlError {
+    let names: Vec<&str> = columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
+    let shown = columns.iter().map(|&at| crate::text::format(&values[at], table.columns[at].ty));
+    let shown: Vec<_> = shown.collect();
+    let message = format!("duplicate key value violates unique constraint \"{constraint}\"");
+    let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));
+    SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail)
+}

@@ -1,0 +1,239 @@
+//! Expressions after binding: names are places, types are known, conversions are written out.
+
+use crate::datum::Datum;
+use crate::functions::Func;
+use crate::plan::Select;
+use crate::types::SqlType;
+
+/// An expression over a row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Expr {
+    /// A value.
+    Const(Datum),
+    /// The value of a parameter, from 0.
+    Param(usize),
+    /// A place of the row.
+    Column(usize),
+    /// A place of the row of a query around this one; 1 is the next.
+    Outer(usize, usize),
+    /// The result of an aggregate of this query; replaced before anything runs.
+    Aggregate(usize),
+    /// A conversion.
+    Cast(Box<Expr>, SqlType),
+    /// Arithmetic, with the type of the result.
+    Arith(Arith, SqlType, Box<[Expr; 2]>),
+    /// A comparison.
+    Compare(Compare, Box<[Expr; 2]>),
+    /// All of them.
+    And(Vec<Expr>),
+    /// Any of them.
+    Or(Vec<Expr>),
+    /// The opposite.
+    Not(Box<Expr>),
+    /// True if the value is NULL.
+    IsNull(Box<Expr>),
+    /// True if the value is this truth; NULL is neither.
+    IsTruth(Box<Expr>, bool),
+    /// True if both are the same, NULL being the same as NULL.
+    Same(Box<[Expr; 2]>),
+    /// True if the value is one of the list.
+    In(Box<Expr>, Vec<Expr>),
+    /// LIKE.
+    Like {
+        /// The text and the pattern.
+        both: Box<[Expr; 2]>,
+        /// Whether letters of both cases are the same.
+        folds: bool,
+    },
+    /// `~`: a pattern of POSIX.
+    Matches {
+        /// The text and the pattern.
+        both: Box<[Expr; 2]>,
+        /// Whether letters of both cases are the same.
+        folds: bool,
+    },
+    /// The first condition that holds.
+    Case(Vec<(Expr, Expr)>, Box<Expr>),
+    /// A function.
+    Call(Func, Vec<Expr>),
+    /// The one value of a query.
+    Scalar(Box<Select>),
+    /// True if the query has rows.
+    Exists(Box<Select>),
+    /// True if the value is among the query's.
+    InSelect(Box<Expr>, Box<Select>),
+}
+
+/// Arithmetic with two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arith {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+    /// `||`
+    Concat,
+    /// `&`
+    BitAnd,
+    /// `|`
+    BitOr,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compare {
+    /// `=`
+    Eq,
+    /// `<>`
+    Ne,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+}
+
+impl Compare {
+    /// The comparison with both sides changed over.
+    pub fn flipped(self) -> Compare {
+        match self {
+            Compare::Lt => Compare::Gt,
+            Compare::Le => Compare::Ge,
+            Compare::Gt => Compare::Lt,
+            Compare::Ge => Compare::Le,
+            same => same,
+        }
+    }
+
+    /// Whether it holds for operands in this order.
+    pub fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Compare::Eq => order.is_eq(),
+            Compare::Ne => order.is_ne(),
+            Compare::Lt => order.is_lt(),
+            Compare::Le => order.is_le(),
+            Compare::Gt => order.is_gt(),
+            Compare::Ge => order.is_ge(),
+        }
+    }
+
+    /// As it is written.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Compare::Eq => "=",
+            Compare::Ne => "<>",
+            Compare::Lt => "<",
+            Compare::Le => "<=",
+            Compare::Gt => ">",
+            Compare::Ge => ">=",
+        }
+    }
+}
+
+impl Expr {
+    /// Calls `visit` with each expression directly inside this one. Queries inside are visited by
+    /// those who care.
+    pub fn children(&self, visit: &mut dyn FnMut(&Expr)) {
+        match self {
+            Expr::Const(_)
+            | Expr::Param(_)
+            | Expr::Column(_)
+            | Expr::Outer(..)
+            | Expr::Aggregate(_)
+            | Expr::Scalar(_)
+            | Expr::Exists(_) => {}
+            Expr::Cast(inner, _)
+            | Expr::Not(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsTruth(inner, _)
+            | Expr::InSelect(inner, _) => visit(inner),
+            Expr::Arith(_, _, both) | Expr::Compare(_, both) | Expr::Same(both) => {
+                both.iter().for_each(visit);
+            }
+            Expr::Like { both, .. } | Expr::Matches { both, .. } => both.iter().for_each(visit),
+            Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.iter().for_each(visit),
+            Expr::In(value, list) => {
+                visit(value);
+                list.iter().for_each(visit);
+            }
+            Expr::Case(whens, otherwise) => {
+                whens.iter().for_each(|(when, then)| {
+                    visit(when);
+                    visit(then);
+                });
+                visit(otherwise);
+            }
+        }
+    }
+
+    /// As [`Expr::children`], to change them.
+    pub fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        match self {
+            Expr::Const(_)
+            | Expr::Param(_)
+            | Expr::Column(_)
+            | Expr::Outer(..)
+            | Expr::Aggregate(_)
+            | Expr::Scalar(_)
+            | Expr::Exists(_) => {}
+            Expr::Cast(inner, _)
+            | Expr::Not(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsTruth(inner, _)
+            | Expr::InSelect(inner, _) => visit(inner),
+            Expr::Arith(_, _, both) | Expr::Compare(_, both) | Expr::Same(both) => {
+                both.iter_mut().for_each(visit);
+            }
+            Expr::Like { both, .. } | Expr::Matches { both, .. } => {
+                both.iter_mut().for_each(visit);
+            }
+            Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.iter_mut().for_each(visit),
+            Expr::In(value, list) => {
+                visit(value);
+                list.iter_mut().for_each(visit);
+            }
+            Expr::Case(whens, otherwise) => {
+                whens.iter_mut().for_each(|(when, then)| {
+                    visit(when);
+                    visit(then);
+                });
+                visit(otherwise);
+            }
+        }
+    }
+
+    /// True if a query is somewhere inside.
+    pub fn has_query(&self) -> bool {
+        if matches!(self, Expr::Scalar(_) | Expr::Exists(_) | Expr::InSelect(..)) {
+            return true;
+        }
+        let mut found = false;
+        self.children(&mut |child| found |= child.has_query());
+        found
+    }
+
+    /// Calls `visit` with each place of the row that is used; not those that queries inside use.
+    pub fn columns(&self, visit: &mut dyn FnMut(usize)) {
+        if let Expr::Column(slot) = self {
+            visit(*slot);
+        }
+        self.children(&mut |child| child.columns(visit));
+    }
+}
+
+/// Splits a condition into those that must all hold.
+pub fn conjuncts(condition: Expr, into: &mut Vec<Expr>) {
+    match condition {
+        Expr::And(all) => all.into_iter().for_each(|one| conjuncts(one, into)),
+        one => into.push(one),
+    }
+}

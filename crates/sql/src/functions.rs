@@ -1,0 +1,534 @@
+//! Functions that statements can call, but for aggregates.
+
+use crate::catalog::Catalog;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::numeric::Decimal;
+use crate::transaction::Surroundings;
+use crate::types::{Family, SqlType};
+
+/// A function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are what SQL calls so")]
+pub enum Func {
+    Lower,
+    Upper,
+    Length,
+    Concat,
+    ConcatWs,
+    Substring,
+    Trim,
+    LeftTrim,
+    RightTrim,
+    Replace,
+    Position,
+    Left,
+    Right,
+    Repeat,
+    Reverse,
+    Md5Like,
+    Abs,
+    Round,
+    Floor,
+    Ceil,
+    Trunc,
+    Power,
+    Sqrt,
+    Mod,
+    Sign,
+    Coalesce,
+    NullIf,
+    Greatest,
+    Least,
+    Now,
+    ClockTime,
+    CurrentDate,
+    Version,
+    CurrentDatabase,
+    CurrentSchema,
+    CurrentUser,
+    BackendPid,
+    NextVal,
+    Random,
+    Extract,
+    Neg,
+    FormatType,
+    TableVisible,
+    TypeOf,
+    RelationSize,
+    PrettySize,
+    IndexDefinition,
+    ConstraintDefinition,
+    ShowDefault,
+    UserById,
+    NullText,
+    Zero,
+    True,
+    ToRegclass,
+    RegclassName,
+    RegtypeName,
+    EncodingName,
+    PgTypeName,
+    Exp,
+    Ln,
+    StartsWith,
+    LPad,
+    RPad,
+}
+
+/// What a name and a number of arguments mean: the function and its result's type, given the
+/// arguments' types.
+pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
+    use Func::*;
+    let count = args.len();
+    let first = args.first().copied().unwrap_or(SqlType::Unknown);
+    let numeric = match first {
+        SqlType::Unknown => SqlType::Float8,
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Float4 => first,
+        SqlType::Numeric(_) => SqlType::Numeric(None),
+        other => other,
+    };
+    let exact = if first.is_float() { SqlType::Float8 } else { SqlType::Numeric(None) };
+    Some(match (name, count) {
+        ("lower", 1) => (Lower, SqlType::Text),
+        ("upper", 1) => (Upper, SqlType::Text),
+        ("length" | "char_length" | "character_length", 1) => (Length, SqlType::Int4),
+        ("concat", _) => (Concat, SqlType::Text),
+        ("concat_ws", 1..) => (ConcatWs, SqlType::Text),
+        ("substr" | "substring", 2 | 3) => (Substring, SqlType::Text),
+        ("btrim" | "trim", 1 | 2) => (Trim, SqlType::Text),
+        ("ltrim", 1 | 2) => (LeftTrim, SqlType::Text),
+        ("rtrim", 1 | 2) => (RightTrim, SqlType::Text),
+        ("replace", 3) => (Replace, SqlType::Text),
+        ("strpos" | "position", 2) => (Position, SqlType::Int4),
+        ("left", 2) => (Left, SqlType::Text),
+        ("right", 2) => (Right, SqlType::Text),
+        ("repeat", 2) => (Repeat, SqlType::Text),
+        ("reverse", 1) => (Reverse, SqlType::Text),
+        ("lpad", 2 | 3) => (LPad, SqlType::Text),
+        ("rpad", 2 | 3) => (RPad, SqlType::Text),
+        ("starts_with", 2) => (StartsWith, SqlType::Bool),
+        ("abs", 1) => (Abs, numeric),
+        ("round", 1 | 2) => (Round, exact),
+        ("floor", 1) => (Floor, exact),
+        ("ceil" | "ceiling", 1) => (Ceil, exact),
+        ("trunc", 1 | 2) => (Trunc, exact),
+        ("power" | "pow", 2) => (Power, power_type(args)),
+        ("sqrt", 1) => (Sqrt, SqlType::Float8),
+        ("exp", 1) => (Exp, SqlType::Float8),
+        ("ln", 1) => (Ln, SqlType::Float8),
+        ("mod", 2) => (Mod, numeric),
+        ("sign", 1) => (Sign, exact),
+        ("nullif", 2) => (NullIf, first),
+        ("coalesce", 1..) => (Coalesce, common(args)),
+        ("greatest", 1..) => (Greatest, common(args)),
+        ("least", 1..) => (Least, common(args)),
+        ("now" | "transaction_timestamp" | "current_timestamp", 0 | 1) => {
+            (Now, SqlType::TimestampTz)
+        }
+        ("localtimestamp", 0) => (Now, SqlType::Timestamp),
+        ("clock_timestamp" | "statement_timestamp", 0) => (ClockTime, SqlType::TimestampTz),
+        ("current_date", 0) => (CurrentDate, SqlType::Date),
+        ("version", 0) => (Version, SqlType::Text),
+        ("current_database" | "current_catalog", 0) => (CurrentDatabase, SqlType::Name),
+        ("current_schema", 0) => (CurrentSchema, SqlType::Name),
+        ("current_user" | "session_user" | "user" | "current_role", 0) => {
+            (CurrentUser, SqlType::Name)
+        }
+        ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
+        ("nextval", 1) => (NextVal, SqlType::Int8),
+        ("random", 0) => (Random, SqlType::Float8),
+        ("date_part" | "extract", 2) => (Extract, SqlType::Numeric(None)),
+        ("format_type", 2) => (FormatType, SqlType::Text),
+        (
+            "pg_table_is_visible"
+            | "pg_type_is_visible"
+            | "pg_function_is_visible"
+            | "pg_opclass_is_visible"
+            | "pg_collation_is_visible",
+            1,
+        ) => (TableVisible, SqlType::Bool),
+        ("has_table_privilege" | "has_schema_privilege" | "has_database_privilege", 2 | 3) => {
+            (True, SqlType::Bool)
+        }
+        ("pg_typeof", 1) => (TypeOf, SqlType::Text),
+        (
+            "pg_relation_size" | "pg_total_relation_size" | "pg_table_size" | "pg_indexes_size",
+            1,
+        ) => (RelationSize, SqlType::Int8),
+        ("pg_size_pretty", 1) => (PrettySize, SqlType::Text),
+        ("pg_get_indexdef", 1..=3) => (IndexDefinition, SqlType::Text),
+        ("pg_get_constraintdef", 1 | 2) => (ConstraintDefinition, SqlType::Text),
+        ("pg_get_expr", 2 | 3) => (ShowDefault, SqlType::Text),
+        ("pg_get_userbyid", 1) => (UserById, SqlType::Name),
+        ("pg_encoding_to_char", 1) => (EncodingName, SqlType::Name),
+        (
+            "obj_description"
+            | "col_description"
+            | "shobj_description"
+            | "pg_get_viewdef"
+            | "pg_get_serial_sequence"
+            | "pg_get_statisticsobjdef_columns"
+            | "array_to_string"
+            | "pg_get_partkeydef"
+            | "pg_get_triggerdef"
+            | "pg_get_function_result"
+            | "pg_get_ruledef",
+            1..=3,
+        ) => (NullText, SqlType::Text),
+        ("pg_relation_filenode" | "pg_my_temp_schema" | "inet_server_port", _) => {
+            (Zero, SqlType::Oid)
+        }
+        ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
+        ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
+        _ => return None,
+    })
+}
+
+fn power_type(args: &[SqlType]) -> SqlType {
+    let exact = args.iter().any(|ty| matches!(ty, SqlType::Numeric(_)))
+        && !args.iter().any(|ty| ty.is_float());
+    if exact { SqlType::Numeric(None) } else { SqlType::Float8 }
+}
+
+/// The type that values of several types have together.
+pub fn common(types: &[SqlType]) -> SqlType {
+    let mut result = SqlType::Unknown;
+    for &ty in types.iter().filter(|ty| **ty != SqlType::Unknown) {
+        result = match (result, ty) {
+            (SqlType::Unknown, ty) => ty,
+            (a, b) if a == b => a,
+            (a, b) if a.family() == Family::Number && b.family() == Family::Number => {
+                if number_rank(a) >= number_rank(b) { wide(a) } else { wide(b) }
+            }
+            (a, b) if a.family() == Family::Text && b.family() == Family::Text => {
+                if matches!((a, b), (SqlType::Char(_), SqlType::Char(_))) {
+                    SqlType::Char(None)
+                } else {
+                    SqlType::Text
+                }
+            }
+            (SqlType::Date, later) | (later, SqlType::Date) => later,
+            (a, SqlType::TimestampTz) if a.family() == Family::Time => SqlType::TimestampTz,
+            (a, _) => a,
+        };
+    }
+    result
+}
+
+fn wide(ty: SqlType) -> SqlType {
+    if matches!(ty, SqlType::Numeric(_)) { SqlType::Numeric(None) } else { ty }
+}
+
+/// Which of two numeric types the other becomes.
+pub fn number_rank(ty: SqlType) -> u8 {
+    match ty {
+        SqlType::Int2 => 1,
+        SqlType::Int4 => 2,
+        SqlType::Oid => 3,
+        SqlType::Int8 => 4,
+        SqlType::Numeric(_) => 5,
+        SqlType::Float4 => 6,
+        SqlType::Float8 => 7,
+        _ => 0,
+    }
+}
+
+/// True if the function has a result though an argument is NULL.
+fn takes_null(func: Func) -> bool {
+    use Func::*;
+    matches!(
+        func,
+        Concat
+            | ConcatWs
+            | Coalesce
+            | Greatest
+            | Least
+            | NullText
+            | Zero
+            | True
+            | FormatType
+            | TypeOf
+    )
+}
+
+/// Calls a function.
+///
+/// # Errors
+/// By the function: 22003, 2201F, and others.
+pub fn call(
+    func: Func,
+    args: &[Datum],
+    around: &Surroundings,
+    catalog: &Catalog,
+) -> Result<Datum, SqlError> {
+    use Func::*;
+    if !takes_null(func) && args.iter().any(Datum::is_null) && func != NullIf {
+        return Ok(Datum::Null);
+    }
+    let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
+    let int = |at: usize| args.get(at).map_or(0, |value| value.to_decimal().to_i64().unwrap_or(0));
+    Ok(match func {
+        Lower => Datum::Text(text(0).to_lowercase()),
+        Upper => Datum::Text(text(0).to_uppercase()),
+        Length => Datum::Int(match &args[0] {
+            Datum::Bytes(bytes) => bytes.len() as i64,
+            _ => text(0).chars().count() as i64,
+        }),
+        Concat => Datum::Text(args.iter().filter_map(Datum::as_text).collect()),
+        ConcatWs => {
+            let parts: Vec<&str> = args[1..].iter().filter_map(Datum::as_text).collect();
+            if args[0].is_null() { Datum::Null } else { Datum::Text(parts.join(text(0))) }
+        }
+        Substring => substring(text(0), int(1), args.get(2).map(|_| int(2)))?,
+        Trim | LeftTrim | RightTrim => {
+            let blanks = if args.len() > 1 { text(1) } else { " " };
+            let mut rest = text(0);
+            if func != RightTrim {
+                rest = rest.trim_start_matches(|c| blanks.contains(c));
+            }
+            if func != LeftTrim {
+                rest = rest.trim_end_matches(|c| blanks.contains(c));
+            }
+            Datum::text(rest)
+        }
+        Replace if text(1).is_empty() => args[0].clone(),
+        Replace => Datum::Text(text(0).replace(text(1), text(2))),
+        Position => Datum::Int(
+            text(0).find(text(1)).map_or(0, |at| text(0)[..at].chars().count() as i64 + 1),
+        ),
+        Left => Datum::Text(take(text(0), int(1), false)),
+        Right => Datum::Text(take(text(0), int(1), true)),
+        Repeat => repeat(text(0), int(1))?,
+        LPad | RPad => {
+            pad(text(0), int(1), if args.len() > 2 { text(2) } else { " " }, func == LPad)?
+        }
+        Reverse => Datum::Text(text(0).chars().rev().collect()),
+        StartsWith => Datum::Bool(text(0).starts_with(text(1))),
+        Abs | Neg | Sign | Round | Floor | Ceil | Trunc => number(func, &args[0], int(1))?,
+        Power => power(&args[0], &args[1])?,
+        Sqrt | Exp | Ln => float(func, args[0].to_f64())?,
+        Mod => crate::exec::arith(crate::expr::Arith::Rem, &args[0], &args[1])?,
+        NullIf => {
+            let same = !args[0].is_null() && !args[1].is_null() && args[0] == args[1];
+            if same { Datum::Null } else { args[0].clone() }
+        }
+        Coalesce => args.iter().find(|value| !value.is_null()).cloned().unwrap_or(Datum::Null),
+        Greatest => known(args).max_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
+        Least => known(args).min_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
+        Now => Datum::Timestamp(around.begun_us),
+        ClockTime => Datum::Timestamp(around.now_us),
+        CurrentDate => Datum::Int(around.begun_us.div_euclid(86_400_000_000)),
+        Version => Datum::text(version()),
+        CurrentDatabase => Datum::text(&*around.database),
+        CurrentSchema => Datum::text("public"),
+        CurrentUser | UserById => Datum::text(&*around.user),
+        BackendPid => Datum::Int(around.process.into()),
+        EncodingName => Datum::text("UTF8"),
+        Random => Datum::Float((mix(around.seed) >> 11) as f64 / (1u64 << 53) as f64),
+        Extract => extract(text(0), &args[1])?,
+        FormatType => format_type(args),
+        TypeOf => Datum::text(text(0)),
+        TableVisible | True => Datum::Bool(true),
+        Zero => Datum::Int(0),
+        RelationSize => Datum::Int(0),
+        PrettySize => Datum::Text(format!("{} bytes", int(0))),
+        NullText => Datum::Null,
+        ShowDefault => args[0].clone(),
+        IndexDefinition => {
+            crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
+        }
+        ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
+        ToRegclass => crate::system::regclass(catalog, text(0)).map_or(Datum::Null, Datum::Int),
+        RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
+        RegtypeName | PgTypeName => {
+            let oid = u32::try_from(int(0)).unwrap_or(0);
+            Datum::Text(SqlType::of_oid(oid).map_or("-".to_owned(), |ty| ty.to_string()))
+        }
+        NextVal | Md5Like => return Err(SqlError::unsupported("this function")),
+    })
+}
+
+/// What `version()` says, and clients look at.
+pub fn version() -> String {
+    format!("PostgreSQL 15.0 (Isomer {})", env!("CARGO_PKG_VERSION"))
+}
+
+fn known(args: &[Datum]) -> impl Iterator<Item = &Datum> {
+    args.iter().filter(|value| !value.is_null())
+}
+
+fn mix(seed: u64) -> u64 {
+    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+fn substring(text: &str, from: i64, length: Option<i64>) -> Result<Datum, SqlError> {
+    if length.is_some_and(|length| length < 0) {
+        return Err(SqlError::new("22011", "negative substring length not allowed"));
+    }
+    let end = length.map_or(i64::MAX, |length| from.saturating_add(length));
+    let start = from.max(1);
+    let count = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+    let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
+    Ok(Datum::Text(text.chars().skip(skip).take(count).collect()))
+}
+
+/// The first (or last) characters; with a negative count, all but so many.
+fn take(text: &str, count: i64, from_end: bool) -> String {
+    let length = text.chars().count() as i64;
+    let count = if count < 0 { (length + count).max(0) } else { count.min(length) };
+    let skip = if from_end { length - count } else { 0 };
+    text.chars().skip(skip as usize).take(count as usize).collect()
+}
+
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
+fn too_long() -> SqlError {
+    SqlError::new(code::PROGRAM_LIMIT, "requested length too large: a text has at most 64 MB")
+}
+
+fn repeat(text: &str, count: i64) -> Result<Datum, SqlError> {
+    let count = usize::try_from(count).unwrap_or(0);
+    match text.len().checked_mul(count) {
+        Some(bytes) if bytes <= TEXT_BYTES_MAX => Ok(Datum::Text(text.repeat(count))),
+        _ => Err(too_long()),
+    }
+}
+
+fn pad(text: &str, length: i64, with: &str, left: bool) -> Result<Datum, SqlError> {
+    let length = usize::try_from(length).unwrap_or(0);
+    if length > TEXT_BYTES_MAX {
+        return Err(too_long());
+    }
+    let have = text.chars().count();
+    let cut: String = text.chars().take(length).collect();
+    let fill: String = with
+        .chars()
+        .cycle()
+        .take(if with.is_empty() { 0 } else { length.saturating_sub(have) })
+        .collect();
+    Ok(Datum::Text(if left { format!("{fill}{cut}") } else { format!("{cut}{fill}") }))
+}
+
+fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, SqlError> {
+    if let Datum::Float(value) = value {
+        return Ok(Datum::Float(match func {
+            Func::Abs => value.abs(),
+            Func::Neg => -value,
+            Func::Sign => {
+                if *value == 0.0 {
+                    0.0
+                } else {
+                    value.signum()
+                }
+            }
+            Func::Round => value.round_ties_even(),
+            Func::Floor => value.floor(),
+            Func::Ceil => value.ceil(),
+            _ => value.trunc(),
+        }));
+    }
+    if let (Datum::Int(value), Func::Abs | Func::Neg) = (value, func) {
+        let result =
+            if func == Func::Neg || *value < 0 { value.checked_neg() } else { Some(*value) };
+        return result.map(Datum::Int).ok_or_else(|| crate::datum::out_of_range(SqlType::Int8));
+    }
+    let exact = value.to_decimal();
+    let down = |exact: Decimal| {
+        let factor = 10i128.pow(u32::from(exact.scale.min(38)));
+        Decimal { mantissa: exact.mantissa.div_euclid(factor), scale: 0 }
+    };
+    Ok(Datum::Numeric(match func {
+        Func::Abs => Decimal { mantissa: exact.mantissa.abs(), scale: exact.scale },
+        Func::Neg => exact.neg(),
+        Func::Sign => Decimal::int(exact.mantissa.signum() as i64),
+        Func::Floor => down(exact),
+        Func::Ceil => down(exact.neg()).neg(),
+        Func::Round => exact.rescale(u8::try_from(digits.clamp(0, 38)).unwrap_or(0))?,
+        _ => {
+            let scale = u8::try_from(digits.clamp(0, 38)).unwrap_or(0);
+            if scale >= exact.scale {
+                exact.rescale(scale)?
+            } else {
+                let factor = 10i128.pow(u32::from(exact.scale - scale));
+                Decimal { mantissa: exact.mantissa / factor, scale }
+            }
+        }
+    }))
+}
+
+fn power(base: &Datum, exponent: &Datum) -> Result<Datum, SqlError> {
+    let is_float = matches!(base, Datum::Float(_)) || matches!(exponent, Datum::Float(_));
+    if !is_float
+        && let Some(times) =
+            exponent.as_int().and_then(|e| u32::try_from(e).ok()).filter(|e| *e <= 64)
+        && matches!(base, Datum::Numeric(_))
+    {
+        let mut result = Decimal::int(1);
+        for _ in 0..times {
+            result = result.mul(base.to_decimal())?;
+        }
+        return Ok(Datum::Numeric(result.rescale(16.max(base.to_decimal().scale))?));
+    }
+    let result = base.to_f64().powf(exponent.to_f64());
+    if result.is_infinite() && base.to_f64().is_finite() {
+        return Err(SqlError::new(code::OUT_OF_RANGE, "value out of range: overflow"));
+    }
+    let numeric = matches!(base, Datum::Numeric(_)) || matches!(exponent, Datum::Numeric(_));
+    if numeric && !is_float {
+        return Ok(Decimal::from_f64(result).map_or(Datum::Null, Datum::Numeric));
+    }
+    Ok(Datum::Float(result))
+}
+
+fn float(func: Func, value: f64) -> Result<Datum, SqlError> {
+    match func {
+        Func::Sqrt if value < 0.0 => {
+            Err(SqlError::new("2201F", "cannot take square root of a negative number"))
+        }
+        Func::Sqrt => Ok(Datum::Float(value.sqrt())),
+        Func::Ln if value <= 0.0 => {
+            Err(SqlError::new("2201E", "cannot take logarithm of this number"))
+        }
+        Func::Ln => Ok(Datum::Float(value.ln())),
+        _ => Ok(Datum::Float(value.exp())),
+    }
+}
+
+fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
+    let micros = match value {
+        Datum::Timestamp(micros) => *micros,
+        Datum::Int(days) => days.saturating_mul(86_400_000_000),
+        _ => return Ok(Datum::Null),
+    };
+    let (days, within) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
+    let (year, month, day) = crate::text::civil(days);
+    let exact = |micros: i64| Datum::Numeric(Decimal { mantissa: micros.into(), scale: 6 });
+    let whole = |value: i64| Datum::Numeric(Decimal::int(value));
+    Ok(match field.to_lowercase().as_str() {
+        "year" => whole(year),
+        "month" => whole(month.into()),
+        "day" => whole(day.into()),
+        "hour" => whole(within / 3_600_000_000),
+        "minute" => whole(within / 60_000_000 % 60),
+        "second" => exact(within % 60_000_000),
+        "epoch" => exact(micros),
+        "dow" => whole((days + 4).rem_euclid(7)),
+        other => {
+            let message = format!("unit \"{other}\" not recognized for type timestamp");
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+    })
+}
+
+fn format_type(args: &[Datum]) -> Datum {
+    let Some(oid) = args[0].as_int() else { return Datum::Null };
+    let ty = u32::try_from(oid).ok().and_then(SqlType::of_oid);
+    let modifier = args[1].as_int().and_then(|m| i32::try_from(m).ok()).unwrap_or(-1);
+    Datum::Text(ty.map_or("???".to_owned(), |ty| {
+        if modifier >= 0 { ty.with_modifier(modifier).to_string() } else { ty.to_string() }
+    }))
+}

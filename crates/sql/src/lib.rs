@@ -1,0 +1,50 @@
+//! SQL: from the text of a statement to a procedure over keys.
+//!
+//! ```text
+//!   text ──parse──▶ statement ──bind──▶ plan ──exec──▶ rows, writes
+//!            │          │                 │               │
+//!        sqlparser   catalog: names,   spans of keys,   a Transaction: get, scan,
+//!                    types, indexes    places, types    lock, put
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`parse`] | the grammar, and Isomer's own statements |
+//! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
+//! | `bind` | names into places, types, the way to the rows |
+//! | [`plan`], [`expr`] | statements after compilation |
+//! | `exec` | running them |
+//! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and how clients write them |
+//! | [`system`] | the catalog as tables |
+//! | [`statement`] | a compiled statement, and how to run it |
+//!
+//! A statement that names its rows by key (`where id = $1`) is compiled to spans of keys, once; running
+//! it evaluates the spans and looks the keys up. Wider statements run on the same steps, with grouping,
+//! hashing and sorting behind them, within a bound of memory.
+//!
+//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window
+//! functions, recursive queries, arrays, right and full joins, views, triggers, foreign keys (understood
+//! and ignored, with a notice), CHECK.
+
+pub mod binary;
+mod bind;
+pub mod catalog;
+pub mod datum;
+pub mod define;
+pub mod error;
+mod exec;
+pub mod expr;
+pub mod functions;
+pub mod numeric;
+pub mod parse;
+pub mod pattern;
+pub mod plan;
+pub mod statement;
+pub mod system;
+pub mod text;
+pub mod transaction;
+pub mod types;
+
+pub use datum::Datum;
+pub use error::{SqlError, code};
+pub use types::SqlType;

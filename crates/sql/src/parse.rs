@@ -1,0 +1,327 @@
+//! From text to statements.
+//!
+//! The grammar is that of the crate `sqlparser`, with its PostgreSQL dialect. Isomer's own statements
+//! are read here, token by token, before that:
+//!
+//! ```text
+//!   SHOW TABLES | PARTITIONS | SITES | DECISIONS
+//!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
+//!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
+//!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
+//! ```
+//!
+//! Statements that only make sense for PostgreSQL's own storage (VACUUM and the like) are understood,
+//! and do nothing.
+
+use crate::error::{SqlError, code};
+use sqlparser::ast::{Expr, ObjectName, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+/// How deep parentheses and the like may be nested.
+const DEPTH_MAX: usize = 60;
+/// How many operators one expression may have: its tree is as deep.
+const OPERATORS_MAX: usize = 2_000;
+
+/// A statement as it was written.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Parsed {
+    /// A statement of SQL.
+    Sql(Box<Statement>),
+    /// A statement about the design.
+    Design(DesignStatement),
+    /// A statement that does nothing, and its tag.
+    Nothing(&'static str),
+}
+
+/// A statement about the design.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DesignStatement {
+    /// `SHOW PARTITIONS` and so on: a table of the schema `isomer`.
+    Show(&'static str),
+    /// `ALTER TABLE t ..`
+    Alter {
+        /// The table.
+        table: ObjectName,
+        /// What is to be changed.
+        change: DesignChange,
+    },
+}
+
+/// What is to be changed in the design of a table. Keys are values of the key columns, or of the first
+/// of them.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DesignChange {
+    /// Split where this key begins.
+    Split(Vec<Expr>),
+    /// Merge the partitions that meet at this key.
+    Merge(Vec<Expr>),
+    /// Hand the partition with this key (none: all) to a site.
+    Remaster(Option<Vec<Expr>>, u16),
+    /// Add a replica of the partition with this key (none: of all) at a site.
+    AddReplica(Option<Vec<Expr>>, u16),
+    /// Drop it.
+    DropReplica(Option<Vec<Expr>>, u16),
+}
+
+/// Reads statements, separated by semicolons.
+///
+/// # Errors
+/// 42601 with the place, 54001 if they are too deeply nested.
+pub fn parse(text: &str) -> Result<Vec<Parsed>, SqlError> {
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
+        syntax(&error.message, Some((error.location.line, error.location.column)), text)
+    })?;
+    let mut statements = Vec::new();
+    for part in tokens.split(|token| token.token == Token::SemiColon) {
+        if part.iter().all(|token| matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
+            continue;
+        }
+        check_size(part)?;
+        statements.push(statement(part, text)?);
+    }
+    Ok(statements)
+}
+
+/// Reads one expression.
+///
+/// # Errors
+/// 42601.
+pub fn parse_expression(text: &str) -> Result<Expr, SqlError> {
+    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    let mut parser = parser.try_with_sql(text).map_err(|error| refused(error, text))?;
+    parser.parse_expr().map_err(|error| refused(error, text))
+}
+
+/// Trees are as deep as chains of operators are long, and are walked by recursion.
+fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let mut operators = 0;
+    for token in tokens {
+        match &token.token {
+            Token::Comma => operators = 0,
+            Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) => {}
+            Token::Word(word) if !is_operator(word.keyword) => {}
+            Token::LParen | Token::RParen | Token::Period | Token::Placeholder(_) => {}
+            _ => operators += 1,
+        }
+        if operators > OPERATORS_MAX {
+            let message = format!("an expression has more than {OPERATORS_MAX} operators");
+            return Err(SqlError::new(code::TOO_COMPLEX, message).hint("Use a list: x IN (..)."));
+        }
+    }
+    Ok(())
+}
+
+fn is_operator(word: Keyword) -> bool {
+    use Keyword::{AND, BETWEEN, IN, INTERSECT, IS, JOIN, LIKE, NOT, OR, UNION};
+    matches!(
+        word,
+        AND | OR | NOT | IS | IN | LIKE | BETWEEN | UNION | INTERSECT | JOIN | Keyword::EXCEPT
+    )
+}
+
+fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
+    let mut tokens = tokens.to_vec();
+    let word = |at: usize| -> String {
+        let words = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+        words.map(|t| t.token.to_string().to_uppercase()).nth(at).unwrap_or_default()
+    };
+    let (first, second) = (word(0), word(1));
+    match (first.as_str(), second.as_str()) {
+        ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
+        ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
+        ("CHECKPOINT", _) => return Ok(Parsed::Nothing("CHECKPOINT")),
+        ("REINDEX", _) => return Ok(Parsed::Nothing("REINDEX")),
+        ("CLUSTER", _) => return Ok(Parsed::Nothing("CLUSTER")),
+        ("COMMENT", _) => return Ok(Parsed::Nothing("COMMENT")),
+        ("GRANT", _) => return Ok(Parsed::Nothing("GRANT")),
+        ("REVOKE", _) => return Ok(Parsed::Nothing("REVOKE")),
+        ("LOCK", _) => return Ok(Parsed::Nothing("LOCK TABLE")),
+        ("ABORT", _) => {
+            let rollback = Parser::parse_sql(&PostgreSqlDialect {}, "ROLLBACK");
+            let rollback = rollback.ok().and_then(|mut all| all.pop()).expect("it is a statement");
+            return Ok(Parsed::Sql(Box::new(rollback)));
+        }
+        ("SHOW", show) => {
+            let system = ["tables", "partitions", "sites", "decisions"];
+            if let Some(found) = system.iter().find(|name| name.eq_ignore_ascii_case(show)) {
+                return Ok(Parsed::Design(DesignStatement::Show(found)));
+            }
+        }
+        ("COPY", _) => tokens.push(TokenWithSpan::wrap(Token::SemiColon)),
+        _ => {}
+    }
+    let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    if (first.as_str(), second.as_str()) == ("ALTER", "TABLE") {
+        let mut own = parser().with_tokens_with_locations(tokens.clone());
+        if let Some(design) = alter(&mut own).map_err(|error| refused(error, text))? {
+            return Ok(Parsed::Design(design));
+        }
+    }
+    let mut parser = parser().with_tokens_with_locations(tokens);
+    let parsed = parser.parse_statement().map_err(|error| refused(error, text))?;
+    let next = parser.peek_token();
+    if next.token != Token::EOF && next.token != Token::SemiColon {
+        let place = Some((next.span.start.line, next.span.start.column));
+        return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
+    }
+    Ok(Parsed::Sql(Box::new(parsed)))
+}
+
+fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
+    parser.next_token();
+    parser.next_token();
+    let table = parser.parse_object_name(false)?;
+    let first = parser.next_token().token.to_string().to_uppercase();
+    let second = parser.next_token().token.to_string().to_uppercase();
+    let change = match (first.as_str(), second.as_str()) {
+        ("SPLIT", "AT") => DesignChange::Split(key(parser)?),
+        ("MERGE", "AT") => DesignChange::Merge(key(parser)?),
+        ("REMASTER", "AT") => {
+            let key = key(parser)?;
+            expect(parser, "TO")?;
+            DesignChange::Remaster(Some(key), site(parser)?)
+        }
+        ("REMASTER", "TO") => DesignChange::Remaster(None, site(parser)?),
+        ("ADD" | "DROP", "REPLICA") => {
+            let mut at = None;
+            let next = parser.next_token().token.to_string().to_uppercase();
+            if next == "AT" {
+                at = Some(key(parser)?);
+                expect(parser, "ON")?;
+            } else if next != "ON" {
+                return Err(ParserError::ParserError(format!("Expected: ON SITE, found: {next}")));
+            }
+            let site = site(parser)?;
+            if first == "ADD" {
+                DesignChange::AddReplica(at, site)
+            } else {
+                DesignChange::DropReplica(at, site)
+            }
+        }
+        _ => return Ok(None),
+    };
+    let next = parser.peek_token();
+    if next.token != Token::EOF {
+        let near = format!("Expected: end of statement, found: {}", next.token);
+        return Err(ParserError::ParserError(near));
+    }
+    Ok(Some(DesignStatement::Alter { table, change }))
+}
+
+fn expect(parser: &mut Parser<'_>, word: &str) -> Result<(), ParserError> {
+    let found = parser.next_token().token.to_string();
+    if found.eq_ignore_ascii_case(word) {
+        return Ok(());
+    }
+    Err(ParserError::ParserError(format!("Expected: {word}, found: {found}")))
+}
+
+fn key(parser: &mut Parser<'_>) -> Result<Vec<Expr>, ParserError> {
+    expect(parser, "(")?;
+    let values = parser.parse_comma_separated(Parser::parse_expr)?;
+    expect(parser, ")")?;
+    Ok(values)
+}
+
+fn site(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
+    expect(parser, "SITE")?;
+    let found = parser.next_token().token.to_string();
+    let number = found.trim_start_matches(['s', 'S']).parse();
+    number.map_err(|_| {
+        ParserError::ParserError(format!("Expected: the number of a site, found: {found}"))
+    })
+}
+
+fn refused(error: ParserError, text: &str) -> SqlError {
+    match error {
+        ParserError::RecursionLimitExceeded => {
+            let message = format!("the statement is nested more than {DEPTH_MAX} levels deep");
+            SqlError::new(code::TOO_COMPLEX, message)
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+            let (what, place) = match message.rsplit_once(" at Line: ") {
+                Some((what, place)) => (what.to_owned(), numbers(place)),
+                None => (message.clone(), None),
+            };
+            let near = what.rsplit_once("found: ").map(|(_, near)| near.to_owned());
+            let message = match near.as_deref() {
+                Some("EOF") => "syntax error at end of input".to_owned(),
+                Some(near) => format!("syntax error at or near \"{near}\""),
+                None => format!("syntax error: {what}"),
+            };
+            let error = syntax(&message, place, text);
+            match what.split_once("Expected: ") {
+                Some((_, expected)) => {
+                    let expected = expected.split(", found").next().unwrap_or(expected);
+                    error.hint(format!("Expected is {expected}."))
+                }
+                None => error,
+            }
+        }
+    }
+}
+
+/// `8, Column: 15` as numbers.
+fn numbers(place: &str) -> Option<(u64, u64)> {
+    let (line, column) = place.split_once(", Column: ")?;
+    Some((line.trim().parse().ok()?, column.trim().parse().ok()?))
+}
+
+fn syntax(message: &str, place: Option<(u64, u64)>, text: &str) -> SqlError {
+    let position = place.and_then(|(line, column)| position(text, line, column));
+    SqlError::new(code::SYNTAX, message).at(position)
+}
+
+/// The number of a character, from 1, of a line and a column.
+pub(crate) fn position(text: &str, line: u64, column: u64) -> Option<usize> {
+    if line == 0 {
+        return None;
+    }
+    let before = text.split_inclusive('\n').take(usize::try_from(line).ok()? - 1);
+    Some(before.map(|line| line.chars().count()).sum::<usize>() + usize::try_from(column).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_statements_are_understood() {
+        let parsed = parse("alter table t split at (5, 'x'); show partitions").expect("two");
+        assert!(matches!(
+            &parsed[0],
+            Parsed::Design(DesignStatement::Alter { change: DesignChange::Split(key), .. })
+                if key.len() == 2
+        ));
+        assert_eq!(parsed[1], Parsed::Design(DesignStatement::Show("partitions")));
+        let remaster = parse("ALTER TABLE t REMASTER AT (5) TO SITE 2").expect("one");
+        assert!(matches!(
+            &remaster[0],
+            Parsed::Design(DesignStatement::Alter {
+                change: DesignChange::Remaster(Some(_), 2),
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = parse("select 1\nfrom from").unwrap_err();
+        assert_eq!((error.code, error.position), (code::SYNTAX, Some(15)), "{error}");
+        assert_eq!(parse("selec 1").unwrap_err().code, code::SYNTAX);
+        assert_eq!(parse(&"(".repeat(100_000)).unwrap_err().code, code::TOO_COMPLEX);
+        let long = format!("select 1{}", "+1".repeat(100_000));
+        assert_eq!(parse(&long).unwrap_err().code, code::TOO_COMPLEX);
+    }
+
+    #[test]
+    fn what_only_postgresql_needs_does_nothing() {
+        assert_eq!(parse("vacuum analyze t").expect("one"), [Parsed::Nothing("VACUUM")]);
+        assert_eq!(parse(" ; ; ").expect("none"), []);
+        assert_eq!(parse("copy t from stdin with (freeze on)").expect("one").len(), 1);
+    }
+}

@@ -1,0 +1,263 @@
+//! Statements after compilation: what will be done, over places, keys and spans of keys.
+//!
+//! ```text
+//!   select c.name, w.tax from customer c, warehouse w
+//!   where w.id = $1 and c.w_id = w.id and c.id = $2
+//!
+//!   1  warehouse   span of its key: [$1]             a row: places 0, 1
+//!   2  customer    span of its key: [w.id, $2]       a row: places 2, 3, 4
+//!   project        places 4, 1
+//! ```
+//!
+//! A query is a list of steps; each adds a source's columns to the row so far, found by spans whose
+//! expressions may use what the steps before have found. Then come grouping, projection, order, limit.
+
+use crate::catalog::{Index, Table};
+use crate::expr::Expr;
+use crate::system::SystemTable;
+use crate::types::SqlType;
+use std::sync::Arc;
+
+/// A query.
+#[derive(Clone, Debug)]
+pub struct Select {
+    /// Where rows come from, one after the other.
+    pub steps: Vec<Step>,
+    /// Places of a row of all sources.
+    pub width: usize,
+    /// What must hold for a row of all sources.
+    pub filter: Vec<Expr>,
+    /// Grouping; after it, a row is the groups' keys and then the aggregates.
+    pub group: Option<Group>,
+    /// The columns of the result, and then what it is sorted by.
+    pub project: Vec<Expr>,
+    /// The columns of the result.
+    pub output: Vec<OutputColumn>,
+    /// True if equal rows are shown once.
+    pub distinct: bool,
+    /// What the result is sorted by: places of `project`.
+    pub order: Vec<SortKey>,
+    /// At most so many rows.
+    pub limit: Option<Expr>,
+    /// Without so many at first.
+    pub offset: Option<Expr>,
+    /// Locks the rows that are shown.
+    pub lock: Option<Lock>,
+    /// Further queries whose rows are shown too, and whether equal rows are shown once.
+    pub union: Vec<(Select, bool)>,
+    /// The rows come sorted from the one source.
+    pub sorted: bool,
+}
+
+/// Plans are compared only as parts of expressions, and each query is its own.
+impl PartialEq for Select {
+    fn eq(&self, other: &Select) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+/// A column of a result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OutputColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: SqlType,
+    /// The number of the table and of the column in it, if it is one.
+    pub origin: (u32, i16),
+}
+
+/// How the rows of a query are locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    /// FOR SHARE.
+    pub shared: bool,
+    /// What is done with rows that somebody else has locked.
+    pub busy: Busy,
+}
+
+/// What is done with rows that somebody else has locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Busy {
+    /// They are waited for.
+    Wait,
+    /// They are an error.
+    Fail,
+    /// They are left out.
+    Skip,
+}
+
+/// A sort key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SortKey {
+    /// The place of the projection.
+    pub place: usize,
+    /// From large to small.
+    pub descending: bool,
+    /// NULL before all else.
+    pub nulls_first: bool,
+}
+
+/// One source of rows.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The source.
+    pub source: Source,
+    /// Its name in the query.
+    pub alias: String,
+    /// The first of its places.
+    pub offset: usize,
+    /// How many places it has.
+    pub width: usize,
+    /// Which of its places anybody looks at.
+    pub used: Vec<bool>,
+    /// How its rows are found.
+    pub access: Access,
+    /// What must hold for a row of this source and of those before.
+    pub on: Vec<Expr>,
+    /// True if a row of the sources before is kept where nothing matches.
+    pub left: bool,
+    /// Pairs of equal expressions, over the rows before and over this source: to look up in a hash.
+    pub hash: Vec<(Expr, Expr)>,
+}
+
+/// What gives rows.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A table.
+    Table(Arc<Table>),
+    /// What the system says about itself.
+    System(SystemTable),
+    /// A query.
+    Query(Box<Select>),
+    /// Rows as they were written.
+    Values(Vec<Vec<Expr>>),
+    /// The numbers from the first to the second, by steps of the third.
+    Series(Box<[Expr; 3]>),
+}
+
+/// How the rows of a table are found.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// By an index; otherwise by the key.
+    pub index: Option<Arc<Index>>,
+    /// The spans of keys; none: everything.
+    pub spans: Vec<SpanOf>,
+}
+
+/// The keys that begin with values, and then lie between bounds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SpanOf {
+    /// The values of the first columns.
+    pub prefix: Vec<Expr>,
+    /// The lower bound of the next column, and whether it is one of the values itself.
+    pub lower: Option<(Expr, bool)>,
+    /// The upper bound.
+    pub upper: Option<(Expr, bool)>,
+}
+
+/// Grouping.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// What rows of a group have in common.
+    pub keys: Vec<Expr>,
+    /// What is computed of a group.
+    pub aggregates: Vec<Aggregate>,
+    /// What must hold for a group.
+    pub having: Vec<Expr>,
+}
+
+/// An aggregate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Aggregate {
+    /// Which.
+    pub kind: AggregateKind,
+    /// Of what; none: of rows.
+    pub of: Option<Expr>,
+    /// Each value once.
+    pub distinct: bool,
+    /// Of the rows for which this holds.
+    pub filter: Option<Expr>,
+    /// The type of the result.
+    pub ty: SqlType,
+}
+
+/// The aggregates there are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AggregateKind {
+    /// `count`
+    Count,
+    /// `sum`
+    Sum,
+    /// `avg`
+    Avg,
+    /// `min`
+    Min,
+    /// `max`
+    Max,
+    /// `bool_and`
+    All,
+    /// `bool_or`
+    Any,
+    /// `string_agg`, with what stands between
+    Join(String),
+    /// The value of any row: of columns that the group's key decides.
+    First,
+}
+
+/// INSERT.
+#[derive(Clone, Debug)]
+pub struct Insert {
+    /// Into which table.
+    pub table: Arc<Table>,
+    /// For each column of the table, what it gets: a place of the source's row, or an expression.
+    pub columns: Vec<Filled>,
+    /// The rows.
+    pub source: Select,
+    /// What is done with rows that are there already.
+    pub conflict: Option<Conflict>,
+    /// What is shown of the new rows.
+    pub returning: Option<Returning>,
+}
+
+/// Where the value of a new row's column comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Filled {
+    /// From the source.
+    Given(usize),
+    /// The default.
+    Default(Expr),
+}
+
+/// ON CONFLICT.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// The index that is meant; none: the primary key.
+    pub index: Option<Arc<Index>>,
+    /// True if any key or index is meant.
+    pub any: bool,
+    /// The columns to set, over the row that is there and then the new one; none: do nothing.
+    pub set: Option<(Vec<(usize, Expr)>, Option<Expr>)>,
+}
+
+/// RETURNING.
+#[derive(Clone, Debug)]
+pub struct Returning {
+    /// Over the row of the table.
+    pub project: Vec<Expr>,
+    /// The columns of the result.
+    pub output: Vec<OutputColumn>,
+}
+
+/// UPDATE and DELETE.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The table.
+    pub table: Arc<Table>,
+    /// How its rows are found; one step.
+    pub step: Step,
+    /// What to set; none: the rows are deleted.
+    pub set: Option<Vec<(usize, Expr)>>,
+    /// What is shown of the rows.
+    pub returning: Option<Returning>,
+}

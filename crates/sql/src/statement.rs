@@ -1,0 +1,443 @@
+//! A statement, compiled: what it needs, what it shows, and what it does.
+
+use crate::bind::{Binder, folded};
+use crate::catalog::Catalog;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::exec::Exec;
+use crate::parse::Parsed;
+use crate::plan::{Change, Insert, OutputColumn, Select};
+use crate::transaction::{Sink, Surroundings, Transaction};
+use crate::types::SqlType;
+use sqlparser::ast::{
+    self, CopySource, CopyTarget, ObjectType, Set, Statement, TransactionIsolationLevel,
+    TransactionMode,
+};
+
+/// A compiled statement.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What it does.
+    pub action: Action,
+    /// The types of its parameters.
+    pub params: Vec<SqlType>,
+    /// The columns of its result; none if it has no result.
+    pub output: Option<Vec<OutputColumn>>,
+    /// The version of the catalog that it was compiled for.
+    pub version: u64,
+}
+
+/// What a statement does.
+#[derive(Debug)]
+pub enum Action {
+    /// SELECT, VALUES.
+    Select(Box<Select>),
+    /// INSERT.
+    Insert(Box<Insert>),
+    /// UPDATE.
+    Update(Box<Change>),
+    /// DELETE.
+    Delete(Box<Change>),
+    /// EXPLAIN of one of these.
+    Explain(Box<Compiled>),
+    /// A statement about transactions.
+    Control(Control),
+    /// COPY.
+    Copy(Copy),
+    /// SET, SHOW, RESET.
+    Setting(Setting),
+    /// PREPARE, EXECUTE, DEALLOCATE, DISCARD.
+    Prepared(Prepared),
+    /// A definition: carried out by whoever owns the catalog.
+    Define(Box<Statement>),
+    /// A statement about the design: likewise.
+    Design(Box<crate::parse::DesignStatement>),
+    /// Nothing, and its tag.
+    Nothing(&'static str),
+}
+
+/// A statement about transactions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// BEGIN, and how it is isolated, and whether it only reads, if that is said.
+    Begin(Modes),
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK.
+    Rollback,
+    /// SAVEPOINT.
+    Savepoint(String),
+    /// RELEASE.
+    Release(String),
+    /// ROLLBACK TO.
+    RollbackTo(String),
+    /// SET TRANSACTION, or for the whole session.
+    Set(Modes, bool),
+}
+
+/// What is said of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Modes {
+    /// True: one snapshot for all statements.
+    pub repeatable: Option<bool>,
+    /// True: no writes.
+    pub read_only: Option<bool>,
+}
+
+/// COPY.
+#[derive(Debug)]
+pub struct Copy {
+    /// In: into a table. Out: a query.
+    pub direction: CopyDirection,
+    /// What stands between columns.
+    pub delimiter: char,
+    /// What stands for NULL.
+    pub null: String,
+    /// True if the first line names the columns.
+    pub header: bool,
+}
+
+/// Which way a COPY goes.
+#[derive(Debug)]
+pub enum CopyDirection {
+    /// Into a table, whose columns are parameters.
+    In(Box<Insert>),
+    /// The rows of a query.
+    Out(Box<Select>),
+}
+
+/// SET, SHOW, RESET.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// SET; none: to the default. True: for this transaction only.
+    Set(String, Option<String>, bool),
+    /// SHOW.
+    Show(String),
+    /// RESET ALL.
+    ResetAll,
+}
+
+/// PREPARE and its kin.
+#[derive(Clone, Debug)]
+pub enum Prepared {
+    /// PREPARE.
+    Prepare(String, Vec<SqlType>, Box<Statement>),
+    /// EXECUTE.
+    Execute(String, Vec<Datum>),
+    /// DEALLOCATE; none: all.
+    Deallocate(Option<String>),
+    /// DISCARD ALL.
+    DiscardAll,
+}
+
+/// Compiles a statement. `params` are the types that the client gives its parameters.
+///
+/// # Errors
+/// Whatever is wrong with the statement.
+pub fn compile(
+    parsed: &Parsed,
+    text: &str,
+    catalog: &Catalog,
+    params: &[SqlType],
+) -> Result<Compiled, SqlError> {
+    let mut binder = Binder::new(catalog, text, params);
+    let action = match parsed {
+        Parsed::Nothing(tag) => Action::Nothing(tag),
+        Parsed::Design(crate::parse::DesignStatement::Show(name)) => {
+            let query = format!("SELECT * FROM isomer.{name}");
+            return compile(&crate::parse::parse(&query)?[0], &query, catalog, params);
+        }
+        Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
+        Parsed::Sql(statement) => action(&mut binder, statement, text)?,
+    };
+    let params = std::mem::take(&mut binder.params);
+    let shows = |name: &str| {
+        Some(vec![OutputColumn { name: name.to_owned(), ty: SqlType::Text, origin: (0, 0) }])
+    };
+    let output = match &action {
+        Action::Select(plan) => Some(plan.output.clone()),
+        Action::Insert(plan) => plan.returning.as_ref().map(|r| r.output.clone()),
+        Action::Update(plan) | Action::Delete(plan) => {
+            plan.returning.as_ref().map(|r| r.output.clone())
+        }
+        Action::Explain(_) => shows("QUERY PLAN"),
+        Action::Setting(Setting::Show(name)) => shows(name),
+        _ => None,
+    };
+    if let Some(at) = params.iter().position(|ty| *ty == SqlType::Unknown)
+        && matches!(action, Action::Insert(_) | Action::Update(_) | Action::Delete(_))
+    {
+        let message = format!("could not determine data type of parameter ${}", at + 1);
+        return Err(SqlError::new(code::INDETERMINATE_TYPE, message));
+    }
+    // What nothing says anything about is a text.
+    let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
+    let params = params.into_iter().map(known).collect();
+    Ok(Compiled { action, params, output, version: catalog.version })
+}
+
+fn action(binder: &mut Binder<'_>, statement: &Statement, text: &str) -> Result<Action, SqlError> {
+    Ok(match statement {
+        Statement::Query(query) => Action::Select(Box::new(binder.query(query)?)),
+        Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert)?)),
+        Statement::Update(update) => Action::Update(Box::new(binder.update(update)?)),
+        Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?)),
+        Statement::Explain { statement, analyze: false, .. } => {
+            let inner = action(binder, statement, text)?;
+            if !matches!(
+                inner,
+                Action::Select(_) | Action::Insert(_) | Action::Update(_) | Action::Delete(_)
+            ) {
+                return Err(SqlError::unsupported("EXPLAIN of this statement"));
+            }
+            let compiled = Compiled { action: inner, params: Vec::new(), output: None, version: 0 };
+            Action::Explain(Box::new(compiled))
+        }
+        Statement::StartTransaction { modes: given, .. } => {
+            Action::Control(Control::Begin(modes(given)?))
+        }
+        Statement::Commit { .. } => Action::Control(Control::Commit),
+        Statement::Rollback { savepoint: None, .. } => Action::Control(Control::Rollback),
+        Statement::Rollback { savepoint: Some(name), .. } => {
+            Action::Control(Control::RollbackTo(folded(name)))
+        }
+        Statement::Savepoint { name } => Action::Control(Control::Savepoint(folded(name))),
+        Statement::ReleaseSavepoint { name } => Action::Control(Control::Release(folded(name))),
+        Statement::Set(set) => set_action(set)?,
+        Statement::ShowVariable { variable } => {
+            Action::Setting(Setting::Show(setting_name(variable)))
+        }
+        Statement::Reset(reset) => match &reset.reset {
+            ast::Reset::ALL => Action::Setting(Setting::ResetAll),
+            ast::Reset::ConfigurationParameter(name) => {
+                Action::Setting(Setting::Set(name.to_string().to_lowercase(), None, false))
+            }
+            _ => return Err(SqlError::unsupported(statement)),
+        },
+        Statement::Discard { .. } => Action::Prepared(Prepared::DiscardAll),
+        Statement::Prepare { name, data_types, statement } => {
+            let types = data_types.iter().map(SqlType::parse).collect::<Result<_, _>>()?;
+            Action::Prepared(Prepared::Prepare(folded(name), types, statement.clone()))
+        }
+        Statement::Execute { name: Some(name), parameters, .. } => Action::Prepared(
+            Prepared::Execute(name.to_string().to_lowercase(), literals(binder, parameters)?),
+        ),
+        Statement::Deallocate { name, .. } => {
+            let name = folded(name);
+            Action::Prepared(Prepared::Deallocate((name != "all").then_some(name)))
+        }
+        Statement::Copy { source, to, target, options, legacy_options, .. } => {
+            copy(binder, source, *to, target, options, legacy_options)?
+        }
+        Statement::CreateTable(_)
+        | Statement::CreateIndex(_)
+        | Statement::AlterTable { .. }
+        | Statement::Truncate(_)
+        | Statement::Drop { object_type: ObjectType::Table | ObjectType::Index, .. } => {
+            Action::Define(Box::new(statement.clone()))
+        }
+        other => {
+            let text = other.to_string();
+            let words: Vec<&str> = text.split_whitespace().take(2).collect();
+            return Err(SqlError::unsupported(words.join(" ")));
+        }
+    })
+}
+
+fn literals(binder: &mut Binder<'_>, exprs: &[ast::Expr]) -> Result<Vec<Datum>, SqlError> {
+    let mut values = Vec::new();
+    for expr in exprs {
+        match binder.constant(expr)? {
+            crate::expr::Expr::Const(value) => values.push(value),
+            _ => return Err(SqlError::unsupported("EXECUTE with anything but literals")),
+        }
+    }
+    Ok(values)
+}
+
+fn modes(given: &[TransactionMode]) -> Result<Modes, SqlError> {
+    let mut modes = Modes::default();
+    for mode in given {
+        match mode {
+            TransactionMode::AccessMode(access) => {
+                modes.read_only = Some(*access == ast::TransactionAccessMode::ReadOnly);
+            }
+            TransactionMode::IsolationLevel(level) => {
+                modes.repeatable = Some(!matches!(
+                    level,
+                    TransactionIsolationLevel::ReadUncommitted
+                        | TransactionIsolationLevel::ReadCommitted
+                ));
+            }
+        }
+    }
+    Ok(modes)
+}
+
+fn set_action(set: &Set) -> Result<Action, SqlError> {
+    Ok(match set {
+        Set::SingleAssignment { scope, variable, values, .. } => {
+            let local = matches!(scope, Some(ast::ContextModifier::Local));
+            let value: Vec<String> = values.iter().map(setting_value).collect();
+            let value = value.join(", ");
+            let value = (!value.eq_ignore_ascii_case("default")).then_some(value);
+            Action::Setting(Setting::Set(variable.to_string().to_lowercase(), value, local))
+        }
+        Set::SetTimeZone { local, value } => {
+            let value = Some(setting_value(value));
+            Action::Setting(Setting::Set("timezone".to_owned(), value, *local))
+        }
+        Set::SetNames { charset_name, .. } => {
+            let value = Some(charset_name.value.clone());
+            Action::Setting(Setting::Set("client_encoding".to_owned(), value, false))
+        }
+        Set::SetTransaction { modes: given, session, .. } => {
+            Action::Control(Control::Set(modes(given)?, *session))
+        }
+        Set::SetRole { .. } | Set::SetSessionAuthorization(_) => Action::Nothing("SET"),
+        other => return Err(SqlError::unsupported(other)),
+    })
+}
+
+fn setting_value(value: &ast::Expr) -> String {
+    match value {
+        ast::Expr::Value(value) => {
+            value.value.clone().into_string().unwrap_or_else(|| value.to_string())
+        }
+        other => other.to_string(),
+    }
+}
+
+fn setting_name(words: &[ast::Ident]) -> String {
+    let words: Vec<String> = words.iter().map(|word| word.value.to_lowercase()).collect();
+    match words.join(" ").as_str() {
+        "transaction isolation level" => "transaction_isolation".to_owned(),
+        "time zone" => "timezone".to_owned(),
+        "session authorization" => "session_authorization".to_owned(),
+        _ => words.join("."),
+    }
+}
+
+fn copy(
+    binder: &mut Binder<'_>,
+    source: &CopySource,
+    to: bool,
+    target: &CopyTarget,
+    options: &[ast::CopyOption],
+    legacy: &[ast::CopyLegacyOption],
+) -> Result<Action, SqlError> {
+    let (mut delimiter, mut null, mut header) = ('\t', "\\N".to_owned(), false);
+    for option in options {
+        match option {
+            ast::CopyOption::Format(format) if format.value.eq_ignore_ascii_case("text") => {}
+            ast::CopyOption::Format(format) => {
+                return Err(SqlError::unsupported(format!("COPY in the format {format}")));
+            }
+            ast::CopyOption::Delimiter(sign) => delimiter = *sign,
+            ast::CopyOption::Null(text) => null.clone_from(text),
+            ast::CopyOption::Header(given) => header = *given,
+            ast::CopyOption::Freeze(_) | ast::CopyOption::Encoding(_) => {}
+            other => return Err(SqlError::unsupported(format!("the option {other} of COPY"))),
+        }
+    }
+    for option in legacy {
+        match option {
+            ast::CopyLegacyOption::Delimiter(sign) => delimiter = *sign,
+            ast::CopyLegacyOption::Null(text) => null.clone_from(text),
+            other => return Err(SqlError::unsupported(format!("the option {other} of COPY"))),
+        }
+    }
+    let direction = match (source, target) {
+        (CopySource::Table { table_name, columns }, CopyTarget::Stdin) if !to => {
+            CopyDirection::In(Box::new(binder.copy_in(table_name, columns)?))
+        }
+        (CopySource::Table { table_name, columns }, CopyTarget::Stdout) if to => {
+            CopyDirection::Out(Box::new(binder.copy_out(table_name, columns)?))
+        }
+        (CopySource::Query(query), CopyTarget::Stdout) if to => {
+            CopyDirection::Out(Box::new(binder.query(query)?))
+        }
+        _ => {
+            let error = SqlError::unsupported("COPY of files and programs");
+            return Err(error.hint("Use COPY .. FROM STDIN and TO STDOUT, or \\copy of psql."));
+        }
+    };
+    Ok(Action::Copy(Copy { direction, delimiter, null, header }))
+}
+
+impl Compiled {
+    /// True if it only reads.
+    pub fn is_read_only(&self) -> bool {
+        match &self.action {
+            Action::Select(plan) => plan.lock.is_none(),
+            Action::Explain(_) | Action::Setting(_) => true,
+            Action::Copy(copy) => matches!(copy.direction, CopyDirection::Out(_)),
+            _ => false,
+        }
+    }
+
+    /// Runs a SELECT, INSERT, UPDATE or DELETE; returns its tag.
+    ///
+    /// # Errors
+    /// Whatever goes wrong; the transaction must be rolled back then, or to a savepoint.
+    ///
+    /// # Panics
+    /// For other statements, which are carried out elsewhere.
+    pub fn run(
+        &self,
+        txn: &mut dyn Transaction,
+        params: &[Datum],
+        around: &Surroundings,
+        catalog: &Catalog,
+        sink: &mut dyn Sink,
+    ) -> Result<String, SqlError> {
+        let exec = Exec::new(txn, params, around, catalog);
+        Ok(match &self.action {
+            Action::Select(plan) => format!("SELECT {}", exec.select(plan, sink)?),
+            Action::Insert(plan) => format!("INSERT 0 {}", exec.insert(plan, sink)?),
+            Action::Update(plan) => format!("UPDATE {}", exec.change(plan, sink)?),
+            Action::Delete(plan) => format!("DELETE {}", exec.change(plan, sink)?),
+            other => unreachable!("{other:?} is carried out elsewhere"),
+        })
+    }
+}
+
+impl Copy {
+    /// Inserts rows of a COPY into a table; returns how many.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    ///
+    /// # Panics
+    /// If this is a COPY out of a table.
+    pub fn insert(
+        &self,
+        rows: Vec<Vec<Datum>>,
+        txn: &mut dyn Transaction,
+        around: &Surroundings,
+        catalog: &Catalog,
+    ) -> Result<u64, SqlError> {
+        let CopyDirection::In(plan) = &self.direction else {
+            panic!("rows go in where they go in")
+        };
+        Exec::new(txn, &[], around, catalog).copy(plan, rows)
+    }
+
+    /// Shows the rows of a COPY out of a table; returns how many.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    ///
+    /// # Panics
+    /// If this is a COPY into a table.
+    pub fn select(
+        &self,
+        txn: &mut dyn Transaction,
+        around: &Surroundings,
+        catalog: &Catalog,
+        sink: &mut dyn Sink,
+    ) -> Result<u64, SqlError> {
+        let CopyDirection::Out(plan) = &self.direction else { panic!("rows come out of a query") };
+        Exec::new(txn, &[], around, catalog).select(plan, sink)
+    }
+}

@@ -1,0 +1,586 @@
+//! What the system says about itself, as tables: enough of `pg_catalog` and `information_schema` for
+//! psql's `\d` family and for drivers, and the schema `isomer` about the design.
+//!
+//! Rows are made from the catalog when a query asks for them. Tables about things that Isomer does not
+//! have (triggers, policies, publications, ..) are always empty: a query that joins one of them has no
+//! rows, whatever it shows, and what it shows is not looked at ([`SystemTable::is_void`]).
+
+use crate::catalog::{Catalog, Table};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::transaction::Surroundings;
+use crate::types::{ALL, SqlType};
+use std::fmt;
+
+const PG_CATALOG: i64 = 11;
+const PUBLIC: i64 = 2200;
+const ISOMER: i64 = 2201;
+const INFORMATION: i64 = 2202;
+const HEAP: i64 = 2;
+const BTREE: i64 = 403;
+const OWNER: i64 = 10;
+const DATABASE: i64 = 5;
+/// The keys of tables are constraints whose numbers are those of the tables, and this.
+const KEY_OID: i64 = 1 << 30;
+
+/// A table of the system.
+#[derive(Clone, Copy)]
+pub struct SystemTable {
+    of: &'static Definition,
+}
+
+struct Definition {
+    schema: &'static str,
+    name: &'static str,
+    columns: &'static [(&'static str, SqlType)],
+}
+
+impl fmt::Debug for SystemTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.of.schema, self.of.name)
+    }
+}
+
+const I2: SqlType = SqlType::Int2;
+const I4: SqlType = SqlType::Int4;
+const I8: SqlType = SqlType::Int8;
+const OID: SqlType = SqlType::Oid;
+const NAME: SqlType = SqlType::Name;
+const TEXT: SqlType = SqlType::Text;
+const BOOL: SqlType = SqlType::Bool;
+const F8: SqlType = SqlType::Float8;
+
+macro_rules! tables {
+    ($($schema:literal $name:literal ($($column:literal $ty:ident),*))*) => {
+        &[$(Definition { schema: $schema, name: $name, columns: &[$(($column, $ty)),*] }),*]
+    };
+}
+
+static TABLES: &[Definition] = tables! {
+    "pg_catalog" "pg_namespace" ("oid" OID, "nspname" NAME, "nspowner" OID, "nspacl" TEXT)
+    "pg_catalog" "pg_class" ("oid" OID, "relname" NAME, "relnamespace" OID, "reltype" OID,
+        "reloftype" OID, "relowner" OID, "relam" OID, "relfilenode" OID, "reltablespace" OID,
+        "relpages" I4, "reltuples" F8, "reltoastrelid" OID, "relhasindex" BOOL, "relisshared" BOOL,
+        "relpersistence" TEXT, "relkind" TEXT, "relnatts" I2, "relchecks" I2, "relhasrules" BOOL,
+        "relhastriggers" BOOL, "relhassubclass" BOOL, "relrowsecurity" BOOL,
+        "relforcerowsecurity" BOOL, "relispartition" BOOL, "relreplident" TEXT, "reloptions" TEXT,
+        "relacl" TEXT)
+    "pg_catalog" "pg_attribute" ("attrelid" OID, "attname" NAME, "atttypid" OID, "attlen" I2,
+        "attnum" I2, "atttypmod" I4, "attnotnull" BOOL, "atthasdef" BOOL, "attidentity" TEXT,
+        "attgenerated" TEXT, "attisdropped" BOOL, "attcollation" OID, "attndims" I4,
+        "attstattarget" I4, "attstorage" TEXT, "attcompression" TEXT)
+    "pg_catalog" "pg_attrdef" ("oid" OID, "adrelid" OID, "adnum" I2, "adbin" TEXT)
+    "pg_catalog" "pg_type" ("oid" OID, "typname" NAME, "typnamespace" OID, "typowner" OID,
+        "typlen" I2, "typtype" TEXT, "typcategory" TEXT, "typrelid" OID, "typelem" OID,
+        "typarray" OID, "typinput" OID, "typbasetype" OID, "typtypmod" I4, "typnotnull" BOOL,
+        "typcollation" OID, "typdelim" TEXT)
+    "pg_catalog" "pg_index" ("indexrelid" OID, "indrelid" OID, "indnatts" I2, "indisunique" BOOL,
+        "indisprimary" BOOL, "indisclustered" BOOL, "indisvalid" BOOL, "indisreplident" BOOL,
+        "indkey" TEXT, "indexprs" TEXT, "indpred" TEXT, "indoption" TEXT)
+    "pg_catalog" "pg_constraint" ("oid" OID, "conname" NAME, "connamespace" OID, "contype" TEXT,
+        "condeferrable" BOOL, "condeferred" BOOL, "conrelid" OID, "conindid" OID, "confrelid" OID,
+        "conkey" TEXT, "conparentid" OID)
+    "pg_catalog" "pg_am" ("oid" OID, "amname" NAME, "amtype" TEXT)
+    "pg_catalog" "pg_database" ("oid" OID, "datname" NAME, "datdba" OID, "encoding" I4,
+        "datcollate" TEXT, "datctype" TEXT, "datacl" TEXT, "datallowconn" BOOL,
+        "datistemplate" BOOL, "daticulocale" TEXT, "datlocprovider" TEXT, "datconnlimit" I4)
+    "pg_catalog" "pg_roles" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolcanlogin" BOOL)
+    "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
+    "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT)
+    "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
+    "pg_catalog" "pg_indexes" ("schemaname" NAME, "tablename" NAME, "indexname" NAME,
+        "indexdef" TEXT)
+    "pg_catalog" "pg_collation" ("oid" OID, "collname" NAME, "collnamespace" OID)
+    "pg_catalog" "pg_description" ("objoid" OID, "classoid" OID, "objsubid" I4, "description" TEXT)
+    "pg_catalog" "pg_range" ("rngtypid" OID, "rngsubtype" OID)
+    "pg_catalog" "pg_enum" ("oid" OID, "enumtypid" OID, "enumlabel" NAME)
+    "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID)
+    "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "refclassid" OID, "refobjid" OID,
+        "refobjsubid" I4, "deptype" TEXT)
+    "information_schema" "tables" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
+        "table_type" TEXT)
+    "information_schema" "columns" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
+        "column_name" NAME, "ordinal_position" I4, "column_default" TEXT, "is_nullable" TEXT,
+        "data_type" TEXT, "character_maximum_length" I4)
+    "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME)
+    "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4)
+    "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
+        "replicas" TEXT)
+    "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
+        "log_frames" I8, "log_bytes" I8)
+    "isomer" "decisions" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8)
+};
+
+/// Tables about what Isomer does not have.
+static VOID: &[&str] = &[
+    "pg_policy",
+    "pg_statistic_ext",
+    "pg_statistic_ext_data",
+    "pg_publication",
+    "pg_publication_rel",
+    "pg_publication_namespace",
+    "pg_inherits",
+    "pg_trigger",
+    "pg_rewrite",
+    "pg_foreign_table",
+    "pg_foreign_server",
+    "pg_partitioned_table",
+    "pg_event_trigger",
+    "pg_extension",
+    "pg_subscription",
+    "pg_default_acl",
+    "pg_seclabel",
+    "pg_tablespace",
+    "pg_sequence",
+    "pg_cast",
+    "pg_aggregate",
+    "pg_operator",
+    "pg_opclass",
+    "pg_language",
+    "pg_views",
+    "pg_matviews",
+    "pg_stat_activity",
+    "pg_locks",
+];
+
+/// What somebody else knows about the design.
+pub trait DesignView: Send + Sync {
+    /// The rows of a table of the schema `isomer`.
+    fn rows(&self, table: &str, catalog: &Catalog) -> Vec<Vec<Datum>>;
+}
+
+impl SystemTable {
+    /// A table by its name; those of `pg_catalog` need no schema.
+    pub fn find(schema: Option<&str>, name: &str) -> Option<SystemTable> {
+        let schema = schema.unwrap_or("pg_catalog");
+        let of = TABLES.iter().find(|table| table.schema == schema && table.name == name)?;
+        Some(SystemTable { of })
+    }
+
+    /// True if the name is that of a table about something that Isomer does not have.
+    pub fn is_void(schema: Option<&str>, name: &str) -> bool {
+        schema.is_none_or(|schema| schema == "pg_catalog") && VOID.contains(&name)
+    }
+
+    /// Its columns.
+    pub fn columns(self) -> &'static [(&'static str, SqlType)] {
+        self.of.columns
+    }
+
+    /// Its rows.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn rows(
+        self,
+        catalog: &Catalog,
+        around: &Surroundings,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let rows = match (self.of.schema, self.of.name) {
+            ("isomer", name) => around.design.rows(name, catalog),
+            ("pg_catalog", "pg_namespace") => {
+                let all = [
+                    (PG_CATALOG, "pg_catalog"),
+                    (PUBLIC, "public"),
+                    (ISOMER, "isomer"),
+                    (INFORMATION, "information_schema"),
+                ];
+                let row = |(oid, name)| vec![int(oid), text(name), int(OWNER), Datum::Null];
+                all.map(row).to_vec()
+            }
+            ("pg_catalog", "pg_class") => catalog.tables.values().flat_map(classes).collect(),
+            ("pg_catalog", "pg_attribute") => {
+                catalog.tables.values().flat_map(attributes).collect()
+            }
+            ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
+            ("pg_catalog", "pg_type") => ALL.iter().map(|ty| type_row(*ty)).collect(),
+            ("pg_catalog", "pg_index") => catalog.tables.values().flat_map(indexes).collect(),
+            ("pg_catalog", "pg_constraint") => {
+                catalog.tables.values().flat_map(constraints).collect()
+            }
+            ("pg_catalog", "pg_am") => vec![
+                vec![int(HEAP), text("heap"), text("t")],
+                vec![int(BTREE), text("btree"), text("i")],
+            ],
+            ("pg_catalog", "pg_database") => vec![vec![
+                int(DATABASE),
+                text(&around.database),
+                int(OWNER),
+                int(6),
+                text("C.UTF-8"),
+                text("C.UTF-8"),
+                Datum::Null,
+                yes(true),
+                yes(false),
+                Datum::Null,
+                text("c"),
+                int(-1),
+            ]],
+            ("pg_catalog", "pg_roles") => {
+                vec![vec![int(OWNER), text(&around.user), yes(true), yes(true)]]
+            }
+            ("pg_catalog", "pg_user") => vec![vec![text(&around.user), int(OWNER), yes(true)]],
+            ("pg_catalog", "pg_tables") => {
+                let row = |table: &std::sync::Arc<Table>| {
+                    vec![text("public"), text(&table.name), text(&around.user)]
+                };
+                catalog.tables.values().map(row).collect()
+            }
+            ("pg_catalog", "pg_indexes") => {
+                let row = |table: &std::sync::Arc<Table>| -> Vec<Vec<Datum>> {
+                    let definition = |(name, definition): (String, String)| {
+                        vec![text("public"), text(&table.name), text(&name), text(&definition)]
+                    };
+                    index_definitions(table)
+                        .into_iter()
+                        .map(|(_, n, d)| definition((n, d)))
+                        .collect()
+                };
+                catalog.tables.values().flat_map(row).collect()
+            }
+            ("information_schema", "tables") => {
+                let row = |table: &std::sync::Arc<Table>| {
+                    let name = text(&table.name);
+                    vec![text(&around.database), text("public"), name, text("BASE TABLE")]
+                };
+                catalog.tables.values().map(row).collect()
+            }
+            ("information_schema", "columns") => {
+                let rows = |table: &std::sync::Arc<Table>| information_columns(table, around);
+                catalog.tables.values().flat_map(rows).collect()
+            }
+            ("information_schema", "schemata") => ["public", "isomer", "pg_catalog"]
+                .map(|name| vec![text(&around.database), text(name)])
+                .to_vec(),
+            _ => Vec::new(),
+        };
+        Ok(rows)
+    }
+}
+
+fn int(value: i64) -> Datum {
+    Datum::Int(value)
+}
+
+fn text(value: &str) -> Datum {
+    Datum::text(value)
+}
+
+fn yes(truth: bool) -> Datum {
+    Datum::Bool(truth)
+}
+
+/// The number of the index that a primary key counts as.
+fn key_oid(table: &Table) -> i64 {
+    i64::from(table.oid) + KEY_OID
+}
+
+fn classes(table: &std::sync::Arc<Table>) -> Vec<Vec<Datum>> {
+    let has_index = table.has_key() || !table.indexes.is_empty();
+    let mut rows =
+        vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
+    if table.has_key() {
+        rows.push(class(key_oid(table), &table.key_name, "i", BTREE, table.key.len(), false));
+    }
+    for index in &table.indexes {
+        rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.columns.len(), false));
+    }
+    rows
+}
+
+fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: bool) -> Vec<Datum> {
+    vec![
+        int(oid),
+        text(name),
+        int(PUBLIC),
+        int(0),
+        int(0),
+        int(OWNER),
+        int(am),
+        int(oid),
+        int(0),
+        int(0),
+        Datum::Float(-1.0),
+        int(0),
+        yes(has_index),
+        yes(false),
+        text("p"),
+        text(kind),
+        int(columns as i64),
+        int(0),
+        yes(false),
+        yes(false),
+        yes(false),
+        yes(false),
+        yes(false),
+        yes(false),
+        text("d"),
+        Datum::Null,
+        Datum::Null,
+    ]
+}
+
+fn attributes(table: &std::sync::Arc<Table>) -> Vec<Vec<Datum>> {
+    let row = |at: usize, relation: i64, number: usize| {
+        let column = &table.columns[at];
+        let collation = i64::from(column.ty.family() == crate::types::Family::Text) * 100;
+        vec![
+            int(relation),
+            text(&column.name),
+            int(column.ty.oid().into()),
+            int(column.ty.len().into()),
+            int(number as i64),
+            int(column.ty.modifier().into()),
+            yes(column.not_null || table.key.contains(&at)),
+            yes(column.default.is_some()),
+            text(""),
+            text(""),
+            yes(false),
+            int(collation),
+            int(0),
+            int(-1),
+            text("p"),
+            text(""),
+        ]
+    };
+    let mut rows: Vec<Vec<Datum>> =
+        (0..table.columns.len()).map(|at| row(at, table.oid.into(), at + 1)).collect();
+    let key = table.key.iter().enumerate();
+    rows.extend(key.map(|(number, &at)| row(at, key_oid(table), number + 1)));
+    for index in &table.indexes {
+        let columns = index.columns.iter().enumerate();
+        rows.extend(columns.map(|(number, &at)| row(at, index.oid.into(), number + 1)));
+    }
+    rows
+}
+
+fn defaults(table: &std::sync::Arc<Table>) -> Vec<Vec<Datum>> {
+    let of = |(at, column): (usize, &crate::catalog::TableColumn)| {
+        let default = column.default.as_ref()?;
+        let oid = i64::from(table.oid);
+        Some(vec![int(oid), int(oid), int(at as i64 + 1), text(default)])
+    };
+    table.columns.iter().enumerate().filter_map(of).collect()
+}
+
+fn type_row(ty: SqlType) -> Vec<Datum> {
+    let name = match ty {
+        SqlType::Bool => "bool",
+        SqlType::Int2 => "int2",
+        SqlType::Int4 => "int4",
+        SqlType::Int8 => "int8",
+        SqlType::Float4 => "float4",
+        SqlType::Float8 => "float8",
+        SqlType::Varchar(_) => "varchar",
+        SqlType::Char(_) => "bpchar",
+        SqlType::Timestamp => "timestamp",
+        SqlType::TimestampTz => "timestamptz",
+        SqlType::Numeric(_) => "numeric",
+        SqlType::Text => "text",
+        SqlType::Name => "name",
+        SqlType::Bytea => "bytea",
+        SqlType::Date => "date",
+        SqlType::Oid => "oid",
+        SqlType::Unknown => "unknown",
+    };
+    let category = match ty.family() {
+        crate::types::Family::Bool => "B",
+        crate::types::Family::Number => "N",
+        crate::types::Family::Text => "S",
+        crate::types::Family::Time => "D",
+        crate::types::Family::Bytes => "U",
+        crate::types::Family::Unknown => "X",
+    };
+    let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
+    vec![
+        int(ty.oid().into()),
+        text(name),
+        int(PG_CATALOG),
+        int(OWNER),
+        int(ty.len().into()),
+        text("b"),
+        text(category),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
+        int(-1),
+        yes(false),
+        int(collation),
+        text(","),
+    ]
+}
+
+fn indexes(table: &std::sync::Arc<Table>) -> Vec<Vec<Datum>> {
+    let row = |oid: i64, columns: &[usize], unique: bool, primary: bool| {
+        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+        let options: Vec<&str> = columns.iter().map(|_| "0").collect();
+        vec![
+            int(oid),
+            int(table.oid.into()),
+            int(columns.len() as i64),
+            yes(unique),
+            yes(primary),
+            yes(false),
+            yes(true),
+            yes(false),
+            text(&numbers.join(" ")),
+            Datum::Null,
+            Datum::Null,
+            text(&options.join(" ")),
+        ]
+    };
+    let mut rows = Vec::new();
+    if table.has_key() {
+        rows.push(row(key_oid(table), &table.key, true, true));
+    }
+    for index in &table.indexes {
+        rows.push(row(index.oid.into(), &index.columns, index.unique, false));
+    }
+    rows
+}
+
+fn constraints(table: &std::sync::Arc<Table>) -> Vec<Vec<Datum>> {
+    let row = |oid: i64, name: &str, kind: &str, columns: &[usize]| {
+        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+        vec![
+            int(oid),
+            text(name),
+            int(PUBLIC),
+            text(kind),
+            yes(false),
+            yes(false),
+            int(table.oid.into()),
+            int(oid),
+            int(0),
+            text(&format!("{{{}}}", numbers.join(","))),
+            int(0),
+        ]
+    };
+    let mut rows = Vec::new();
+    if table.has_key() {
+        rows.push(row(key_oid(table), &table.key_name, "p", &table.key));
+    }
+    for index in table.indexes.iter().filter(|index| index.constraint) {
+        rows.push(row(index.oid.into(), &index.name, "u", &index.columns));
+    }
+    rows
+}
+
+/// The number, the name and the statement of each index of a table.
+fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
+    let mut all = Vec::new();
+    if table.has_key() {
+        let names: Vec<String> =
+            table.key.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
+        let definition = format!(
+            "CREATE UNIQUE INDEX {} ON public.{} USING btree ({})",
+            crate::catalog::quoted(&table.key_name),
+            crate::catalog::quoted(&table.name),
+            names.join(", ")
+        );
+        all.push((key_oid(table), table.key_name.clone(), definition));
+    }
+    for index in &table.indexes {
+        all.push((index.oid.into(), index.name.clone(), index.definition(table)));
+    }
+    all
+}
+
+/// The statement of an index, or the name of one of its columns.
+pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64) -> Datum {
+    for table in catalog.tables.values() {
+        for (found, _, definition) in index_definitions(table) {
+            if found != oid {
+                continue;
+            }
+            if column <= 0 {
+                return Datum::Text(definition);
+            }
+            let columns = match table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
+                Some(index) => &index.columns,
+                None => &table.key,
+            };
+            let at = usize::try_from(column - 1).ok().and_then(|n| columns.get(n));
+            return at.map_or(Datum::Null, |&at| text(&table.columns[at].name));
+        }
+    }
+    Datum::Null
+}
+
+/// What a constraint says.
+pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
+    let named = |table: &Table, columns: &[usize]| {
+        let names: Vec<String> =
+            columns.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
+        names.join(", ")
+    };
+    for table in catalog.tables.values() {
+        if table.has_key() && key_oid(table) == oid {
+            return Datum::Text(format!("PRIMARY KEY ({})", named(table, &table.key)));
+        }
+        if let Some(index) = table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
+            return Datum::Text(format!("UNIQUE ({})", named(table, &index.columns)));
+        }
+    }
+    Datum::Null
+}
+
+/// The number of a table or an index.
+pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
+    let name = name.strip_prefix("public.").unwrap_or(name);
+    let folded = name.to_lowercase();
+    let name = name.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(&folded);
+    if let Some(table) = catalog.tables.get(name) {
+        return Some(table.oid.into());
+    }
+    let known = TABLES.iter().position(|t| t.schema == "pg_catalog" && name.ends_with(t.name));
+    if let Some(at) = known {
+        return Some(1000 + at as i64);
+    }
+    let all = catalog.tables.values().flat_map(|table| index_definitions(table));
+    all.into_iter().find(|(_, found, _)| found == name).map(|(oid, ..)| oid)
+}
+
+/// The name of a table or an index.
+pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
+    for table in catalog.tables.values() {
+        if i64::from(table.oid) == oid {
+            return crate::catalog::quoted(&table.name);
+        }
+        if let Some((_, name, _)) = index_definitions(table).into_iter().find(|(o, ..)| *o == oid) {
+            return crate::catalog::quoted(&name);
+        }
+    }
+    oid.to_string()
+}
+
+fn information_columns(table: &std::sync::Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |(at, column): (usize, &crate::catalog::TableColumn)| {
+        let nullable = !(column.not_null || table.key.contains(&at));
+        let length = match column.ty {
+            SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
+            _ => Datum::Null,
+        };
+        let ty = crate::bind::bare(column.ty).to_string();
+        let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
+        vec![
+            text(&around.database),
+            text("public"),
+            text(&table.name),
+            text(&column.name),
+            int(at as i64 + 1),
+            column.default.as_deref().map_or(Datum::Null, text),
+            text(if nullable { "YES" } else { "NO" }),
+            text(&ty),
+            length,
+        ]
+    };
+    table.columns.iter().enumerate().map(row).collect()
+}
+
+/// The sequence that row ids of a table come from.
+pub fn row_id_sequence(table: &Table) -> String {
+    format!("{} row id", table.id.0)
+}

@@ -1,0 +1,143 @@
+//! What statements need of a transaction: the one way down to the store.
+
+use crate::error::SqlError;
+use crate::system::DesignView;
+use isomer_design::{Key, KeyRange, TableId, Time};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What is known of a row that is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockedRow {
+    /// True if it exists, as the transaction sees it.
+    pub exists: bool,
+    /// The commit of its newest version.
+    pub base: Base,
+}
+
+/// What must be there at the commit for a write to take effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// The version of this commit, or no row.
+    Version(Option<Time>),
+    /// Whatever: the row belongs to another row, which is checked.
+    Any,
+}
+
+/// How a row is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockKind {
+    /// Others may hold it too.
+    Shared,
+    /// Nobody else holds it.
+    Exclusive,
+}
+
+/// Sees the key and the bytes of a row, until it breaks.
+pub type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// A transaction, open or of one statement. Errors are those that the client is told.
+pub trait Transaction {
+    /// Shows a row, with the transaction's own writes; `false` if there is none.
+    ///
+    /// # Errors
+    /// What the store has against it.
+    fn get(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, SqlError>;
+
+    /// Shows the rows of a range in the order of their keys.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn scan(&mut self, table: TableId, range: &KeyRange, visit: Visit<'_>) -> Result<(), SqlError>;
+
+    /// Locks a row, existing or not; `false` if it is busy and `waits` is false.
+    ///
+    /// # Errors
+    /// 40P01, 57014.
+    fn lock(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        kind: LockKind,
+        waits: bool,
+    ) -> Result<bool, SqlError>;
+
+    /// Sees what was committed until now, if its isolation lets it.
+    fn look_again(&mut self);
+
+    /// Shows the newest version of a locked row.
+    ///
+    /// # Errors
+    /// 40001.
+    fn get_locked(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<LockedRow, SqlError>;
+
+    /// Writes a row; `None` deletes it.
+    ///
+    /// # Errors
+    /// 53200 if the transaction writes too much; 25006 if it must not write.
+    fn put(
+        &mut self,
+        table: TableId,
+        key: Key,
+        base: Base,
+        row: Option<Vec<u8>>,
+    ) -> Result<(), SqlError>;
+
+    /// The next number of a sequence.
+    ///
+    /// # Errors
+    /// 42P01 if there is none of this name.
+    fn next_value(&mut self, sequence: &str) -> Result<i64, SqlError>;
+
+    /// An error if the statement has been cancelled.
+    ///
+    /// # Errors
+    /// 57014.
+    fn check_cancel(&self) -> Result<(), SqlError>;
+}
+
+/// Takes the rows of a result.
+pub trait Sink {
+    /// A row.
+    ///
+    /// # Errors
+    /// Whatever ends the statement.
+    fn row(&mut self, values: &[crate::datum::Datum]) -> Result<(), SqlError>;
+}
+
+impl<F: FnMut(&[crate::datum::Datum]) -> Result<(), SqlError>> Sink for F {
+    fn row(&mut self, values: &[crate::datum::Datum]) -> Result<(), SqlError> {
+        self(values)
+    }
+}
+
+/// What statements can know of where they run.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// When the transaction began: microseconds since 1970.
+    pub begun_us: i64,
+    /// When the statement began.
+    pub now_us: i64,
+    /// The client's user.
+    pub user: String,
+    /// The client's database.
+    pub database: String,
+    /// The number of the connection.
+    pub process: i32,
+    /// The most memory a statement may take for sorting, grouping and joining.
+    pub memory_bytes: usize,
+    /// What is known about the design.
+    pub design: Arc<dyn DesignView>,
+    /// A number that differs from statement to statement, for random().
+    pub seed: u64,
+}

@@ -1,0 +1,335 @@
+//! The types of SQL, and how the store keeps them.
+//!
+//! ```text
+//!   smallint, integer, bigint, oid, date     Int64        the range is checked when a value comes in
+//!   real, double precision                   Float64
+//!   numeric(p, s)                            Decimal(s)
+//!   numeric                                  Text         not in keys: its digits have no fixed place
+//!   text, varchar(n), char(n), name          Text         char(n) without its trailing blanks
+//!   timestamp, timestamp with time zone      Timestamp
+//! ```
+
+use crate::error::{SqlError, code};
+use isomer_design::{ColumnType, DECIMAL_SCALE_MAX};
+use sqlparser::ast::{CharacterLength, DataType, ExactNumberInfo, TimezoneInfo};
+use std::fmt;
+
+/// A type of SQL, with its modifier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SqlType {
+    /// `boolean`
+    Bool,
+    /// `smallint`
+    Int2,
+    /// `integer`
+    Int4,
+    /// `bigint`
+    Int8,
+    /// `real`
+    Float4,
+    /// `double precision`
+    Float8,
+    /// `numeric`, with precision and scale.
+    Numeric(Option<(u8, u8)>),
+    /// `text`
+    Text,
+    /// `character varying`, with the most characters.
+    Varchar(Option<u32>),
+    /// `character`, with its length; blanks at the end do not count.
+    Char(Option<u32>),
+    /// `name`: of an object of the catalog.
+    Name,
+    /// `bytea`
+    Bytea,
+    /// `date`
+    Date,
+    /// `timestamp without time zone`
+    Timestamp,
+    /// `timestamp with time zone`; the session's time zone is UTC.
+    TimestampTz,
+    /// `oid`: the number of an object of the catalog.
+    Oid,
+    /// Not known yet: a literal in quotes, NULL, a parameter.
+    Unknown,
+}
+
+/// Types whose values compare with each other and convert without being asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// Booleans.
+    Bool,
+    /// Numbers.
+    Number,
+    /// Texts.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// Dates and times.
+    Time,
+    /// Anything.
+    Unknown,
+}
+
+impl SqlType {
+    /// The number by which clients know the type.
+    pub fn oid(self) -> u32 {
+        match self {
+            SqlType::Bool => 16,
+            SqlType::Bytea => 17,
+            SqlType::Name => 19,
+            SqlType::Int8 => 20,
+            SqlType::Int2 => 21,
+            SqlType::Int4 => 23,
+            SqlType::Text => 25,
+            SqlType::Oid => 26,
+            SqlType::Float4 => 700,
+            SqlType::Float8 => 701,
+            SqlType::Unknown => 705,
+            SqlType::Char(_) => 1042,
+            SqlType::Varchar(_) => 1043,
+            SqlType::Date => 1082,
+            SqlType::Timestamp => 1114,
+            SqlType::TimestampTz => 1184,
+            SqlType::Numeric(_) => 1700,
+        }
+    }
+
+    /// The type that clients know by a number.
+    pub fn of_oid(oid: u32) -> Option<SqlType> {
+        ALL.iter().copied().find(|ty| ty.oid() == oid)
+    }
+
+    /// The bytes of a value, or -1.
+    pub fn len(self) -> i16 {
+        match self {
+            SqlType::Bool => 1,
+            SqlType::Int2 => 2,
+            SqlType::Int4 | SqlType::Float4 | SqlType::Oid | SqlType::Date => 4,
+            SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::TimestampTz => 8,
+            SqlType::Name => 64,
+            SqlType::Unknown => -2,
+            _ => -1,
+        }
+    }
+
+    /// The modifier as clients know it, or -1.
+    pub fn modifier(self) -> i32 {
+        match self {
+            SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => length as i32 + 4,
+            SqlType::Numeric(Some((precision, scale))) => {
+                ((i32::from(precision) << 16) | i32::from(scale)) + 4
+            }
+            _ => -1,
+        }
+    }
+
+    /// The type with a modifier as clients know it.
+    #[must_use]
+    pub fn with_modifier(self, modifier: i32) -> SqlType {
+        let length = || u32::try_from(modifier - 4).ok();
+        match self {
+            SqlType::Varchar(_) => SqlType::Varchar(length()),
+            SqlType::Char(_) => SqlType::Char(length()),
+            SqlType::Numeric(_) => {
+                SqlType::Numeric(length().map(|both| ((both >> 16) as u8, (both & 0xff) as u8)))
+            }
+            other => other,
+        }
+    }
+
+    /// The family.
+    pub fn family(self) -> Family {
+        match self {
+            SqlType::Bool => Family::Bool,
+            SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name => Family::Text,
+            SqlType::Bytea => Family::Bytes,
+            SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
+            SqlType::Unknown => Family::Unknown,
+            _ => Family::Number,
+        }
+    }
+
+    /// True for whole numbers.
+    pub fn is_integer(self) -> bool {
+        matches!(self, SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid)
+    }
+
+    /// True for binary floating point numbers.
+    pub fn is_float(self) -> bool {
+        matches!(self, SqlType::Float4 | SqlType::Float8)
+    }
+
+    /// How the store keeps a column of the type.
+    pub fn storage(self) -> ColumnType {
+        match self {
+            SqlType::Bool => ColumnType::Bool,
+            SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Oid | SqlType::Date => {
+                ColumnType::Int64
+            }
+            SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
+            SqlType::Numeric(Some((_, scale))) => ColumnType::Decimal { scale },
+            SqlType::Bytea => ColumnType::Bytes,
+            SqlType::Timestamp | SqlType::TimestampTz => ColumnType::Timestamp,
+            _ => ColumnType::Text,
+        }
+    }
+
+    /// True if columns of the type can be in a key or an index.
+    pub fn has_order(self) -> bool {
+        self != SqlType::Numeric(None)
+    }
+
+    /// The type of a name in a statement.
+    ///
+    /// # Errors
+    /// 0A000 for types that there are not.
+    pub fn parse(ty: &DataType) -> Result<SqlType, SqlError> {
+        Ok(match ty {
+            DataType::Bool | DataType::Boolean => SqlType::Bool,
+            DataType::SmallInt(_) | DataType::Int2(_) => SqlType::Int2,
+            DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => SqlType::Int4,
+            DataType::BigInt(_) | DataType::Int8(_) => SqlType::Int8,
+            DataType::Real | DataType::Float4 => SqlType::Float4,
+            DataType::Float(ExactNumberInfo::Precision(1..=24)) => SqlType::Float4,
+            DataType::Float(_)
+            | DataType::Float8
+            | DataType::Double(_)
+            | DataType::DoublePrecision => SqlType::Float8,
+            DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
+                numeric(*info)?
+            }
+            DataType::Text => SqlType::Text,
+            DataType::Varchar(length)
+            | DataType::CharacterVarying(length)
+            | DataType::CharVarying(length) => SqlType::Varchar(characters(length.as_ref())?),
+            DataType::Char(length) | DataType::Character(length) => {
+                SqlType::Char(Some(characters(length.as_ref())?.unwrap_or(1)))
+            }
+            DataType::Bytea => SqlType::Bytea,
+            DataType::Date => SqlType::Date,
+            DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+                SqlType::TimestampTz
+            }
+            DataType::Timestamp(..) => SqlType::Timestamp,
+            DataType::Custom(name, _) => {
+                let name = name.to_string();
+                return SqlType::of_name(&name).ok_or_else(|| unknown_type(&name));
+            }
+            other => return Err(unknown_type(&other.to_string().to_lowercase())),
+        })
+    }
+
+    /// The type of a name that is not a keyword.
+    pub fn of_name(name: &str) -> Option<SqlType> {
+        let lower = name.to_lowercase();
+        let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower).trim_matches('"');
+        Some(match name {
+            "name" => SqlType::Name,
+            "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" => SqlType::Oid,
+            "char" | "cstring" => SqlType::Text,
+            "bpchar" => SqlType::Char(None),
+            "serial" | "serial4" | "int" | "integer" | "int4" => SqlType::Int4,
+            "bigserial" | "serial8" | "int8" | "bigint" => SqlType::Int8,
+            "smallserial" | "serial2" | "int2" | "smallint" => SqlType::Int2,
+            "timestamptz" => SqlType::TimestampTz,
+            "timestamp" => SqlType::Timestamp,
+            "text" => SqlType::Text,
+            "varchar" => SqlType::Varchar(None),
+            "numeric" => SqlType::Numeric(None),
+            "float8" => SqlType::Float8,
+            "float4" => SqlType::Float4,
+            "bool" | "boolean" => SqlType::Bool,
+            "bytea" => SqlType::Bytea,
+            "date" => SqlType::Date,
+            _ => return None,
+        })
+    }
+}
+
+/// One of each, without modifiers.
+pub(crate) const ALL: [SqlType; 17] = [
+    SqlType::Bool,
+    SqlType::Int2,
+    SqlType::Int4,
+    SqlType::Int8,
+    SqlType::Float4,
+    SqlType::Float8,
+    SqlType::Numeric(None),
+    SqlType::Text,
+    SqlType::Varchar(None),
+    SqlType::Char(None),
+    SqlType::Name,
+    SqlType::Bytea,
+    SqlType::Date,
+    SqlType::Timestamp,
+    SqlType::TimestampTz,
+    SqlType::Oid,
+    SqlType::Unknown,
+];
+
+fn unknown_type(name: &str) -> SqlError {
+    SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("type {name} is not supported")).hint(
+        "there are smallint, integer, bigint, serial, real, double precision, numeric, boolean, \
+         text, varchar, char, bytea, date, timestamp and timestamptz",
+    )
+}
+
+fn numeric(info: ExactNumberInfo) -> Result<SqlType, SqlError> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => return Ok(SqlType::Numeric(None)),
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    let most = u64::from(DECIMAL_SCALE_MAX);
+    if precision == 0 || precision > most || scale < 0 || scale as u64 > precision {
+        let message = format!(
+            "numeric({precision}, {scale}) is not possible: the precision is 1 to {most}, the scale \
+             0 to the precision"
+        );
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    Ok(SqlType::Numeric(Some((precision as u8, scale as u8))))
+}
+
+fn characters(length: Option<&CharacterLength>) -> Result<Option<u32>, SqlError> {
+    match length {
+        None | Some(CharacterLength::Max) => Ok(None),
+        Some(CharacterLength::IntegerLength { length, .. }) => match u32::try_from(*length) {
+            Ok(length @ 1..=10_485_760) => Ok(Some(length)),
+            _ => {
+                let message = format!("a length of {length} is not possible: it is 1 to 10485760");
+                Err(SqlError::new(code::INVALID_PARAMETER, message))
+            }
+        },
+    }
+}
+
+/// As in a column's definition: `integer`, `numeric(12,2)`, `character varying(16)`.
+impl fmt::Display for SqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SqlType::Bool => "boolean",
+            SqlType::Int2 => "smallint",
+            SqlType::Int4 => "integer",
+            SqlType::Int8 => "bigint",
+            SqlType::Float4 => "real",
+            SqlType::Float8 => "double precision",
+            SqlType::Numeric(None) => "numeric",
+            SqlType::Numeric(Some((precision, scale))) => {
+                return write!(f, "numeric({precision},{scale})");
+            }
+            SqlType::Text => "text",
+            SqlType::Varchar(None) => "character varying",
+            SqlType::Varchar(Some(length)) => return write!(f, "character varying({length})"),
+            SqlType::Char(None) => "bpchar",
+            SqlType::Char(Some(length)) => return write!(f, "character({length})"),
+            SqlType::Name => "name",
+            SqlType::Bytea => "bytea",
+            SqlType::Date => "date",
+            SqlType::Timestamp => "timestamp without time zone",
+            SqlType::TimestampTz => "timestamp with time zone",
+            SqlType::Oid => "oid",
+            SqlType::Unknown => "unknown",
+        })
+    }
+}
