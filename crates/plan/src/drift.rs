@@ -242,17 +242,7 @@ impl Drift<'_, '_> {
 
     fn relocate(&mut self, key: Vertex, to: Site) {
         let Problem { graph, cost, .. } = *self.problem;
-        let from = self.placement.site(key);
-        self.loads.0[usize::from(from)] -= graph.weight(key);
-        self.loads.0[usize::from(to)] += graph.weight(key);
-        for (other, weight) in graph.neighbours(key) {
-            let at = self.placement.site(other);
-            let (before, after) = (weight * cost.k(from, at), weight * cost.k(to, at));
-            self.loads.0[usize::from(from)] -= before;
-            self.loads.0[usize::from(to)] += after;
-            self.loads.0[usize::from(at)] += after - before;
-        }
-        self.placement.set(key, to);
+        self.loads.relocate(graph, &mut self.placement, cost, key, to);
     }
 
     /// By Equation 2 a site may do most of the work if that saves co-accesses across sites. A person

@@ -3,7 +3,7 @@
 use super::input::{Input, Loaded};
 use super::progress::Progress;
 use super::strategies::{Knobs, Strategy};
-use super::{Outcome, percent, plot, print, read_text, table, write_text};
+use super::{Outcome, percent, plot, print, read_text, significant, table, write_text};
 use isomer_plan::clay::ClumpIndex;
 use isomer_plan::evaluate::{Evaluation, Upkeep};
 use isomer_plan::problem::{Proposal, plan_text, site_name};
@@ -129,7 +129,7 @@ fn figures(judged: &Judged) -> String {
             table.add_row(vec![format!("{name}, {part}"), show(before), show(after)]);
         };
         let highest = |e: &Evaluation| e.loads.iter().copied().fold(0.0, f64::max);
-        row("highest load per second", &|e| format!("{:.1}", highest(e)));
+        row("highest load per second", &|e| significant(highest(e)));
         row("highest load over mean", &|e| format!("{:.2}", e.imbalance));
         row("highest accesses over mean", &|e| format!("{:.2}", e.access_imbalance));
         row("distributed transactions", &|e| percent(e.distributed));

@@ -95,3 +95,13 @@ fn table(header: &[&str]) -> comfy_table::Table {
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
+
+/// Three digits that matter, or all before the point.
+fn significant(number: f64) -> String {
+    match number {
+        _ if number >= 99.95 || number == 0.0 => format!("{number:.0}"),
+        _ if number >= 9.995 => format!("{number:.1}"),
+        _ if number >= 0.9995 => format!("{number:.2}"),
+        _ => format!("{number:.3}"),
+    }
+}

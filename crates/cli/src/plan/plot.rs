@@ -23,7 +23,7 @@ const REST: RGBColor = RGBColor(0xee, 0xf0, 0xf3);
 const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 const FAINT: RGBColor = RGBColor(0x5c, 0x63, 0x6b);
 
-const WIDTH: u32 = 860;
+const WIDTH: u32 = 810;
 /// Where bars begin and the full scale ends, from the left.
 const BARS: (i32, i32) = (96, 640);
 const BAR_HEIGHT: i32 = 20;
@@ -156,7 +156,7 @@ pub(crate) fn loads(path: &Path, trace: &str, before: &[f64], after: &[f64]) -> 
         let bar = |&site: &usize| Bar {
             name: format!("s{}", site + 1),
             value: of(loads, site),
-            text: significant(of(loads, site)),
+            text: super::significant(of(loads, site)),
             colour,
         };
         Panel { title, scale, bars: sites.iter().map(bar).collect() }
@@ -173,14 +173,4 @@ pub(crate) fn loads(path: &Path, trace: &str, before: &[f64], after: &[f64]) -> 
          across sites are included.{which}"
     );
     draw(path, &title, &subtitle, &panels)
-}
-
-/// Three digits that matter, or all before the point.
-fn significant(number: f64) -> String {
-    match number {
-        _ if number >= 99.95 || number == 0.0 => format!("{number:.0}"),
-        _ if number >= 9.995 => format!("{number:.1}"),
-        _ if number >= 0.9995 => format!("{number:.2}"),
-        _ => format!("{number:.3}"),
-    }
 }

@@ -20,6 +20,8 @@ pub(crate) enum Strategy {
     Metis,
     /// METIS, explained by ranges (Schism).
     Schism,
+    /// Empty underloaded sites into others (Clay, section 7.3).
+    ScaleIn,
     /// The exact optimum, for tiny recordings.
     Optimum,
 }
@@ -82,6 +84,7 @@ impl Strategy {
             Strategy::Drtmb => "drtmb",
             Strategy::Metis => "metis",
             Strategy::Schism => "schism",
+            Strategy::ScaleIn => "scale-in",
             Strategy::Optimum => "optimum",
         }
     }
@@ -105,6 +108,7 @@ impl Strategy {
             Strategy::Schism => {
                 schism::plan(problem, schism::Options { eta: knobs.eta, ..Default::default() })
             }
+            Strategy::ScaleIn => clay::scale_in(problem, None),
             Strategy::Optimum => optimum::plan(problem),
         }
     }

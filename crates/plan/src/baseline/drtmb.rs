@@ -9,7 +9,7 @@
 //! partition is the same span of keys in all tables; backups of site i are on i+1, i+2, ….
 
 use super::estore::Spread;
-use crate::problem::{Move, Placement, PlanError, Problem, Proposal, Site, site_name};
+use crate::problem::{Move, Placement, PlanError, Problem, Proposal, Site, check_share, site_name};
 use crate::recording::Vertex;
 use std::collections::BTreeMap;
 
@@ -41,10 +41,7 @@ struct Partition {
 /// Plans.
 pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanError> {
     problem.validate()?;
-    if !(0.0..=1.0).contains(&options.hot_share) {
-        let (what, value) = ("hot share", options.hot_share);
-        return Err(PlanError::Number { what, value, right: "a share from 0 to 1" });
-    }
+    check_share("hot share", options.hot_share)?;
     let mut spread = Spread::new(problem);
     let partitions = partitions(problem, options.partitions_per_site.max(1));
     greedy(&mut spread, &partitions, options.backups);

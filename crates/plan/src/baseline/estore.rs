@@ -4,7 +4,9 @@
 //! what is still too much goes in chunks of neighbouring cold keys. Co-accesses are not looked at:
 //! that is what Clay shows to be the trouble.
 
-use crate::problem::{Loads, Move, Placement, PlanError, Problem, Proposal, Site, site_name};
+use crate::problem::{
+    Loads, Move, Placement, PlanError, Problem, Proposal, Site, check_share, site_name,
+};
 use crate::recording::Vertex;
 
 /// The knobs of E-Store.
@@ -25,10 +27,7 @@ impl Default for Options {
 /// Plans.
 pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanError> {
     problem.validate()?;
-    if !(0.0..=1.0).contains(&options.hot_share) {
-        let (what, value) = ("hot share", options.hot_share);
-        return Err(PlanError::Number { what, value, right: "a share from 0 to 1" });
-    }
+    check_share("hot share", options.hot_share)?;
     let mut spread = Spread::new(problem);
     spread.hot(options.hot_share);
     spread.cold(options.chunk_keys.max(1));

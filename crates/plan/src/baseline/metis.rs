@@ -3,6 +3,8 @@
 //! METIS minimises the weight of cut edges while no part weighs more than (1 + η) times its share.
 //! It knows nothing of the current placement, so its parts are numbered afterwards such that the
 //! most keys stay where they are; without that, a comparison of what moves would be unfair to it.
+//!
+//! METIS catches SIGTERM while it works and then answers with an error.
 
 use crate::assign::Worth;
 use crate::heat::HeatGraph;

@@ -11,7 +11,7 @@
 
 use super::metis;
 use crate::heat::HeatGraph;
-use crate::problem::{Placement, PlanError, Problem, Proposal, Site};
+use crate::problem::{Placement, PlanError, Problem, Proposal, Site, check_share};
 use crate::recording::Vertex;
 
 /// The knobs of Schism.
@@ -37,9 +37,7 @@ pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanErr
     for (what, value) in
         [("shortest run", options.run_share_min), ("bonus of ranges", options.ranges_bonus)]
     {
-        if !(0.0..=1.0).contains(&value) {
-            return Err(PlanError::Number { what, value, right: "a share from 0 to 1" });
-        }
+        check_share(what, value)?;
     }
     let (vertices, parts) = metis::partition(problem, options.eta)?;
     let single = metis::relabel(problem, &vertices, &parts)?;

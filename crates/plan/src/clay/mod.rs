@@ -48,7 +48,7 @@ pub use options::Options;
 pub use scale_in::scale_in;
 pub use step::{Step, Verdict};
 
-use crate::problem::{PlanError, Problem, Proposal, plural};
+use crate::problem::{PlanError, Problem, Proposal, check_share, plural};
 
 /// Plans without telling each step.
 pub fn plan(problem: &Problem<'_>, options: &Options) -> Result<Proposal, PlanError> {
@@ -77,10 +77,7 @@ pub fn plan_compacting(
     hot_share: f64,
 ) -> Result<Proposal, PlanError> {
     problem.validate()?;
-    if !(0.0..=1.0).contains(&hot_share) {
-        let right = "a share from 0 to 1";
-        return Err(PlanError::Number { what: "hot share", value: hot_share, right });
-    }
+    check_share("hot share", hot_share)?;
     let graph = problem.graph;
     let (home, returned) = clumps.compact(graph, problem.placement, problem.cost, hot_share);
     let mut proposal = plan(&Problem { placement: &home, ..*problem }, options)?;

@@ -289,23 +289,9 @@ impl<'p, 'g> Search<'p, 'g> {
         Move { keys: keys.to_vec(), to: chosen.to, reason }
     }
 
-    /// Moves one key and keeps the loads: the difference of its edges before and after.
     fn relocate(&mut self, key: Vertex, to: Site) {
         let Problem { graph, cost, .. } = *self.problem;
-        let from = self.placement.site(key);
-        if from == to {
-            return;
-        }
-        self.loads.0[usize::from(from)] -= graph.weight(key);
-        self.loads.0[usize::from(to)] += graph.weight(key);
-        for (other, weight) in graph.neighbours(key) {
-            let at = self.placement.site(other);
-            let (before, after) = (weight * cost.k(from, at), weight * cost.k(to, at));
-            self.loads.0[usize::from(from)] -= before;
-            self.loads.0[usize::from(to)] += after;
-            self.loads.0[usize::from(at)] += after - before;
-        }
-        self.placement.set(key, to);
+        self.loads.relocate(graph, &mut self.placement, cost, key, to);
     }
 
     fn lose_stuck(&mut self, site: Site, key: Vertex) {

@@ -62,5 +62,5 @@ pub fn scale_in(
     }
     let left = emptied.iter().filter(|&&empty| !empty).count();
     let notes = vec![format!("{left} of {} sites remain", placement.sites())];
-    Ok(Proposal { strategy: "clay-scale-in", placement, moves, lost, notes })
+    Ok(Proposal { strategy: "scale-in", placement, moves, lost, notes })
 }

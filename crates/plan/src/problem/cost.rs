@@ -83,6 +83,32 @@ impl Loads {
         Loads(loads)
     }
 
+    /// Moves one key and keeps the loads: what its weight and its edges add, before and after.
+    pub(crate) fn relocate(
+        &mut self,
+        graph: &HeatGraph,
+        placement: &mut Placement,
+        cost: Cost,
+        key: Vertex,
+        to: Site,
+    ) {
+        let from = placement.site(key);
+        if from == to {
+            return;
+        }
+        let loads = &mut self.0;
+        loads[usize::from(from)] -= graph.weight(key);
+        loads[usize::from(to)] += graph.weight(key);
+        for (other, weight) in graph.neighbours(key) {
+            let at = placement.site(other);
+            let (before, after) = (weight * cost.k(from, at), weight * cost.k(to, at));
+            loads[usize::from(from)] -= before;
+            loads[usize::from(to)] += after;
+            loads[usize::from(at)] += after - before;
+        }
+        placement.set(key, to);
+    }
+
     /// The highest load.
     pub fn max(&self) -> f64 {
         self.0.iter().copied().fold(0.0, f64::max)

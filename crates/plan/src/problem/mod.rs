@@ -98,6 +98,14 @@ fn many(count: u64) -> String {
     }
 }
 
+/// Refuses what is no share.
+pub(crate) fn check_share(what: &'static str, value: f64) -> Result<(), PlanError> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(()),
+        false => Err(PlanError::Number { what, value, right: "a share from 0 to 1" }),
+    }
+}
+
 impl Problem<'_> {
     /// Checks that the parts fit each other and every number makes sense.
     pub fn validate(&self) -> Result<(), PlanError> {
