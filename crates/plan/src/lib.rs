@@ -17,6 +17,7 @@
 //! | [`evaluate`] | was it worth it, on what came later? | Clay 8 |
 //! | [`route`] | which site runs which transaction of a batch? | Hermes 3, 4.1 |
 //! | [`reshard`] | where do the chunks of a new shard key go? | Morphus 3, 4 |
+//! | [`learned`] | what do transactions and changes cost, and what comes together? | MorphoSys 5.1, 5.2 |
 //! | [`strategy`] | what to change for a transaction that arrives now? | MorphoSys |
 //!
 //! # Invariants
@@ -35,6 +36,7 @@ pub mod drift;
 pub mod evaluate;
 pub mod generate;
 pub mod heat;
+pub mod learned;
 pub mod problem;
 pub mod recording;
 pub mod reshard;

@@ -1,0 +1,163 @@
+//! An adaptive damped reservoir: a bounded sample of what came by, with a bias towards the recent.
+//!
+//! A plain reservoir gives every item of the whole past the same chance, so it is slower to notice a
+//! change the longer it has run. This one keeps a **weight**: an item is taken with probability
+//! `size / weight`, and every item that comes by adds to the weight. From time to time the weight is
+//! damped, so that newer items have a better chance again:
+//!
+//! ```text
+//!   weight   ╱│   ╱│   ╱│     grows with every offer, damped every window
+//!           ╱ │  ╱ │  ╱ │
+//!          ╱  │ ╱  │ ╱  │
+//! ```
+//!
+//! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when it
+//! is older than the time limit. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants
+//! are those of the public code of its descendant.)
+
+/// Constants of a [`Reservoir`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Damping {
+    /// The most items that are kept.
+    pub size: usize,
+    /// The weight at the beginning, in sizes.
+    pub start: f64,
+    /// What every offer adds to the weight.
+    pub increment: f64,
+    /// What is left of the weight after a window.
+    pub decay: f64,
+    /// The length of a window, in nanoseconds.
+    pub window_ns: u64,
+    /// Items older than this are forgotten, in nanoseconds.
+    pub expiry_ns: u64,
+}
+
+impl Default for Damping {
+    fn default() -> Damping {
+        let seconds = |seconds: u64| seconds * 1_000_000_000;
+        Damping {
+            size: 1000,
+            start: 2.0,
+            increment: 2.0,
+            decay: 0.2,
+            window_ns: seconds(30),
+            expiry_ns: seconds(120),
+        }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Reservoir<T> {
+    damping: Damping,
+    items: Vec<(u64, T)>,
+    weight: f64,
+    damped_at: u64,
+}
+
+impl<T> Reservoir<T> {
+    /// An empty reservoir that begins at a time, in nanoseconds.
+    ///
+    /// # Panics
+    /// If the size is zero, or a constant is not a number.
+    pub fn new(damping: Damping, now_ns: u64) -> Reservoir<T> {
+        let Damping { size, start, increment, decay, .. } = damping;
+        assert!(size > 0, "a reservoir has room for one item at least");
+        assert!(start >= 0.0 && increment >= 0.0, "weights do not shrink by themselves");
+        assert!((0.0..=1.0).contains(&decay), "what is left of a weight is a share of it");
+        let weight = start * size as f64;
+        Reservoir { damping, items: Vec::new(), weight, damped_at: now_ns }
+    }
+
+    /// True if an item that comes by now is to be taken; `chance` is a number from 0 to below 1.
+    pub fn wants(&mut self, now_ns: u64, chance: f64) -> bool {
+        self.damp(now_ns);
+        let wants = chance * self.weight < self.damping.size as f64;
+        self.weight += self.damping.increment;
+        wants
+    }
+
+    /// Takes an item; if there is no room, in the place of one that `chance` names, which comes back.
+    pub fn take(&mut self, now_ns: u64, item: T, chance: f64) -> Option<T> {
+        if self.items.len() < self.damping.size {
+            self.items.push((now_ns, item));
+            return None;
+        }
+        let at = ((chance * self.items.len() as f64) as usize).min(self.items.len() - 1);
+        Some(std::mem::replace(&mut self.items[at], (now_ns, item)).1)
+    }
+
+    /// Takes out what has expired.
+    pub fn expire(&mut self, now_ns: u64) -> impl Iterator<Item = T> {
+        let expiry_ns = self.damping.expiry_ns;
+        self.items
+            .extract_if(.., move |(came, _)| now_ns.saturating_sub(*came) > expiry_ns)
+            .map(|(_, item)| item)
+    }
+
+    /// The items, in no order.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = &T> + Clone {
+        self.items.iter().map(|(_, item)| item)
+    }
+
+    /// The weight, for those who want to see it adapt.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    fn damp(&mut self, now_ns: u64) {
+        let Damping { window_ns, decay, size, .. } = self.damping;
+        while now_ns.saturating_sub(self.damped_at) >= window_ns.max(1) {
+            self.damped_at += window_ns.max(1);
+            self.weight *= decay;
+            if self.weight < size as f64 {
+                // Everything is taken already; a clock that jumps need not be followed step by step.
+                self.damped_at = now_ns;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The public code's own test: size 1000, one increment of 100 an offer, damped to a hundredth.
+    #[test]
+    fn the_weight_grows_with_every_offer_and_is_damped() {
+        let damping = Damping {
+            start: 1.0,
+            increment: 100.0,
+            decay: 0.01,
+            window_ns: 10,
+            ..Damping::default()
+        };
+        let mut reservoir: Reservoir<u32> = Reservoir::new(damping, 0);
+        assert!(reservoir.wants(0, 0.999), "the first one is always taken");
+        (0..1000).for_each(|_| {
+            reservoir.wants(0, 0.5);
+        });
+        assert_eq!(reservoir.weight(), 101_100.0);
+        reservoir.wants(10, 0.5);
+        assert_eq!(reservoir.weight(), 1_011.0 + 100.0);
+    }
+
+    #[test]
+    fn it_is_never_larger_than_its_size_and_forgets_the_old() {
+        let damping = Damping { size: 3, expiry_ns: 100, ..Damping::default() };
+        let mut reservoir = Reservoir::new(damping, 0);
+        for (time, item) in [(1, 'a'), (2, 'b'), (3, 'c')] {
+            assert_eq!(reservoir.take(time, item, 0.0), None);
+        }
+        assert_eq!(reservoir.take(50, 'd', 0.4), Some('b'));
+        assert_eq!(reservoir.expire(102).collect::<String>(), "a");
+        assert_eq!(reservoir.items().collect::<String>(), "dc");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_costs_nothing() {
+        let mut reservoir: Reservoir<u32> = Reservoir::new(Damping::default(), 0);
+        assert!(reservoir.wants(u64::MAX, 0.999));
+        assert!(reservoir.wants(0, 0.999), "nor does one that goes back");
+    }
+}

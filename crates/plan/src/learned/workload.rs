@@ -1,0 +1,293 @@
+//! How often a range of keys is read and written, and what is accessed with it.
+//!
+//! The paper (MorphoSys, section 5.1) counts per partition, and has to divide or add up the counts
+//! when partitions split and merge. Here the sampled transactions themselves are kept, and found by
+//! their keys; a probability is read off the samples when somebody asks:
+//!
+//! ```text
+//!   sampled keys   3 ─▶ #1    5 ─▶ #1 #4    12 ─▶ #4    40 ─▶ #2 #3
+//!                  └──── [0..10) ────┘
+//!                        touched by #1 and #4; half of these also write [10..20)
+//! ```
+//!
+//! So splits and merges need no bookkeeping, and where inside a partition the accesses fall is known,
+//! not assumed to be even.
+//!
+//! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
+//! each. Of a larger footprint, evenly chosen items are kept.
+//!
+//! Left out: emulated transactions drawn from the co-access probabilities. The paper adds them to its
+//! samples for robustness; with all samples of a range at hand, there is nothing to emulate.
+
+use super::reservoir::{Damping, Reservoir};
+use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The most items of one footprint that are kept.
+pub const ITEMS_MAX: usize = 64;
+
+/// A range of keys of a table: a partition, or what one could become.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Range {
+    /// The table.
+    pub table: TableId,
+    /// The keys.
+    pub keys: KeyRange,
+}
+
+/// A transaction that was sampled.
+#[derive(Debug)]
+pub struct Sample {
+    number: u64,
+    footprint: Footprint,
+}
+
+impl Sample {
+    /// What it read and wrote.
+    pub fn footprint(&self) -> &Footprint {
+        &self.footprint
+    }
+
+    /// True if it accesses the range in this way.
+    pub fn touches(&self, range: &Range, access: Access) -> bool {
+        let mut items = self.footprint.items().iter();
+        items.any(|item| item.access == access && lies_in(item, range))
+    }
+}
+
+/// Reads and writes of a range, as shares of all accesses to anything: R(p) and W(p).
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Shares {
+    /// R(p).
+    pub read: f64,
+    /// W(p).
+    pub written: f64,
+}
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub struct Workload {
+    reservoir: Reservoir<Arc<Sample>>,
+    /// The samples with single keys, by key; and those with ranges.
+    keys: BTreeMap<(TableId, Key), Vec<Arc<Sample>>>,
+    ranges: BTreeMap<TableId, Vec<(KeyRange, Arc<Sample>)>>,
+    accesses: usize,
+    taken: u64,
+}
+
+impl Workload {
+    /// Nothing is known yet.
+    ///
+    /// # Panics
+    /// As [`Reservoir::new`].
+    pub fn new(damping: Damping, now_ns: u64) -> Workload {
+        Workload {
+            reservoir: Reservoir::new(damping, now_ns),
+            keys: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            accesses: 0,
+            taken: 0,
+        }
+    }
+
+    /// A transaction comes by; `chances` are two numbers from 0 to below 1. True if it is kept.
+    pub fn offer(&mut self, now_ns: u64, footprint: &Footprint, chances: [f64; 2]) -> bool {
+        if footprint.is_empty() || !self.reservoir.wants(now_ns, chances[0]) {
+            return false;
+        }
+        let expired: Vec<Arc<Sample>> = self.reservoir.expire(now_ns).collect();
+        expired.iter().for_each(|sample| self.forget(sample));
+        self.taken += 1;
+        let sample = Arc::new(Sample { number: self.taken, footprint: thinned(footprint) });
+        self.enter(&sample);
+        if let Some(replaced) = self.reservoir.take(now_ns, sample, chances[1]) {
+            self.forget(&replaced);
+        }
+        true
+    }
+
+    /// How many samples there are.
+    pub fn len(&self) -> usize {
+        self.reservoir.items().len()
+    }
+
+    /// True if nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Which shares of all accesses go to the range.
+    pub fn shares(&self, range: &Range) -> Shares {
+        let (mut reads, mut writes) = (0, 0);
+        for sample in self.touching(range) {
+            for item in sample.footprint.items().iter().filter(|item| lies_in(item, range)) {
+                match item.access {
+                    Access::Read => reads += 1,
+                    Access::Write => writes += 1,
+                }
+            }
+        }
+        let all = self.accesses.max(1) as f64;
+        Shares { read: f64::from(reads) / all, written: f64::from(writes) / all }
+    }
+
+    /// The probability that a transaction that accesses `first` in the one way also accesses `second`
+    /// in the other: P(w(p2) | r(p1)) and its kind. `None` if no sample accesses `first` in that way.
+    pub fn together(&self, first: (&Range, Access), second: (&Range, Access)) -> Option<f64> {
+        let touching = self.touching(first.0);
+        let given = touching.iter().filter(|sample| sample.touches(first.0, first.1));
+        let count = given.clone().count();
+        let both = given.filter(|sample| sample.touches(second.0, second.1)).count();
+        (count > 0).then(|| both as f64 / count as f64)
+    }
+
+    /// The samples that access the range, oldest first.
+    pub fn touching(&self, range: &Range) -> Vec<&Arc<Sample>> {
+        let Range { table, keys } = range;
+        let from = Bound::Included((*table, keys.start.clone()));
+        let to = match &keys.end {
+            Some(end) => Bound::Excluded((*table, end.clone())),
+            None => Bound::Excluded((TableId(table.0 + 1), Key::min())),
+        };
+        let single = self.keys.range((from, to)).flat_map(|(_, samples)| samples);
+        let ranges = self.ranges.get(table).into_iter().flatten();
+        let wide = ranges.filter(|(other, _)| other.overlaps(keys)).map(|(_, sample)| sample);
+        let mut touching: Vec<&Arc<Sample>> = single.chain(wide).collect();
+        touching.sort_by_key(|sample| sample.number);
+        touching.dedup_by_key(|sample| sample.number);
+        touching
+    }
+
+    fn enter(&mut self, sample: &Arc<Sample>) {
+        self.accesses += sample.footprint.items().len();
+        for item in sample.footprint.items() {
+            match &item.span {
+                Span::Key(key) => {
+                    let place = (item.table, key.clone());
+                    self.keys.entry(place).or_default().push(sample.clone());
+                }
+                Span::Range(range) => {
+                    let ranges = self.ranges.entry(item.table).or_default();
+                    ranges.push((range.clone(), sample.clone()));
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, sample: &Arc<Sample>) {
+        self.accesses -= sample.footprint.items().len();
+        for item in sample.footprint.items() {
+            if let Span::Key(key) = &item.span {
+                let place = (item.table, key.clone());
+                let samples = self.keys.get_mut(&place).expect("a sample is found by its keys");
+                samples.retain(|other| other.number != sample.number);
+                if samples.is_empty() {
+                    self.keys.remove(&place);
+                }
+            } else if let Some(ranges) = self.ranges.get_mut(&item.table) {
+                ranges.retain(|(_, other)| other.number != sample.number);
+            }
+        }
+        self.ranges.retain(|_, ranges| !ranges.is_empty());
+    }
+}
+
+fn lies_in(item: &Item, range: &Range) -> bool {
+    item.table == range.table
+        && match &item.span {
+            Span::Key(key) => range.keys.contains(key),
+            Span::Range(keys) => keys.overlaps(&range.keys),
+        }
+}
+
+/// A footprint with at most [`ITEMS_MAX`] of the items, evenly chosen.
+fn thinned(footprint: &Footprint) -> Footprint {
+    let items = footprint.items();
+    let count = items.len().min(ITEMS_MAX);
+    let mut kept = Footprint::new();
+    for item in (0..count).map(|i| &items[i * items.len() / count]) {
+        kept.add(item.table, item.span.clone(), item.access);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: TableId = TableId(1);
+
+    fn range(from: i64, to: i64) -> Range {
+        Range { table: T, keys: KeyRange::ints(from, to) }
+    }
+
+    fn workload(size: usize, footprints: &[Footprint]) -> Workload {
+        let damping = Damping { size, expiry_ns: 1000, ..Damping::default() };
+        let mut workload = Workload::new(damping, 0);
+        for footprint in footprints {
+            assert!(workload.offer(1, footprint, [0.0, 0.0]));
+        }
+        workload
+    }
+
+    fn write(keys: &[i64]) -> Footprint {
+        keys.iter().fold(Footprint::new(), |footprint, key| footprint.write(T, Key::int(*key)))
+    }
+
+    /// The picture at the head of the module.
+    fn picture() -> Workload {
+        workload(
+            10,
+            &[
+                write(&[3]).read(T, Key::int(5)),
+                write(&[40]),
+                write(&[40]).read_range(T, KeyRange::ints(30, 50)),
+                write(&[5, 12]),
+            ],
+        )
+    }
+
+    #[test]
+    fn shares_are_of_all_accesses() {
+        let workload = picture();
+        let of = |from, to| workload.shares(&range(from, to));
+        assert_eq!(of(0, 10), Shares { read: 1.0 / 7.0, written: 2.0 / 7.0 });
+        assert_eq!(of(30, 41), Shares { read: 1.0 / 7.0, written: 2.0 / 7.0 });
+        assert_eq!(of(20, 30), Shares::default());
+        // What a split would make of a partition needs no assumption.
+        let (left, right) = (of(0, 5), of(5, 10));
+        assert_eq!(left.written + right.written, of(0, 10).written);
+    }
+
+    #[test]
+    fn co_accesses_are_told_apart_by_what_is_done() {
+        let workload = picture();
+        let (low, high) = (range(0, 10), range(10, 20));
+        let together = |a, b| workload.together((&low, a), (&high, b));
+        assert_eq!(together(Access::Write, Access::Write), Some(0.5));
+        assert_eq!(together(Access::Read, Access::Write), Some(0.0));
+        assert_eq!(workload.together((&high, Access::Read), (&low, Access::Read)), None);
+    }
+
+    #[test]
+    fn what_leaves_the_reservoir_leaves_no_trace() {
+        let mut workload = workload(1, &[write(&[3, 5])]);
+        let scan = Footprint::new().read_range(T, KeyRange::ints(0, 50));
+        assert!(workload.offer(2, &scan, [0.0, 0.0]));
+        assert_eq!(workload.shares(&range(0, 10)), Shares { read: 1.0, written: 0.0 });
+        assert!(workload.offer(5000, &write(&[7]), [0.0, 0.0]), "the scan has expired");
+        assert_eq!(workload.shares(&range(0, 10)), Shares { read: 0.0, written: 1.0 });
+        assert_eq!((workload.len(), workload.keys.len(), workload.ranges.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn wide_footprints_are_thinned_evenly() {
+        let keys: Vec<i64> = (0..1000).collect();
+        let workload = workload(2, &[write(&keys)]);
+        assert_eq!(workload.accesses, ITEMS_MAX);
+        let half = workload.shares(&range(0, 500)).written;
+        assert!((half - 0.5).abs() < 0.02, "{half}");
+    }
+}
