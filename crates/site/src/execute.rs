@@ -177,8 +177,11 @@ impl Site {
         procedure: &mut dyn Procedure,
         hold: &mut Hold<'_>,
     ) -> Result<(Committed, Position), Failure> {
-        let guard = pin();
-        let mut found = Index::spots(resolved.keys(footprint), &guard).into_iter();
+        // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf by
+        // leaf, so that a long one does not hold up what others want to free.
+        let guard = resolved.keys(footprint).next().is_some().then(pin);
+        let mut found =
+            guard.iter().flat_map(|guard| Index::spots(resolved.keys(footprint), guard));
         let spot = |item: &Item| match &item.span {
             Span::Key(_) => found.next().map(Cell::new),
             Span::Range(_) => None,
@@ -189,7 +192,7 @@ impl Site {
             tables: &resolved.tables,
             partitions: &resolved.partitions,
             context: &hold.context,
-            guard: &guard,
+            guard: guard.as_ref(),
             spots,
             snapshot,
             writes: Writes::default(),
@@ -227,11 +230,15 @@ impl Site {
             frame.close_write();
         }
         let (time, position) = self.publish(&touched, frame, |time| {
+            let guard = pin();
             for (_, write) in &order {
                 let key = writes.key(write);
-                let mut spot = txn.spot(write.item, key);
                 let index = &txn.tables[write.item].index;
-                txn.context.install(index, &mut spot, key, writes.value(write), time, txn.guard);
+                let mut spot = match &txn.spots[write.item] {
+                    Some(spot) => spot.get(),
+                    None => index.spot(key, &guard),
+                };
+                txn.context.install(index, &mut spot, key, writes.value(write), time, &guard);
             }
         })?;
         Ok((time, position))

@@ -2,7 +2,7 @@
 
 use crate::error::Abort;
 use crate::partition::{SitePartition, Table};
-use isomer_design::{Access, Footprint, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
+use isomer_design::{Access, Footprint, Item, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
 use isomer_store::{Context, Guard, Row, Spot};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -15,6 +15,9 @@ const WRITE_BYTES: usize = 512;
 /// With more writes than this, finding one's own goes through a map.
 const WRITES_SCANNED_MAX: usize = 12;
 
+/// Up to this many items, looking at each of a footprint is as fast as a search.
+const ITEMS_SCANNED_MAX: usize = 8;
+
 /// A running transaction. Reads see the snapshot and the transaction's own writes; writes are kept
 /// aside until the commit.
 pub struct Txn<'a> {
@@ -25,7 +28,8 @@ pub struct Txn<'a> {
     pub(crate) partitions: &'a [&'a Arc<SitePartition>],
     /// Holds the snapshot.
     pub(crate) context: &'a Context<'a>,
-    pub(crate) guard: &'a Guard,
+    /// Protects the leaves of single keys, if there are any.
+    pub(crate) guard: Option<&'a Guard>,
     /// For each single key of the footprint, the leaf that holds it.
     pub(crate) spots: SmallVec<[Option<Cell<Spot<'a>>>; 4]>,
     pub(crate) snapshot: Time,
@@ -247,17 +251,25 @@ impl Txn<'_> {
 
     /// The item of the footprint that covers a range.
     pub(crate) fn covering(&self, table: TableId, range: &KeyRange) -> Result<usize, Abort> {
-        let covers = |item: &isomer_design::Item| item.table == table && item.span.covers(range);
+        let covers = |item: &Item| item.table == table && item.span.covers(range);
         let item = self.footprint.items().iter().position(covers);
         item.ok_or_else(|| self.outside(format!("scan of {table}{range}")))
     }
 
     /// The item of the footprint that allows `access` to a key.
     pub(crate) fn item(&self, table: TableId, key: &[u8], access: Access) -> Result<usize, Abort> {
-        let allows = |item: &isomer_design::Item| {
-            item.table == table && item.access >= access && item.span.contains(key)
+        let items = self.footprint.items();
+        let allows =
+            |item: &Item| item.table == table && item.access >= access && item.span.contains(key);
+        // Of many items, most name a single key: it is where its order says.
+        let from = match items.len() {
+            0..=ITEMS_SCANNED_MAX => 0,
+            _ => items
+                .partition_point(|item| (item.table, item.span.start().as_bytes()) < (table, key)),
         };
-        self.footprint.items().iter().position(allows).ok_or_else(|| {
+        let found = items[from..].iter().take(ITEMS_SCANNED_MAX).position(allows);
+        let found = found.map(|at| from + at).or_else(|| items.iter().position(allows));
+        found.ok_or_else(|| {
             let verb = if access == Access::Write { "write" } else { "read" };
             self.outside(format!("{verb} of {table}[{}]", Key::from_bytes(key)))
         })
@@ -298,22 +310,14 @@ impl<'a> Txn<'a> {
 
     /// The row's version in the snapshot, which may be a deletion.
     pub(crate) fn stored_row(&self, item: usize, key: &[u8]) -> Option<&'a Row> {
-        match &self.spots[item] {
-            Some(spot) => {
+        match (&self.spots[item], self.guard) {
+            (Some(spot), Some(guard)) => {
                 let mut at = spot.get();
-                let row = self.context.read(&mut at, key, self.guard);
+                let row = self.context.read(&mut at, key, guard);
                 spot.set(at);
                 row
             }
-            None => self.context.get(&self.tables[item].index, key),
-        }
-    }
-
-    /// The leaf of a key of item `item`.
-    pub(crate) fn spot(&self, item: usize, key: &[u8]) -> Spot<'a> {
-        match &self.spots[item] {
-            Some(spot) => spot.get(),
-            None => self.tables[item].index.spot(key, self.guard),
+            _ => self.context.get(&self.tables[item].index, key),
         }
     }
 }
