@@ -1,4 +1,7 @@
 //! `isomer advise`: a better placement for a recorded workload, and why.
+//!
+//! Read, plan, judge, write files, print: in this order, so that whatever is wrong with the input or
+//! the files is said before anything is printed.
 
 use super::input::{Input, Loaded};
 use super::progress::Progress;

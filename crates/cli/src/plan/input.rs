@@ -1,4 +1,8 @@
 //! What `advise` and `compare` have in common: a recording, a placement, and what things cost.
+//!
+//! The recording is cut in two by time: planners see the earlier part (or a sample of it), and are
+//! judged on both. A placement is read as a design, as rules, or made up; if it is a design, plans are
+//! changes of that design.
 
 use super::progress::Progress;
 use super::{open_file, read_text};

@@ -1,4 +1,12 @@
 //! The exact optimum of Clay's problem (section 4.1) by enumeration: the oracle for tiny inputs.
+//!
+//! Every key is tried at every site, depth first; loads are kept by adding an edge when its second
+//! end is placed, and taking it away on the way back. Of two placements the better one is below the
+//! threshold at every site; then it moves fewer keys; then its highest load is lower. If none is
+//! below, moves do not count, only the highest load.
+//!
+//! N sites and n keys are N^n placements, so it takes 2^24 at the most; there is no pruning, because
+//! an oracle should be too simple to be wrong.
 
 use crate::problem::{Loads, Placement, PlanError, Problem, Proposal, Site};
 use crate::recording::Vertex;
@@ -15,7 +23,8 @@ pub fn plan(problem: &Problem<'_>) -> Result<Proposal, PlanError> {
     let counts = |&key: &Vertex| graph.weight(key) > 0.0 || graph.degree(key) > 0;
     let keys: Vec<Vertex> = (0..graph.len() as Vertex).filter(counts).collect();
     let sites = problem.placement.sites() as u64;
-    let found = sites.checked_pow(keys.len() as u32).unwrap_or(u64::MAX);
+    // One site has one placement, but the search goes as deep as there are keys.
+    let found = sites.max(2).checked_pow(keys.len() as u32).unwrap_or(u64::MAX);
     if found > PLACEMENTS_MAX {
         let (planner, what, limit) = ("the exact optimum", "placements", PLACEMENTS_MAX);
         return Err(PlanError::TooLarge { planner, what, limit, found });

@@ -1,4 +1,17 @@
 //! The search: Algorithms 1 and 2 of Clay.
+//!
+//! ```text
+//!   run        for each site above θ ──▶ offload
+//!   offload    hottest key ──▶ search ──▶ apply the clump, or add a server, or give the key up
+//!   search     judge the clump, expand it, update its destination; until look-ahead is used up
+//! ```
+//!
+//! The paper's sections: 7.1 is `offload` and `search`, 7.2 `expand`, Algorithm 2 is
+//! `update_destination` after the first choice of `initial_destination`.
+//!
+//! Invariants: `loads` are those of `placement` by Equation 2, whatever was moved; a candidate is a
+//! prefix of the clump, because members only ever join; a server is added only while none is
+//! empty, since what does not fit into an empty site fits into no further one.
 
 use super::clump::Clump;
 use super::hot::{Hot, hot_list};

@@ -153,7 +153,7 @@ impl HeatGraph {
         }
         stream.flush();
         let renumbered = stream.keys.sort();
-        let seconds = (stream.last - stream.first) as f64 / 1e6;
+        let seconds = stream.last.saturating_sub(stream.first) as f64 / 1e6;
         let seconds = if seconds > 0.0 { seconds } else { 1.0 };
         let (keys, scale) = (Arc::new(stream.keys), sampling.scale());
         Ok(stream.builder.finish(keys, seconds, Some(&renumbered), scale)?)

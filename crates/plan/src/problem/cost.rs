@@ -1,4 +1,12 @@
 //! Load by Equation 2 of Clay: accesses, plus k for every co-access that leaves the site.
+//!
+//! ```text
+//!   s1: a (10) ──4── b (5)      an edge inside a site costs nothing
+//!         │3                    an edge between sites costs k at each end
+//!   s2:   c (2)                 with k = 50:  s1  10 + 5 + 3·50 = 165     s2  2 + 3·50 = 152
+//! ```
+//!
+//! Loads are counts of the graph; over [`HeatGraph::seconds`] they are rates.
 
 use super::{Placement, PlanError, Site};
 use crate::heat::HeatGraph;

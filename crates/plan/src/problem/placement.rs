@@ -1,4 +1,13 @@
-//! A site for every vertex.
+//! A site for every vertex, and what a routing table of it would cost.
+//!
+//! Vertices are in the order of tables and keys, so a run of neighbours at one site is one range of
+//! the routing table:
+//!
+//! ```text
+//!   orders   1  2  3  4  5  6        people   7  8
+//!            s1 s1 s2 s2 s1 s1                s1 s1
+//!            └──┬─┘└──┬─┘└──┬─┘               └──┬─┘        4 entries
+//! ```
 
 use crate::heat::HeatGraph;
 use crate::recording::{KeyTable, RecordedKey, Vertex};

@@ -86,7 +86,7 @@ impl Recording {
     /// rates stay finite.
     pub fn seconds(&self) -> f64 {
         match (self.times.first(), self.times.last()) {
-            (Some(first), Some(last)) if last > first => (last - first) as f64 / 1e6,
+            (Some(first), Some(last)) if last > first => last.saturating_sub(*first) as f64 / 1e6,
             _ => 1.0,
         }
     }

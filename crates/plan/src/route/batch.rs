@@ -1,4 +1,13 @@
 //! Batches in, routes out, and the counting that all routers share.
+//!
+//! ```text
+//!   key 0 … w−1 at home at site 0, w … 2w−1 at site 1, …     unless the fusion table has it elsewhere
+//!   a remote read    a key that a transaction reads and that is not at its site when its turn comes
+//!   a migration      a key that it writes and that was elsewhere: it stays where it was written
+//! ```
+//!
+//! All numbers are integers, and every map that is walked has an order: the same batch gives the
+//! same routes on every machine.
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};

@@ -1,4 +1,8 @@
-//! A plan in the making: every step is tried on the design at once.
+//! A plan in the making: every step is tried on the design at once, so a plan that was made is valid.
+//!
+//! To bring the master of a range to a site: split where the range begins and ends if no partition
+//! does; add a replica there, unless there is one; remaster; remove the old master's copy if a
+//! replica was added for it. At the end, neighbours that the plan made alike are merged.
 
 use super::MappedError;
 use crate::problem::Site;

@@ -1,4 +1,16 @@
 //! Recorded keys in the order of a design, and what each speaks for.
+//!
+//! A recorded key is the value of the first key column, so its rows are the keys that begin with it:
+//! a range. It lies in one partition, or in several of one master. Walking through the keys of a
+//! table in their order, each takes what is left of its first partition from the key before on:
+//!
+//! ```text
+//!   partitions   [            )[                    )[           )
+//!   keys             3    5               60
+//!   shares       [3      )[5  )[60                  )               the last partition is nobody's
+//! ```
+//!
+//! Invariant: shares are disjoint, and cover every partition that holds a recorded key.
 
 use super::MappedError;
 use crate::problem::Site;
