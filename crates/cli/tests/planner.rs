@@ -264,12 +264,12 @@ fn bad_input_is_named_with_what_would_be_right() {
         (
             "reshard-plan FILE --old a --new b --chunks 2 --sites 1 --topology FILE",
             table,
-            "is not from,to,latency_ms",
+            "is not the header from,to,latency_ms",
         ),
         (
             "reshard-plan FILE --old a --new b --chunks 2 --sites 1 --replicas FILE",
             table,
-            "is not site,replica,centre,role",
+            "is not the header site,replica,centre,role",
         ),
         (
             "trace import flights FILE --out /dev/null",

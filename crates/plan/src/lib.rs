@@ -41,4 +41,5 @@ pub mod problem;
 pub mod recording;
 pub mod reshard;
 pub mod route;
+mod rows;
 pub mod strategy;

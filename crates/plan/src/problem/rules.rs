@@ -9,6 +9,7 @@
 
 use super::{Placement, Site, parse_site};
 use crate::recording::{KeyRef, KeyTable, RecordedKey, Vertex};
+use crate::rows::rows;
 use thiserror::Error;
 
 /// One range of keys on one site.
@@ -56,21 +57,11 @@ pub enum RulesError {
 impl PlacementRules {
     /// Reads the text form.
     pub fn parse(text: &str) -> Result<PlacementRules, RulesError> {
+        let fault = |(line, problem)| RulesError::Line { line, problem };
         let mut rules = Vec::new();
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let fault = |problem: String| RulesError::Line { line: at + 1, problem };
-            if at == 0 {
-                if line.trim() != "table,from,site" {
-                    return Err(fault(format!("\"{line}\" is not the header table,from,site")));
-                }
-                continue;
-            }
-            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-            let [table, from, site] = fields[..] else {
-                return Err(fault(format!("{} fields, expected table,from,site", fields.len())));
-            };
+        for (line, [table, from, site]) in rows(text, "table,from,site").map_err(fault)? {
             let Some(site) = parse_site(site) else {
-                return Err(fault(format!("\"{site}\" is no site: s1, s2, ... are")));
+                return Err(fault((line, format!("\"{site}\" is no site: s1, s2, ... are"))));
             };
             let key = from.parse().map_or(RecordedKey::Text(from.into()), RecordedKey::Int);
             rules.push(Rule { table: table.to_owned(), from: key, site });

@@ -15,6 +15,7 @@
 //! ```
 
 use crate::problem::{Site, parse_site, site_name};
+use crate::rows::rows;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -104,19 +105,11 @@ pub enum RoundsError {
 
 /// Reads `site,replica,centre,role` lines; a role is `primary` or `secondary`.
 pub fn parse(text: &str) -> Result<Vec<Replica>, RoundsError> {
+    let fault = |(line, problem)| RoundsError::Line { line, problem };
     let mut replicas: Vec<Replica> = Vec::new();
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let fault = |problem: String| RoundsError::Line { line: at + 1, problem };
-        if at == 0 {
-            if line.trim() != "site,replica,centre,role" {
-                return Err(fault(format!("\"{line}\" is not site,replica,centre,role")));
-            }
-            continue;
-        }
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let [site, name, centre, role] = fields[..] else {
-            return Err(fault(format!("{} fields, expected 4", fields.len())));
-        };
+    let lines = rows(text, "site,replica,centre,role").map_err(fault)?;
+    for (line, [site, name, centre, role]) in lines {
+        let fault = |problem: String| fault((line, problem));
         let Some(site) = parse_site(site) else {
             return Err(fault(format!("\"{site}\" is no site: s1, s2, ... are")));
         };

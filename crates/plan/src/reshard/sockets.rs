@@ -6,6 +6,7 @@
 //! one; shares are rounded by largest remainder, so they add up.
 
 use super::Flow;
+use crate::rows::rows;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use thiserror::Error;
@@ -53,23 +54,13 @@ impl Topology {
     /// Reads `from,to,latency_ms` lines; names are sites (`s1`, `s2`, …) or switches.
     pub fn parse(text: &str) -> Result<Topology, TopologyError> {
         let mut topology = Topology::default();
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let fault = |problem: String| TopologyError::Line { line: at + 1, problem };
-            if at == 0 {
-                if line.trim() != "from,to,latency_ms" {
-                    return Err(fault(format!("\"{line}\" is not from,to,latency_ms")));
-                }
-                continue;
-            }
-            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-            let [from, to, latency] = fields[..] else {
-                return Err(fault(format!("{} fields, expected 3", fields.len())));
-            };
+        let fault = |(line, problem)| TopologyError::Line { line, problem };
+        for (line, [from, to, latency]) in rows(text, "from,to,latency_ms").map_err(fault)? {
             match latency.parse::<f64>() {
                 Ok(latency) if latency.is_finite() && latency > 0.0 => {
                     topology.link(from, to, latency);
                 }
-                _ => return Err(fault(format!("\"{latency}\" is no latency above 0"))),
+                _ => return Err(fault((line, format!("\"{latency}\" is no latency above 0")))),
             }
         }
         Ok(topology)
