@@ -34,6 +34,9 @@ pub(crate) struct SimArgs {
     /// Plants a bug, to see that the checks find it; an unknown name lists those there are
     #[arg(long, value_name = "BUG")]
     plant: Option<Plant>,
+    /// How many lines of its trace a failure shows, the last ones
+    #[arg(long, value_name = "N", default_value_t = SimOptions::default().lines)]
+    lines: usize,
     /// Prints one line of JSON for each seed
     #[arg(long)]
     json: bool,
@@ -59,7 +62,8 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// # Errors
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
-    let options = SimOptions { steps: args.steps, faults: args.faults, plant: args.plant };
+    let SimArgs { steps, faults, plant, lines, .. } = *args;
+    let options = SimOptions { steps, faults, plant, lines };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in args.seeds.clone() {

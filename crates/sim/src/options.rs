@@ -62,10 +62,12 @@ pub struct SimOptions {
     pub faults: Faults,
     /// A bug to plant at a border of the world.
     pub plant: Option<Plant>,
+    /// How many lines of its trace a failure shows, the last ones.
+    pub lines: usize,
 }
 
 impl Default for SimOptions {
     fn default() -> SimOptions {
-        SimOptions { steps: 250, faults: Faults::ALL, plant: None }
+        SimOptions { steps: 250, faults: Faults::ALL, plant: None, lines: 400 }
     }
 }

@@ -87,6 +87,7 @@ fn judge(
 /// Draws, loads, and breaks.
 fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let world = World::new(seed, Manners::orderly());
+    world.keep_lines(options.lines);
     let draw = Draw::of(&world, options);
     let sites: Vec<SiteId> = (1..=draw.sites).map(SiteId).collect();
     let cluster = Cluster::start(world.clone(), &sites, draw.strategy());

@@ -184,6 +184,11 @@ impl World {
         self.trace.borrow().hash()
     }
 
+    /// How many lines of the trace are kept, the last ones.
+    pub fn keep_lines(&self, most: usize) {
+        self.trace.borrow_mut().keep(most);
+    }
+
     /// The last lines of the trace.
     pub fn last_lines(&self) -> Vec<String> {
         self.trace.borrow().last_lines()

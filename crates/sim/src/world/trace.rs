@@ -4,23 +4,28 @@ use isomer_design::Time;
 use std::collections::VecDeque;
 use std::fmt::{Arguments, Write as _};
 
-/// How many lines a failure shows.
-const LINES_KEPT: usize = 400;
-
 /// See the [module documentation](self).
 pub(super) struct Trace {
     hash: u64,
     lines: VecDeque<String>,
+    /// How many lines are kept.
+    most: usize,
     spare: String,
 }
 
 impl Default for Trace {
     fn default() -> Trace {
-        Trace { hash: 0xcbf2_9ce4_8422_2325, lines: VecDeque::new(), spare: String::new() }
+        let (lines, spare) = (VecDeque::new(), String::new());
+        Trace { hash: 0xcbf2_9ce4_8422_2325, lines, most: 400, spare }
     }
 }
 
 impl Trace {
+    /// Keeps so many lines, the last ones.
+    pub(super) fn keep(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Writes a line; one that is not `kept` counts for the hash only.
     pub(super) fn write(&mut self, now: Time, line: Arguments<'_>, kept: bool) {
         let mut text = std::mem::take(&mut self.spare);
@@ -35,7 +40,7 @@ impl Trace {
             return;
         }
         self.lines.push_back(text);
-        if self.lines.len() > LINES_KEPT {
+        if self.lines.len() > self.most {
             self.spare = self.lines.pop_front().unwrap_or_default();
         }
     }
