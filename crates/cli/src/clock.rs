@@ -1,6 +1,6 @@
 //! The computer's clock and its naps: the only place where the command line asks for either.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The time, to measure durations with.
 #[allow(clippy::disallowed_methods, reason = "the edge: a command measures how long things take")]
@@ -17,4 +17,11 @@ pub(crate) fn sleep(duration: Duration) {
 /// Nanoseconds since `begun`.
 pub(crate) fn elapsed_ns(begun: Instant) -> u64 {
     begun.elapsed().as_nanos() as u64
+}
+
+/// Microseconds since 1970.
+#[allow(clippy::disallowed_methods, reason = "the edge: clients of the server ask for the time")]
+pub(crate) fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as i64
 }

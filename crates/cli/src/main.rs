@@ -3,6 +3,7 @@
 //! | command | what it does | where |
 //! | --- | --- | --- |
 //! | `demo` | replays a production trace on a database that rearranges itself | `demo/` |
+//! | `serve` | a database for PostgreSQL's clients | `serve.rs` |
 //! | `bench` | measures transactions, and checks that each counted | `bench/` |
 //! | `sim` | random scenarios in a simulated world | `sim.rs` |
 //! | `design` | the design of a database in a folder | `design/` |
@@ -27,6 +28,7 @@ mod failure;
 mod out;
 mod plan;
 mod progress;
+mod serve;
 mod sim;
 mod text;
 mod trace;
@@ -44,6 +46,7 @@ use std::process::ExitCode;
     propagate_version = true,
     after_help = "Examples:
   isomer demo
+  isomer serve --data FOLDER
   isomer bench ycsb --skew zipf:0.99 --json
   isomer sim --seeds 1..500
   isomer design show FOLDER"
@@ -58,6 +61,7 @@ enum Command {
     Demo(demo::DemoArgs),
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    Serve(serve::ServeArgs),
     Sim(sim::SimArgs),
     #[command(subcommand)]
     Design(design::DesignCommand),
@@ -78,6 +82,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(command) => bench::run(&command),
+        Command::Serve(args) => serve::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Design(command) => design::run(&command),
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),

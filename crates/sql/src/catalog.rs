@@ -288,3 +288,39 @@ impl Index {
         )
     }
 }
+
+/// The key of a row's entry in an index, and what it has in common with the entries of rows that are the
+/// same there; nothing if a NULL makes the row different from all others.
+///
+/// # Errors
+/// If the values do not fit.
+pub fn entry_of(
+    table: &Table,
+    index: &Index,
+    values: &[crate::datum::Datum],
+) -> Result<(isomer_design::Key, Option<isomer_design::Key>), SqlError> {
+    crate::exec::entry_of(table, index, values)
+}
+
+/// The key and the bytes of a row, without its row id, if the table has a key.
+///
+/// # Errors
+/// 23502, and if the values do not fit.
+pub fn row_of(
+    table: &Table,
+    values: &[crate::datum::Datum],
+) -> Result<(isomer_design::Key, Vec<u8>), SqlError> {
+    crate::exec::row_of(table, values)
+}
+
+/// Which values are there twice, in the words of PostgreSQL.
+pub fn duplicated(table: &Table, index: &Index, values: &[crate::datum::Datum]) -> String {
+    let names: Vec<&str> =
+        index.columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
+    let shown: Vec<String> = index
+        .columns
+        .iter()
+        .map(|&at| crate::text::format(&values[at], table.columns[at].ty).into_owned())
+        .collect();
+    format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", "))
+}

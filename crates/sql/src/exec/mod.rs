@@ -14,6 +14,7 @@ mod write;
 
 pub(crate) use eval::arith;
 pub(crate) use find::spans;
+pub(crate) use write::{entry_of, row_of};
 
 use crate::catalog::Catalog;
 use crate::datum::Datum;

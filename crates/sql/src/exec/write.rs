@@ -163,3 +163,22 @@ pub(crate) fn duplicate(
     let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));
     SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail)
 }
+
+/// See [`crate::catalog::entry_of`].
+pub(crate) fn entry_of(
+    table: &Table,
+    index: &Index,
+    values: &[Datum],
+) -> Result<(Key, Option<Key>), SqlError> {
+    let (prefix, has_null) = entry_prefix(table, index, values);
+    let common =
+        if has_null { None } else { Some(index.schema.encode_prefix(&prefix).map_err(refused)?) };
+    Ok((entry_key(table, index, values)?, common))
+}
+
+/// See [`crate::catalog::row_of`].
+pub(crate) fn row_of(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
+    let mut values = values.to_vec();
+    fit_row(table, &mut values)?;
+    encode(table, &values)
+}

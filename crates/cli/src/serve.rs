@@ -1,0 +1,83 @@
+//! `isomer serve`: a database in a folder, for PostgreSQL's clients.
+
+use crate::clock;
+use crate::failure::Failure;
+use clap::Args;
+use isomer_cluster::{Database, Durability, Options};
+use isomer_server::{Engine, Server, ServerOptions};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the command looks whether it was asked to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Serve a database to psql and every other client of PostgreSQL
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// The database's folder; a missing or empty one becomes a new database
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Sites of a new database
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    sites: u16,
+    /// Where to listen; a loopback address
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
+    listen: SocketAddr,
+    /// The most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    connections: usize,
+    /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
+    #[arg(long)]
+    no_sync: bool,
+}
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// If the folder or the address cannot be used.
+pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+    }
+    let durability = if args.no_sync {
+        Durability::Interval(Duration::from_millis(10))
+    } else {
+        Durability::Commit
+    };
+    let options = Options::in_folder(&args.data, args.sites).durability(durability);
+    let database = Database::open(options).map_err(Failure::failed)?;
+    for note in database.notes() {
+        eprintln!("{note}");
+    }
+    let engine = Engine::open(database).map_err(Failure::failed)?;
+    let server = ServerOptions {
+        listen: args.listen,
+        connections_max: args.connections,
+        clock: clock::now_us,
+    };
+    let mut server = Server::start(engine.clone(), server)
+        .map_err(|error| Failure::failed(format!("{}: {error}", args.listen)))?;
+    let address = server.address();
+    println!(
+        "isomer serves {} at {address}: {} sites, {} tables; psql -h {} -p {} -d isomer -U isomer",
+        args.data.display(),
+        engine.database().sites().len(),
+        engine.catalog().tables.len(),
+        address.ip(),
+        address.port()
+    );
+    while !stop.load(Ordering::SeqCst) {
+        clock::sleep(LOOK);
+    }
+    eprintln!("stopping: {} clients", server.connected());
+    server.stop();
+    drop(server);
+    engine.database().checkpoint().map_err(Failure::failed)?;
+    eprintln!("stopped");
+    Ok(())
+}

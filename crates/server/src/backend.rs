@@ -1,0 +1,176 @@
+//! A transaction of a client: an open transaction of the database, with what SQL needs besides.
+
+use crate::engine::Engine;
+use isomer_cluster::{Error, Expect, LockMode, OpenError, OpenTransaction, Patience, Savepoint};
+use isomer_design::{Key, KeyRange, TableId};
+use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
+use isomer_sql::{SqlError, code};
+use std::sync::Arc;
+
+/// A client's transaction.
+pub(crate) struct Backend {
+    pub(crate) txn: OpenTransaction,
+    engine: Arc<Engine>,
+    patience: Arc<Patience>,
+    /// Tables that the transaction has written to, which nobody may drop or alter meanwhile.
+    tables: Vec<TableId>,
+    pub(crate) read_only: bool,
+    /// When it began: microseconds since 1970.
+    pub(crate) begun_us: i64,
+}
+
+impl Backend {
+    pub(crate) fn new(
+        txn: OpenTransaction,
+        engine: Arc<Engine>,
+        patience: Arc<Patience>,
+        read_only: bool,
+        begun_us: i64,
+    ) -> Backend {
+        Backend { txn, engine, patience, tables: Vec::new(), read_only, begun_us }
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Savepoint {
+        self.txn.savepoint()
+    }
+
+    pub(crate) fn back_to(&mut self, savepoint: Savepoint) {
+        // Whether the tables' locks are older than the savepoint is not known: they are asked for again.
+        self.tables.clear();
+        self.txn.back_to(savepoint);
+    }
+
+    /// Keeps others from dropping or altering a table until the transaction ends.
+    fn hold_table(&mut self, table: TableId) -> Result<(), SqlError> {
+        if self.tables.contains(&table) {
+            return Ok(());
+        }
+        self.txn.lock(table, &Key::min(), LockMode::Shared, true).map_err(explain)?;
+        self.tables.push(table);
+        if self.engine.is_dropped(table) {
+            let message = "the table was dropped or altered while the statement waited";
+            return Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."));
+        }
+        Ok(())
+    }
+}
+
+impl Transaction for Backend {
+    fn get(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, SqlError> {
+        self.txn.get(table, key, visit).map_err(explain)
+    }
+
+    fn scan(&mut self, table: TableId, range: &KeyRange, visit: Visit<'_>) -> Result<(), SqlError> {
+        self.txn.scan(table, range, visit).map_err(explain)
+    }
+
+    fn lock(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        kind: LockKind,
+        waits: bool,
+    ) -> Result<bool, SqlError> {
+        if self.read_only {
+            return Err(read_only());
+        }
+        self.hold_table(table)?;
+        let mode = match kind {
+            LockKind::Shared => LockMode::Shared,
+            LockKind::Exclusive => LockMode::Exclusive,
+        };
+        match self.txn.lock(table, key, mode, waits) {
+            Ok(()) => Ok(true),
+            Err(OpenError::Locked) => Ok(false),
+            Err(error) => Err(explain(error)),
+        }
+    }
+
+    fn look_again(&mut self) {
+        self.txn.look_again();
+    }
+
+    fn get_locked(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<LockedRow, SqlError> {
+        let locked = self.txn.get_locked(table, key, visit).map_err(explain)?;
+        let base = match locked.base {
+            Expect::Version(time) => Base::Version(time),
+            Expect::Anything => Base::Any,
+        };
+        Ok(LockedRow { exists: locked.exists, base })
+    }
+
+    fn put(
+        &mut self,
+        table: TableId,
+        key: Key,
+        base: Base,
+        row: Option<Vec<u8>>,
+    ) -> Result<(), SqlError> {
+        if self.read_only {
+            return Err(read_only());
+        }
+        self.hold_table(table)?;
+        let expect = match base {
+            Base::Version(time) => Expect::Version(time),
+            Base::Any => Expect::Anything,
+        };
+        self.txn.put(table, key, expect, row).map_err(explain)
+    }
+
+    fn next_value(&mut self, sequence: &str) -> Result<i64, SqlError> {
+        self.engine.next_value(sequence)
+    }
+
+    fn check_cancel(&self) -> Result<(), SqlError> {
+        if self.patience.is_over() { Err(canceled()) } else { Ok(()) }
+    }
+}
+
+fn read_only() -> SqlError {
+    SqlError::new(code::READ_ONLY, "cannot execute this statement in a read-only transaction")
+}
+
+fn canceled() -> SqlError {
+    SqlError::new(code::CANCELED, "canceling statement due to user request")
+}
+
+/// An error of the database as clients know it.
+pub(crate) fn explain(error: OpenError) -> SqlError {
+    match error {
+        OpenError::Deadlock(_) => {
+            SqlError::new(code::DEADLOCK, "deadlock detected").detail(error.to_string())
+        }
+        OpenError::Canceled => canceled(),
+        OpenError::Locked => SqlError::new(code::LOCK_NOT_AVAILABLE, error.to_string()),
+        OpenError::Changed => SqlError::new(
+            code::SERIALIZATION,
+            "could not serialize access due to concurrent update",
+        )
+        .hint("Run the transaction again."),
+        OpenError::TooLarge => SqlError::new(code::OUT_OF_MEMORY, error.to_string()),
+        OpenError::Database(error) => database(error),
+    }
+}
+
+/// An error of the database as clients know it.
+pub(crate) fn database(error: Error) -> SqlError {
+    let code = match &error {
+        Error::Gone => code::SERIALIZATION,
+        Error::Invalid(_) | Error::Change { .. } => code::INVALID_PARAMETER,
+        Error::Failure(_) if error.is_unknown() => "08007",
+        Error::Failure(_) => "53000",
+        Error::Refused(_) => code::NOT_READY,
+        _ => code::INTERNAL,
+    };
+    SqlError::new(code, error.to_string())
+}

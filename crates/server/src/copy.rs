@@ -1,0 +1,303 @@
+//! COPY: rows as lines of text, in and out.
+//!
+//! ```text
+//!   7 <tab> Kim <tab> \N <newline>          columns between tabs, \N for NULL
+//!   8 <tab> a\tb <tab> c <newline>          a tab inside of a value is written \t
+//! ```
+//!
+//! Rows that come in are inserted in batches; all of them belong to one statement, so an error undoes
+//! them all.
+
+use crate::session::{Flush, Session};
+use crate::wire::{Out, Reader};
+use isomer_sql::datum::Datum;
+use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection};
+use isomer_sql::{SqlError, SqlType, binary, code, text};
+use std::sync::Arc;
+
+const BATCH_ROWS: usize = 1000;
+/// A line may be this long.
+const LINE_BYTES_MAX: usize = 64 << 20;
+
+/// A COPY that is under way.
+pub(crate) struct CopyIn {
+    compiled: Arc<Compiled>,
+    /// What came after the last whole line.
+    rest: Vec<u8>,
+    rows: Vec<Vec<Datum>>,
+    lines: u64,
+    count: u64,
+    /// True after the line that ends the data.
+    ended: bool,
+    /// True if the client has to be answered with ReadyForQuery at the end.
+    simple: bool,
+    failed: Option<SqlError>,
+}
+
+impl Session {
+    pub(crate) fn begin_copy(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        copy: &Copy,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        self.begin_statement()?;
+        match &copy.direction {
+            CopyDirection::In(plan) => {
+                describe(b'G', plan.source.output.len(), out);
+                self.copy = Some(CopyIn {
+                    compiled: compiled.clone(),
+                    rest: Vec::new(),
+                    rows: Vec::new(),
+                    lines: 0,
+                    count: 0,
+                    ended: false,
+                    simple: true,
+                    failed: None,
+                });
+                Ok(())
+            }
+            CopyDirection::Out(plan) => {
+                describe(b'H', plan.output.len(), out);
+                let (around, catalog) = (self.surroundings(), self.engine.catalog());
+                let types: Vec<SqlType> = plan.output.iter().map(|column| column.ty).collect();
+                if copy.header {
+                    let names: Vec<&str> =
+                        plan.output.iter().map(|column| column.name.as_str()).collect();
+                    let line = names.join(&copy.delimiter.to_string());
+                    out.message(b'd', |body| body.extend(format!("{line}\n").as_bytes()));
+                }
+                let rows =
+                    copy.select(self.backend(), &around, &catalog, &mut |values: &[Datum]| {
+                        out.message(b'd', |body| put_line(copy, &types, values, body));
+                        flush.flush_some(out)
+                    })?;
+                out.empty(b'c');
+                out.complete(&format!("COPY {rows}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Handles a message while data come in.
+    pub(crate) fn copy_message(&mut self, tag: u8, reader: &mut Reader<'_>, out: &mut Out) {
+        let Some(mut copy) = self.copy.take() else { return };
+        let result = match tag {
+            b'd' => match copy.failed {
+                Some(_) => Ok(()),
+                None => self.copy_data(&mut copy, reader.rest()),
+            },
+            b'c' => {
+                let done = match copy.failed.take() {
+                    Some(error) => Err(error),
+                    None => self.copy_end(&mut copy),
+                };
+                return self.end_copy(done.map(|()| copy.count), copy.simple, out);
+            }
+            b'f' => {
+                let why = reader.text().unwrap_or("no reason given");
+                let error = SqlError::new(code::CANCELED, format!("COPY from stdin failed: {why}"));
+                return self.end_copy(Err(copy.failed.take().unwrap_or(error)), copy.simple, out);
+            }
+            // Sync and Flush do nothing meanwhile.
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            copy.failed = Some(error);
+        }
+        self.copy = Some(copy);
+    }
+
+    fn end_copy(&mut self, done: Result<u64, SqlError>, simple: bool, out: &mut Out) {
+        match done {
+            Ok(count) => out.complete(&format!("COPY {count}")),
+            Err(error) => {
+                self.fail();
+                out.error(&error);
+            }
+        }
+        if simple {
+            if let Err(error) = self.end_implicit() {
+                out.error(&error);
+            }
+            out.ready(self.status());
+        }
+    }
+
+    fn copy_data(&mut self, copy: &mut CopyIn, data: &[u8]) -> Result<(), SqlError> {
+        let compiled = copy.compiled.clone();
+        let Action::Copy(options) = &compiled.action else { return Ok(()) };
+        let CopyDirection::In(plan) = &options.direction else { return Ok(()) };
+        copy.rest.extend_from_slice(data);
+        let mut at = 0;
+        while let Some(length) = copy.rest[at..].iter().position(|byte| *byte == b'\n') {
+            let line = &copy.rest[at..at + length];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            at += length + 1;
+            copy.lines += 1;
+            if copy.ended || (options.header && copy.lines == 1) {
+                continue;
+            }
+            if line == b"\\." {
+                copy.ended = true;
+                continue;
+            }
+            let columns = &plan.source.output;
+            let row = read_line(options, line, columns.iter().map(|column| column.ty));
+            copy.rows.push(row.map_err(|error| located(error, &plan.table.name, copy.lines))?);
+            if copy.rows.len() >= BATCH_ROWS {
+                self.copy_rows(copy, options)?;
+            }
+        }
+        copy.rest.drain(..at);
+        if copy.rest.len() > LINE_BYTES_MAX {
+            let message = format!("line {} is longer than 64 MB", copy.lines + 1);
+            return Err(SqlError::new(code::PROGRAM_LIMIT, message));
+        }
+        Ok(())
+    }
+
+    fn copy_end(&mut self, copy: &mut CopyIn) -> Result<(), SqlError> {
+        if !copy.rest.is_empty() {
+            self.copy_data(copy, b"\n")?;
+        }
+        let compiled = copy.compiled.clone();
+        let Action::Copy(options) = &compiled.action else { return Ok(()) };
+        self.copy_rows(copy, options)
+    }
+
+    fn copy_rows(&mut self, copy: &mut CopyIn, options: &Copy) -> Result<(), SqlError> {
+        let rows = std::mem::take(&mut copy.rows);
+        let (around, catalog) = (self.surroundings(), self.engine.catalog());
+        copy.count += options.insert(rows, self.backend(), &around, &catalog)?;
+        Ok(())
+    }
+}
+
+fn located(error: SqlError, table: &str, line: u64) -> SqlError {
+    let place = format!("COPY {table}, line {line}");
+    let detail = match &error.detail {
+        Some(detail) => format!("{detail} {place}"),
+        None => place,
+    };
+    error.detail(detail)
+}
+
+fn describe(tag: u8, columns: usize, out: &mut Out) {
+    out.message(tag, |body| {
+        body.push(0);
+        body.extend((columns as i16).to_be_bytes());
+        (0..columns).for_each(|_| body.extend(0i16.to_be_bytes()));
+    });
+}
+
+fn read_line(
+    copy: &Copy,
+    line: &[u8],
+    types: impl ExactSizeIterator<Item = SqlType>,
+) -> Result<Vec<Datum>, SqlError> {
+    let line = binary::utf8(line)?;
+    let expected = types.len();
+    let fields = split(line, copy.delimiter);
+    if fields.len() != expected {
+        let (what, given) = if fields.len() < expected {
+            ("missing", fields.len())
+        } else {
+            ("extra", fields.len())
+        };
+        let message = format!("{what} data: {expected} columns are expected, {given} are given");
+        return Err(SqlError::new(code::BAD_COPY, message));
+    }
+    let read = |(field, ty): (&str, SqlType)| {
+        if field == copy.null {
+            return Ok(Datum::Null);
+        }
+        if field.contains('\\') {
+            text::parse(&unescape(field), ty)
+        } else {
+            text::parse(field, ty)
+        }
+    };
+    fields.into_iter().zip(types).map(read).collect()
+}
+
+/// The parts between delimiters that no backslash stands before.
+fn split(line: &str, delimiter: char) -> Vec<&str> {
+    let (mut fields, mut from, mut escaped) = (Vec::new(), 0, false);
+    for (at, sign) in line.char_indices() {
+        if escaped {
+            escaped = false;
+        } else if sign == '\\' {
+            escaped = true;
+        } else if sign == delimiter {
+            fields.push(&line[from..at]);
+            from = at + sign.len_utf8();
+        }
+    }
+    fields.push(&line[from..]);
+    fields
+}
+
+fn unescape(field: &str) -> String {
+    let mut text = String::with_capacity(field.len());
+    let mut signs = field.chars();
+    while let Some(sign) = signs.next() {
+        if sign != '\\' {
+            text.push(sign);
+            continue;
+        }
+        match signs.next() {
+            Some('b') => text.push('\u{8}'),
+            Some('f') => text.push('\u{c}'),
+            Some('n') => text.push('\n'),
+            Some('r') => text.push('\r'),
+            Some('t') => text.push('\t'),
+            Some('v') => text.push('\u{b}'),
+            Some(other) => text.push(other),
+            None => text.push('\\'),
+        }
+    }
+    text
+}
+
+fn put_line(copy: &Copy, types: &[SqlType], values: &[Datum], body: &mut Vec<u8>) {
+    for (at, (value, ty)) in values.iter().zip(types).enumerate() {
+        if at > 0 {
+            body.extend(copy.delimiter.to_string().as_bytes());
+        }
+        if value.is_null() {
+            body.extend(copy.null.as_bytes());
+            continue;
+        }
+        for sign in text::format(value, *ty).chars() {
+            match sign {
+                '\\' => body.extend(b"\\\\"),
+                '\n' => body.extend(b"\\n"),
+                '\r' => body.extend(b"\\r"),
+                '\t' => body.extend(b"\\t"),
+                '\u{8}' => body.extend(b"\\b"),
+                '\u{b}' => body.extend(b"\\v"),
+                '\u{c}' => body.extend(b"\\f"),
+                sign => {
+                    if sign == copy.delimiter {
+                        body.push(b'\\');
+                    }
+                    body.extend(sign.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+    }
+    body.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_split_where_no_backslash_stands() {
+        assert_eq!(split("a\tb\\\tc\t", '\t'), ["a", "b\\\tc", ""]);
+        assert_eq!(unescape("a\\tb\\\\c\\N"), "a\tb\\cN");
+    }
+}

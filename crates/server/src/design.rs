@@ -1,0 +1,243 @@
+//! The design in SQL: what `ALTER TABLE .. SPLIT AT` and its kin do, and the tables of the schema
+//! `isomer`.
+
+use crate::backend::database;
+use crate::engine::{Engine, damaged};
+use isomer_design::{Change, Key, Placement, SiteId, TableId, Value};
+use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::datum::{Datum, convert};
+use isomer_sql::define::plain_name;
+use isomer_sql::parse::{DesignChange, DesignStatement};
+use isomer_sql::system::DesignView;
+use isomer_sql::{SqlError, code};
+use sqlparser::ast::{Expr, UnaryOperator};
+
+impl Engine {
+    /// Makes the changes that a statement asks for.
+    pub(crate) fn change_design(&self, statement: &DesignStatement) -> Result<(), SqlError> {
+        let DesignStatement::Alter { table, change } = statement else { return Ok(()) };
+        let catalog = self.catalog();
+        let table = catalog.table(&plain_name(table)?)?.clone();
+        let id = table.id;
+        match change {
+            DesignChange::Split(key) => {
+                let at = key_of(&table, key)?;
+                self.make(Change::Split { table: id, at })
+            }
+            DesignChange::Merge(key) => {
+                let at = key_of(&table, key)?;
+                self.make(Change::Merge { table: id, at })
+            }
+            DesignChange::Remaster(key, site) => {
+                self.each_partition(&table, key.as_deref(), |engine, start, placement| {
+                    engine.remaster(id, start, placement, SiteId(*site))
+                })
+            }
+            DesignChange::AddReplica(key, site) => {
+                self.each_partition(&table, key.as_deref(), |engine, start, placement| {
+                    let site = SiteId(*site);
+                    if key.is_none() && placement.holds(site) {
+                        return Ok(());
+                    }
+                    engine.make(Change::AddReplica { table: id, start, site })
+                })
+            }
+            DesignChange::DropReplica(key, site) => {
+                self.each_partition(&table, key.as_deref(), |engine, start, placement| {
+                    let site = SiteId(*site);
+                    let is_replica = placement.holds(site) && placement.master != site;
+                    if key.is_none() && !is_replica {
+                        return Ok(());
+                    }
+                    engine.make(Change::RemoveReplica { table: id, start, site })
+                })
+            }
+        }
+    }
+
+    fn make(&self, change: Change) -> Result<(), SqlError> {
+        self.database().change(change, "asked for in SQL").map(|_| ()).map_err(database)
+    }
+
+    fn remaster(
+        &self,
+        table: TableId,
+        start: Key,
+        placement: Placement,
+        to: SiteId,
+    ) -> Result<(), SqlError> {
+        if placement.master == to {
+            return Ok(());
+        }
+        if !placement.holds(to) {
+            self.make(Change::AddReplica { table, start: start.clone(), site: to })?;
+        }
+        self.make(Change::Remaster { table, start, to })
+    }
+
+    /// Calls `act` with the partition that has a key, or with all.
+    fn each_partition(
+        &self,
+        table: &Table,
+        key: Option<&[Expr]>,
+        act: impl Fn(&Engine, Key, Placement) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let design = self.database().design();
+        let partitions: Vec<(Key, Placement)> = match key {
+            Some(key) => {
+                let key = key_of(table, key)?;
+                let found = design.partition_of(table.id, &key);
+                found.map(|(range, placement)| (range.start, placement)).into_iter().collect()
+            }
+            None => {
+                let found = design.table(table.id).map_err(damaged)?;
+                let partitions = found.partitions().iter();
+                partitions.map(|(start, placement)| (start.clone(), *placement)).collect()
+            }
+        };
+        partitions.into_iter().try_for_each(|(start, placement)| act(self, start, placement))
+    }
+}
+
+/// The key that begins with these values.
+fn key_of(table: &Table, exprs: &[Expr]) -> Result<Key, SqlError> {
+    let slots = table.key_slots();
+    if exprs.len() > slots.len() {
+        let message = format!(
+            "the key of \"{}\" has {} columns, {} values are given",
+            table.name,
+            slots.len(),
+            exprs.len()
+        );
+        return Err(SqlError::new(code::SYNTAX, message));
+    }
+    let mut values: Vec<Value> = Vec::new();
+    for (expr, &slot) in exprs.iter().zip(&slots) {
+        let ty = table.slot_type(slot);
+        values.push(convert(literal(expr)?, ty, false)?.into_value(ty));
+    }
+    table
+        .schema
+        .encode_prefix(&values)
+        .map_err(|e| SqlError::new(code::DATATYPE_MISMATCH, e.to_string()))
+}
+
+fn literal(expr: &Expr) -> Result<Datum, SqlError> {
+    let text = match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match literal(expr)? {
+            Datum::Text(digits) => format!("-{digits}"),
+            _ => return Err(not_literal(expr)),
+        },
+        Expr::Value(value) => match &value.value {
+            sqlparser::ast::Value::Number(digits, _) => digits.clone(),
+            other => other.clone().into_string().ok_or_else(|| not_literal(expr))?,
+        },
+        _ => return Err(not_literal(expr)),
+    };
+    Ok(Datum::Text(text))
+}
+
+fn not_literal(expr: &Expr) -> SqlError {
+    SqlError::new(code::SYNTAX, format!("a key is given as literals, not as {expr}"))
+}
+
+impl DesignView for Engine {
+    fn rows(&self, name: &str, catalog: &Catalog) -> Vec<Vec<Datum>> {
+        match name {
+            "tables" => self.table_rows(catalog),
+            "partitions" => self.partition_rows(catalog),
+            "sites" => self.site_rows(),
+            _ => self.decision_rows(),
+        }
+    }
+}
+
+impl Engine {
+    fn table_rows(&self, catalog: &Catalog) -> Vec<Vec<Datum>> {
+        let design = self.database().design();
+        let row = |table: &std::sync::Arc<Table>| {
+            let found = design.table(table.id).ok()?;
+            let mut masters: Vec<String> = found
+                .partitions()
+                .iter()
+                .map(|(_, placement)| placement.master.to_string())
+                .collect();
+            let partitions = masters.len();
+            masters.sort();
+            masters.dedup();
+            Some(vec![
+                Datum::text(&*table.name),
+                Datum::Int(partitions as i64),
+                Datum::Text(masters.join(" ")),
+                Datum::Int(table.columns.len() as i64),
+                Datum::Int(table.indexes.len() as i64),
+            ])
+        };
+        catalog.tables.values().filter_map(row).collect()
+    }
+
+    fn partition_rows(&self, catalog: &Catalog) -> Vec<Vec<Datum>> {
+        let design = self.database().design();
+        let relations = catalog.tables.values().flat_map(|table| {
+            let indexes = table.indexes.iter().map(|index| (index.id, index.name.clone()));
+            indexes.chain([(table.id, table.name.clone())])
+        });
+        let mut rows = Vec::new();
+        for (id, name) in relations {
+            let Ok(table) = design.table(id) else { continue };
+            let partitions: Vec<(&Key, &Placement)> = table.partitions().iter().collect();
+            let shown = |key: &Key| {
+                if key.is_empty() { String::new() } else { table.schema().format_key(key) }
+            };
+            for (at, (start, placement)) in partitions.iter().enumerate() {
+                let end =
+                    partitions.get(at + 1).map_or(Datum::Null, |(end, _)| Datum::Text(shown(end)));
+                let others = placement.holders().without(placement.master);
+                let replicas: Vec<String> = others.iter().map(|site| site.to_string()).collect();
+                rows.push(vec![
+                    Datum::text(&*name),
+                    Datum::Text(shown(start)),
+                    end,
+                    Datum::Text(placement.master.to_string()),
+                    Datum::Text(replicas.join(" ")),
+                ]);
+            }
+        }
+        rows
+    }
+
+    fn site_rows(&self) -> Vec<Vec<Datum>> {
+        let design = self.database().design();
+        let row = |report: isomer_cluster::SiteReport| {
+            let (mut masters, mut replicas) = (0, 0);
+            for (_, table) in design.tables() {
+                for (_, placement) in table.partitions().iter() {
+                    masters += i64::from(placement.master == report.site);
+                    replicas +=
+                        i64::from(placement.master != report.site && placement.holds(report.site));
+                }
+            }
+            vec![
+                Datum::Text(report.site.to_string()),
+                Datum::Int(masters),
+                Datum::Int(replicas),
+                Datum::Int(report.memory_bytes as i64),
+                Datum::Int(report.log.frames as i64),
+                Datum::Int(report.log.bytes as i64),
+            ]
+        };
+        self.database().sites().into_iter().map(row).collect()
+    }
+
+    fn decision_rows(&self) -> Vec<Vec<Datum>> {
+        let row = |(number, event): (u64, isomer_cluster::ChangeEvent)| {
+            vec![
+                Datum::Int(number as i64),
+                Datum::Text(event.text),
+                Datum::Text(event.reason),
+                Datum::Float(event.took_ns as f64 / 1000.0),
+            ]
+        };
+        self.decisions().into_iter().map(row).collect()
+    }
+}

@@ -1,0 +1,426 @@
+//! What all sessions share: the gateway to the database, the catalog, sequences, compiled statements.
+//!
+//! **The catalog** is kept in two tables of the database itself:
+//!
+//! ```text
+//!   isomer_catalog     kind, name → table, oid, of, constraint, definition
+//!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
+//!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
+//!   isomer_sequences   name → the next number that nobody has taken
+//! ```
+//!
+//! A definition is a statement of SQL, so reading the catalog is running the binder of CREATE TABLE.
+//! Sessions work with an immutable copy; a change writes the rows, then puts a new copy in its place.
+//!
+//! **Sequences** are taken in blocks, so that a number costs no write; a crash leaves a gap of a block at
+//! most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
+
+use crate::backend::database;
+use arc_swap::ArcSwap;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use isomer_cluster::{ChangeEvent, Database, Gateway};
+use isomer_design::{Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value};
+use isomer_sql::catalog::{Catalog, FIRST_OID, Index, Table};
+use isomer_sql::parse::{Parsed, parse};
+use isomer_sql::statement::{Compiled, compile};
+use isomer_sql::{SqlError, SqlType, code, define};
+use parking_lot::Mutex;
+use sqlparser::ast::Statement;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers are taken from a sequence so many at a time.
+const BLOCK: i64 = 1024;
+/// Statements are remembered up to this many.
+const STATEMENTS_MAX: usize = 4096;
+/// A text longer than this is used once, most likely.
+const STATEMENT_BYTES_MAX: usize = 8 << 10;
+/// Decisions are remembered up to this many.
+const DECISIONS_MAX: usize = 1000;
+
+/// See the [module documentation](self).
+pub struct Engine {
+    gateway: Arc<Gateway>,
+    catalog: ArcSwap<Catalog>,
+    /// Held by whoever changes the catalog.
+    pub(crate) defining: Mutex<()>,
+    pub(crate) catalog_table: (TableId, Arc<Schema>),
+    sequences_table: (TableId, Arc<Schema>),
+    sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
+    compiled: Mutex<HashMap<Arc<str>, Arc<Compiled>, FixedState>>,
+    /// Tables of the store that no table or index of the catalog uses any more.
+    dropped: Mutex<BTreeSet<TableId>>,
+    decisions: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
+}
+
+impl Engine {
+    /// An engine over a database, with the catalog that is in it.
+    ///
+    /// # Errors
+    /// If the catalog cannot be read or made.
+    pub fn open(database: Database) -> Result<Arc<Engine>, SqlError> {
+        let catalog_table = system_table(&database, catalog_schema())?;
+        let sequences_table = system_table(&database, sequences_schema())?;
+        let decisions = Arc::new(Mutex::new(VecDeque::new()));
+        let remembered = decisions.clone();
+        let next = AtomicU64::new(1);
+        database.watch(move |event: &ChangeEvent| {
+            let mut decisions = remembered.lock();
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            decisions.push_back((number, event.clone()));
+            if decisions.len() > DECISIONS_MAX {
+                decisions.pop_front();
+            }
+        });
+        let engine = Engine {
+            gateway: Gateway::new(database),
+            catalog: ArcSwap::default(),
+            defining: Mutex::new(()),
+            catalog_table,
+            sequences_table,
+            sequences: Mutex::default(),
+            compiled: Mutex::default(),
+            dropped: Mutex::default(),
+            decisions,
+        };
+        let catalog = engine.read_catalog()?;
+        engine.catalog.store(Arc::new(catalog));
+        Ok(Arc::new(engine))
+    }
+
+    /// The gateway.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        self.gateway.database()
+    }
+
+    /// The catalog as it is.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// The changes of the design since the start, with their numbers.
+    pub(crate) fn decisions(&self) -> Vec<(u64, ChangeEvent)> {
+        self.decisions.lock().iter().cloned().collect()
+    }
+
+    /// Puts a changed catalog in the place of the old one.
+    pub(crate) fn replace_catalog(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<Table>>)) {
+        let mut catalog = Catalog::clone(&self.catalog.load());
+        change(&mut catalog.tables);
+        catalog.version += 1;
+        self.catalog.store(Arc::new(catalog));
+        self.compiled.lock().clear();
+    }
+
+    /// A statement, compiled for the catalog as it is.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it.
+    pub(crate) fn compiled(
+        &self,
+        parsed: &Parsed,
+        text: &Arc<str>,
+        params: &[SqlType],
+    ) -> Result<Arc<Compiled>, SqlError> {
+        let catalog = self.catalog();
+        let compiled = Arc::new(compile(parsed, text, &catalog, params)?);
+        let is_typed = params.iter().any(|ty| *ty != SqlType::Unknown);
+        if !is_typed && text.len() <= STATEMENT_BYTES_MAX {
+            let mut known = self.compiled.lock();
+            if known.len() >= STATEMENTS_MAX {
+                known.clear();
+            }
+            known.insert(text.clone(), compiled.clone());
+        }
+        Ok(compiled)
+    }
+
+    /// A statement that was compiled before, for the catalog as it is.
+    pub(crate) fn known(&self, text: &str) -> Option<Arc<Compiled>> {
+        let version = self.catalog.load().version;
+        let known = self.compiled.lock().get(text).cloned();
+        known.filter(|compiled| compiled.version == version)
+    }
+
+    pub(crate) fn is_dropped(&self, table: TableId) -> bool {
+        let dropped = self.dropped.lock();
+        !dropped.is_empty() && dropped.contains(&table)
+    }
+
+    pub(crate) fn set_dropped(&self, tables: impl IntoIterator<Item = TableId>) {
+        self.dropped.lock().extend(tables);
+    }
+
+    /// The next number of a sequence.
+    pub(crate) fn next_value(&self, name: &str) -> Result<i64, SqlError> {
+        let mut sequences = self.sequences.lock();
+        if let Some((next, end)) = sequences.get_mut(name)
+            && next < end
+        {
+            *next += 1;
+            return Ok(*next - 1);
+        }
+        let (table, schema) = &self.sequences_table;
+        let key = schema.encode_key(&[Value::from(name)]).map_err(damaged)?;
+        let footprint = Footprint::new().write(*table, key.clone());
+        let mut first = None;
+        let mut session = self.database().session();
+        let taken = self.database().run(&mut session, &footprint, |txn| {
+            first = match txn.get(*table, &key)? {
+                Some(row) => match schema.read_column(&key, row, 1) {
+                    Ok(Value::Int64(next)) => Some(next),
+                    _ => None,
+                },
+                None => None,
+            };
+            let Some(next) = first else { return Ok(()) };
+            let row = schema.encode_row(&[Value::from(name), Value::Int64(next + BLOCK)]);
+            let (_, row) = row.expect("a name that was a key is one again");
+            txn.put(*table, &key, &row)
+        });
+        taken.map_err(database)?;
+        let first = first.ok_or_else(|| {
+            SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+        })?;
+        sequences.insert(name.to_owned(), (first + 1, first + BLOCK));
+        Ok(first)
+    }
+
+    /// Makes a sequence that begins at 1, or ends one.
+    pub(crate) fn set_sequence(&self, name: &str, exists: bool) -> Result<(), SqlError> {
+        let (table, schema) = &self.sequences_table;
+        let (key, row) =
+            schema.encode_row(&[Value::from(name), Value::Int64(1)]).map_err(damaged)?;
+        self.sequences.lock().remove(name);
+        self.write(*table, vec![(key, exists.then_some(row))])
+    }
+
+    /// Writes rows in a transaction of their own.
+    pub(crate) fn write(
+        &self,
+        table: TableId,
+        rows: Vec<(Key, Option<Vec<u8>>)>,
+    ) -> Result<(), SqlError> {
+        let mut footprint = Footprint::new();
+        let keys = || rows.iter().map(|(key, _)| key);
+        if rows.len() < 16 {
+            keys().for_each(|key| {
+                footprint.add(
+                    table,
+                    isomer_design::Span::Key(key.clone()),
+                    isomer_design::Access::Write,
+                );
+            });
+        } else if let (Some(first), Some(last)) = (keys().min(), keys().max()) {
+            let range = KeyRange::new(first.clone(), Some(last.successor()));
+            footprint = footprint.write_range(table, range);
+        }
+        let mut session = self.database().session();
+        let written = self.database().run(&mut session, &footprint, |txn| {
+            for (key, row) in &rows {
+                match row {
+                    Some(row) => txn.put(table, key, row)?,
+                    None => {
+                        txn.delete(table, key)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+        written.map(|_| ()).map_err(database)
+    }
+
+    /// Shows all rows of a table of the store, as they are now.
+    pub(crate) fn each_row(
+        &self,
+        table: TableId,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), SqlError> {
+        let mut snapshot = isomer_cluster::Snapshot::take(self.database(), isomer_design::Time(0))
+            .map_err(database)?;
+        snapshot
+            .scan(self.database(), table, &KeyRange::all(), |key, row, _| visit(key, row))
+            .map_err(database)
+    }
+
+    fn read_catalog(&self) -> Result<Catalog, SqlError> {
+        let (table, schema) = &self.catalog_table;
+        let mut rows = Vec::new();
+        self.each_row(*table, |key, row| {
+            rows.push(schema.decode_row(key, row));
+            ControlFlow::Continue(())
+        })?;
+        let mut catalog = Catalog::default();
+        let mut indexes = Vec::new();
+        for row in rows {
+            let entry = Entry::read(row.map_err(damaged)?)?;
+            if entry.kind == "table" {
+                let table = self.table_of(&entry)?;
+                catalog.tables.insert(entry.name, Arc::new(table));
+            } else {
+                indexes.push(entry);
+            }
+        }
+        for entry in indexes {
+            let Some(table) = catalog.tables.get_mut(&entry.of) else { continue };
+            let index = self.index_of(&entry, table)?;
+            Arc::make_mut(table).indexes.push(Arc::new(index));
+        }
+        catalog.version = 1;
+        Ok(catalog)
+    }
+
+    fn schema_of(&self, id: TableId) -> Result<Arc<Schema>, SqlError> {
+        let design = self.database().design();
+        let table = design.table(id).map_err(damaged)?;
+        Ok(table.schema().clone())
+    }
+
+    fn table_of(&self, entry: &Entry) -> Result<Table, SqlError> {
+        let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
+            return Err(damaged("the catalog has no definition"));
+        };
+        let Statement::CreateTable(create) = *statement else {
+            return Err(damaged("the catalog has another definition"));
+        };
+        let new = define::new_table(&create)?;
+        Ok(Table {
+            id: entry.table,
+            oid: entry.oid,
+            name: new.name,
+            columns: new.columns,
+            key: new.key,
+            key_name: new.key_name.unwrap_or_default(),
+            indexes: Vec::new(),
+            schema: self.schema_of(entry.table)?,
+        })
+    }
+
+    fn index_of(&self, entry: &Entry, table: &Table) -> Result<Index, SqlError> {
+        let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
+            return Err(damaged("the catalog has no definition"));
+        };
+        let Statement::CreateIndex(create) = *statement else {
+            return Err(damaged("the catalog has another definition"));
+        };
+        let new = define::new_index(&create, table)?;
+        Ok(Index {
+            id: entry.table,
+            oid: entry.oid,
+            name: entry.name.clone(),
+            columns: new.columns,
+            unique: new.unique,
+            constraint: entry.constraint,
+            schema: self.schema_of(entry.table)?,
+        })
+    }
+
+    /// A number that no object of the catalog has.
+    pub(crate) fn fresh_oid(&self) -> u32 {
+        let catalog = self.catalog();
+        let of = |table: &Arc<Table>| -> Vec<u32> {
+            table.indexes.iter().map(|index| index.oid).chain([table.oid]).collect()
+        };
+        let most = catalog.tables.values().flat_map(of).max();
+        most.map_or(FIRST_OID, |oid| oid + 1)
+    }
+
+    /// The site for a new table: they take turns.
+    pub(crate) fn next_site(&self) -> SiteId {
+        let design = self.database().design();
+        let sites: Vec<SiteId> = design.sites().iter().collect();
+        sites[self.catalog().tables.len() % sites.len()]
+    }
+}
+
+/// A row of the catalog.
+pub(crate) struct Entry {
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) table: TableId,
+    pub(crate) oid: u32,
+    pub(crate) of: String,
+    pub(crate) constraint: bool,
+    pub(crate) definition: String,
+}
+
+impl Entry {
+    pub(crate) fn values(&self) -> Vec<Value> {
+        vec![
+            Value::from(self.kind),
+            Value::from(self.name.as_str()),
+            Value::Int64(self.table.0.into()),
+            Value::Int64(self.oid.into()),
+            Value::from(self.of.as_str()),
+            Value::Bool(self.constraint),
+            Value::from(self.definition.as_str()),
+        ]
+    }
+
+    fn read(values: Vec<Value>) -> Result<Entry, SqlError> {
+        let values: Result<[Value; 7], _> = values.try_into();
+        let Ok(
+            [
+                Value::Text(kind),
+                Value::Text(name),
+                Value::Int64(table),
+                Value::Int64(oid),
+                Value::Text(of),
+                Value::Bool(constraint),
+                Value::Text(definition),
+            ],
+        ) = values
+        else {
+            return Err(damaged("a row of the catalog has other columns"));
+        };
+        let kind = if kind == "table" { "table" } else { "index" };
+        let table = TableId(u32::try_from(table).map_err(damaged)?);
+        let oid = u32::try_from(oid).map_err(damaged)?;
+        Ok(Entry { kind, name, table, oid, of, constraint, definition })
+    }
+}
+
+pub(crate) fn damaged(what: impl std::fmt::Display) -> SqlError {
+    SqlError::new(code::INTERNAL, what.to_string())
+}
+
+fn catalog_schema() -> Result<Schema, isomer_design::SchemaError> {
+    let columns = vec![
+        Column::new("kind", ColumnType::Text),
+        Column::new("name", ColumnType::Text),
+        Column::new("table_id", ColumnType::Int64),
+        Column::new("oid", ColumnType::Int64),
+        Column::new("of_table", ColumnType::Text),
+        Column::new("is_constraint", ColumnType::Bool),
+        Column::new("definition", ColumnType::Text),
+    ];
+    Schema::new("isomer_catalog", columns, &["kind", "name"])
+}
+
+fn sequences_schema() -> Result<Schema, isomer_design::SchemaError> {
+    let columns =
+        vec![Column::new("name", ColumnType::Text), Column::new("next", ColumnType::Int64)];
+    Schema::new("isomer_sequences", columns, &["name"])
+}
+
+fn system_table(
+    db: &Database,
+    schema: Result<Schema, isomer_design::SchemaError>,
+) -> Result<(TableId, Arc<Schema>), SqlError> {
+    let schema = schema.map_err(damaged)?;
+    if let Ok(found) = db.table(schema.name()) {
+        return Ok(found);
+    }
+    let site = db.design().sites().first().ok_or_else(|| damaged("there are no sites"))?;
+    let name = schema.name().to_owned();
+    db.create_table(schema, &[(Key::min(), site)]).map_err(database)?;
+    db.table(&name).map_err(database)
+}

@@ -1,0 +1,37 @@
+//! Isomer as a server that PostgreSQL's clients connect to.
+//!
+//! ```text
+//!   psql, pgbench, drivers ──socket──▶ Server ──▶ Session ──▶ isomer-sql ──▶ plan
+//!                                                   │                         │
+//!                                                   └──▶ Backend ◀── get, scan, lock, put
+//!                                                           │
+//!                                                isomer-cluster: open transactions, sites
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`server`](Server) | the listener, a thread per client, cancel requests |
+//! | `wire` | messages as bytes |
+//! | `session` | prepared statements, portals, the state of the transaction |
+//! | `settings`, `copy` | SET and SHOW; COPY |
+//! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
+//! | `ddl` | CREATE, DROP, ALTER |
+//! | `design` | the design in SQL |
+//! | `backend` | the transaction that statements run in |
+//!
+//! Left out so far: passwords (SCRAM) and encryption (TLS), and therefore clients of other machines;
+//! limits on the time of a statement; the binary format of COPY.
+
+mod backend;
+mod copy;
+mod ddl;
+mod design;
+mod engine;
+mod explain;
+mod server;
+mod session;
+mod settings;
+mod wire;
+
+pub use engine::Engine;
+pub use server::{Server, ServerOptions};

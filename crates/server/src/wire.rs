@@ -1,0 +1,291 @@
+//! The messages of the PostgreSQL protocol, version 3: bytes in, bytes out.
+//!
+//! ```text
+//!   in    tag  length  body              lent from the buffer that the socket was read into
+//!   out   tag  length  body  tag ..      appended to the buffer that is written to the socket
+//! ```
+//!
+//! Reading checks every length; what does not fit is 08P01 and ends the connection, as there is no
+//! way to know where the next message begins.
+
+use isomer_sql::datum::Datum;
+use isomer_sql::plan::OutputColumn;
+use isomer_sql::{SqlError, SqlType, binary, text};
+
+/// A message may be this long.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// A message before the client is known may be this long.
+pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
+
+/// What a client asks before it has started.
+pub(crate) const SSL_REQUEST: i32 = 80_877_103;
+pub(crate) const GSS_REQUEST: i32 = 80_877_104;
+pub(crate) const CANCEL_REQUEST: i32 = 80_877_102;
+
+/// A message that is not what the protocol says.
+pub(crate) fn violation(what: &str) -> SqlError {
+    SqlError::new("08P01", format!("invalid message: {what}"))
+}
+
+/// Reads the parts of a message.
+pub(crate) struct Reader<'m> {
+    rest: &'m [u8],
+}
+
+impl<'m> Reader<'m> {
+    pub(crate) fn new(body: &'m [u8]) -> Reader<'m> {
+        Reader { rest: body }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'m [u8], SqlError> {
+        if count > self.rest.len() {
+            return Err(violation("it ends too early"));
+        }
+        let (bytes, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    pub(crate) fn rest(&mut self) -> &'m [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, SqlError> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    pub(crate) fn i16(&mut self) -> Result<i16, SqlError> {
+        let bytes = self.bytes(2)?;
+        Ok(i16::from_be_bytes(bytes.try_into().expect("two bytes")))
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32, SqlError> {
+        let bytes = self.bytes(4)?;
+        Ok(i32::from_be_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    /// How many of something follow.
+    pub(crate) fn count(&mut self) -> Result<usize, SqlError> {
+        // Counts are written with all sixteen bits.
+        Ok(usize::from(self.i16()? as u16))
+    }
+
+    /// A text that ends with a zero.
+    pub(crate) fn text(&mut self) -> Result<&'m str, SqlError> {
+        let end = self.rest.iter().position(|byte| *byte == 0);
+        let end = end.ok_or_else(|| violation("a text does not end"))?;
+        let bytes = self.bytes(end)?;
+        self.byte()?;
+        binary::utf8(bytes)
+    }
+
+    /// The end of the message.
+    pub(crate) fn end(&self) -> Result<(), SqlError> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(violation("there is more than there should be"))
+        }
+    }
+}
+
+/// What is sent to a client, until it is written.
+#[derive(Default)]
+pub(crate) struct Out {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Out {
+    /// Appends a message.
+    pub(crate) fn message(&mut self, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.push(tag);
+        let at = self.bytes.len();
+        self.bytes.extend([0; 4]);
+        body(&mut self.bytes);
+        let length = (self.bytes.len() - at) as i32;
+        self.bytes[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// A message without a body.
+    pub(crate) fn empty(&mut self, tag: u8) {
+        self.message(tag, |_| {});
+    }
+
+    pub(crate) fn ready(&mut self, status: u8) {
+        self.message(b'Z', |body| body.push(status));
+    }
+
+    pub(crate) fn complete(&mut self, tag: &str) {
+        self.message(b'C', |body| put_text(body, tag));
+    }
+
+    pub(crate) fn parameter(&mut self, name: &str, value: &str) {
+        self.message(b'S', |body| {
+            put_text(body, name);
+            put_text(body, value);
+        });
+    }
+
+    pub(crate) fn error(&mut self, error: &SqlError) {
+        self.report(b'E', "ERROR", error);
+    }
+
+    pub(crate) fn fatal(&mut self, error: &SqlError) {
+        self.report(b'E', "FATAL", error);
+    }
+
+    pub(crate) fn notice(&mut self, severity: &str, notice: &SqlError) {
+        self.report(b'N', severity, notice);
+    }
+
+    fn report(&mut self, tag: u8, severity: &str, error: &SqlError) {
+        self.message(tag, |body| {
+            let mut field = |kind: u8, text: &str| {
+                body.push(kind);
+                put_text(body, text);
+            };
+            field(b'S', severity);
+            field(b'V', severity);
+            field(b'C', error.code);
+            field(b'M', &error.message);
+            if let Some(detail) = &error.detail {
+                field(b'D', detail);
+            }
+            if let Some(hint) = &error.hint {
+                field(b'H', hint);
+            }
+            if let Some(position) = error.position {
+                field(b'P', &position.to_string());
+            }
+            body.push(0);
+        });
+    }
+
+    pub(crate) fn row_description(&mut self, columns: &[OutputColumn], formats: &Formats) {
+        self.message(b'T', |body| {
+            body.extend((columns.len() as i16).to_be_bytes());
+            for (at, column) in columns.iter().enumerate() {
+                put_text(body, &column.name);
+                body.extend(column.origin.0.to_be_bytes());
+                body.extend(column.origin.1.to_be_bytes());
+                body.extend(column.ty.oid().to_be_bytes());
+                body.extend(column.ty.len().to_be_bytes());
+                body.extend(column.ty.modifier().to_be_bytes());
+                body.extend(i16::from(formats.is_binary(at)).to_be_bytes());
+            }
+        });
+    }
+
+    pub(crate) fn row(&mut self, values: &[Datum], columns: &[OutputColumn], formats: &Formats) {
+        self.message(b'D', |body| {
+            body.extend((values.len() as i16).to_be_bytes());
+            for (at, (value, column)) in values.iter().zip(columns).enumerate() {
+                if value.is_null() {
+                    body.extend((-1i32).to_be_bytes());
+                    continue;
+                }
+                let length_at = body.len();
+                body.extend([0; 4]);
+                if formats.is_binary(at) {
+                    binary::encode(value, column.ty, body);
+                } else {
+                    put_value(body, value, column.ty);
+                }
+                let length = (body.len() - length_at - 4) as i32;
+                body[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+            }
+        });
+    }
+
+    pub(crate) fn parameter_description(&mut self, types: &[SqlType]) {
+        self.message(b't', |body| {
+            body.extend((types.len() as u16).to_be_bytes());
+            types.iter().for_each(|ty| body.extend(ty.oid().to_be_bytes()));
+        });
+    }
+}
+
+fn put_text(body: &mut Vec<u8>, text: &str) {
+    // A zero would end the text early.
+    body.extend(text.bytes().filter(|byte| *byte != 0));
+    body.push(0);
+}
+
+/// A value as text; whole numbers without a detour.
+fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType) {
+    match (value, ty) {
+        (Datum::Int(number), ty) if ty != SqlType::Date => {
+            use std::io::Write;
+            write!(body, "{number}").expect("a vector takes what it is given");
+        }
+        _ => body.extend(text::format(value, ty).as_bytes()),
+    }
+}
+
+/// The formats of a result's columns: none: all text; one: for all; otherwise one each.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Formats {
+    codes: Vec<i16>,
+}
+
+impl Formats {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Formats, SqlError> {
+        let count = reader.count()?;
+        let codes = (0..count).map(|_| reader.i16()).collect::<Result<Vec<i16>, SqlError>>()?;
+        if codes.iter().any(|code| !matches!(code, 0 | 1)) {
+            return Err(violation("a format is neither 0 (text) nor 1 (binary)"));
+        }
+        Ok(Formats { codes })
+    }
+
+    pub(crate) fn is_binary(&self, at: usize) -> bool {
+        match self.codes.as_slice() {
+            [] => false,
+            [one] => *one == 1,
+            many => many.get(at) == Some(&1),
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.codes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_its_length() {
+        let mut out = Out::default();
+        out.complete("SELECT 1");
+        assert_eq!(out.bytes, b"C\0\0\0\x0dSELECT 1\0");
+        out.bytes.clear();
+        out.ready(b'I');
+        assert_eq!(out.bytes, b"Z\0\0\0\x05I");
+    }
+
+    #[test]
+    fn truncated_messages_are_refused_wherever_they_are_cut() {
+        let mut body = b"name\0select $1\0".to_vec();
+        body.extend(1i16.to_be_bytes());
+        body.extend(23i32.to_be_bytes());
+        let read = |body: &[u8]| -> Result<(), SqlError> {
+            let mut reader = Reader::new(body);
+            reader.text()?;
+            reader.text()?;
+            for _ in 0..reader.count()? {
+                reader.i32()?;
+            }
+            reader.end()
+        };
+        assert!(read(&body).is_ok());
+        for length in 0..body.len() {
+            assert_eq!(read(&body[..length]).unwrap_err().code, "08P01", "{length}");
+        }
+    }
+}
