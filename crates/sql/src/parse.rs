@@ -151,7 +151,10 @@ fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
                 return Ok(Parsed::Design(DesignStatement::Show(found)));
             }
         }
-        ("COPY", _) => tokens.push(TokenWithSpan::wrap(Token::SemiColon)),
+        ("COPY", _) => {
+            plain_switches(&mut tokens);
+            tokens.push(TokenWithSpan::wrap(Token::SemiColon));
+        }
         _ => {}
     }
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
@@ -169,6 +172,24 @@ fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
         return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
     }
     Ok(Parsed::Sql(Box::new(parsed)))
+}
+
+/// Options of COPY are switched by `on` and `off` too, which the grammar knows as `true` and `false`.
+fn plain_switches(tokens: &mut [TokenWithSpan]) {
+    let mut after_switch = false;
+    for token in tokens {
+        let Token::Word(word) = &token.token else { continue };
+        let plain = match word.value.to_lowercase().as_str() {
+            "on" => Some("TRUE"),
+            "off" => Some("FALSE"),
+            _ => None,
+        };
+        let is_switch = matches!(word.value.to_lowercase().as_str(), "freeze" | "header");
+        if let (Some(plain), true) = (plain, after_switch) {
+            token.token = Token::make_keyword(plain);
+        }
+        after_switch = is_switch;
+    }
 }
 
 fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
@@ -310,7 +331,7 @@ mod tests {
 
     #[test]
     fn errors_say_where() {
-        let error = parse("select 1\nfrom from").unwrap_err();
+        let error = parse("select 1\nfrom )").unwrap_err();
         assert_eq!((error.code, error.position), (code::SYNTAX, Some(15)), "{error}");
         assert_eq!(parse("selec 1").unwrap_err().code, code::SYNTAX);
         assert_eq!(parse(&"(".repeat(100_000)).unwrap_err().code, code::TOO_COMPLEX);
