@@ -77,6 +77,16 @@ impl KeyRange {
             }
     }
 
+    /// The keys that lie in both ranges.
+    pub fn intersection(&self, other: &KeyRange) -> KeyRange {
+        let start = (&self.start).max(&other.start).clone();
+        let end = match (&self.end, &other.end) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs).clone()),
+            (end, None) | (None, end) => end.clone(),
+        };
+        KeyRange { start, end }
+    }
+
     /// True if some key lies in both ranges.
     pub fn overlaps(&self, other: &KeyRange) -> bool {
         self.is_below_end(&other.start) && other.is_below_end(&self.start)
@@ -107,6 +117,8 @@ mod tests {
     #[test]
     fn ranges_contain_cover_and_overlap() {
         let range = KeyRange::ints(5, 9);
+        assert_eq!(range.intersection(&KeyRange::ints(7, 12)), KeyRange::ints(7, 9));
+        assert_eq!(range.intersection(&KeyRange::all()), range);
         assert!(range.contains(&Key::int(5)) && range.contains(&Key::int(8)));
         assert!(!range.contains(&Key::int(9)) && !range.contains(&Key::int(4)));
         assert!(KeyRange::all().covers(&range) && !range.covers(&KeyRange::all()));

@@ -23,7 +23,7 @@ use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
 use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
-use isomer_store::{NotYet, Partition, Stamp};
+use isomer_store::{Feed, NotYet, Partition, Stamp};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -502,7 +502,8 @@ impl Site {
         if !first.is_master() {
             // Until it is known that nothing waits for it: the feed may be closed beyond what does.
             heir.set_lagging(true);
-            heir.follow(complete, first.feed());
+            heir.follow(complete, None);
+            inherit_feed(&heir, old);
         }
         Arc::new(heir)
     }
@@ -615,5 +616,17 @@ impl Site {
     fn unfit(&self, partition: &SitePartition, why: String) -> Refusal {
         let (table, range) = (partition.table, partition.range.to_string());
         Refusal::Unfit { site: self.id, table, range, why }
+    }
+}
+
+/// Lets an heir go on with the feed of the partitions it is made of. The part that a split makes has a
+/// feed only if that spoke for all keys; what is merged goes on with the left part's stream.
+fn inherit_feed(heir: &SitePartition, old: &[&Arc<SitePartition>]) {
+    let whole: Vec<Option<Arc<Feed>>> = old.iter().map(|p| p.whole_feed()).collect();
+    match (&whole[..], old[0].feed()) {
+        ([Some(feed)], _) => heir.join(feed.clone(), true),
+        ([Some(left), Some(right)], _) if Arc::ptr_eq(left, right) => heir.join(left.clone(), true),
+        ([_, _], Some(feed)) => heir.join(feed, false),
+        _ => {}
     }
 }

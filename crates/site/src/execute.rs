@@ -49,6 +49,9 @@ pub trait Procedure {
     /// # Errors
     /// Whatever ends the transaction without a commit.
     fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort>;
+
+    /// Its writes can be seen from now on; they are not durable yet, so nobody must be told.
+    fn published(&mut self, _time: Time) {}
 }
 
 impl<F: FnMut(&mut Txn<'_>) -> Result<(), Abort>> Procedure for F {
@@ -205,6 +208,7 @@ impl Site {
         let (commit, position) = self.commit(&txn)?;
         drop(txn);
         hold.locks.release();
+        procedure.published(commit);
         hold.context.unpin();
         hold.context.collect_some();
         Ok((Committed { snapshot, commit: Some(commit) }, position))

@@ -230,8 +230,9 @@ impl Site {
         match &item {
             FeedItem::Joined { table, range } => {
                 for partition in self.table_or_new(*table).overlapping(range) {
-                    if partition.source() == Some(from) {
-                        partition.follow(partition.complete(), Some(feed.clone()));
+                    // The stream of a partition is the one that begins where it does.
+                    if partition.source() == Some(from) && range.contains(&partition.range.start) {
+                        partition.join(feed.clone(), range.covers(&partition.range));
                     }
                 }
             }
@@ -292,7 +293,11 @@ impl Site {
         items.extend(
             mastered
                 .filter(|partition| partition.followers().contains(to))
-                .map(|partition| FeedItem::Joined { table, range: partition.range.clone() }),
+                // Of what was not asked about, events may be missing.
+                .map(|partition| FeedItem::Joined {
+                    table,
+                    range: partition.range.intersection(range),
+                }),
         );
         self.send_feed(to, link, items, Time::ZERO);
     }

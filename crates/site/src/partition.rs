@@ -5,7 +5,7 @@ use crate::record::Record;
 use arc_swap::ArcSwap;
 use isomer_design::{Key, KeyRange, RangeMap, SiteId, SiteSet, TableId, Version};
 use isomer_log::Position;
-use isomer_store::{Index, Partition};
+use isomer_store::{Feed, Index, Partition};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -35,6 +35,9 @@ pub(crate) struct SitePartition {
     unfollowed: AtomicBool,
     /// At the master: who follows. At a replica that it was released to: who will.
     followers: AtomicU64,
+    /// At a replica: the feed it follows speaks for all of its keys, and so for what a split makes of
+    /// it. Otherwise it speaks for the partition's own stream only.
+    joined_whole: AtomicBool,
     /// Position in this site's log behind the last event.
     position: AtomicU64,
     /// Position in the master's log behind the last event that came from there.
@@ -62,6 +65,7 @@ impl SitePartition {
             source: AtomicU16::new(source.map_or(0, |site| site.0)),
             released_to: AtomicU16::new(0),
             unfollowed: AtomicBool::new(false),
+            joined_whole: AtomicBool::new(false),
             followers: AtomicU64::new(followers.bits()),
             position: AtomicU64::new(0),
             origin: AtomicU64::new(0),
@@ -105,6 +109,17 @@ impl SitePartition {
     pub(crate) fn set_unfollowed(&self) {
         self.unfollowed.store(true, Ordering::SeqCst);
         self.core.progress.wake();
+    }
+
+    /// From here on, `feed` speaks for the partition: for all of its keys, or for its stream only.
+    pub(crate) fn join(&self, feed: Arc<Feed>, whole: bool) {
+        self.joined_whole.store(whole, Ordering::SeqCst);
+        self.core.follow(self.core.complete(), Some(feed));
+    }
+
+    /// The feed that speaks for all keys of the partition.
+    pub(crate) fn whole_feed(&self) -> Option<Arc<Feed>> {
+        self.core.feed().filter(|_| self.joined_whole.load(Ordering::SeqCst))
     }
 
     pub(crate) fn followers(&self) -> SiteSet {

@@ -248,7 +248,7 @@ impl Site {
     /// After a change of mastership or of the partition's bounds: whose feed speaks for it.
     fn follow_on(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
         match &record.event {
-            // The master may have let a feed join one of the parts while it was not apart yet.
+            // No feed spoke for all keys of what was split: the parts ask anew.
             Event::Split { at } if partition.feed().is_none() => {
                 self.subscribe(partition, partition.origin());
                 let right = self.table(partition.table).and_then(|table| table.starting_at(at));
@@ -256,8 +256,10 @@ impl Site {
             }
             Event::Release { to, .. } if *to != self.id => self.subscribe(partition, 0),
             Event::Acquire { .. } => {
-                let feed = self.feed_from(came.from).map(|(_, feed)| feed);
-                partition.follow(partition.complete().max(came.time), feed);
+                partition.follow(partition.complete().max(came.time), None);
+                if let Some((_, feed)) = self.feed_from(came.from) {
+                    partition.join(feed, true);
+                }
             }
             _ => {}
         }

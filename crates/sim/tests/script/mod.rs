@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::rc::Rc;
-use words::{site, tidy};
+use words::{says_something, site, tidy};
 
 type Answer = Result<String, Box<dyn Error>>;
 
@@ -246,8 +246,11 @@ impl Runner {
     fn letters(&mut self, rest: &str) -> Answer {
         let (from, to) = rest.split_once(' ').ok_or("two sites")?;
         let held = self.world().held_letters(site(from)?, site(to)?);
-        let events: Vec<String> =
-            held.iter().filter(|letter| letter.contains(',')).map(|letter| tidy(letter)).collect();
+        let events: Vec<String> = held
+            .iter()
+            .filter(|letter| says_something(letter))
+            .map(|letter| tidy(letter))
+            .collect();
         Ok(events.iter().map(|letter| format!("held: {letter}\n")).collect())
     }
 
@@ -260,7 +263,7 @@ impl Runner {
         while left > 0 {
             let held = self.world().held_letters(from, to);
             let Some(first) = held.first() else { break };
-            left -= usize::from(first.contains(','));
+            left -= usize::from(says_something(first));
             self.world().deliver_held(from, to, 1);
         }
         Ok(String::new())
