@@ -237,7 +237,20 @@ impl Database {
         footprint: &Footprint,
         mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), Abort>,
     ) -> Result<Ran, Error> {
-        self.runtime.block_on(self.router.run(session, footprint, &mut procedure))
+        self.run_procedure(session, footprint, &mut procedure)
+    }
+
+    /// As [`Database::run`], for a procedure that wants to know when its writes can be seen.
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn run_procedure(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        procedure: &mut dyn isomer_site::Procedure,
+    ) -> Result<Ran, Error> {
+        self.runtime.block_on(self.router.run(session, footprint, procedure))
     }
 
     /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a

@@ -4,7 +4,7 @@
 //! releases rows wakes exactly those that the [lock table](super::locks) names. A [`Patience`] is the
 //! handle by which somebody else ends the waiting: a cancel request, a time limit, a shutdown.
 //!
-//! **Latest.** The time of the last commit that was acknowledged here. Snapshots are not taken before
+//! **Latest.** The time of the last commit that was made here. Snapshots are not taken before
 //! it, so a client sees what any other client was told of: sessions need not carry times around.
 
 use super::locks::{Asked, LockMode, Owner, RowLocks};
@@ -89,12 +89,13 @@ impl Gateway {
         self.shared.lock().locks.len()
     }
 
-    /// The time of the last commit that was acknowledged.
+    /// The time of the last commit that can be seen.
     pub(crate) fn latest(&self) -> Time {
         Time(self.latest.load(Ordering::SeqCst))
     }
 
-    pub(crate) fn acknowledge(&self, time: Time) {
+    /// A commit can be seen: no snapshot is taken before it from now on.
+    pub(crate) fn published(&self, time: Time) {
         self.latest.fetch_max(time.0, Ordering::SeqCst);
     }
 

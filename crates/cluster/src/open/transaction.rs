@@ -13,15 +13,15 @@
 //!
 //! **Invariants.** What is written is locked first and read under the lock, so its base is the newest
 //! version as far as other open transactions go. A commit writes all intents at one time or none. Row
-//! locks are given back after the commit is durable.
+//! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
 use super::gateway::{Gateway, Patience};
 use super::locks::{LockMode, Owner};
 use super::snapshot::{Seen, Snapshot};
 use super::workspace::{Expect, Workspace};
 use crate::error::Error;
-use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
-use isomer_site::{Abort, Txn};
+use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId, Time};
+use isomer_site::{Abort, Procedure, Txn};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -318,18 +318,19 @@ impl OpenTransaction {
         if self.workspace.is_empty() {
             return self.until_durable();
         }
-        self.until_durable()?;
         self.forget_snapshot();
-        let database = self.gateway.database();
-        let workspace = &self.workspace;
-        let footprint = footprint(&database.design(), workspace);
-        self.session.has_seen(self.gateway.latest());
-        let ran = database.run(&mut self.session, &footprint, |txn| write(txn, workspace));
-        match ran {
-            Ok(ran) => {
-                self.gateway.acknowledge(ran.committed.session());
-                Ok(())
-            }
+        let gateway = self.gateway.clone();
+        let footprint = footprint(&gateway.database().design(), &self.workspace);
+        self.session.has_seen(gateway.latest());
+        let mut writing = Writing {
+            workspace: &self.workspace,
+            gateway: &gateway,
+            owner: self.owner,
+            locked: &mut self.locked,
+        };
+        match gateway.database().run_procedure(&mut self.session, &footprint, &mut writing) {
+            // What was read at the site of the commit is durable with it.
+            Ok(_) => self.until_durable(),
             Err(Error::Abort(Abort::Rolled(why))) if why == CHANGED => Err(OpenError::Changed),
             Err(error) => Err(error.into()),
         }
@@ -367,23 +368,42 @@ pub struct Locked {
 }
 
 /// The procedure of a commit: all intents, if their rows are those that were read.
-fn write(txn: &mut Txn<'_>, workspace: &Workspace) -> Result<(), Abort> {
-    for (table, rows) in workspace.tables() {
-        for (key, intent) in rows {
-            let newest = txn.committed(table, key)?.map(|(time, _)| time);
-            if matches!(intent.base, Expect::Version(base) if base != newest) {
-                return Err(Abort::because(CHANGED));
-            }
-            match &intent.row {
-                Some(row) => txn.put(table, key, row)?,
-                None if newest.is_some() => {
-                    txn.delete(table, key)?;
+///
+/// Row locks are given back when the writes can be seen, before they are durable: whoever reads them
+/// waits for the same log before its own client is told, so a row that many want costs each of them its
+/// statements, not a disk.
+struct Writing<'t> {
+    workspace: &'t Workspace,
+    gateway: &'t Gateway,
+    owner: Owner,
+    locked: &'t mut Vec<(TableId, Key)>,
+}
+
+impl Procedure for Writing<'_> {
+    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
+        for (table, rows) in self.workspace.tables() {
+            for (key, intent) in rows {
+                let newest = txn.committed(table, key)?.map(|(time, _)| time);
+                if matches!(intent.base, Expect::Version(base) if base != newest) {
+                    return Err(Abort::because(CHANGED));
                 }
-                None => {}
+                match &intent.row {
+                    Some(row) => txn.put(table, key, row)?,
+                    None if newest.is_some() => {
+                        txn.delete(table, key)?;
+                    }
+                    None => {}
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn published(&mut self, time: Time) {
+        // In this order: who gets a lock takes a snapshot that is not before this commit.
+        self.gateway.published(time);
+        self.gateway.release(self.owner, &std::mem::take(self.locked));
+    }
 }
 
 /// What a commit writes. Where many keys of a partition are written, the range from the first to the
