@@ -393,6 +393,8 @@ impl Site {
         partition.set_origin(0);
         drop(held);
         self.ship(false);
+        // As every replica does when the master changes: the new one may not know the way to us yet.
+        self.subscribe(&partition, 0);
         self.lasting(position).await
     }
 
