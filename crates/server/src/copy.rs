@@ -39,6 +39,7 @@ impl Session {
         &mut self,
         compiled: &Arc<Compiled>,
         copy: &Copy,
+        simple: bool,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
@@ -53,7 +54,7 @@ impl Session {
                     lines: 0,
                     count: 0,
                     ended: false,
-                    simple: true,
+                    simple,
                     failed: None,
                 });
                 Ok(())

@@ -92,7 +92,7 @@ impl Engine {
             let sequence = format!("{}_{}_seq", new.name, new.columns[at].name);
             self.set_sequence(&sequence, true)?;
             let quoted = sequence.replace('\'', "''");
-            new.columns[at].default = Some(format!("nextval('{quoted}'::regclass)"));
+            new.columns[at].default = Some(format!("nextval('{quoted}')"));
         }
         for &at in &new.key {
             new.columns[at].not_null = true;

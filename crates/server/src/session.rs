@@ -442,7 +442,7 @@ impl Session {
                 self.show_lines(compiled, lines, formats, describes, out);
                 Ok(())
             }
-            Action::Copy(copy) => self.begin_copy(compiled, copy, out, flush),
+            Action::Copy(copy) => self.begin_copy(compiled, copy, describes, out, flush),
             _ => self.query(compiled, text, params, formats, describes, out, flush),
         }
     }

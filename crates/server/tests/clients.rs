@@ -1,0 +1,289 @@
+//! A server on a loopback port, and a client that nobody here wrote: the crate `postgres`. Where that
+//! is too polite, a bare socket.
+
+use isomer_cluster::{Database, Options};
+use isomer_design::{Change, SiteId};
+use isomer_server::{Engine, Server, ServerOptions};
+use postgres::error::SqlState;
+use postgres::{Client, NoTls};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+struct Fixture {
+    server: Server,
+    engine: Arc<Engine>,
+}
+
+fn clock() -> i64 {
+    1_700_000_000_000_000
+}
+
+fn serve(options: Options) -> Fixture {
+    let engine = Engine::open(Database::open(options).expect("a database")).expect("a catalog");
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let options = ServerOptions { listen, connections_max: 100, clock };
+    let server = Server::start(engine.clone(), options).expect("a free port");
+    Fixture { server, engine }
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        serve(Options::in_memory(3))
+    }
+
+    fn client(&self) -> Client {
+        let port = self.server.address().port();
+        let config = format!("host=127.0.0.1 port={port} user=test dbname=test");
+        Client::connect(&config, NoTls).expect("the server answers")
+    }
+}
+
+fn code(result: Result<impl Sized, postgres::Error>) -> SqlState {
+    result.err().and_then(|error| error.code().cloned()).expect("an error of the server")
+}
+
+#[test]
+fn prepared_statements_infer_their_types_and_show_binary_values() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute(
+            "create table accounts (id int primary key, owner text, balance numeric(12, 2),
+             ratio float8, open boolean, since timestamp, code char(4), big bigint)",
+        )
+        .expect("a new table");
+    let insert = client
+        .prepare("insert into accounts (id, owner, ratio, open, code, big) values ($1, $2, $3, $4, $5, $6)")
+        .expect("a statement");
+    assert_eq!(insert.params().len(), 6);
+    for id in 0..10i32 {
+        let big = i64::from(id) << 33;
+        let owner = format!("owner {id}");
+        let row: [&(dyn postgres::types::ToSql + Sync); 6] =
+            [&id, &owner, &0.5f64, &(id % 2 == 0), &"ab", &big];
+        assert_eq!(client.execute(&insert, &row).expect("a new row"), 1);
+    }
+    let row = client
+        .query_one("select owner, ratio, open, code, big from accounts where id = $1", &[&7i32]);
+    let row = row.expect("one row");
+    assert_eq!(row.get::<_, String>(0), "owner 7");
+    assert!((row.get::<_, f64>(1) - 0.5).abs() < f64::EPSILON);
+    assert!(!row.get::<_, bool>(2));
+    assert_eq!(row.get::<_, String>(3), "ab  ");
+    assert_eq!(row.get::<_, i64>(4), 7 << 33);
+    let count: i64 = client
+        .query_one("select count(*) from accounts where id between $1 and $2", &[&2i32, &4i32])
+        .expect("one row")
+        .get(0);
+    assert_eq!(count, 3);
+}
+
+#[test]
+fn errors_carry_code_position_and_hint_and_a_failed_block_says_so() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.batch_execute("create table t (id int primary key, v int not null)").expect("a table");
+    let error = client.batch_execute("select valu from t").expect_err("no such column");
+    let error = error.as_db_error().expect("of the server");
+    assert_eq!(error.code(), &SqlState::UNDEFINED_COLUMN);
+    assert_eq!(error.position(), Some(&postgres::error::ErrorPosition::Original(8)));
+    let unknown = client.batch_execute("select * from tt").expect_err("no such table");
+    assert!(unknown.as_db_error().and_then(|error| error.hint()).is_some());
+    assert_eq!(
+        code(client.batch_execute("insert into t values (1, null)")),
+        SqlState::NOT_NULL_VIOLATION
+    );
+    assert_eq!(code(client.batch_execute("selec")), SqlState::SYNTAX_ERROR);
+    assert_eq!(code(client.batch_execute("select 1 / 0")), SqlState::DIVISION_BY_ZERO);
+    assert_eq!(
+        code(client.batch_execute("select row_number() over () from t")),
+        SqlState::FEATURE_NOT_SUPPORTED
+    );
+    client.batch_execute("begin; insert into t values (1, 1)").expect("a block");
+    assert_eq!(
+        code(client.batch_execute("insert into t values (1, 2)")),
+        SqlState::UNIQUE_VIOLATION
+    );
+    assert_eq!(code(client.batch_execute("select 1")), SqlState::IN_FAILED_SQL_TRANSACTION);
+    client.batch_execute("rollback").expect("an end");
+    assert!(client.query("select * from t", &[]).expect("rows").is_empty());
+}
+
+#[test]
+fn transactions_wait_for_rows_and_lose_nothing_while_the_design_changes() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 50;
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute(
+            "create table a (id int primary key, v int); create table b (id int primary key, v int);
+             insert into a select n, 0 from generate_series(0, 99) n;
+             insert into b select n, 0 from generate_series(0, 99) n",
+        )
+        .expect("two tables");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let mut client = fixture.client();
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let id = ((thread + round) % 10) as i32;
+                    let mut txn = client.transaction().expect("a block");
+                    txn.execute("update a set v = v + 1 where id = $1", &[&id]).expect("a row");
+                    txn.execute("update b set v = v + 1 where id = $1", &[&(id + 50)])
+                        .expect("a row");
+                    txn.commit().expect("nothing is in the way");
+                }
+            });
+        }
+        let database = fixture.engine.database();
+        for round in 0..40u16 {
+            for table in fixture.engine.catalog().tables.values() {
+                let at =
+                    table.schema.encode_key(&[isomer_design::Value::Int64(i64::from(round) * 2)]);
+                let at = at.expect("a key");
+                let table = table.id;
+                let to = SiteId(1 + round % 3);
+                let _ = database.change(Change::Split { table, at: at.clone() }, "a test");
+                let start = at.clone();
+                let _ = database.change(Change::AddReplica { table, start, site: to }, "a test");
+                let _ = database.change(Change::Remaster { table, start: at, to }, "a test");
+            }
+        }
+    });
+    for table in ["a", "b"] {
+        let sum: i64 =
+            client.query_one(&format!("select sum(v) from {table}"), &[]).expect("one row").get(0);
+        assert_eq!(sum, (THREADS * ROUNDS) as i64);
+    }
+}
+
+#[test]
+fn repeatable_read_keeps_its_snapshot_and_the_first_updater_wins() {
+    let fixture = Fixture::new();
+    let (mut one, mut two) = (fixture.client(), fixture.client());
+    one.batch_execute("create table t (id int primary key, v int); insert into t values (1, 10)")
+        .expect("a table");
+    one.batch_execute("begin isolation level repeatable read").expect("a block");
+    let value = |client: &mut Client| -> i32 {
+        client.query_one("select v from t where id = 1", &[]).expect("one row").get(0)
+    };
+    assert_eq!(value(&mut one), 10);
+    two.batch_execute("update t set v = 20 where id = 1").expect("a row");
+    assert_eq!((value(&mut one), value(&mut two)), (10, 20));
+    let refused = code(one.batch_execute("update t set v = v + 1 where id = 1"));
+    assert_eq!(refused, SqlState::T_R_SERIALIZATION_FAILURE);
+    one.batch_execute("rollback").expect("an end");
+    assert_eq!(value(&mut one), 20);
+}
+
+#[test]
+fn copy_goes_both_ways_and_a_bad_line_undoes_all() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.batch_execute("create table t (id int primary key, v text)").expect("a table");
+    let mut writer = client.copy_in("copy t from stdin").expect("a copy");
+    writer.write_all(b"1\tone\n2\t\\N\n3\ta\\tb\n").expect("data");
+    assert_eq!(writer.finish().expect("three rows"), 3);
+    let mut text = String::new();
+    client.copy_out("copy t to stdout").expect("a copy").read_to_string(&mut text).expect("data");
+    assert_eq!(text, "1\tone\n2\t\\N\n3\ta\\tb\n");
+    let mut writer = client.copy_in("copy t from stdin").expect("a copy");
+    writer.write_all(b"4\tfour\nfive\tfive\n").expect("data");
+    assert_eq!(code(writer.finish()), SqlState::INVALID_TEXT_REPRESENTATION);
+    let count: i64 = client.query_one("select count(*) from t", &[]).expect("one row").get(0);
+    assert_eq!(count, 3);
+}
+
+#[test]
+fn a_cancel_request_ends_a_wait() {
+    let fixture = Fixture::new();
+    let (mut one, mut two) = (fixture.client(), fixture.client());
+    one.batch_execute("create table t (id int primary key); insert into t values (1)")
+        .expect("a table");
+    one.batch_execute("begin; select * from t where id = 1 for update").expect("a lock");
+    let token = two.cancel_token();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(move || code(two.batch_execute("delete from t where id = 1")));
+        while !waits.is_finished() {
+            token.cancel_query(NoTls).expect("the server answers");
+            std::thread::yield_now();
+        }
+        assert_eq!(waits.join().expect("no panic"), SqlState::QUERY_CANCELED);
+    });
+}
+
+#[test]
+fn tables_indexes_and_rows_are_there_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = || Options::in_folder(folder.path(), 2);
+    let fixture = serve(options());
+    let mut client = fixture.client();
+    client
+        .batch_execute(
+            "create table t (id serial primary key, name varchar(10) unique, at timestamp);
+             create index on t (at); create table h (v int);
+             insert into t (name) values ('a'), ('b'); insert into h values (7), (7)",
+        )
+        .expect("tables");
+    drop(client);
+    drop(fixture);
+    let fixture = serve(options());
+    let mut client = fixture.client();
+    let names = client.query("select name from t order by id", &[]).expect("rows");
+    assert_eq!(names.len(), 2);
+    assert_eq!(
+        code(client.batch_execute("insert into t (name) values ('a')")),
+        SqlState::UNIQUE_VIOLATION
+    );
+    client
+        .batch_execute("insert into t (name) values ('c'); insert into h values (7)")
+        .expect("rows");
+    let count: i64 = client.query_one("select count(*) from h", &[]).expect("one row").get(0);
+    assert_eq!(count, 3);
+}
+
+/// Bytes that are no protocol end the connection, and nothing else.
+#[test]
+fn damaged_messages_end_their_own_connection_only() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    let start = {
+        let body = b"\0\x03\0\0user\0x\0\0";
+        let mut message = ((body.len() + 4) as i32).to_be_bytes().to_vec();
+        message.extend(body);
+        message
+    };
+    let mut seed = 7u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as u32
+    };
+    for round in 0..200 {
+        let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
+        let mut bytes = if round % 4 == 0 { Vec::new() } else { start.clone() };
+        for _ in 0..random() % 6 {
+            let tag = b"QPBDESCHdcfX\0\xff"[random() as usize % 14];
+            let body: Vec<u8> = (0..random() % 40).map(|_| random() as u8 & 0x7f).collect();
+            let length = if random() % 8 == 0 { random() as i32 } else { body.len() as i32 + 4 };
+            bytes.push(tag);
+            bytes.extend(length.to_be_bytes());
+            bytes.extend(body);
+        }
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+    }
+    assert_eq!(client.query("select 1", &[]).expect("it is still served").len(), 1);
+}
+
+#[test]
+fn only_loopback_addresses_are_served() {
+    let engine = Engine::open(Database::open(Options::in_memory(1)).expect("a database"));
+    let listen = "0.0.0.0:0".parse().expect("an address");
+    let options = ServerOptions { listen, connections_max: 1, clock };
+    let error = Server::start(engine.expect("a catalog"), options).err().expect("a refusal");
+    assert!(error.to_string().contains("127.0.0.1"), "{error}");
+}
