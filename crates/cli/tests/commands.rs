@@ -125,6 +125,22 @@ fn a_design_is_shown_changed_and_checked() {
     let sites = &json(&isomer(&["design", "show", &folder, "--json"]).out)["sites"];
     assert_eq!(sites.as_array().map(Vec::len), Some(4), "the first change was not made either");
 
+    let plan = format!("{folder}.plan");
+    std::fs::write(
+        &plan,
+        "# a plan\nsplit accounts at 60   # a hot half\n\nsplit accounts at 70\n",
+    )
+    .expect("a file for the test");
+    let planned = isomer(&["design", "apply", &folder, "--plan", &plan]);
+    assert_eq!(planned.code, 0, "{}", planned.err);
+    assert_eq!(planned.out.lines().count(), 2, "{}", planned.out);
+    let again = isomer(&["design", "apply", &folder, "--plan", &plan]);
+    assert!(
+        again.code == 1 && again.err.contains("line 2: `split accounts at 60"),
+        "{}",
+        again.err
+    );
+
     let wrong = isomer(&["design", "apply", &folder, "splat accounts at 40"]);
     assert!(wrong.code == 1 && wrong.err.contains("splat"), "{}", wrong.err);
     let checked = json(&isomer(&["design", "check", &folder, "--json"]).out);

@@ -6,12 +6,18 @@ use crate::{out, text};
 use isomer_cluster::Database;
 use isomer_design::{Change, Design, KeyRange};
 use serde_json::json;
+use std::fs;
+use std::path::Path;
 
 const REASON: &str = "asked for on the command line";
 
 pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
+    let wanted = match &args.plan {
+        Some(file) => read_plan(file)?,
+        None => args.changes.iter().map(|text| Wanted::of(text.clone(), REASON)).collect(),
+    };
     let db = open(&args.folder)?;
-    let trials = try_all(&args.changes, db.design())?;
+    let trials = try_all(&wanted, db.design())?;
     for trial in &trials {
         if args.dry_run {
             trial.show(args.json);
@@ -22,9 +28,40 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A change as it was asked for.
+struct Wanted {
+    text: String,
+    reason: String,
+    /// Where it stands in a file.
+    line: Option<usize>,
+}
+
+impl Wanted {
+    fn of(text: String, reason: &str) -> Wanted {
+        Wanted { text, reason: reason.to_owned(), line: None }
+    }
+}
+
+/// The changes of a plan's file. A reason holds for the changes after it, too, until the next one.
+fn read_plan(file: &Path) -> Result<Vec<Wanted>, Failure> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
+    let mut wanted = Vec::new();
+    let mut reason = REASON;
+    for (line, text) in (1..).zip(text.lines().map(str::trim)) {
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        reason = text.rsplit_once("   # ").map_or(reason, |(_, told)| told);
+        wanted.push(Wanted { line: Some(line), ..Wanted::of(text.to_owned(), reason) });
+    }
+    Ok(wanted)
+}
+
 /// A change that is possible, and what it makes of the design.
 struct Trial {
     change: Change,
+    reason: String,
     text: String,
     /// Partitions, or sites, that are there before and not after; and the other way round.
     before: Vec<String>,
@@ -32,11 +69,12 @@ struct Trial {
 }
 
 /// Tries changes one after the other.
-fn try_all(texts: &[String], mut design: Design) -> Result<Vec<Trial>, Failure> {
+fn try_all(wanted: &[Wanted], mut design: Design) -> Result<Vec<Trial>, Failure> {
     let mut trials = Vec::new();
-    for text in texts {
+    for Wanted { text, reason, line } in wanted {
+        let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
         let wrong =
-            |what: String| Failure::failed(format!("`{text}`: {what}; nothing was changed"));
+            |what: String| Failure::failed(format!("{place}`{text}`: {what}; nothing was changed"));
         let change = Change::parse(text, &design).map_err(|error| wrong(error.to_string()))?;
         let old = design.clone();
         design.apply(&change).map_err(|invalid| wrong(invalid.to_string()))?;
@@ -44,6 +82,7 @@ fn try_all(texts: &[String], mut design: Design) -> Result<Vec<Trial>, Failure> 
         trials.push(Trial {
             text: change.to_text(&design),
             change,
+            reason: reason.clone(),
             before: before.iter().filter(|line| !after.contains(line)).cloned().collect(),
             after: after.iter().filter(|line| !before.contains(line)).cloned().collect(),
         });
@@ -87,7 +126,7 @@ impl Trial {
 }
 
 fn carry_out(db: &Database, trial: &Trial, is_json: bool) -> Result<(), Failure> {
-    let event = db.change(trial.change.clone(), REASON)?;
+    let event = db.change(trial.change.clone(), &trial.reason)?;
     if is_json {
         out::line(json!({ "change": event.text, "took_ns": event.took_ns }));
     } else {

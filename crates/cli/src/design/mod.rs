@@ -47,13 +47,17 @@ pub(crate) struct ShowArgs {
 #[command(after_help = "Examples:
   isomer design apply shop 'split accounts at 500'
   isomer design apply shop 'add_replica accounts[500] s2' 'remaster accounts[500] s2'
-  isomer design apply shop --dry-run 'merge accounts at 500'")]
+  isomer design apply shop --dry-run 'merge accounts at 500'
+  isomer design apply shop --plan shop.plan        a plan of `isomer advise --plan`")]
 pub(crate) struct ApplyArgs {
     /// The folder of the database
     folder: PathBuf,
     /// What to change, in this order; each in quotes
-    #[arg(required = true, value_name = "CHANGE")]
+    #[arg(required_unless_present = "plan", conflicts_with = "plan", value_name = "CHANGE")]
     changes: Vec<String>,
+    /// A file with one change a line, and reasons behind `#`
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Shows what the changes would do, and makes none
     #[arg(long)]
     dry_run: bool,

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   isomer advise shop.csv.zst --sites 4
   isomer advise shop.csv.zst --sites 4 --placement today.design --plan shop.plan
-  xargs -d '\\n' -a shop.plan isomer design apply FOLDER")]
+  isomer design apply FOLDER --plan shop.plan")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
