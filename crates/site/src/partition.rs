@@ -175,7 +175,8 @@ impl Table {
         let map = self.partitions.load();
         map.iter_from(&range.start)
             .map(|(_, partition)| partition)
-            .skip_while(|p| !p.range.overlaps(range))
+            // The one before may reach into the range, or end before it.
+            .skip_while(|p| !p.range.is_below_end(&range.start))
             .take_while(|p| p.range.overlaps(range))
             .cloned()
             .collect()
