@@ -173,7 +173,7 @@ impl Out {
                 body.extend(column.origin.0.to_be_bytes());
                 body.extend(column.origin.1.to_be_bytes());
                 body.extend(column.ty.oid().to_be_bytes());
-                body.extend(column.ty.len().to_be_bytes());
+                body.extend(column.ty.width().to_be_bytes());
                 body.extend(column.ty.modifier().to_be_bytes());
                 body.extend(i16::from(formats.is_binary(at)).to_be_bytes());
             }

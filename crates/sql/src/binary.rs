@@ -145,7 +145,7 @@ fn decode_decimal(bytes: &[u8]) -> Option<Decimal> {
         }
     };
     let value = exact.rescale(u8::try_from(scale).ok().filter(|scale| *scale <= 38)?).ok()?;
-    Some(if sign == NEGATIVE { value.neg() } else { value })
+    Some(if sign == NEGATIVE { value.negated() } else { value })
 }
 
 #[cfg(test)]

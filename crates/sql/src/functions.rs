@@ -443,10 +443,10 @@ fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, SqlError> {
     };
     Ok(Datum::Numeric(match func {
         Func::Abs => Decimal { mantissa: exact.mantissa.abs(), scale: exact.scale },
-        Func::Neg => exact.neg(),
+        Func::Neg => exact.negated(),
         Func::Sign => Decimal::int(exact.mantissa.signum() as i64),
         Func::Floor => down(exact),
-        Func::Ceil => down(exact.neg()).neg(),
+        Func::Ceil => down(exact.negated()).negated(),
         Func::Round => exact.rescale(u8::try_from(digits.clamp(0, 38)).unwrap_or(0))?,
         _ => {
             let scale = u8::try_from(digits.clamp(0, 38)).unwrap_or(0);
@@ -469,7 +469,7 @@ fn power(base: &Datum, exponent: &Datum) -> Result<Datum, SqlError> {
     {
         let mut result = Decimal::int(1);
         for _ in 0..times {
-            result = result.mul(base.to_decimal())?;
+            result = result.times(base.to_decimal())?;
         }
         return Ok(Datum::Numeric(result.rescale(16.max(base.to_decimal().scale))?));
     }

@@ -74,19 +74,19 @@ impl Decimal {
     }
 
     /// The sum.
-    pub fn add(self, other: Decimal) -> Result<Decimal, SqlError> {
+    pub fn plus(self, other: Decimal) -> Result<Decimal, SqlError> {
         let (a, b) = self.aligned(other)?;
         let mantissa = a.mantissa.checked_add(b.mantissa).ok_or_else(overflow)?;
         Ok(Decimal { mantissa, scale: a.scale })
     }
 
     /// The difference.
-    pub fn sub(self, other: Decimal) -> Result<Decimal, SqlError> {
-        self.add(other.neg())
+    pub fn minus(self, other: Decimal) -> Result<Decimal, SqlError> {
+        self.plus(other.negated())
     }
 
     /// The product.
-    pub fn mul(self, other: Decimal) -> Result<Decimal, SqlError> {
+    pub fn times(self, other: Decimal) -> Result<Decimal, SqlError> {
         let mantissa = self.mantissa.checked_mul(other.mantissa).ok_or_else(overflow)?;
         let scale = self.scale + other.scale;
         let product = Decimal { mantissa, scale };
@@ -94,7 +94,7 @@ impl Decimal {
     }
 
     /// The quotient.
-    pub fn div(self, other: Decimal) -> Result<Decimal, SqlError> {
+    pub fn over(self, other: Decimal) -> Result<Decimal, SqlError> {
         if other.mantissa == 0 {
             return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
         }
@@ -125,7 +125,7 @@ impl Decimal {
     }
 
     /// The remainder, with the sign of the dividend.
-    pub fn rem(self, other: Decimal) -> Result<Decimal, SqlError> {
+    pub fn modulo(self, other: Decimal) -> Result<Decimal, SqlError> {
         if other.mantissa == 0 {
             return Err(SqlError::new(code::DIVISION_BY_ZERO, "division by zero"));
         }
@@ -134,7 +134,7 @@ impl Decimal {
     }
 
     /// The negative.
-    pub fn neg(self) -> Decimal {
+    pub fn negated(self) -> Decimal {
         Decimal { mantissa: -self.mantissa, scale: self.scale }
     }
 
@@ -265,11 +265,11 @@ mod tests {
         for (a, op, b, result) in cases {
             let (a, b) = (decimal(a), decimal(b));
             let found = match op {
-                "+" => a.add(b),
-                "-" => a.sub(b),
-                "*" => a.mul(b),
-                "/" => a.div(b),
-                _ => a.rem(b),
+                "+" => a.plus(b),
+                "-" => a.minus(b),
+                "*" => a.times(b),
+                "/" => a.over(b),
+                _ => a.modulo(b),
             };
             assert_eq!(found.expect("it fits").to_string(), result, "{a} {op} {b}");
         }
@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_an_error() {
         let large = decimal("99999999999999999999999999999999999999");
-        assert_eq!(large.mul(large).unwrap_err().code, code::OUT_OF_RANGE);
-        assert_eq!(large.div(decimal("0")).unwrap_err().code, code::DIVISION_BY_ZERO);
+        assert_eq!(large.times(large).unwrap_err().code, code::OUT_OF_RANGE);
+        assert_eq!(large.over(decimal("0")).unwrap_err().code, code::DIVISION_BY_ZERO);
         for text in ["", "-", ".", "1.2.3", "x", "1e", "1e999999999999"] {
             assert!(Decimal::parse(text).is_none(), "{text}");
         }

@@ -229,6 +229,9 @@ pub enum Filled {
     Default(Expr),
 }
 
+/// Columns, and what they are set to.
+pub type Assignments = Vec<(usize, Expr)>;
+
 /// ON CONFLICT.
 #[derive(Clone, Debug)]
 pub struct Conflict {
@@ -237,7 +240,7 @@ pub struct Conflict {
     /// True if any key or index is meant.
     pub any: bool,
     /// The columns to set, over the row that is there and then the new one; none: do nothing.
-    pub set: Option<(Vec<(usize, Expr)>, Option<Expr>)>,
+    pub set: Option<(Assignments, Option<Expr>)>,
 }
 
 /// RETURNING.
@@ -257,7 +260,7 @@ pub struct Change {
     /// How its rows are found; one step.
     pub step: Step,
     /// What to set; none: the rows are deleted.
-    pub set: Option<Vec<(usize, Expr)>>,
+    pub set: Option<Assignments>,
     /// What is shown of the rows.
     pub returning: Option<Returning>,
 }

@@ -148,7 +148,7 @@ pub fn compile(
             return compile(&crate::parse::parse(&query)?[0], &query, catalog, params);
         }
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
-        Parsed::Sql(statement) => action(&mut binder, statement, text)?,
+        Parsed::Sql(statement) => action(&mut binder, statement)?,
     };
     let params = std::mem::take(&mut binder.params);
     let shows = |name: &str| {
@@ -176,14 +176,14 @@ pub fn compile(
     Ok(Compiled { action, params, output, version: catalog.version })
 }
 
-fn action(binder: &mut Binder<'_>, statement: &Statement, text: &str) -> Result<Action, SqlError> {
+fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {
     Ok(match statement {
         Statement::Query(query) => Action::Select(Box::new(binder.query(query)?)),
         Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert)?)),
         Statement::Update(update) => Action::Update(Box::new(binder.update(update)?)),
         Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?)),
         Statement::Explain { statement, analyze: false, .. } => {
-            let inner = action(binder, statement, text)?;
+            let inner = action(binder, statement)?;
             if !matches!(
                 inner,
                 Action::Select(_) | Action::Insert(_) | Action::Update(_) | Action::Delete(_)

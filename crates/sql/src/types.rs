@@ -100,7 +100,7 @@ impl SqlType {
     }
 
     /// The bytes of a value, or -1.
-    pub fn len(self) -> i16 {
+    pub fn width(self) -> i16 {
         match self {
             SqlType::Bool => 1,
             SqlType::Int2 => 2,

@@ -273,7 +273,7 @@ impl Binder<'_> {
             Op::BitwiseAnd => self.arith(Arith::BitAnd, a, b),
             Op::BitwiseOr => self.arith(Arith::BitOr, a, b),
             Op::StringConcat => {
-                let both = [self.to_text(a)?, self.to_text(b)?];
+                let both = [self.as_text(a)?, self.as_text(b)?];
                 Ok(typed(Expr::Arith(Arith::Concat, SqlType::Text, Box::new(both)), SqlType::Text))
             }
             Op::PGExp => {
@@ -475,7 +475,7 @@ impl Binder<'_> {
         negated: bool,
     ) -> Result<Typed, SqlError> {
         let (value, pattern) = (self.expr(value)?, self.expr(pattern)?);
-        let both = Box::new([self.to_text(value)?, self.to_text(pattern)?]);
+        let both = Box::new([self.as_text(value)?, self.as_text(pattern)?]);
         Ok(negate(boolean(Expr::Like { both, folds }), negated))
     }
 
@@ -486,7 +486,7 @@ impl Binder<'_> {
         folds: bool,
         negated: bool,
     ) -> Result<Typed, SqlError> {
-        let both = Box::new([self.to_text(a)?, self.to_text(b)?]);
+        let both = Box::new([self.as_text(a)?, self.as_text(b)?]);
         Ok(negate(boolean(Expr::Matches { both, folds }), negated))
     }
 
@@ -581,7 +581,7 @@ impl Binder<'_> {
         Ok((exprs, ty))
     }
 
-    fn to_text(&mut self, value: Typed) -> Result<Expr, SqlError> {
+    fn as_text(&mut self, value: Typed) -> Result<Expr, SqlError> {
         match value.ty {
             SqlType::Text | SqlType::Varchar(_) | SqlType::Name | SqlType::Char(_) => {
                 Ok(value.expr)
@@ -697,7 +697,7 @@ impl Binder<'_> {
             let is_bytes = func == Func::Length && arg.ty == SqlType::Bytea;
             let pads = matches!(func, Func::LPad | Func::RPad) && at == 2;
             exprs.push(if takes_text || (first_is_text && at == 0 && !is_bytes) || pads {
-                self.to_text(arg)?
+                self.as_text(arg)?
             } else if arg.ty == SqlType::Unknown {
                 let wanted = unknown_argument(func, at);
                 self.coerce(arg, wanted)?
@@ -780,7 +780,7 @@ impl Binder<'_> {
                 let Expr::Const(Datum::Text(between)) = self.coerce(between, SqlType::Text)? else {
                     return Err(SqlError::unsupported("string_agg with anything but a literal"));
                 };
-                let value = self.to_text(value)?;
+                let value = self.as_text(value)?;
                 return Ok((AggregateKind::Join(between), Some(value), filter, SqlType::Text));
             }
             _ => {

@@ -147,7 +147,7 @@ impl State {
                 Ok(Datum::Float(sum / self.count as f64))
             }
             (AggregateKind::Avg, Some(sum)) => {
-                sum.to_decimal().div(Decimal::int(self.count)).map(Datum::Numeric)
+                sum.to_decimal().over(Decimal::int(self.count)).map(Datum::Numeric)
             }
             (AggregateKind::Sum, Some(sum)) if aggregate.ty == SqlType::Int8 => {
                 convert(sum, SqlType::Int8, false)

@@ -230,11 +230,11 @@ pub(crate) fn arith(op: Arith, a: &Datum, b: &Datum) -> Result<Datum, SqlError> 
         _ => {
             let (a, b) = (a.to_decimal(), b.to_decimal());
             let result = match op {
-                Arith::Add => a.add(b),
-                Arith::Sub => a.sub(b),
-                Arith::Mul => a.mul(b),
-                Arith::Div => a.div(b),
-                _ => a.rem(b),
+                Arith::Add => a.plus(b),
+                Arith::Sub => a.minus(b),
+                Arith::Mul => a.times(b),
+                Arith::Div => a.over(b),
+                _ => a.modulo(b),
             };
             result.map(Datum::Numeric)
         }

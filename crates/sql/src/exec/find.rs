@@ -45,6 +45,9 @@ impl Found {
 pub(crate) type TakeRow<'t> =
     &'t mut dyn FnMut(&mut Vec<Datum>) -> Result<ControlFlow<()>, SqlError>;
 
+/// Takes a row's key and bytes; breaks when it has enough.
+type TakeBytes<'t> = &'t mut dyn FnMut(&Key, &[u8]) -> Result<ControlFlow<()>, SqlError>;
+
 impl Exec<'_> {
     /// Shows the rows of a table that an access finds, with the places that are used.
     pub(crate) fn find(
@@ -108,7 +111,7 @@ impl Exec<'_> {
         &self,
         table: isomer_design::TableId,
         mut range: KeyRange,
-        visit: &mut dyn FnMut(&Key, &[u8]) -> Result<ControlFlow<()>, SqlError>,
+        visit: TakeBytes<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let mut most = FIRST_PAGE_ROWS;
         let mut page: Vec<(Key, Vec<u8>)> = Vec::new();
