@@ -275,7 +275,10 @@ impl Site {
         let begin = mastered.clone().map(|partition| partition.origin()).min();
         let begin = begin.filter(|_| mastered.clone().count() == held.len()).unwrap_or(0);
         let ahead = held.first().is_some_and(|p| !p.is_master() && p.version() <= version);
+        let is_current =
+            |p: &Arc<SitePartition>| p.is_master() && p.range == *range && p.version() == version;
         let missed = match from {
+            _ if held.first().is_some_and(is_current) => Ok(Vec::new()), // The log need not be read.
             0 if ahead => Ok(Vec::new()), // Mastership is still to come, and its events with it.
             0 => self.missed(table, range, version, begin).and_then(|items| {
                 let connects = begin == 0 || connects(&items, &held, range, version);
