@@ -103,25 +103,31 @@ impl Decimal {
         let below = i32::from(self.first_group() <= other.first_group());
         let wanted = QUOTIENT_DIGITS - (weight.div_euclid(4) - below) * 4;
         let least = i32::from(self.scale.max(other.scale));
-        let mut scale = wanted.max(least).clamp(0, i32::from(SCALE_MAX)) as u8;
-        loop {
-            // (a / 10^s) / (b / 10^t) with r digits: a * 10^(r + t - s) / b
-            let shift = i32::from(scale) + i32::from(other.scale) - i32::from(self.scale);
-            let numerator = match u8::try_from(shift) {
-                Ok(shift) => power(shift).and_then(|factor| self.mantissa.checked_mul(factor)),
-                Err(_) => Some(self.rescale((i32::from(self.scale) + shift) as u8)?.mantissa),
-            };
-            match numerator {
-                Some(numerator) => {
-                    return Ok(Decimal {
-                        mantissa: divide_rounded(numerator, other.mantissa),
-                        scale,
-                    });
-                }
-                None if scale > 0 => scale -= 1,
-                None => return Err(overflow()),
-            }
+        let scale = wanted.max(least).clamp(0, i32::from(SCALE_MAX));
+        // (a / 10^s) / (b / 10^t) with r digits is a * 10^(r + t - s) / b, a digit at a time, as the
+        // product may have more digits than there is room for.
+        let (a, b) = (self.mantissa.unsigned_abs(), other.mantissa.unsigned_abs());
+        let shift = scale + i32::from(other.scale) - i32::from(self.scale);
+        let (mut quotient, mut rest, mut digits) = (a / b, a % b, 0);
+        while digits < shift {
+            let next = rest.checked_mul(10).and_then(|rest| {
+                let longer = quotient.checked_mul(10)?.checked_add(rest / b)?;
+                i128::try_from(longer).ok().map(|_| (longer, rest % b))
+            });
+            let Some((longer, left)) = next else { break };
+            (quotient, rest, digits) = (longer, left, digits + 1);
         }
+        quotient += u128::from(rest >= b - rest && rest > 0);
+        let scale = u8::try_from(scale - (shift - digits).max(0)).map_err(|_| overflow())?;
+        let magnitude = i128::try_from(quotient).map_err(|_| overflow())?;
+        let negative = (self.mantissa < 0) != (other.mantissa < 0);
+        let quotient = Decimal { mantissa: if negative { -magnitude } else { magnitude }, scale };
+        // A dividend with more digits than the result was divided as it is.
+        if shift < 0 {
+            let exact = Decimal { scale: (scale as i32 - shift) as u8, ..quotient };
+            return exact.rescale(scale);
+        }
+        Ok(quotient)
     }
 
     /// The remainder, with the sign of the dividend.
@@ -177,12 +183,18 @@ impl Decimal {
 
     /// How many groups of four digits are before the first one that is not zero, as PostgreSQL counts.
     fn weight(self) -> i32 {
+        if self.mantissa == 0 {
+            return 0;
+        }
         let digits = self.digit_count() - i32::from(self.scale);
         (digits - 1).div_euclid(4) * 4
     }
 
     /// The first group of four digits.
     fn first_group(self) -> i128 {
+        if self.mantissa == 0 {
+            return 0;
+        }
         let before = (self.digit_count() - i32::from(self.scale) - 1).rem_euclid(4) + 1;
         let drop = self.digit_count() - before;
         let magnitude = self.mantissa.abs();

@@ -951,7 +951,19 @@ pub(crate) fn column_name(ast: &ast::Expr) -> String {
             },
             name => name.to_owned(),
         },
+        // Named after the last of what it can be, if that has a name.
+        ast::Expr::Case { else_result: Some(otherwise), .. } if has_name(otherwise) => {
+            column_name(otherwise)
+        }
         ast::Expr::Case { .. } => "case".to_owned(),
+        ast::Expr::Subquery(query) => match &*query.body {
+            ast::SetExpr::Select(select) => match select.projection.first() {
+                Some(ast::SelectItem::UnnamedExpr(expr)) => column_name(expr),
+                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
+                _ => "?column?".to_owned(),
+            },
+            _ => "?column?".to_owned(),
+        },
         ast::Expr::Exists { .. } => "exists".to_owned(),
         ast::Expr::Extract { .. } => "extract".to_owned(),
         ast::Expr::Substring { .. } => "substring".to_owned(),
@@ -960,5 +972,18 @@ pub(crate) fn column_name(ast: &ast::Expr) -> String {
         ast::Expr::Floor { .. } => "floor".to_owned(),
         ast::Expr::Ceil { .. } => "ceil".to_owned(),
         _ => "?column?".to_owned(),
+    }
+}
+
+/// True if an expression gives a column its name, rather than leaving it to its kind.
+fn has_name(ast: &ast::Expr) -> bool {
+    match ast {
+        ast::Expr::Identifier(_)
+        | ast::Expr::CompoundIdentifier(_)
+        | ast::Expr::Function(_)
+        | ast::Expr::Subquery(_) => true,
+        ast::Expr::Nested(inner) => has_name(inner),
+        ast::Expr::Case { else_result: Some(otherwise), .. } => has_name(otherwise),
+        _ => false,
     }
 }

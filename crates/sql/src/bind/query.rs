@@ -153,7 +153,7 @@ impl Binder<'_> {
         order: &[ast::OrderByExpr],
     ) -> Result<Select, SqlError> {
         for by in order {
-            let place = output_place(&plan.output, &by.expr)?.ok_or_else(|| {
+            let place = output_place(&plan.output, &plan.project, &by.expr)?.ok_or_else(|| {
                 SqlError::unsupported("ORDER BY of anything but a column of the result, here,")
             })?;
             plan.order.push(sort_key(by, place));
@@ -227,7 +227,7 @@ impl Binder<'_> {
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         let mut sort = Vec::new();
         for by in order {
-            let place = match output_place(&output, &by.expr)? {
+            let place = match output_place(&output, &project, &by.expr)? {
                 Some(place) => place,
                 None => {
                     let value = self.expr(&by.expr)?;
@@ -412,7 +412,8 @@ impl Binder<'_> {
                 }
                 _ => false,
             };
-            let place = if is_number || !is_column { output_place(output, expr)? } else { None };
+            let place =
+                if is_number || !is_column { output_place(output, project, expr)? } else { None };
             keys.push(match place {
                 Some(place) => project[place].clone(),
                 None => self.expr(expr)?.expr,
@@ -740,7 +741,11 @@ pub(crate) fn of_values(rows: Vec<Vec<Expr>>, output: Vec<OutputColumn>) -> Sele
 }
 
 /// The place of a column of the result that ORDER BY or GROUP BY names by number or name.
-fn output_place(output: &[OutputColumn], expr: &ast::Expr) -> Result<Option<usize>, SqlError> {
+fn output_place(
+    output: &[OutputColumn],
+    project: &[Expr],
+    expr: &ast::Expr,
+) -> Result<Option<usize>, SqlError> {
     match expr {
         ast::Expr::Value(value) => {
             let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
@@ -752,7 +757,15 @@ fn output_place(output: &[OutputColumn], expr: &ast::Expr) -> Result<Option<usiz
         }
         ast::Expr::Identifier(name) => {
             let name = folded(name);
-            Ok(output.iter().position(|column| column.name == name))
+            let mut places = (0..output.len()).filter(|&at| output[at].name == name);
+            let place = places.next();
+            if let Some(first) = place
+                && places.any(|other| project.get(first) != project.get(other))
+            {
+                let message = format!("ORDER BY \"{name}\" is ambiguous");
+                return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message));
+            }
+            Ok(place)
         }
         _ => Ok(None),
     }
