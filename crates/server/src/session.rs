@@ -10,6 +10,9 @@
 //!
 //! So statements that a client sends in one go before a Sync commit together, as in PostgreSQL.
 
+mod control;
+mod extended;
+
 use crate::backend::{Backend, explain};
 use crate::copy::CopyIn;
 use crate::engine::Engine;
@@ -21,12 +24,9 @@ use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control, Modes, Prepared};
 use isomer_sql::transaction::Surroundings;
-use isomer_sql::{SqlError, SqlType, binary, code, text};
+use isomer_sql::{SqlError, SqlType, code};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A session may have prepared so many statements, and have so many portals.
-const PREPARED_MAX: usize = 10_000;
 
 /// How output gets to the client while a statement runs.
 pub(crate) trait Flush {
@@ -202,203 +202,6 @@ impl Session {
         if self.failed && error.code != code::SYNTAX { in_failed() } else { error }
     }
 
-    fn parse(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
-        let (name, text) = (reader.text()?, reader.text()?);
-        let mut given = Vec::new();
-        for _ in 0..reader.count()? {
-            let oid = reader.i32()? as u32;
-            given.push(if oid == 0 { SqlType::Unknown } else { type_of(oid)? });
-        }
-        reader.end()?;
-        if !name.is_empty() && self.statements.contains_key(name) {
-            let message = format!("prepared statement \"{name}\" already exists");
-            return Err(SqlError::new("42P05", message));
-        }
-        let statement = self.prepare(text, given)?;
-        self.keep(name, statement)?;
-        out.empty(b'1');
-        Ok(())
-    }
-
-    fn keep(&mut self, name: &str, statement: Statement) -> Result<(), SqlError> {
-        if self.statements.len() >= PREPARED_MAX {
-            let message = format!("a session may prepare at most {PREPARED_MAX} statements");
-            return Err(SqlError::new(code::PROGRAM_LIMIT, message).hint("Close some of them."));
-        }
-        self.statements.insert(name.to_owned(), statement);
-        Ok(())
-    }
-
-    fn prepare(&mut self, text: &str, given: Vec<SqlType>) -> Result<Statement, SqlError> {
-        let text: Arc<str> = Arc::from(text);
-        let mut parsed = parse(&text)?;
-        if parsed.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(SqlError::new(code::SYNTAX, message));
-        }
-        let parsed = parsed.pop().map(Arc::new);
-        let mut statement = Statement { text, parsed, given, compiled: None };
-        if let Some(parsed) = &statement.parsed {
-            self.check_not_failed(parsed)?;
-        }
-        self.compile(&mut statement)?;
-        Ok(statement)
-    }
-
-    /// Compiles a prepared statement, again if the catalog has changed since.
-    fn compile(&self, statement: &mut Statement) -> Result<Option<Arc<Compiled>>, SqlError> {
-        let Some(parsed) = &statement.parsed else { return Ok(None) };
-        let version = self.engine.catalog().version;
-        if let Some(compiled) = &statement.compiled
-            && compiled.version == version
-        {
-            return Ok(Some(compiled.clone()));
-        }
-        let untyped = statement.given.iter().all(|ty| *ty == SqlType::Unknown);
-        let known = if untyped { self.engine.known(&statement.text) } else { None };
-        let compiled = match known {
-            Some(compiled) => compiled,
-            None => self.engine.compiled(parsed, &statement.text, &statement.given)?,
-        };
-        statement.compiled = Some(compiled.clone());
-        Ok(Some(compiled))
-    }
-
-    fn bind(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
-        let (portal, name) = (reader.text()?.to_owned(), reader.text()?);
-        let mut statement = self.statement(name)?.clone();
-        if let Some(parsed) = &statement.parsed {
-            self.check_not_failed(parsed)?;
-        }
-        let compiled = self.compile(&mut statement)?;
-        if let Some(kept) = self.statements.get_mut(name) {
-            kept.compiled.clone_from(&compiled);
-        }
-        let types: &[SqlType] = compiled.as_ref().map_or(&[], |compiled| &compiled.params);
-        let formats = Formats::read(reader)?;
-        let count = reader.count()?;
-        if count != types.len() || (formats.count() > 1 && formats.count() != count) {
-            let message = format!(
-                "bind message supplies {count} parameters, but prepared statement \"{name}\" requires {}",
-                types.len()
-            );
-            return Err(SqlError::new("08P01", message));
-        }
-        let mut params = Vec::with_capacity(count);
-        for (at, ty) in types.iter().enumerate() {
-            params.push(parameter(reader, *ty, formats.is_binary(at))?);
-        }
-        let formats = Formats::read(reader)?;
-        reader.end()?;
-        if self.portals.len() >= PREPARED_MAX {
-            let message = format!("a session may have at most {PREPARED_MAX} portals");
-            return Err(SqlError::new(code::PROGRAM_LIMIT, message));
-        }
-        self.portals.insert(portal, Portal { statement, params, formats, rest: None });
-        out.empty(b'2');
-        Ok(())
-    }
-
-    fn statement(&self, name: &str) -> Result<&Statement, SqlError> {
-        self.statements.get(name).ok_or_else(|| {
-            let message = format!("prepared statement \"{name}\" does not exist");
-            SqlError::new("26000", message)
-        })
-    }
-
-    fn describe(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
-        let (kind, name) = (reader.byte()?, reader.text()?);
-        reader.end()?;
-        let (compiled, formats) = match kind {
-            b'S' => {
-                let mut statement = self.statement(name)?.clone();
-                let compiled = self.compile(&mut statement)?;
-                let types = compiled.as_ref().map_or(&[][..], |compiled| &compiled.params);
-                out.parameter_description(types);
-                (compiled, Formats::default())
-            }
-            b'P' => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-                (portal.statement.compiled.clone(), portal.formats.clone())
-            }
-            _ => return Err(violation("neither a statement nor a portal is described")),
-        };
-        match compiled.as_ref().and_then(|compiled| self.output_of(compiled)) {
-            Some(output) => out.row_description(&output, &formats),
-            None => out.empty(b'n'),
-        }
-        Ok(())
-    }
-
-    /// The columns of a statement's result.
-    fn output_of(&self, compiled: &Compiled) -> Option<Vec<OutputColumn>> {
-        if let Action::Prepared(Prepared::Execute(name, _)) = &compiled.action {
-            let inner = self.statements.get(name)?.compiled.as_ref()?;
-            return inner.output.clone();
-        }
-        compiled.output.clone()
-    }
-
-    fn close(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
-        let (kind, name) = (reader.byte()?, reader.text()?);
-        match kind {
-            b'S' => drop(self.statements.remove(name)),
-            b'P' => drop(self.portals.remove(name)),
-            _ => return Err(violation("neither a statement nor a portal is closed")),
-        }
-        out.empty(b'3');
-        Ok(())
-    }
-
-    fn execute(
-        &mut self,
-        reader: &mut Reader<'_>,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        let (name, most) = (reader.text()?, reader.i32()?);
-        reader.end()?;
-        self.patience.renew();
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
-        let Some(compiled) = self.compile(&mut portal.statement)? else {
-            out.empty(b'I');
-            return Ok(());
-        };
-        let text = portal.statement.text.clone();
-        let most = usize::try_from(most).unwrap_or(0);
-        if most == 0 && portal.rest.is_none() {
-            let done =
-                self.run(&compiled, &text, &portal.params, &portal.formats, false, out, flush);
-            if !name.is_empty() || done.is_ok() {
-                self.portals.insert(name.to_owned(), portal);
-            }
-            return done;
-        }
-        if portal.rest.is_none() {
-            let mut all = Out::default();
-            self.run(
-                &compiled,
-                &text,
-                &portal.params,
-                &portal.formats,
-                false,
-                &mut all,
-                &mut Kept,
-            )?;
-            portal.rest = Some(split_rows(&all.bytes));
-        }
-        let (rows, tag) = portal.rest.as_mut().expect("just filled");
-        let shown = if most == 0 { rows.len() } else { most.min(rows.len()) };
-        rows.drain(..shown).for_each(|row| out.bytes.extend(row));
-        if rows.is_empty() {
-            out.complete(tag)
-        } else {
-            out.empty(b's')
-        }
-        self.portals.insert(name.to_owned(), portal);
-        Ok(())
-    }
-
     /// Runs a statement and says what came of it.
     #[allow(clippy::too_many_arguments, reason = "a statement, how to show it, and where to")]
     fn run(
@@ -534,91 +337,6 @@ impl Session {
         self.copy = None;
     }
 
-    fn control(&mut self, control: &Control, out: &mut Out) -> Result<&'static str, SqlError> {
-        match control {
-            Control::Begin(modes) => {
-                if self.in_block {
-                    let message = "there is already a transaction in progress";
-                    out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
-                } else {
-                    if self.txn.is_none() {
-                        self.begin(*modes);
-                    }
-                    self.in_block = true;
-                }
-                Ok("BEGIN")
-            }
-            Control::Commit => self.end_block(true, out),
-            Control::Rollback => self.end_block(false, out),
-            Control::Savepoint(name) => {
-                self.needs_block("SAVEPOINT")?;
-                let savepoint = self.backend().savepoint();
-                self.savepoints.push((name.clone(), savepoint));
-                Ok("SAVEPOINT")
-            }
-            Control::Release(name) => {
-                self.needs_block("RELEASE SAVEPOINT")?;
-                let at = self.savepoint(name)?;
-                self.savepoints.truncate(at);
-                Ok("RELEASE")
-            }
-            Control::RollbackTo(name) => {
-                self.needs_block("ROLLBACK TO SAVEPOINT")?;
-                let at = self.savepoint(name)?;
-                let savepoint = self.savepoints[at].1;
-                self.savepoints.truncate(at + 1);
-                self.backend().back_to(savepoint);
-                self.failed = false;
-                Ok("ROLLBACK")
-            }
-            Control::Set(modes, for_session) => {
-                if *for_session {
-                    self.settings.repeatable = modes.repeatable.unwrap_or(self.settings.repeatable);
-                    self.settings.read_only = modes.read_only.unwrap_or(self.settings.read_only);
-                } else if self.in_block {
-                    self.begin(*modes);
-                } else {
-                    let message = "SET TRANSACTION can only be used in transaction blocks";
-                    out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
-                }
-                Ok("SET")
-            }
-        }
-    }
-
-    fn needs_block(&self, what: &str) -> Result<(), SqlError> {
-        if self.in_block {
-            return Ok(());
-        }
-        let message = format!("{what} can only be used in transaction blocks");
-        Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message))
-    }
-
-    fn savepoint(&self, name: &str) -> Result<usize, SqlError> {
-        self.savepoints.iter().rposition(|(other, _)| other == name).ok_or_else(|| {
-            SqlError::new(code::NO_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
-        })
-    }
-
-    fn end_block(&mut self, commits: bool, out: &mut Out) -> Result<&'static str, SqlError> {
-        if !self.in_block {
-            let message = "there is no transaction in progress";
-            out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
-        }
-        let failed = std::mem::replace(&mut self.failed, false);
-        self.in_block = false;
-        self.savepoints.clear();
-        self.portals.retain(|name, _| name.is_empty());
-        let txn = self.txn.take();
-        if !commits || failed {
-            return Ok("ROLLBACK");
-        }
-        match txn {
-            Some(backend) => backend.txn.commit().map_err(explain).map(|()| "COMMIT"),
-            None => Ok("COMMIT"),
-        }
-    }
-
     fn prepared(
         &mut self,
         prepared: &Prepared,
@@ -749,55 +467,7 @@ impl Session {
     }
 }
 
-/// Keeps everything.
-struct Kept;
-
-impl Flush for Kept {
-    fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError> {
-        const KEPT_BYTES_MAX: usize = 256 << 20;
-        if out.bytes.len() <= KEPT_BYTES_MAX {
-            return Ok(());
-        }
-        let message = "a portal that is read in parts takes more than 256 MB";
-        Err(SqlError::new(code::OUT_OF_MEMORY, message))
-    }
-}
-
-/// The messages of rows, and the tag of what comes after them.
-fn split_rows(mut bytes: &[u8]) -> (Vec<Vec<u8>>, String) {
-    let (mut rows, mut tag) = (Vec::new(), String::new());
-    while let Some(length) = bytes.get(1..5) {
-        let length = i32::from_be_bytes(length.try_into().expect("four bytes")) as usize + 1;
-        let (message, rest) = bytes.split_at(length);
-        match message[0] {
-            b'C' => tag = String::from_utf8_lossy(&message[5..length - 1]).into_owned(),
-            _ => rows.push(message.to_vec()),
-        }
-        bytes = rest;
-    }
-    (rows, tag)
-}
-
 fn in_failed() -> SqlError {
     let message = "current transaction is aborted, commands ignored until end of transaction block";
     SqlError::new(code::IN_FAILED_TRANSACTION, message)
-}
-
-fn no_portal(name: &str) -> SqlError {
-    SqlError::new("34000", format!("portal \"{name}\" does not exist"))
-}
-
-fn type_of(oid: u32) -> Result<SqlType, SqlError> {
-    SqlType::of_oid(oid).ok_or_else(|| {
-        SqlError::unsupported(format!("a parameter of the type with the number {oid}"))
-    })
-}
-
-fn parameter(reader: &mut Reader<'_>, ty: SqlType, is_binary: bool) -> Result<Datum, SqlError> {
-    let length = reader.i32()?;
-    let Ok(length) = usize::try_from(length) else {
-        return if length == -1 { Ok(Datum::Null) } else { Err(violation("a length is negative")) };
-    };
-    let bytes = reader.bytes(length)?;
-    if is_binary { binary::decode(bytes, ty) } else { text::parse(binary::utf8(bytes)?, ty) }
 }

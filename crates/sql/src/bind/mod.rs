@@ -2,8 +2,9 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`expr`] | expressions: names, types, conversions, functions, aggregates |
-//! | [`query`] | SELECT: sources, joins, grouping, order |
+//! | [`expr`], [`call`], [`name`] | expressions: names, types, conversions; functions, aggregates |
+//! | [`query`], [`from`], [`group`] | SELECT: sources, joins, grouping, order |
+//! | [`arrange`] | the order in which sources run |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`change`] | INSERT, UPDATE, DELETE |
 //!
@@ -11,8 +12,13 @@
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
 
 mod access;
+mod arrange;
+mod call;
 mod change;
 mod expr;
+mod from;
+mod group;
+mod name;
 mod query;
 
 use crate::catalog::Catalog;
@@ -23,7 +29,8 @@ use sqlparser::ast::{Ident, Query};
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeMap;
 
-pub(crate) use expr::{Typed, bare, column_name};
+pub(crate) use expr::{Typed, bare};
+pub(crate) use name::column_name;
 
 /// Expressions may be nested so deep.
 const DEPTH_MAX: usize = 3_000;

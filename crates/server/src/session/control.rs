@@ -1,0 +1,98 @@
+//! Transaction blocks and savepoints.
+
+use super::Session;
+use crate::backend::explain;
+use crate::wire::Out;
+use isomer_sql::statement::Control;
+use isomer_sql::{SqlError, code};
+
+impl Session {
+    pub(super) fn control(
+        &mut self,
+        control: &Control,
+        out: &mut Out,
+    ) -> Result<&'static str, SqlError> {
+        match control {
+            Control::Begin(modes) => {
+                if self.in_block {
+                    let message = "there is already a transaction in progress";
+                    out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
+                } else {
+                    if self.txn.is_none() {
+                        self.begin(*modes);
+                    }
+                    self.in_block = true;
+                }
+                Ok("BEGIN")
+            }
+            Control::Commit => self.end_block(true, out),
+            Control::Rollback => self.end_block(false, out),
+            Control::Savepoint(name) => {
+                self.needs_block("SAVEPOINT")?;
+                let savepoint = self.backend().savepoint();
+                self.savepoints.push((name.clone(), savepoint));
+                Ok("SAVEPOINT")
+            }
+            Control::Release(name) => {
+                self.needs_block("RELEASE SAVEPOINT")?;
+                let at = self.savepoint(name)?;
+                self.savepoints.truncate(at);
+                Ok("RELEASE")
+            }
+            Control::RollbackTo(name) => {
+                self.needs_block("ROLLBACK TO SAVEPOINT")?;
+                let at = self.savepoint(name)?;
+                let savepoint = self.savepoints[at].1;
+                self.savepoints.truncate(at + 1);
+                self.backend().back_to(savepoint);
+                self.failed = false;
+                Ok("ROLLBACK")
+            }
+            Control::Set(modes, for_session) => {
+                if *for_session {
+                    self.settings.repeatable = modes.repeatable.unwrap_or(self.settings.repeatable);
+                    self.settings.read_only = modes.read_only.unwrap_or(self.settings.read_only);
+                } else if self.in_block {
+                    self.begin(*modes);
+                } else {
+                    let message = "SET TRANSACTION can only be used in transaction blocks";
+                    out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+                }
+                Ok("SET")
+            }
+        }
+    }
+
+    fn needs_block(&self, what: &str) -> Result<(), SqlError> {
+        if self.in_block {
+            return Ok(());
+        }
+        let message = format!("{what} can only be used in transaction blocks");
+        Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message))
+    }
+
+    fn savepoint(&self, name: &str) -> Result<usize, SqlError> {
+        self.savepoints.iter().rposition(|(other, _)| other == name).ok_or_else(|| {
+            SqlError::new(code::NO_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    fn end_block(&mut self, commits: bool, out: &mut Out) -> Result<&'static str, SqlError> {
+        if !self.in_block {
+            let message = "there is no transaction in progress";
+            out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+        }
+        let failed = std::mem::replace(&mut self.failed, false);
+        self.in_block = false;
+        self.savepoints.clear();
+        self.portals.retain(|name, _| name.is_empty());
+        let txn = self.txn.take();
+        if !commits || failed {
+            return Ok("ROLLBACK");
+        }
+        match txn {
+            Some(backend) => backend.txn.commit().map_err(explain).map(|()| "COMMIT"),
+            None => Ok("COMMIT"),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The order in which sources run, and where conditions are checked.
+//!
+//! Where all joins are inner ones, next comes always the source that can be looked up best with what is
+//! known. A condition is checked as soon as all that it looks at is known; but not inside of a left join
+//! that it does not belong to, where it would decide what matches instead of what is shown.
+
+use super::access::choose;
+use crate::expr::{Compare, Expr};
+use crate::plan::{Access, Select, Source, Step};
+
+/// Puts sources in the order in which they run, and conditions where they can be checked first.
+pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Select) {
+    let has_left = steps.iter().any(|step| step.left);
+    let mut known = vec![false; plan.width];
+    let mut rest: Vec<Step> = steps;
+    while !rest.is_empty() {
+        let rank = |step: &Step| {
+            let access = access_of(step, &conditions, &known);
+            let narrow = |span: &crate::plan::SpanOf| {
+                2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
+            };
+            access.spans.iter().map(narrow).min().unwrap_or(0)
+        };
+        let at = if has_left {
+            0
+        } else {
+            // The first of those that can be looked up best.
+            let best = rest.iter().map(rank).max().unwrap_or(0);
+            rest.iter().position(|step| rank(step) == best).unwrap_or(0)
+        };
+        let mut step = rest.remove(at);
+        if step.left {
+            step.access = access_of(&step, &step.on, &known);
+            step.hash = equal_pairs(&step, &step.on, &known);
+        } else {
+            step.access = access_of(&step, &conditions, &known);
+            step.hash = equal_pairs(&step, &conditions, &known);
+        }
+        known[step.offset..step.offset + step.width].fill(true);
+        if !step.left {
+            let ready = |condition: &Expr| {
+                let mut ready = true;
+                condition.columns(&mut |slot| ready &= known[slot]);
+                // A query inside may look at any place.
+                ready && (!condition.has_query() || known.iter().all(|known| *known))
+            };
+            let all = std::mem::take(&mut conditions);
+            let (now, later): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(ready);
+            step.on = now;
+            conditions = later;
+        }
+        plan.steps.push(step);
+    }
+    plan.filter = conditions;
+}
+
+fn access_of(step: &Step, conditions: &[Expr], known: &[bool]) -> Access {
+    match &step.source {
+        Source::Table(table) => choose(table, step.offset, conditions, &|slot| known[slot]),
+        _ => Access { index: None, spans: Vec::new() },
+    }
+}
+
+/// Pairs of expressions that must be equal: one over what is known, one over this source.
+fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, Expr)> {
+    let own = step.offset..step.offset + step.width;
+    let only = |expr: &Expr, inside: &dyn Fn(usize) -> bool| {
+        let (mut holds, mut any) = (!expr.has_query(), false);
+        expr.columns(&mut |slot| {
+            holds &= inside(slot);
+            any = true;
+        });
+        holds && any
+    };
+    let mut pairs = Vec::new();
+    for condition in conditions {
+        let Expr::Compare(Compare::Eq, both) = condition else { continue };
+        let [a, b] = &**both;
+        for (before, mine) in [(a, b), (b, a)] {
+            if only(before, &|slot| known[slot]) && only(mine, &|slot| own.contains(&slot)) {
+                pairs.push((before.clone(), mine.clone()));
+                break;
+            }
+        }
+    }
+    pairs
+}
+
+/// True if the rows come in the order asked for: by the columns of the key behind those that are the
+/// same in all rows found.
+pub(crate) fn comes_sorted(plan: &Select) -> bool {
+    let [step] = plan.steps.as_slice() else { return false };
+    let Source::Table(table) = &step.source else { return false };
+    let simple = plan.group.is_none() && plan.union.is_empty() && !plan.distinct;
+    if !simple || plan.order.is_empty() || step.access.spans.len() > 1 {
+        return false;
+    }
+    let mut columns = match &step.access.index {
+        Some(index) => index.columns.clone(),
+        None => Vec::new(),
+    };
+    columns.extend(table.key_slots());
+    let fixed = step.access.spans.first().map_or(0, |span| span.prefix.len());
+    let mut rest = columns.get(fixed..).unwrap_or(&[]).iter();
+    plan.order.iter().all(|by| {
+        let Expr::Column(slot) = &plan.project[by.place] else { return false };
+        if by.descending || by.nulls_first {
+            return false;
+        }
+        columns[..fixed.min(columns.len())].contains(slot) || rest.next() == Some(slot)
+    })
+}

@@ -1,0 +1,243 @@
+//! Functions and aggregates.
+
+use super::expr::{bare, typed};
+use super::{Binder, Typed, folded};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::functions::{self, Func};
+use crate::plan::{Aggregate, AggregateKind};
+use crate::types::{Family, SqlType};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
+
+impl Binder<'_> {
+    pub(crate) fn named_call(
+        &mut self,
+        name: &str,
+        args: &[&ast::Expr],
+    ) -> Result<Typed, SqlError> {
+        let args = args.iter().map(|arg| self.expr(arg)).collect::<Result<Vec<_>, _>>()?;
+        self.call(name, args)
+    }
+
+    pub(crate) fn function(&mut self, function: &ast::Function) -> Result<Typed, SqlError> {
+        let last = function.name.0.last().and_then(|part| part.as_ident());
+        let name = last.map(folded).unwrap_or_default();
+        if function.over.is_some() {
+            return Err(SqlError::unsupported("a window function"));
+        }
+        let (args, distinct, star) = match &function.args {
+            FunctionArguments::List(list) => {
+                let distinct =
+                    matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
+                let mut args = Vec::new();
+                let mut star = false;
+                for arg in &list.args {
+                    match arg {
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => args.push(expr),
+                        FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => star = true,
+                        _ => return Err(SqlError::unsupported("an argument with a name")),
+                    }
+                }
+                (args, distinct, star)
+            }
+            FunctionArguments::None => (Vec::new(), false, false),
+            FunctionArguments::Subquery(_) => {
+                return Err(SqlError::unsupported("a query as an argument"));
+            }
+        };
+        if is_aggregate(&name) {
+            return self.aggregate(&name, &args, distinct, star, function.filter.as_deref());
+        }
+        if distinct || star || function.filter.is_some() {
+            let message = format!("{name} is not an aggregate function");
+            return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+        }
+        self.named_call(&name, &args)
+    }
+
+    fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+        let Some((func, ty)) = functions::find(name, &types) else {
+            let types: Vec<String> = types.iter().map(SqlType::to_string).collect();
+            let message = format!("function {name}({}) does not exist", types.join(", "));
+            return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+        };
+        if func == Func::TypeOf {
+            let ty = bare(types[0]).to_string();
+            return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
+        }
+        if matches!(func, Func::Coalesce | Func::Greatest | Func::Least | Func::NullIf) {
+            let (args, ty) = self.together(args)?;
+            return Ok(typed(Expr::Call(func, args), ty));
+        }
+        let takes_text = matches!(
+            func,
+            Func::Lower
+                | Func::Upper
+                | Func::Concat
+                | Func::ConcatWs
+                | Func::Trim
+                | Func::LeftTrim
+                | Func::RightTrim
+                | Func::Replace
+                | Func::Position
+                | Func::Reverse
+                | Func::StartsWith
+        );
+        let first_is_text = matches!(
+            func,
+            Func::Substring
+                | Func::Left
+                | Func::Right
+                | Func::Repeat
+                | Func::NextVal
+                | Func::LPad
+                | Func::RPad
+                | Func::Length
+        );
+        let mut exprs = Vec::with_capacity(args.len());
+        for (at, arg) in args.into_iter().enumerate() {
+            let is_bytes = func == Func::Length && arg.ty == SqlType::Bytea;
+            let pads = matches!(func, Func::LPad | Func::RPad) && at == 2;
+            exprs.push(if takes_text || (first_is_text && at == 0 && !is_bytes) || pads {
+                self.as_text(arg)?
+            } else if arg.ty == SqlType::Unknown {
+                let wanted = unknown_argument(func, at);
+                self.coerce(arg, wanted)?
+            } else {
+                arg.expr
+            });
+        }
+        Ok(typed(Expr::Call(func, exprs), ty))
+    }
+
+    fn aggregate(
+        &mut self,
+        name: &str,
+        args: &[&ast::Expr],
+        distinct: bool,
+        star: bool,
+        filter: Option<&ast::Expr>,
+    ) -> Result<Typed, SqlError> {
+        if self.scope().aggregates.is_none() || self.scope().in_aggregate {
+            let message = format!("aggregate function {name} is not allowed here");
+            return Err(SqlError::new(code::GROUPING, message));
+        }
+        self.scope().in_aggregate = true;
+        let bound = self.aggregate_parts(name, args, star, filter);
+        self.scope().in_aggregate = false;
+        let (kind, of, filter, ty) = bound?;
+        let aggregate = Aggregate { kind, of, distinct, filter, ty };
+        let found = self.scope().aggregates.as_mut().expect("just looked");
+        let known = found.iter().position(|other| *other == aggregate);
+        let at = known.unwrap_or_else(|| {
+            found.push(aggregate);
+            found.len() - 1
+        });
+        Ok(typed(Expr::Aggregate(at), ty))
+    }
+
+    #[allow(
+        clippy::type_complexity,
+        reason = "the parts of an aggregate, named where they are used"
+    )]
+    fn aggregate_parts(
+        &mut self,
+        name: &str,
+        args: &[&ast::Expr],
+        star: bool,
+        filter: Option<&ast::Expr>,
+    ) -> Result<(AggregateKind, Option<Expr>, Option<Expr>, SqlType), SqlError> {
+        let filter = filter.map(|filter| self.condition(filter)).transpose()?;
+        if star && name == "count" {
+            return Ok((AggregateKind::Count, None, filter, SqlType::Int8));
+        }
+        let wrong = || {
+            let message = format!("function {name} does not take these arguments");
+            SqlError::new(code::UNDEFINED_FUNCTION, message)
+        };
+        let first = args.first().ok_or_else(wrong)?;
+        let value = match first {
+            // count(distinct (x)) is a row of one.
+            ast::Expr::Tuple(one) if one.len() == 1 => self.expr(&one[0])?,
+            other => self.expr(other)?,
+        };
+        if args.len() != 1 + usize::from(name == "string_agg") {
+            return Err(wrong());
+        }
+        let ty = value.ty;
+        let number = ty.family() == Family::Number;
+        let (kind, result) = match name {
+            "count" => (AggregateKind::Count, SqlType::Int8),
+            "sum" if number => (AggregateKind::Sum, sum_type(ty)),
+            "avg" if number => {
+                let float = ty.is_float();
+                (AggregateKind::Avg, if float { SqlType::Float8 } else { SqlType::Numeric(None) })
+            }
+            "min" => (AggregateKind::Min, bare_text(ty)),
+            "max" => (AggregateKind::Max, bare_text(ty)),
+            "bool_and" | "every" if ty == SqlType::Bool => (AggregateKind::All, SqlType::Bool),
+            "bool_or" if ty == SqlType::Bool => (AggregateKind::Any, SqlType::Bool),
+            "string_agg" => {
+                let between = self.expr(args[1])?;
+                let Expr::Const(Datum::Text(between)) = self.coerce(between, SqlType::Text)? else {
+                    return Err(SqlError::unsupported("string_agg with anything but a literal"));
+                };
+                let value = self.as_text(value)?;
+                return Ok((AggregateKind::Join(between), Some(value), filter, SqlType::Text));
+            }
+            _ => {
+                let message = format!("function {name}({}) does not exist", bare(ty));
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+            }
+        };
+        let value =
+            if ty == SqlType::Unknown { self.coerce(value, SqlType::Text)? } else { value.expr };
+        Ok((kind, Some(value), filter, result))
+    }
+}
+
+fn bare_text(ty: SqlType) -> SqlType {
+    if matches!(ty, SqlType::Varchar(_) | SqlType::Unknown) { SqlType::Text } else { ty }
+}
+
+fn sum_type(ty: SqlType) -> SqlType {
+    match ty {
+        SqlType::Int2 | SqlType::Int4 => SqlType::Int8,
+        SqlType::Float4 => SqlType::Float4,
+        SqlType::Float8 => SqlType::Float8,
+        _ => SqlType::Numeric(None),
+    }
+}
+
+fn unknown_argument(func: Func, at: usize) -> SqlType {
+    match func {
+        Func::Substring | Func::Left | Func::Right | Func::Repeat | Func::LPad | Func::RPad
+            if at > 0 =>
+        {
+            SqlType::Int4
+        }
+        Func::Round | Func::Trunc if at > 0 => SqlType::Int4,
+        Func::Abs
+        | Func::Round
+        | Func::Floor
+        | Func::Ceil
+        | Func::Trunc
+        | Func::Power
+        | Func::Sqrt
+        | Func::Mod
+        | Func::Sign
+        | Func::Exp
+        | Func::Ln => SqlType::Float8,
+        Func::Extract if at > 0 => SqlType::Timestamp,
+        _ => SqlType::Text,
+    }
+}
+
+fn is_aggregate(name: &str) -> bool {
+    matches!(
+        name,
+        "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "every" | "string_agg"
+    )
+}

@@ -1,0 +1,251 @@
+//! FROM: sources, their names and places, and how they are joined.
+
+use super::{Binder, ScopeColumn, Typed, folded};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::{Compare, Expr, conjuncts};
+use crate::plan::{Access, Source, Step};
+use crate::system::SystemTable;
+use crate::types::SqlType;
+use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
+
+impl Binder<'_> {
+    pub(crate) fn table_with_joins(
+        &mut self,
+        table: &ast::TableWithJoins,
+        steps: &mut Vec<Step>,
+        conditions: &mut Vec<Expr>,
+    ) -> Result<(), SqlError> {
+        let before = self.scope().columns.len();
+        self.factor(&table.relation, steps, conditions)?;
+        for join in &table.joins {
+            let (constraint, left) = match &join.join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::CrossJoin(constraint) => (constraint, false),
+                JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
+                    (constraint, true)
+                }
+                _ => return Err(SqlError::unsupported("this kind of join")),
+            };
+            let columns_before = self.scope().columns.len();
+            let count = steps.len();
+            let mut inner = Vec::new();
+            self.factor(&join.relation, steps, &mut inner)?;
+            if left && steps.len() != count + 1 {
+                return Err(SqlError::unsupported("LEFT JOIN with a join in parentheses"));
+            }
+            let mut on = Vec::new();
+            match constraint {
+                JoinConstraint::On(condition) => {
+                    let condition = self.condition(condition)?;
+                    conjuncts(condition, &mut on);
+                }
+                JoinConstraint::Using(names) => {
+                    for name in names {
+                        let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                        on.push(self.using(&name.unwrap_or_default(), before, columns_before)?);
+                    }
+                }
+                JoinConstraint::Natural => return Err(SqlError::unsupported("NATURAL JOIN")),
+                JoinConstraint::None => {}
+            }
+            if left {
+                let step = steps.last_mut().expect("it was just put there");
+                step.left = true;
+                step.on = on;
+            } else {
+                conditions.append(&mut on);
+                conditions.append(&mut inner);
+            }
+        }
+        Ok(())
+    }
+
+    /// The condition that a column of this name is the same on both sides of a join.
+    fn using(&mut self, name: &str, left: usize, right: usize) -> Result<Expr, SqlError> {
+        let scope = self.scope();
+        let find = |columns: &[ScopeColumn]| {
+            columns.iter().find(|column| column.name == name && column.shown).cloned()
+        };
+        let (Some(a), Some(b)) = (find(&scope.columns[left..right]), find(&scope.columns[right..]))
+        else {
+            let message = format!("column \"{name}\" specified in USING clause does not exist");
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        for column in &mut scope.columns[right..] {
+            if column.slot == b.slot {
+                column.shown = false;
+            }
+        }
+        scope.used[a.slot] = true;
+        scope.used[b.slot] = true;
+        let both = [(a.slot, a.ty), (b.slot, b.ty)];
+        let [a, b] = both.map(|(slot, ty)| Typed { expr: Expr::Column(slot), ty });
+        Ok(self.compare(Compare::Eq, a, b)?.expr)
+    }
+
+    fn factor(
+        &mut self,
+        factor: &TableFactor,
+        steps: &mut Vec<Step>,
+        conditions: &mut Vec<Expr>,
+    ) -> Result<(), SqlError> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let parts: Vec<&ast::Ident> = name.0.iter().filter_map(|p| p.as_ident()).collect();
+                let Some(last) = parts.last() else {
+                    return Err(SqlError::new(code::INVALID_NAME, "a table has no name"));
+                };
+                let schema = (parts.len() > 1).then(|| folded(parts[parts.len() - 2]));
+                let wanted = folded(last);
+                let source = self.named_source(schema.as_deref(), &wanted, last)?;
+                self.enter(source, alias.as_ref(), &wanted, steps)
+            }
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
+                self.table_function(&name.to_string(), &args.args, alias.as_ref(), steps)
+            }
+            TableFactor::Function { name, args, alias, .. } => {
+                self.table_function(&name.to_string(), args, alias.as_ref(), steps)
+            }
+            TableFactor::Derived { subquery, alias, lateral: false, .. } => {
+                // Inside, the other sources of this query are not seen.
+                let hidden = std::mem::take(self.scope());
+                let query = self.query(subquery);
+                *self.scope() = hidden;
+                self.enter(Source::Query(Box::new(query?)), alias.as_ref(), "", steps)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                self.table_with_joins(table_with_joins, steps, conditions)
+            }
+            _ => Err(SqlError::unsupported("this kind of source in FROM")),
+        }
+    }
+
+    fn named_source(
+        &mut self,
+        schema: Option<&str>,
+        name: &str,
+        ident: &ast::Ident,
+    ) -> Result<Source, SqlError> {
+        if schema.is_none()
+            && let Some(query) = self.named.get(name).cloned()
+        {
+            // A named query sees those before it, not itself.
+            let names = self.named.clone();
+            self.named.remove(name);
+            let hidden = std::mem::take(self.scope());
+            let bound = self.query(&query);
+            *self.scope() = hidden;
+            self.named = names;
+            return Ok(Source::Query(Box::new(bound?)));
+        }
+        let own = schema.is_none_or(|schema| schema == "public");
+        if own && let Some(table) = self.catalog.tables.get(name) {
+            return Ok(Source::Table(table.clone()));
+        }
+        if let Some(system) = SystemTable::find(schema, name) {
+            return Ok(Source::System(system));
+        }
+        if own {
+            return match self.catalog.table(name) {
+                Ok(table) => Ok(Source::Table(table.clone())),
+                Err(error) => Err(self.at(error, ident)),
+            };
+        }
+        let message = format!("relation \"{}.{name}\" does not exist", schema.unwrap_or("public"));
+        Err(self.at(SqlError::new(code::UNDEFINED_TABLE, message), ident))
+    }
+
+    fn table_function(
+        &mut self,
+        name: &str,
+        args: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let name = name.to_lowercase();
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        if name != "generate_series" || !(2..=3).contains(&args.len()) {
+            return Err(SqlError::unsupported(format!("the table function {name}")));
+        }
+        let mut bounds = Vec::new();
+        for arg in args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
+                return Err(SqlError::unsupported("this argument of generate_series"));
+            };
+            let value = self.expr(expr)?;
+            bounds.push(self.coerce(value, SqlType::Int8)?);
+        }
+        bounds.resize(3, Expr::Const(Datum::Int(1)));
+        let bounds: [Expr; 3] = bounds.try_into().expect("there are three");
+        self.enter(Source::Series(Box::new(bounds)), alias, name, steps)
+    }
+
+    /// Enters a source and its columns.
+    pub(crate) fn enter(
+        &mut self,
+        source: Source,
+        alias: Option<&ast::TableAlias>,
+        name: &str,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
+        let mut columns = source_columns(&source);
+        if let Source::Series(_) = source {
+            columns[0].0.clone_from(&shown);
+        }
+        if let Some(alias) = alias {
+            for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
+                column.0 = folded(&renamed.name);
+            }
+        }
+        if !shown.is_empty() && self.scope().columns.iter().any(|column| column.alias == shown) {
+            let message = format!("table name \"{shown}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_ALIAS, message));
+        }
+        let offset = self.scope().used.len();
+        let hidden = match &source {
+            Source::Table(table) => table.width() - table.columns.len(),
+            _ => 0,
+        };
+        let width = columns.len() + hidden;
+        for (at, (name, ty, origin)) in columns.into_iter().enumerate() {
+            let (alias, slot) = (shown.clone(), offset + at);
+            self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown: true });
+        }
+        self.scope().used.resize(offset + width, false);
+        steps.push(Step {
+            source,
+            alias: shown,
+            offset,
+            width,
+            used: Vec::new(),
+            access: Access { index: None, spans: Vec::new() },
+            on: Vec::new(),
+            left: false,
+            hash: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
+    match source {
+        Source::Table(table) => {
+            let column = |(at, column): (usize, &crate::catalog::TableColumn)| {
+                (column.name.clone(), column.ty, (table.oid, at as i16 + 1))
+            };
+            table.columns.iter().enumerate().map(column).collect()
+        }
+        Source::System(system) => {
+            let column = |(name, ty): &(&str, SqlType)| ((*name).to_owned(), *ty, (0, 0));
+            system.columns().iter().map(column).collect()
+        }
+        Source::Query(query) => {
+            query.output.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
+        }
+        Source::Values(_) => Vec::new(),
+        Source::Series(_) => vec![("generate_series".to_owned(), SqlType::Int8, (0, 0))],
+    }
+}
