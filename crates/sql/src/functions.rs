@@ -331,7 +331,8 @@ pub fn call(
         TypeOf => Datum::text(text(0)),
         TableVisible | True => Datum::Bool(true),
         Zero => Datum::Int(0),
-        RelationSize => Datum::Int(0),
+        // Rows of several tables share the memory of a site, so a table has no size of its own.
+        RelationSize => Datum::Null,
         PrettySize => Datum::Text(format!("{} bytes", int(0))),
         NullText => Datum::Null,
         ShowDefault => args[0].clone(),
