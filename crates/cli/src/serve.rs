@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Serve a database to psql and every other client of PostgreSQL
+/// Serves a database to psql and every other client of PostgreSQL
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// The database's folder; a missing or empty one becomes a new database

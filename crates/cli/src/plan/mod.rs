@@ -26,17 +26,17 @@ pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
 /// The planning commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Plan a better placement for a recorded workload, with a reason for each move.
+    /// Plans a better placement for a recorded workload, with a reason for each move.
     Advise(advise::Args),
-    /// Compare all strategies on a recorded workload.
+    /// Compares all strategies on a recorded workload.
     Compare(compare::Args),
-    /// Route a batch of transactions.
+    /// Routes a batch of transactions.
     Route(route::Args),
-    /// Plan where the chunks of a new shard key go.
+    /// Plans where the chunks of a new shard key go.
     ReshardPlan(reshard_plan::Args),
-    /// Rank the candidate shard keys of a table.
+    /// Ranks the candidate shard keys of a table.
     ShardKey(shard_key::Args),
-    /// Import, describe or generate recordings.
+    /// Imports, describes or generates recordings.
     #[command(subcommand)]
     Trace(trace::Command),
 }
