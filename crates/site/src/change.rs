@@ -390,7 +390,7 @@ impl Site {
             partition.set_source(Some(to));
             partition.set_released_to(Some(to));
         })?;
-        partition.set_origin(0);
+        partition.end_reign();
         drop(held);
         self.ship(false);
         // As every replica does when the master changes: the new one may not know the way to us yet.

@@ -271,9 +271,8 @@ impl Site {
         let held = self.table_or_new(table).overlapping(range);
         let mastered = held.iter().filter(|partition| partition.is_master());
         // A replica that comes from another master knows no position in this log. What it lacks
-        // begins where mastership did, or, if that has moved on since, anywhere in the log.
-        let begin = mastered.clone().map(|partition| partition.origin()).min();
-        let begin = begin.filter(|_| mastered.clone().count() == held.len()).unwrap_or(0);
+        // begins where mastership did; if that is not known, or longer ago, anywhere in the log.
+        let begin = held.iter().map(|partition| partition.reign()).min().unwrap_or(0);
         let ahead = held.first().is_some_and(|p| !p.is_master() && p.version() <= version);
         let is_current =
             |p: &Arc<SitePartition>| p.is_master() && p.range == *range && p.version() == version;

@@ -42,6 +42,8 @@ pub(crate) struct SitePartition {
     position: AtomicU64,
     /// Position in the master's log behind the last event that came from there.
     origin: AtomicU64,
+    /// At a former master: position in this site's log where its last reign began, 0 if not known.
+    reign: AtomicU64,
     /// Events that arrived before their turn, by the version they apply to.
     pub(crate) pending: Mutex<BTreeMap<Version, FeedItem>>,
 }
@@ -69,6 +71,7 @@ impl SitePartition {
             followers: AtomicU64::new(followers.bits()),
             position: AtomicU64::new(0),
             origin: AtomicU64::new(0),
+            reign: AtomicU64::new(0),
             pending: Mutex::new(BTreeMap::new()),
         }
     }
@@ -146,10 +149,22 @@ impl SitePartition {
         self.origin.store(position, Ordering::SeqCst);
     }
 
+    /// The mastership goes: what was the origin of its events was the beginning of this site's reign.
+    pub(crate) fn end_reign(&self) {
+        self.reign.store(self.origin(), Ordering::SeqCst);
+        self.set_origin(0);
+    }
+
+    /// From where on this site's log has the events of its own, or its last, reign; 0 if not known.
+    pub(crate) fn reign(&self) -> Position {
+        if self.is_master() { self.origin() } else { self.reign.load(Ordering::SeqCst) }
+    }
+
     /// What the partition hands on to those it is split or merged into.
     pub(crate) fn inherit(&self, from: &SitePartition, position: Position) {
         self.set_released_to(from.released_to());
         self.set_position(position);
+        self.reign.store(from.reign.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// A record of the partition's stream that leads to the next version.
