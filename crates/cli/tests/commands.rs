@@ -1,25 +1,10 @@
 //! The commands as a shell sees them: help, exit codes, messages, lines of JSON.
 
+mod run;
+
+use run::isomer;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// How a command ended.
-struct Ended {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn isomer(args: &[&str]) -> Ended {
-    let output = Command::new(env!("CARGO_BIN_EXE_isomer")).args(args).output();
-    let output = output.expect("the program starts");
-    Ended {
-        code: output.status.code().expect("it ends by itself"),
-        out: String::from_utf8(output.stdout).expect("it writes text"),
-        err: String::from_utf8(output.stderr).expect("it writes text"),
-    }
-}
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -1,25 +1,10 @@
 //! The planning commands as a shell sees them: files in, advice out, and what is said about bad input.
 
+mod run;
+
+use run::isomer;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// How a command ended.
-struct Ended {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn isomer(args: &[&str]) -> Ended {
-    let output = Command::new(env!("CARGO_BIN_EXE_isomer")).args(args).output();
-    let output = output.expect("the program starts");
-    Ended {
-        code: output.status.code().expect("it ends by itself"),
-        out: String::from_utf8(output.stdout).expect("it writes text"),
-        err: String::from_utf8(output.stderr).expect("it writes text"),
-    }
-}
 
 /// Runs a command that must succeed.
 fn done(args: &[&str]) -> String {

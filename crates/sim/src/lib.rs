@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`world`] | one thread, one agenda, one source of chance; the borders of the code under test |
 //! | [`cluster`] | a database in a world |
+//! | [`SimOptions`] | what is asked of a run |
 //! | [`scenario`] | a seeded run: draw, load, break, heal, settle, check |
 //! | [`history`], [`ledger`](mod@history) | what clients saw and logs hold |
 //! | [`checkers`] | what must be true of it, one promise each |

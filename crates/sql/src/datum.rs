@@ -1,4 +1,12 @@
 //! Values while a statement runs.
+//!
+//! A few shapes serve all types of SQL: whole numbers of every size are one, and a date is the number of
+//! its day. The type is known from where a value stands, so it is not carried along. What tells types
+//! apart again is [`convert`], which checks ranges and lengths, and the codecs.
+//!
+//! **Order.** `compare` is that of values that are not NULL, and numbers of all shapes compare by value;
+//! `order` adds NULL, last. For values of one type, equality and hash agree with it, so that a group does not
+//! depend on how its key was written.
 
 use crate::error::{SqlError, code};
 use crate::numeric::Decimal;

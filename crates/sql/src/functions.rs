@@ -1,4 +1,8 @@
 //! Functions that statements can call, but for aggregates.
+//!
+//! A name and the types of the arguments choose a function and its result's type when a statement is
+//! bound; running it calls it by its number. Unless a function says otherwise, NULL goes in and NULL
+//! comes out. Results that could grow without bound (repeat, lpad) are limited.
 
 use crate::catalog::Catalog;
 use crate::datum::Datum;

@@ -1,4 +1,9 @@
 //! A statement, compiled: what it needs, what it shows, and what it does.
+//!
+//! Compiling happens once for a text and a catalog: names become places, parameters get types, the way
+//! to the rows is chosen. The result is immutable and shared by all sessions; running it takes the
+//! parameters' values and a transaction. What a session must do itself (BEGIN, SET, COPY, definitions)
+//! comes out as an [`Action`] for it to carry out.
 
 use crate::bind::{Binder, folded};
 use crate::catalog::Catalog;

@@ -1,4 +1,8 @@
-//! INSERT, UPDATE, DELETE.
+//! INSERT, UPDATE, DELETE, and COPY, which is an INSERT or a SELECT without the text.
+//!
+//! What is written is a list over all columns of the table, each given, a default, or an expression over
+//! the old row; so running a change looks at no names. Checks that need no row are made here: that a
+//! column exists, is named once, and can take the type.
 
 use super::query::{changed_step, of_values};
 use super::{Binder, Scope, Typed, column_name, folded};

@@ -1,4 +1,16 @@
 //! Expressions: names, types, conversions, functions, aggregates.
+//!
+//! ```text
+//!   w.tax + $1 > '0.5'
+//!   name      w.tax     the place of a column, numeric
+//!   parameter $1        its type is not known yet: numeric, from the other side
+//!   literal   '0.5'     of unknown type: numeric, for the same reason; converted once, here
+//!   result    bool
+//! ```
+//!
+//! Types are settled from the leaves up. A literal in quotes and a parameter take the type of what they
+//! meet; numbers of different types meet at the wider one, and every conversion is written into the
+//! expression. So running it decides nothing about types. Nesting is bounded, as the binder recurses.
 
 use super::{Binder, DEPTH_MAX, ScopeColumn, folded};
 use crate::datum::{Datum, convert};

@@ -1,4 +1,16 @@
-//! The value of an expression over a row. Three-valued logic: NULL is "not known".
+//! The value of an expression over a row.
+//!
+//! ```text
+//!   a and b   true     false    null         not null = null
+//!   true      true     false    null         null = null is null
+//!   false     false    false    false        a WHERE keeps a row if its condition is true
+//!   null      null     false    null
+//! ```
+//!
+//! Three-valued logic: NULL is "not known". Conditions are asked with `holds`, which knows no values but
+//! true, false and not known; everything else with `eval`. Arithmetic that leaves its type is an error,
+//! never a wrapped number. Types were settled when the statement was bound, so nothing is converted here
+//! but where the plan says so.
 
 use super::{Exec, Row};
 use crate::datum::{Datum, check_int, convert, out_of_range};

@@ -1,4 +1,16 @@
 //! Queries: steps, grouping, projection, distinct, order, limit.
+//!
+//! ```text
+//!   step 1 ─▶ step 2 ─▶ filter ─▶ groups ─▶ projection ─▶ distinct ─▶ order ─▶ limit ─▶ emit
+//!   each row of step 1 is pushed through step 2; "enough" comes back the same way
+//! ```
+//!
+//! A step that can look its rows up by what the steps before have found does so for each of their rows.
+//! One that cannot reads its source once, keeps the rows, and finds matches by a hash where the
+//! condition is an equality. With a small limit, sorting keeps a few times as many rows as are shown.
+//!
+//! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
+//! still fits. Left out: joins in any other order than that of the plan, and spilling to the disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row};
