@@ -5,8 +5,8 @@
 //! apart again is [`convert`], which checks ranges and lengths, and the codecs.
 //!
 //! **Order.** `compare` is that of values that are not NULL, and numbers of all shapes compare by value;
-//! `order` adds NULL, last. For values of one type, equality and hash agree with it, so that a group does not
-//! depend on how its key was written.
+//! `order` adds NULL, last. For values of one type, equality and hash agree with it, so
+//! that a group does not depend on how its key was written.
 
 use crate::error::{SqlError, code};
 use crate::numeric::Decimal;
