@@ -21,7 +21,7 @@ use isomer_cluster::{Abort, Database, Error, Options, Session, Txn};
 use isomer_design::{
     Change, Column, ColumnType, Design, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value,
 };
-use isomer_plan::strategy::{Decision, OnDemand, Refused, Report, Request, Strategy};
+use isomer_plan::strategy::{OnDemand, Refused, Report, Request, Strategy, Verdict};
 use isomer_workload::{Random, random};
 use rand::RngExt;
 use std::io::Write;
@@ -170,13 +170,13 @@ impl Strategy for Telling {
         self.0.name()
     }
 
-    fn decide(&self, request: &Request<'_>) -> Result<Decision, Refused> {
-        let decision = self.0.decide(request)?;
-        if !decision.first.is_empty() {
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        let verdict = self.0.decide(request)?;
+        if let Verdict::Run(decision) = &verdict {
             let design = (request.design)();
             decision.first.changes().for_each(|c| say(&format!("begin {}", c.to_text(&design))));
         }
-        Ok(decision)
+        Ok(verdict)
     }
 
     fn observe(&self, report: &Report<'_>) {

@@ -19,6 +19,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 /// A log in memory keeps this much for replicas that have to catch up.
 const MEMORY_LOG_BYTES: u64 = 64 << 20;
@@ -88,8 +89,10 @@ impl Options {
 /// # }
 /// ```
 pub struct Database {
-    router: Router<Embedded>,
+    router: Arc<Router<Embedded>>,
     runtime: Arc<Runtime>,
+    /// Carries out the plans that no transaction waits for.
+    tending: Option<JoinHandle<()>>,
     folder: Option<Folder>,
     catalog: Mutex<Catalog>,
     durability: Durability,
@@ -146,8 +149,10 @@ impl Database {
             }
         };
         let transport = Embedded { runtime: runtime.clone() };
+        let router = Arc::new(Router::new(transport, design, options.strategy));
         let database = Database {
-            router: Router::new(transport, design, options.strategy),
+            tending: Some(tend(&router, &runtime)),
+            router,
             runtime,
             folder,
             catalog: Mutex::new(catalog),
@@ -416,6 +421,11 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        self.router.close();
+        if let Some(tending) = self.tending.take() {
+            // A thread that panicked has said so already.
+            let _ = tending.join();
+        }
         self.runtime.stop_all();
     }
 }
@@ -462,6 +472,16 @@ impl Explorer<'_> {
         })?;
         Ok(rows)
     }
+}
+
+/// Starts the thread that carries out what no transaction waits for.
+#[allow(clippy::disallowed_methods, reason = "the edge: a thread of the database's own")]
+fn tend(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> JoinHandle<()> {
+    let (router, runtime) = (router.clone(), runtime.clone());
+    let tending = std::thread::Builder::new()
+        .name("isomer-tend".to_owned())
+        .spawn(move || runtime.block_on(router.tend()));
+    tending.expect("the system starts a thread for each database")
 }
 
 fn open_site(

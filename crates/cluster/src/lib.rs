@@ -28,6 +28,7 @@
 //! the embedded runtime here and a simulated network in `isomer-sim`.
 
 mod assemble;
+mod backlog;
 mod database;
 mod error;
 mod event;
@@ -38,6 +39,7 @@ mod reservation;
 mod router;
 mod runtime;
 mod tasks;
+mod timed;
 mod transport;
 
 pub use database::{Database, Explorer, Options, SiteReport};

@@ -16,7 +16,8 @@ use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
 use isomer_site::{Answer, Refusal, Step};
 
 /// Carries a change out that is valid for `design`, except for what it does to the router's own
-/// tables. Sites come and go by the runtime, not by a protocol.
+/// tables; gives the number of rows that were copied. Sites come and go by the runtime, not by a
+/// protocol.
 ///
 /// # Errors
 /// [`Refusal`] if a site refuses; the old design is in force then.
@@ -24,7 +25,7 @@ pub(crate) async fn carry_out<T: Transport>(
     transport: &T,
     design: &Design,
     change: &Change,
-) -> Result<(), Refusal> {
+) -> Result<usize, Refusal> {
     let place = |table: TableId, key: &Key| -> (KeyRange, Placement) {
         design.partition_of(table, key).expect("the change is valid, so the partition exists")
     };
@@ -39,7 +40,7 @@ pub(crate) async fn carry_out<T: Transport>(
         }
         Change::AddReplica { table, start, site } => {
             let (_, placement) = place(*table, start);
-            add_replica(transport, *table, start, placement.master, *site).await?;
+            return add_replica(transport, *table, start, placement.master, *site).await;
         }
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
@@ -54,7 +55,7 @@ pub(crate) async fn carry_out<T: Transport>(
         }
         Change::AddSite { .. } | Change::RemoveSite { .. } => {}
     }
-    Ok(())
+    Ok(0)
 }
 
 async fn add_replica<T: Transport>(
@@ -63,13 +64,13 @@ async fn add_replica<T: Transport>(
     start: &Key,
     master: SiteId,
     site: SiteId,
-) -> Result<(), Refusal> {
+) -> Result<usize, Refusal> {
     let follow = Step::Follow(table, start.clone(), site);
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
         unreachable!("a follow is answered with a snapshot")
     };
-    let range = snapshot.range.clone();
-    let Err(refusal) = ask(transport, site, Step::Install(snapshot)).await else { return Ok(()) };
+    let (range, rows) = (snapshot.range.clone(), snapshot.rows.len());
+    let Err(refusal) = ask(transport, site, Step::Install(snapshot)).await else { return Ok(rows) };
     insist(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
     insist(transport, site, Step::Drop(table, range)).await?;
     Err(refusal)

@@ -6,6 +6,8 @@
 //!                                           ▼                            ▼ under us
 //!                                  reserve the footprint's partitions, decide again,
 //!                                  make the changes (independent ones at once), execute
+//!
+//!   what may pay later ─▶ backlog ─▶ tend: one plan after the other, while transactions run
 //! ```
 //!
 //! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
@@ -16,18 +18,20 @@
 //! The design changes in one place, [`Router::change`]: validated, carried out by a protocol, and
 //! then, with one swap, in the routing table.
 
+use crate::backlog::Backlog;
 use crate::error::Error;
 use crate::event::{ChangeEvent, Watchers};
 use crate::protocol;
 use crate::reservation::{Reservation, Reservations};
 use crate::tasks::join_all;
+use crate::timed::Timed;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use isomer_design::{
     Change, Design, Footprint, KeyRange, Plan, RoutingTable, Schema, SiteId, Span, Step, TableId,
     Time,
 };
-use isomer_plan::strategy::{Decision, Report, Request, Strategy};
+use isomer_plan::strategy::{Changed, Measured, Report, Request, SiteLoad, Strategy, Verdict};
 use isomer_site::{Committed, Procedure};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -88,6 +92,14 @@ pub struct Router<T> {
     strategy: Box<dyn Strategy>,
     reservations: Reservations,
     watchers: Watchers,
+    backlog: Backlog,
+}
+
+/// One transaction on its way through the router.
+struct Asked<'a> {
+    footprint: &'a Footprint,
+    ticket: u64,
+    begun: Time,
 }
 
 impl<T: Transport> Router<T> {
@@ -100,6 +112,7 @@ impl<T: Transport> Router<T> {
             strategy,
             reservations: Reservations::default(),
             watchers: Watchers::default(),
+            backlog: Backlog::default(),
         }
     }
 
@@ -138,20 +151,31 @@ impl<T: Transport> Router<T> {
         footprint: &Footprint,
         procedure: &mut dyn Procedure,
     ) -> Result<Ran, Error> {
-        let begun = self.transport.now();
-        let decision = self.decide(session, footprint)?;
-        if decision.first.is_empty() {
-            let result =
-                self.transport.execute(decision.site, footprint, session.seen, procedure).await;
+        let asked = Asked { footprint, ticket: session.next_ticket(), begun: self.transport.now() };
+        if let Verdict::Run(decision) = self.decide(session, &asked, false)? {
+            let result = self.execute(session, &asked, decision.site, procedure, 0).await;
             match result {
-                Err(failure) if failure.is_stale_route() => {}
-                Err(failure) => return Err(failure.into()),
-                Ok(committed) => {
-                    return Ok(self.finish(session, footprint, decision.site, committed, 0, begun));
-                }
+                Err(Error::Failure(failure)) if failure.is_stale_route() => {}
+                result => return result.inspect(|_| self.later(decision.afterwards)),
             }
         }
-        self.run_reserved(session, footprint, procedure, begun).await
+        self.run_reserved(session, &asked, procedure).await
+    }
+
+    /// Carries out, one after the other, the plans that no transaction waits for, until the router is
+    /// [closed](Router::close). To be run beside the transactions, by as many as there shall be changes
+    /// at once.
+    pub async fn tend(&self) {
+        while let Some(plan) = self.backlog.next().await {
+            let _reserved = self.reserve(|design| touched_by(design, &plan)).await;
+            // A plan that the design has overtaken is nobody's fault: the strategy hears of it.
+            let _ = self.carry_out_plan(&plan).await;
+        }
+    }
+
+    /// Ends [`Router::tend`].
+    pub fn close(&self) {
+        self.backlog.close();
     }
 
     /// Makes a change of the design, once nobody else changes or relies on what it touches.
@@ -168,9 +192,7 @@ impl<T: Transport> Router<T> {
     /// # Errors
     /// The first error; changes that do not depend on the failed one may have been made.
     pub async fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        let _reserved = self
-            .reserve(|design| plan.changes().flat_map(|change| touched(design, change)).collect())
-            .await;
+        let _reserved = self.reserve(|design| touched_by(design, plan)).await;
         self.carry_out_plan(plan).await
     }
 
@@ -193,54 +215,87 @@ impl<T: Transport> Router<T> {
     async fn run_reserved(
         &self,
         session: &mut Session,
-        footprint: &Footprint,
+        asked: &Asked<'_>,
         procedure: &mut dyn Procedure,
-        begun: Time,
     ) -> Result<Ran, Error> {
-        let _reserved = self.reserve(|design| partitions_of(design, footprint)).await;
+        let _reserved = self.reserve(|design| partitions_of(design, asked.footprint)).await;
         let mut changes = 0;
         for _ in 0..LOST_MAX {
-            let decision = self.decide(session, footprint)?;
+            let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
             changes += self.carry_out_plan(&decision.first).await?.len();
-            let result =
-                self.transport.execute(decision.site, footprint, session.seen, procedure).await;
-            match result {
-                Err(failure) if failure.is_stale_route() => {}
-                Err(failure) => return Err(failure.into()),
-                Ok(committed) => {
-                    let site = decision.site;
-                    return Ok(self.finish(session, footprint, site, committed, changes, begun));
-                }
+            match self.execute(session, asked, decision.site, procedure, changes).await {
+                Err(Error::Failure(failure)) if failure.is_stale_route() => {}
+                result => return result.inspect(|_| self.later(decision.afterwards)),
             }
         }
         Err(Error::Lost(LOST_MAX))
     }
 
-    fn decide(&self, session: &mut Session, footprint: &Footprint) -> Result<Decision, Error> {
+    fn decide(
+        &self,
+        session: &Session,
+        asked: &Asked<'_>,
+        reserved: bool,
+    ) -> Result<Verdict, Error> {
         let request = Request {
-            footprint,
-            route: self.table.load().home(footprint),
+            footprint: asked.footprint,
+            route: self.table.load().home(asked.footprint),
             last_site: session.last_site,
-            ticket: session.next_ticket(),
+            ticket: asked.ticket,
+            now: asked.begun,
+            reserved,
             design: &|| self.design(),
         };
         Ok(self.strategy.decide(&request)?)
     }
 
-    fn finish(
+    /// Runs a transaction at a site, and tells the strategy how that went.
+    async fn execute(
         &self,
         session: &mut Session,
-        footprint: &Footprint,
+        asked: &Asked<'_>,
         site: SiteId,
-        committed: Committed,
+        procedure: &mut dyn Procedure,
         changes: usize,
-        begun: Time,
-    ) -> Ran {
+    ) -> Result<Ran, Error> {
+        let transport = &self.transport;
+        let (result, measured) = if self.strategy.wants(asked.ticket) {
+            let mut timed = Timed::new(procedure, transport);
+            let result = transport.execute(site, asked.footprint, session.seen, &mut timed).await;
+            (result, Some(timed.measured()))
+        } else {
+            (transport.execute(site, asked.footprint, session.seen, procedure).await, None)
+        };
+        let committed = result?;
         session.has_seen(committed.session());
         session.last_site = Some(site);
-        let latency_ns = self.transport.now().0.saturating_sub(begun.0);
-        self.strategy.observe(&Report { footprint, site, changes, latency_ns });
-        Ran { site, committed, changes }
+        self.tell(asked, site, changes, measured);
+        Ok(Ran { site, committed, changes })
+    }
+
+    fn tell(&self, asked: &Asked<'_>, site: SiteId, changes: usize, measured: Option<Measured>) {
+        let (footprint, now) = (asked.footprint, self.transport.now());
+        let latency_ns = now.0.saturating_sub(asked.begun.0);
+        self.strategy.observe(&Report { footprint, site, changes, now, latency_ns, measured });
+        if measured.is_some() && self.strategy.wants_loads(now) {
+            let sites = self.table.load().sites();
+            let loads: Vec<SiteLoad> = sites.iter().map(|id| self.transport.load(id)).collect();
+            self.strategy.loads(now, &loads);
+        }
+    }
+
+    /// Leaves a plan for [`Router::tend`].
+    fn later(&self, plan: Plan) {
+        if plan.is_empty() {
+            return;
+        }
+        if let Err(plan) = self.backlog.add(plan) {
+            let now = self.transport.now();
+            for change in plan.changes() {
+                let took_ns = Err("too many plans were waiting".to_owned());
+                self.strategy.changed(&Changed { change, rows: 0, took_ns, now });
+            }
+        }
     }
 
     /// Reserves ranges that depend on the design; asks again until they are those of the design
@@ -271,31 +326,48 @@ impl<T: Transport> Router<T> {
         Ok(done?.into_iter().flatten().collect())
     }
 
-    /// Carries out a change whose partitions are reserved.
+    /// Carries out a change whose partitions are reserved, and tells everyone who wants to know.
     async fn carry_out(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
         let begun = self.transport.now();
-        let before = self.design();
-        before.validate(&change).map_err(Box::new)?;
-        // Readers leave a replica before it goes; everything else is there before it is routed to.
-        let routed_first = matches!(change, Change::RemoveReplica { .. });
-        if routed_first {
-            self.enter(&change)?;
-        }
-        if let Err(refusal) = protocol::carry_out(&self.transport, &before, &change).await {
-            if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, &change) {
-                let (table, start, site) = (*table, start.clone(), *site);
-                self.enter(&Change::AddReplica { table, start, site })?;
-            }
-            return Err(Error::Change { change: Box::new(change), refusal });
-        }
-        if !routed_first {
-            self.enter(&change)?;
-        }
-        let text = change.to_text(&before);
-        let took_ns = self.transport.now().0.saturating_sub(begun.0);
+        let made = self.make(&change).await;
+        let now = self.transport.now();
+        let took_ns = now.0.saturating_sub(begun.0);
+        let rows = *made.as_ref().unwrap_or(&0);
+        let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
+        self.strategy.changed(&Changed { change: &change, rows, took_ns: took, now });
+        made?;
+        let text = change.to_text(&self.design());
         let event = ChangeEvent { change, text, reason: reason.to_owned(), begun, took_ns };
         self.watchers.tell(&event);
         Ok(event)
+    }
+
+    /// Makes a change true at the sites and in the routing table; gives the number of rows copied.
+    async fn make(&self, change: &Change) -> Result<usize, Error> {
+        let before = self.design();
+        before.validate(change).map_err(Box::new)?;
+        // Readers leave a replica before it goes; everything else is there before it is routed to.
+        let routed_first = matches!(change, Change::RemoveReplica { .. });
+        if routed_first {
+            self.enter(change)?;
+        }
+        let made = protocol::carry_out(&self.transport, &before, change).await;
+        match made {
+            Ok(rows) => {
+                if !routed_first {
+                    self.enter(change)?;
+                }
+                Ok(rows)
+            }
+            Err(refusal) => {
+                if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, change)
+                {
+                    let (table, start, site) = (*table, start.clone(), *site);
+                    self.enter(&Change::AddReplica { table, start, site })?;
+                }
+                Err(Error::Change { change: Box::new(change.clone()), refusal })
+            }
+        }
     }
 
     fn enter(&self, change: &Change) -> Result<(), Error> {
@@ -322,6 +394,14 @@ fn partitions_of(design: &Design, footprint: &Footprint) -> Vec<(TableId, KeyRan
             }
         }
     }
+    ranges.sort();
+    ranges.dedup();
+    ranges
+}
+
+/// The partitions that a plan touches, as the design is.
+fn touched_by(design: &Design, plan: &Plan) -> Vec<(TableId, KeyRange)> {
+    let mut ranges: Vec<_> = plan.changes().flat_map(|change| touched(design, change)).collect();
     ranges.sort();
     ranges.dedup();
     ranges

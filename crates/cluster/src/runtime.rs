@@ -18,6 +18,7 @@ use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_log::Durability;
+use isomer_plan::strategy::SiteLoad;
 use isomer_site::{
     Answer, Committed, Failure, Message, Network, Procedure, Refusal, Site, Step, TimeSource,
 };
@@ -317,6 +318,12 @@ impl Transport for Embedded {
         // The sites of a process run as long as the database is open, so this is a site with too many
         // transactions under way: let them go on.
         std::thread::yield_now();
+    }
+
+    fn load(&self, site: SiteId) -> SiteLoad {
+        // All sites share the processors of this process: none of them is busier than the others.
+        let memory_bytes = self.runtime.site(site).map_or(0, |site| site.memory_bytes());
+        SiteLoad { site, busy: None, memory_bytes, memory_max: None }
     }
 
     fn now(&self) -> Time {

@@ -1,6 +1,7 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
 use isomer_design::{Footprint, SiteId, Time};
+use isomer_plan::strategy::SiteLoad;
 use isomer_site::{Answer, Committed, Failure, Procedure, Refusal, Step};
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
@@ -27,6 +28,9 @@ pub trait Transport {
 
     /// Ready when a site that did not answer may be worth asking again.
     async fn retry(&self, site: SiteId);
+
+    /// How a site is, as far as the router knows.
+    fn load(&self, site: SiteId) -> SiteLoad;
 
     /// The time, for reports.
     fn now(&self) -> Time;

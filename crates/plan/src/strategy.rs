@@ -5,11 +5,16 @@
 //! threads or clocks, and it cannot alter the design, only ask for changes.
 //!
 //! ```text
-//!   footprint ─▶ routing table ─▶ Route ──▶ Strategy::decide ──▶ Decision
-//!                                              ▲                   site: where it will run
-//!                     design (cheap to clone) ─┘                   first: changes it must wait for
-//!                                                                  afterwards: changes that may pay later
-//!   outcome ────────────────────────────────▶ Strategy::observe
+//!   footprint ─▶ routing table ─▶ Route ──▶ Strategy::decide ──▶ Verdict::Run(Decision)
+//!                                              ▲  │                 site: where it will run
+//!                     design (cheap to clone) ─┘  │                 first: changes it must wait for
+//!                                                 │                 afterwards: changes that may pay later
+//!                 asked again, with the footprint ▼
+//!                 reserved for it ◀──────── Verdict::Reserve
+//!
+//!   a transaction has run ───────▶ Strategy::observe     some of them measured, phase by phase
+//!   a change was made or not ────▶ Strategy::changed
+//!   how busy the sites are ──────▶ Strategy::loads       from time to time
 //! ```
 //!
 //! | strategy | changes | when no site can run a transaction |
@@ -23,7 +28,7 @@ mod static_design;
 pub use on_demand::OnDemand;
 pub use static_design::Static;
 
-use isomer_design::{Design, Footprint, Plan, Route, SiteId, SiteSet};
+use isomer_design::{Change, Design, Footprint, Plan, Route, SiteId, SiteSet, Time};
 
 /// What a strategy is shown of a transaction.
 pub struct Request<'a> {
@@ -35,8 +40,21 @@ pub struct Request<'a> {
     pub last_site: Option<SiteId>,
     /// A number that differs from transaction to transaction, to break ties with.
     pub ticket: u64,
+    /// The time.
+    pub now: Time,
+    /// Nobody else changes the partitions of the footprint: what is decided now will be done.
+    pub reserved: bool,
     /// The design; ask only if it is needed, it is locked for a moment.
     pub design: &'a dyn Fn() -> Design,
+}
+
+/// What a strategy says of a transaction.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// Do this.
+    Run(Decision),
+    /// Changes may have to be made first: ask again with the footprint reserved.
+    Reserve,
 }
 
 /// What is to be done with a transaction.
@@ -53,7 +71,7 @@ pub struct Decision {
 impl Decision {
     /// Run it there, and change nothing.
     pub fn at(site: SiteId) -> Decision {
-        Decision { site, first: Plan::new(""), afterwards: Plan::new("") }
+        Decision { site, first: Plan::default(), afterwards: Plan::default() }
     }
 }
 
@@ -85,8 +103,55 @@ pub struct Report<'a> {
     pub site: SiteId,
     /// How many changes it waited for.
     pub changes: usize,
+    /// When it had run.
+    pub now: Time,
     /// From the session's request to its answer, in nanoseconds.
     pub latency_ns: u64,
+    /// Where its time went, if the strategy [wanted](Strategy::wants) to know.
+    pub measured: Option<Measured>,
+}
+
+/// Where the time of a transaction went, from the router to its site and back, in nanoseconds, and for
+/// how many rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Measured {
+    /// On the way to the site and back, and until a thread took it.
+    pub service_ns: u64,
+    /// Waiting for locks.
+    pub lock_ns: u64,
+    /// Waiting for copies to be up to date.
+    pub wait_ns: u64,
+    /// The procedure.
+    pub run_ns: u64,
+    /// From the end of the procedure until all is durable.
+    pub commit_ns: u64,
+    /// Rows read and written.
+    pub rows: [usize; 2],
+}
+
+/// A change that was asked for.
+pub struct Changed<'a> {
+    /// The change.
+    pub change: &'a Change,
+    /// Rows that were copied for it.
+    pub rows: usize,
+    /// How long it took, in nanoseconds; or why it was not made.
+    pub took_ns: Result<u64, String>,
+    /// When that was known.
+    pub now: Time,
+}
+
+/// How a site is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SiteLoad {
+    /// The site.
+    pub site: SiteId,
+    /// The share of its processors' time that was in use lately, 0 to 1; `None` if nobody knows.
+    pub busy: Option<f64>,
+    /// Bytes of rows and index.
+    pub memory_bytes: usize,
+    /// How many bytes there may be.
+    pub memory_max: Option<usize>,
 }
 
 /// See the [module documentation](self).
@@ -94,14 +159,31 @@ pub trait Strategy: Send + Sync {
     /// The name by which it is chosen and shown.
     fn name(&self) -> &'static str;
 
-    /// Decides about one transaction. Called on the way of every transaction, from many threads.
+    /// Decides about one transaction. Called on the way of every transaction, from many threads. A
+    /// decision with changes to be made first counts only if the footprint was reserved.
     ///
     /// # Errors
     /// [`Refused`] if it is to run nowhere.
-    fn decide(&self, request: &Request<'_>) -> Result<Decision, Refused>;
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused>;
+
+    /// True if the transaction with this ticket is to be measured.
+    fn wants(&self, _ticket: u64) -> bool {
+        false
+    }
 
     /// Hears how a transaction went.
     fn observe(&self, _report: &Report<'_>) {}
+
+    /// Hears what became of a change that it asked for, or that somebody else did.
+    fn changed(&self, _changed: &Changed<'_>) {}
+
+    /// True if it is time to tell the strategy how the sites are.
+    fn wants_loads(&self, _now: Time) -> bool {
+        false
+    }
+
+    /// Hears how the sites are.
+    fn loads(&self, _now: Time, _loads: &[SiteLoad]) {}
 }
 
 /// One of several sites that can run a transaction: where its session ran last, so that it need not

@@ -52,6 +52,21 @@ pub trait Procedure {
 
     /// Its writes can be seen from now on; they are not durable yet, so nobody must be told.
     fn published(&mut self, _time: Time) {}
+
+    /// It has come so far at its site.
+    fn passed(&mut self, _milestone: Milestone) {}
+}
+
+/// How far a transaction has come at its site, for those who measure where its time goes. Between the
+/// second and the third it waits for copies to be up to date, runs, and commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Milestone {
+    /// The site has begun with it.
+    Arrived,
+    /// What it writes is locked. Passed again if the partitions were replaced meanwhile.
+    Locked,
+    /// What it wrote and read is durable.
+    Durable,
 }
 
 impl<F: FnMut(&mut Txn<'_>) -> Result<(), Abort>> Procedure for F {
@@ -106,6 +121,7 @@ impl Site {
         session: Time,
         procedure: &mut dyn Procedure,
     ) -> Result<Committed, Failure> {
+        procedure.passed(Milestone::Arrived);
         let mut hold = Hold { locks: Held::default(), context: self.context()? };
         let (committed, position) = loop {
             let attempt =
@@ -117,6 +133,7 @@ impl Site {
         };
         drop(hold);
         self.durable(position).await.map_err(Failure::Unknown)?;
+        procedure.passed(Milestone::Durable);
         Ok(committed)
     }
 
@@ -161,6 +178,7 @@ impl Site {
                 }
             }
         }
+        procedure.passed(Milestone::Locked);
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
         let snapshot = match hold.context.snapshot(partitions, session, waker) {
             Ok(snapshot) => snapshot,
@@ -199,6 +217,7 @@ impl Site {
             spots,
             snapshot,
             writes: Writes::default(),
+            rows_read: Cell::new(0),
         };
         procedure.run(&mut txn)?;
         if txn.writes.is_empty() {

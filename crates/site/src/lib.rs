@@ -43,7 +43,7 @@ mod versions;
 pub use change::{Holding, Snapshot};
 pub use checkpoint::CheckpointError;
 pub use error::{Abort, Failure, Refusal};
-pub use execute::{Committed, Kept, Procedure};
+pub use execute::{Committed, Kept, Milestone, Procedure};
 pub use message::{Feed, FeedItem, Message, Network, TimeSource};
 pub use record::{BadFrame, Event, FrameHead, Install, Record, RowChange, Rows, read_frame};
 pub use recovery::RecoverError;

@@ -34,6 +34,8 @@ pub struct Txn<'a> {
     pub(crate) spots: SmallVec<[Option<Cell<Spot<'a>>>; 4]>,
     pub(crate) snapshot: Time,
     pub(crate) writes: Writes,
+    /// How many rows were looked at.
+    pub(crate) rows_read: Cell<usize>,
 }
 
 /// Writes that wait for the commit.
@@ -131,6 +133,7 @@ impl Txn<'_> {
     /// [`Abort::OutsideFootprint`].
     pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>, Abort> {
         let item = self.item(table, key, Access::Read)?;
+        self.rows_read.set(self.rows_read.get() + 1);
         Ok(self.current(item, table, key))
     }
 
@@ -211,7 +214,7 @@ impl Txn<'_> {
         let item = self.covering(table, range)?;
         let own = self.own_writes(table, range);
         let mut own = own.iter().peekable();
-        let mut stopped = false;
+        let (mut stopped, mut rows) = (false, 0);
         self.context.scan(&self.tables[item].index, range, |row| {
             let mut flow = ControlFlow::Continue(());
             // Own writes that come before this row, or replace it.
@@ -227,15 +230,22 @@ impl Txn<'_> {
             if let (Some(value), true) = (row.value(), flow.is_continue()) {
                 flow = visit(row.key(), value);
             }
+            rows += 1;
             stopped = flow.is_break();
             flow
         });
+        self.rows_read.set(self.rows_read.get() + rows);
         for (key, value) in own {
             if let (Some(value), false) = (value, stopped) {
                 stopped = visit(key, value).is_break();
             }
         }
         Ok(())
+    }
+
+    /// How many rows it has looked at and how many it has written so far.
+    pub fn rows(&self) -> [usize; 2] {
+        [self.rows_read.get(), self.writes.entries.len()]
     }
 
     /// The time of the transaction's snapshot.

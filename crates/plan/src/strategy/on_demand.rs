@@ -17,7 +17,7 @@
 //! Left out: anything that looks beyond this transaction. A learned strategy does
 //! that in the same place.
 
-use super::{Decision, Refused, Report, Request, Strategy, pick};
+use super::{Decision, Refused, Report, Request, Strategy, Verdict, pick};
 use isomer_design::{
     Access, Change, Design, Footprint, Key, Placement, Plan, Route, SITES_MAX, SiteId, Span, Step,
     TableId,
@@ -49,11 +49,12 @@ impl Strategy for OnDemand {
         "on-demand"
     }
 
-    fn decide(&self, request: &Request<'_>) -> Result<Decision, Refused> {
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         match request.route {
-            Route::Sites(sites) => Ok(Decision::at(pick(sites, request))),
+            Route::Sites(sites) => Ok(Verdict::Run(Decision::at(pick(sites, request)))),
             Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
-            Route::Nowhere { .. } => Ok(self.arrange(request)),
+            Route::Nowhere { .. } if request.reserved => Ok(Verdict::Run(self.arrange(request))),
+            Route::Nowhere { .. } => Ok(Verdict::Reserve),
         }
     }
 
@@ -85,7 +86,7 @@ impl OnDemand {
         for ((table, start), (access, placement)) in &needs {
             steps(*table, start, *access, *placement, site).for_each(|step| first.push(step));
         }
-        Decision { site, first, afterwards: Plan::new("") }
+        Decision { site, first, afterwards: Plan::default() }
     }
 }
 
@@ -148,7 +149,7 @@ fn steps(
 mod tests {
     use super::*;
     use crate::strategy::Static;
-    use isomer_design::{Column, ColumnType, RoutingTable, Schema};
+    use isomer_design::{Column, ColumnType, RoutingTable, Schema, Time};
 
     const ITEMS: TableId = TableId(1);
 
@@ -168,7 +169,12 @@ mod tests {
         let design = design();
         let route = RoutingTable::of(&design).home(footprint);
         let design = &|| design.clone();
-        strategy.decide(&Request { footprint, route, last_site: None, ticket: 0, design })
+        let (last_site, ticket, now, reserved) = (None, 0, Time::ZERO, true);
+        let request = Request { footprint, route, last_site, ticket, now, reserved, design };
+        strategy.decide(&request).map(|verdict| match verdict {
+            Verdict::Run(decision) => decision,
+            Verdict::Reserve => panic!("it was reserved"),
+        })
     }
 
     #[test]

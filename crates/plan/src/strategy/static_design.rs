@@ -1,6 +1,6 @@
 //! A design that nobody changes.
 
-use super::{Decision, Refused, Request, Strategy, pick};
+use super::{Decision, Refused, Request, Strategy, Verdict, pick};
 use isomer_design::Route;
 
 /// Runs what a single site can run, and refuses the rest.
@@ -12,9 +12,9 @@ impl Strategy for Static {
         "static"
     }
 
-    fn decide(&self, request: &Request<'_>) -> Result<Decision, Refused> {
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         match request.route {
-            Route::Sites(sites) => Ok(Decision::at(pick(sites, request))),
+            Route::Sites(sites) => Ok(Verdict::Run(Decision::at(pick(sites, request)))),
             Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
             Route::Nowhere { .. } => Err(Refused::NotSingleSite {
                 footprint: request.footprint.to_string(),

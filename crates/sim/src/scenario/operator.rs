@@ -12,8 +12,10 @@ const DRAWS_MAX: usize = 8;
 /// Tables are not cut smaller than this by the operator.
 const PARTITIONS_MAX: usize = 12;
 
-/// Starts the operators, if the run has any.
+/// Starts what carries out the strategy's own plans, and the operators, if the run has any.
 pub(crate) fn start(run: &Rc<Run>) {
+    let tending = run.clone();
+    run.world().spawn("the router".into(), async move { tending.cluster.router.tend().await });
     if run.draw.change_every_ns == 0 {
         return;
     }

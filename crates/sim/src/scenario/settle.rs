@@ -46,6 +46,7 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     let world = run.world();
     world.note(format_args!("heal"));
     run.stopping.set(true);
+    run.cluster.router.close();
     world.set_manners(Manners::orderly());
     world.let_all_go();
     world.sites().into_iter().for_each(|site| world.start(site));

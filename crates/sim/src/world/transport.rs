@@ -8,7 +8,10 @@ use super::{Gate, World};
 use crate::plant;
 use isomer_cluster::Transport;
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_site::{Abort, Answer, Committed, Failure, Procedure, Refusal, Site, Step, Txn};
+use isomer_plan::strategy::SiteLoad;
+use isomer_site::{
+    Abort, Answer, Committed, Failure, Milestone, Procedure, Refusal, Site, Step, Txn,
+};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -46,12 +49,7 @@ impl SimTransport {
     ) -> Result<Committed, Failure> {
         self.world.doing(|| format!("waits for {site} to run: {footprint}"));
         let Some((host, run)) = self.arrive(site).await else { return Err(Failure::Stopped(site)) };
-        let mut living = |txn: &mut Txn<'_>| {
-            self.world.enter_place(site, run);
-            procedure.run(txn)?;
-            // The site may have died while the procedure had stopped half-way.
-            if self.world.runs(site, run) { Ok(()) } else { Err(Abort::because("the site died")) }
-        };
+        let mut living = Living { world: &self.world, site, run, procedure };
         let execution = host.execute(footprint, session, &mut living);
         let result = self.patiently(site, run, execution).await;
         let result = result.ok_or(Failure::Stopped(site))?;
@@ -139,8 +137,39 @@ impl Transport for SimTransport {
         self.world.sleep(RETRY_NS).await;
     }
 
+    fn load(&self, site: SiteId) -> SiteLoad {
+        let memory_bytes = self.world.site(site).map_or(0, |site| site.memory_bytes());
+        SiteLoad { site, busy: None, memory_bytes, memory_max: None }
+    }
+
     fn now(&self) -> Time {
         self.world.now()
+    }
+}
+
+/// A procedure that ends with the run of its site.
+struct Living<'p> {
+    world: &'p World,
+    site: SiteId,
+    run: u64,
+    procedure: &'p mut dyn Procedure,
+}
+
+impl Procedure for Living<'_> {
+    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
+        self.world.enter_place(self.site, self.run);
+        self.procedure.run(txn)?;
+        // The site may have died while the procedure had stopped half-way.
+        let lives = self.world.runs(self.site, self.run);
+        if lives { Ok(()) } else { Err(Abort::because("the site died")) }
+    }
+
+    fn published(&mut self, time: Time) {
+        self.procedure.published(time);
+    }
+
+    fn passed(&mut self, milestone: Milestone) {
+        self.procedure.passed(milestone);
     }
 }
 
