@@ -1,4 +1,4 @@
-//! The computer's clock and its naps: the only place where the command line asks for either.
+//! The computer's clock, its naps and its dice: the only place where the command line asks for them.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,4 +24,12 @@ pub(crate) fn elapsed_ns(begun: Instant) -> u64 {
 pub(crate) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as i64
+}
+
+/// Fills bytes with what nobody can guess.
+///
+/// # Panics
+/// If the system has no randomness, which only happens while it starts.
+pub(crate) fn random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the system has randomness");
 }

@@ -28,8 +28,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
     /// The most clients at a time
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    connections: usize,
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections: u32,
+    /// The longest message of a client, in MB: a statement with its parameters, a line of COPY
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    message_mb: u16,
+    /// What one statement may keep in memory to sort, group and join, in MB
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    statement_mb: u32,
+    /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
@@ -56,9 +65,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
     let engine = Engine::open(database).map_err(Failure::failed)?;
     let server = ServerOptions {
-        listen: args.listen,
-        connections_max: args.connections,
-        clock: clock::now_us,
+        connections_max: args.connections as usize,
+        message_bytes_max: usize::from(args.message_mb) << 20,
+        statement_bytes_max: (args.statement_mb as usize) << 20,
+        settings: args.settings.clone(),
+        ..ServerOptions::new(args.listen, clock::now_us, clock::random)
     };
     let mut server = Server::start(engine.clone(), server)
         .map_err(|error| Failure::failed(format!("{}: {error}", args.listen)))?;
@@ -80,4 +91,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     engine.database().checkpoint().map_err(Failure::failed)?;
     eprintln!("stopped");
     Ok(())
+}
+
+/// `name=value`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.trim().is_empty());
+    let (name, value) = parts
+        .ok_or_else(|| format!("`{text}` has no `=`; write for example statement_timeout=30s"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

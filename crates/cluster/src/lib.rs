@@ -48,8 +48,8 @@ pub use event::ChangeEvent;
 pub use isomer_log::{Counters, Durability};
 pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
 pub use open::{
-    Asked, Expect, Gateway, Isolation, LockMode, Locked, OpenError, OpenTransaction, Owner,
-    Patience, RowLocks, Savepoint, Snapshot,
+    Asked, Expect, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction,
+    Owner, Patience, RowLocks, Savepoint, Snapshot,
 };
 pub use router::{Ran, Router, Session};
 pub use transport::Transport;

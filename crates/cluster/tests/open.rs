@@ -1,7 +1,8 @@
 //! Open transactions on real threads: row locks, snapshots, and changes of the design meanwhile.
 
 use isomer_cluster::{
-    Database, Gateway, Isolation, LockMode, OpenError, OpenTransaction, Options, Patience,
+    Database, Gateway, Impatience, Isolation, LockMode, OpenError, OpenTransaction, Options,
+    Patience,
 };
 use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
@@ -186,8 +187,23 @@ fn lost_patience_ends_a_wait() {
     let mut two = gateway.begin(Isolation::ReadCommitted, patience.clone());
     std::thread::scope(|scope| {
         let waits = scope.spawn(move || write(&mut two, table, 1, 2));
-        gateway.lose_patience(&patience);
-        assert!(matches!(waits.join().expect("no panic"), Err(OpenError::Canceled)));
+        gateway.lose_patience(&patience, Impatience::Asked);
+        let ended = waits.join().expect("no panic");
+        assert!(matches!(ended, Err(OpenError::Canceled(Impatience::Asked))), "{ended:?}");
     });
     assert_eq!(gateway.locked_rows(), 1);
+}
+
+#[test]
+fn a_limit_on_waiting_for_rows_ends_a_wait_and_leaves_no_trace() {
+    let (gateway, table) = gateway();
+    let mut one = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut one, table, 1, 1).expect("free");
+    let patience = Arc::new(Patience::default());
+    patience.set_lock_limit(20);
+    let mut two = gateway.begin(Isolation::ReadCommitted, patience);
+    let ended = write(&mut two, table, 1, 2);
+    assert!(matches!(ended, Err(OpenError::Canceled(Impatience::LockTime))), "{ended:?}");
+    drop(one);
+    write(&mut two, table, 1, 2).expect("free again");
 }

@@ -1,11 +1,15 @@
 //! A transaction of a client: an open transaction of the database, with what SQL needs besides.
 
 use crate::engine::Engine;
-use isomer_cluster::{Error, Expect, LockMode, OpenError, OpenTransaction, Patience, Savepoint};
+use crate::limits;
+use isomer_cluster::{
+    Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience, Savepoint,
+};
 use isomer_design::{Key, KeyRange, TableId};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A client's transaction.
 pub(crate) struct Backend {
@@ -15,6 +19,8 @@ pub(crate) struct Backend {
     /// Tables that the transaction has written to, which nobody may drop or alter meanwhile.
     tables: Vec<TableId>,
     pub(crate) read_only: bool,
+    /// True once a statement has run.
+    pub(crate) is_used: bool,
     /// When it began: microseconds since 1970.
     pub(crate) begun_us: i64,
 }
@@ -27,11 +33,16 @@ impl Backend {
         read_only: bool,
         begun_us: i64,
     ) -> Backend {
-        Backend { txn, engine, patience, tables: Vec::new(), read_only, begun_us }
+        let is_used = false;
+        Backend { txn, engine, patience, tables: Vec::new(), read_only, is_used, begun_us }
     }
 
     pub(crate) fn savepoint(&mut self) -> Savepoint {
         self.txn.savepoint()
+    }
+
+    pub(crate) fn isolation(&self) -> Isolation {
+        self.txn.isolation()
     }
 
     pub(crate) fn back_to(&mut self, savepoint: Savepoint) {
@@ -132,16 +143,16 @@ impl Transaction for Backend {
     }
 
     fn check_cancel(&self) -> Result<(), SqlError> {
-        if self.patience.is_over() { Err(canceled()) } else { Ok(()) }
+        self.patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))
+    }
+
+    fn pause(&self, time: Duration) -> Result<(), SqlError> {
+        self.engine.gateway().pause(&self.patience, time).map_err(explain)
     }
 }
 
 fn read_only() -> SqlError {
     SqlError::new(code::READ_ONLY, "cannot execute this statement in a read-only transaction")
-}
-
-fn canceled() -> SqlError {
-    SqlError::new(code::CANCELED, "canceling statement due to user request")
 }
 
 /// An error of the database as clients know it.
@@ -150,7 +161,7 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
         OpenError::Deadlock(_) => {
             SqlError::new(code::DEADLOCK, "deadlock detected").detail(error.to_string())
         }
-        OpenError::Canceled => canceled(),
+        OpenError::Canceled(why) => limits::ended(why),
         OpenError::Locked => SqlError::new(code::LOCK_NOT_AVAILABLE, error.to_string()),
         OpenError::Changed => SqlError::new(
             code::SERIALIZATION,

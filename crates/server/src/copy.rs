@@ -9,9 +9,10 @@
 //! them all.
 
 use crate::session::{Flush, Session};
-use crate::wire::{Out, Reader};
+use crate::wire::{Out, Reader, violation};
 use isomer_sql::datum::Datum;
 use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection};
+use isomer_sql::transaction::Transaction;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::sync::Arc;
 
@@ -31,7 +32,6 @@ pub(crate) struct CopyIn {
     ended: bool,
     /// True if the client has to be answered with ReadyForQuery at the end.
     simple: bool,
-    failed: Option<SqlError>,
 }
 
 impl Session {
@@ -55,7 +55,6 @@ impl Session {
                     count: 0,
                     ended: false,
                     simple,
-                    failed: None,
                 });
                 Ok(())
             }
@@ -81,48 +80,45 @@ impl Session {
         }
     }
 
-    /// Handles a message while data come in.
+    /// Handles a message while data come in. What is still to come of a COPY that failed is passed over.
     pub(crate) fn copy_message(&mut self, tag: u8, reader: &mut Reader<'_>, out: &mut Out) {
         let Some(mut copy) = self.copy.take() else { return };
-        let result = match tag {
-            b'd' => match copy.failed {
-                Some(_) => Ok(()),
-                None => self.copy_data(&mut copy, reader.rest()),
-            },
-            b'c' => {
-                let done = match copy.failed.take() {
-                    Some(error) => Err(error),
-                    None => self.copy_end(&mut copy),
-                };
-                return self.end_copy(done.map(|()| copy.count), copy.simple, out);
-            }
+        let _limited = self.watched();
+        let ended = match tag {
+            b'd' => self.copy_data(&mut copy, reader.rest()).err().map(Err),
+            b'c' => Some(self.copy_end(&mut copy).map(|()| copy.count)),
             b'f' => {
                 let why = reader.text().unwrap_or("no reason given");
-                let error = SqlError::new(code::CANCELED, format!("COPY from stdin failed: {why}"));
-                return self.end_copy(Err(copy.failed.take().unwrap_or(error)), copy.simple, out);
+                let message = format!("COPY from stdin failed: {why}");
+                Some(Err(SqlError::new(code::CANCELED, message)))
             }
-            // Sync and Flush do nothing meanwhile.
-            _ => Ok(()),
+            b'S' | b'H' => None,
+            other => {
+                let what = format!("a message of type {other:#x} in the middle of a COPY");
+                Some(Err(violation(&what)))
+            }
         };
-        if let Err(error) = result {
-            copy.failed = Some(error);
-        }
         self.copy = Some(copy);
+        if let Some(ended) = ended {
+            self.end_copy(ended, out);
+        }
     }
 
-    fn end_copy(&mut self, done: Result<u64, SqlError>, simple: bool, out: &mut Out) {
+    /// Ends a COPY, and tells the client what came of it.
+    pub(crate) fn end_copy(&mut self, done: Result<u64, SqlError>, out: &mut Out) {
+        let Some(copy) = self.copy.take() else { return };
+        let failed = done.is_err();
         match done {
             Ok(count) => out.complete(&format!("COPY {count}")),
-            Err(error) => {
-                self.fail();
-                out.error(&error);
-            }
+            Err(error) => self.tell(error, out),
         }
-        if simple {
+        if copy.simple {
             if let Err(error) = self.end_implicit() {
                 out.error(&error);
             }
             out.ready(self.status());
+        } else if failed {
+            self.skip_to_sync();
         }
     }
 
@@ -130,6 +126,7 @@ impl Session {
         let compiled = copy.compiled.clone();
         let Action::Copy(options) = &compiled.action else { return Ok(()) };
         let CopyDirection::In(plan) = &options.direction else { return Ok(()) };
+        self.backend().check_cancel()?;
         copy.rest.extend_from_slice(data);
         let mut at = 0;
         while let Some(length) = copy.rest[at..].iter().position(|byte| *byte == b'\n') {

@@ -14,13 +14,14 @@
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
+//! | `limits` | limits on time |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `ddl` | CREATE, DROP, ALTER |
 //! | `design` | the design in SQL |
 //! | `backend` | the transaction that statements run in |
 //!
-//! Left out so far: passwords (SCRAM) and encryption (TLS), and therefore clients of other machines;
-//! limits on the time of a statement; the binary format of COPY.
+//! Left out so far: passwords (SCRAM) and encryption (TLS), and therefore clients of other machines; the
+//! binary format of COPY.
 
 mod backend;
 mod copy;
@@ -28,10 +29,13 @@ mod ddl;
 mod design;
 mod engine;
 mod explain;
+mod limits;
+mod options;
 mod server;
 mod session;
 mod settings;
 mod wire;
 
 pub use engine::Engine;
-pub use server::{Server, ServerOptions};
+pub use options::ServerOptions;
+pub use server::Server;

@@ -11,18 +11,20 @@
 //! meanwhile. So there is no runtime, and no hand-over between a statement and its answer.
 
 use crate::engine::Engine;
+use crate::limits::{self, Watch};
+use crate::options::ServerOptions;
 use crate::session::{Flush, Session};
 use crate::settings::{REPORTED, Settings};
 use crate::wire::{
-    CANCEL_REQUEST, GSS_REQUEST, MESSAGE_BYTES_MAX, Out, Reader, SSL_REQUEST, STARTUP_BYTES_MAX,
-    violation,
+    CANCEL_REQUEST, GSS_REQUEST, Out, Reader, SSL_REQUEST, STARTUP_BYTES_MAX, violation,
 };
-use isomer_cluster::Patience;
+use isomer_cluster::{Impatience, Patience};
 use isomer_sql::SqlError;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,32 +35,27 @@ const FLUSH_BYTES: usize = 128 << 10;
 const READ_BYTES: usize = 32 << 10;
 /// A client that does not read its answers for so long is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A client that is told why its connection ends has so long to take notice.
+const LINGER: Duration = Duration::from_secs(1);
 /// A client has to say who it is in this time.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
+/// So many connections are taken beyond those that may be served.
+const STRANGERS_MAX: usize = 100;
 /// Deep expressions are walked on the stack.
 const STACK_BYTES: usize = 8 << 20;
-
-/// How to serve.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Where to listen: a loopback address.
-    pub listen: SocketAddr,
-    /// Clients at a time.
-    pub connections_max: usize,
-    /// The time: microseconds since 1970.
-    pub clock: fn() -> i64,
-}
 
 /// A server that listens. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    acceptor: Option<std::thread::JoinHandle<()>>,
+    threads: Option<[std::thread::JoinHandle<()>; 2]>,
 }
 
 struct Shared {
     engine: Arc<Engine>,
     options: ServerOptions,
+    settings: Settings,
+    watch: Arc<Watch>,
     stop: AtomicBool,
     connected: AtomicUsize,
     next_process: AtomicI32,
@@ -67,7 +64,7 @@ struct Shared {
 
 /// A connected client, as others see it.
 struct Client {
-    secret: i32,
+    secret: [u8; 4],
     patience: Arc<Patience>,
     stream: TcpStream,
 }
@@ -76,8 +73,7 @@ impl Server {
     /// Begins to listen.
     ///
     /// # Errors
-    /// If the address is not a loopback address, or cannot be listened to.
-    #[allow(clippy::disallowed_methods, reason = "the edge: a thread accepts connections")]
+    /// If the address is not a loopback address, or cannot be listened to; if the settings cannot be set.
     pub fn start(engine: Arc<Engine>, options: ServerOptions) -> io::Result<Server> {
         if !options.listen.ip().is_loopback() {
             let message = format!(
@@ -87,21 +83,26 @@ impl Server {
             );
             return Err(io::Error::new(ErrorKind::Unsupported, message));
         }
+        let settings = Settings::new(options.settings.clone().into());
+        let settings =
+            settings.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error.to_string()))?;
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             engine,
             options,
+            settings,
+            watch: Arc::default(),
             stop: AtomicBool::new(false),
             connected: AtomicUsize::new(0),
             next_process: AtomicI32::new(1),
             clients: Mutex::default(),
         });
+        let watching = shared.clone();
+        let watch = thread("isomer-watch", move || watching.watch.run(watching.engine.gateway()))?;
         let accepting = shared.clone();
-        let acceptor = std::thread::Builder::new()
-            .name("isomer-accept".to_owned())
-            .spawn(move || accept(&accepting, &listener))?;
-        Ok(Server { shared, address, acceptor: Some(acceptor) })
+        let acceptor = thread("isomer-accept", move || accept(&accepting, &listener))?;
+        Ok(Server { shared, address, threads: Some([acceptor, watch]) })
     }
 
     /// Where it listens.
@@ -117,13 +118,15 @@ impl Server {
     /// Takes no more clients, ends the statements of those there are, and waits until they have gone.
     #[allow(clippy::disallowed_methods, reason = "the edge: waits for threads to end")]
     pub fn stop(&mut self) {
-        let Some(acceptor) = self.acceptor.take() else { return };
+        let Some(threads) = self.threads.take() else { return };
         self.shared.stop.store(true, Ordering::SeqCst);
         // The acceptor sees the flag with the next connection: this one.
         drop(TcpStream::connect(self.address));
-        let _ = acceptor.join();
+        self.shared.watch.stop();
+        threads.into_iter().for_each(|thread| drop(thread.join()));
         for client in self.shared.clients.lock().values() {
-            self.shared.engine.gateway().lose_patience(&client.patience);
+            let gateway = self.shared.engine.gateway();
+            gateway.lose_patience(&client.patience, Impatience::Shutdown);
             let _ = client.stream.shutdown(Shutdown::Read);
         }
         for _ in 0..500 {
@@ -141,6 +144,15 @@ impl Drop for Server {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "the edge: clients are served by threads")]
+fn thread(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    // As deep expressions are walked on the stack, it is the same wherever that may happen.
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run)
+}
+
 #[allow(
     clippy::disallowed_methods,
     reason = "the edge: pauses when the system has no more sockets"
@@ -155,16 +167,18 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        shared.connected.fetch_add(1, Ordering::SeqCst);
+        // Some more are let in, to be told that they are too many, or to cancel what others do.
+        let connected = shared.connected.fetch_add(1, Ordering::SeqCst);
+        if connected >= shared.options.connections_max + STRANGERS_MAX {
+            shared.connected.fetch_sub(1, Ordering::SeqCst);
+            continue;
+        }
         let serving = shared.clone();
-        let spawned = std::thread::Builder::new()
-            .name("isomer-client".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn(move || {
-                let _counted = Counted(&serving.connected);
-                // What ends a connection is the client's to know, and it knows.
-                let _ = serve(&serving, stream);
-            });
+        let spawned = thread("isomer-client", move || {
+            let _counted = Counted(&serving.connected);
+            // What ends a connection is the client's to know, and it knows.
+            let _ = serve(&serving, stream);
+        });
         if spawned.is_err() {
             shared.connected.fetch_sub(1, Ordering::SeqCst);
         }
@@ -183,7 +197,8 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(STARTUP_TIMEOUT))?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let mut connection = Connection { stream, input: Vec::new(), read_to: 0, used_to: 0 };
+    let mut connection =
+        Connection { stream, silence: None, input: Vec::new(), read_to: 0, used_to: 0 };
     let Some((user, database, settings)) = connection.startup(shared)? else { return Ok(()) };
     connection.stream.set_read_timeout(None)?;
     let mut out = Out::default();
@@ -197,43 +212,35 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     }
     let process = shared.next_process.fetch_add(1, Ordering::SeqCst);
     let patience = Arc::new(Patience::default());
-    let mut own = Settings::new(&user, &database, process);
-    for (name, value) in settings {
-        if let Err(error) = own.set(&name, Some(value)) {
-            out.notice("WARNING", &error);
-        }
-    }
-    let secret = secret_of(process, (shared.options.clock)());
+    let (mut own, wrong) = shared.settings.clone().of_client(settings);
+    (own.user, own.database, own.process) = (user, database, process);
+    let mut secret = [0; 4];
+    (shared.options.random)(&mut secret);
     out.message(b'R', |body| body.extend(0i32.to_be_bytes()));
     for name in REPORTED {
         out.parameter(name, &own.get(name).unwrap_or_default());
     }
     out.message(b'K', |body| {
         body.extend(process.to_be_bytes());
-        body.extend(secret.to_be_bytes());
+        body.extend(secret);
     });
+    wrong.iter().for_each(|error| out.notice("WARNING", error));
     out.ready(b'I');
     let other = connection.stream.try_clone()?;
     let client = Client { secret, patience: patience.clone(), stream: other };
     shared.clients.lock().insert(process, client);
-    let session = Session::new(shared.engine.clone(), patience, own, shared.options.clock);
+    let (engine, watch) = (shared.engine.clone(), shared.watch.clone());
+    let session = Session::new(engine, patience, own, watch, &shared.options);
     let result = connection.talk(shared, session, out);
     shared.clients.lock().remove(&process);
     result
 }
 
-/// A number that another client does not guess by counting. Loopback clients only; a password will need
-/// more.
-fn secret_of(process: i32, now_us: i64) -> i32 {
-    let mut x = (now_us as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (process as u64) << 32;
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x >> 17) as i32
-}
-
 /// A socket, and what was read from it.
 struct Connection {
     stream: TcpStream,
+    /// How long a read waits.
+    silence: Option<Duration>,
     input: Vec<u8>,
     /// The bytes of `input` from `used_to` to `read_to` are not handled yet.
     read_to: usize,
@@ -358,56 +365,99 @@ impl Connection {
 
     /// Handles messages until the client goes.
     fn talk(&mut self, shared: &Shared, mut session: Session, mut out: Out) -> io::Result<()> {
-        loop {
-            let whole = self.read_to - self.used_to >= 5 && {
-                let length = usize::try_from(self.i32_at(1)).unwrap_or(0);
-                self.read_to - self.used_to > length
+        let error = loop {
+            if !self.has_message() {
+                self.send(&mut out)?;
+                self.wait_at_most(session.silence())?;
+            }
+            let (tag, body) = match self.message(shared.options.message_bytes_max) {
+                Ok(Some(message)) => message,
+                Ok(None) if !shared.stop.load(Ordering::SeqCst) => return Ok(()),
+                Ok(None) => break limits::ended(Impatience::Shutdown),
+                Err(error) if is_silence(&error) => match session.end_silence(&mut out) {
+                    Ok(()) => continue,
+                    Err(last) => break last,
+                },
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    break violation(&error.to_string());
+                }
+                Err(error) => return Err(error),
             };
-            if !whole && !out.bytes.is_empty() {
-                self.stream.write_all(&out.bytes)?;
-                recycle(&mut out);
-            }
-            if !self.fill(5)? {
-                return Ok(());
-            }
-            let (tag, length) = (self.input[self.used_to], self.i32_at(1));
-            let length = usize::try_from(length).unwrap_or(0);
-            if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
-                let what = format!("a length of {length} is not from 4 to {MESSAGE_BYTES_MAX}");
-                return self.refuse::<()>(&violation(&what)).map(|_| ());
-            }
-            if !self.fill(1 + length)? {
-                return Ok(());
-            }
-            if shared.stop.load(Ordering::SeqCst) {
-                let error = SqlError::new("57P01", "the server is shutting down");
-                return self.refuse::<()>(&error).map(|_| ());
-            }
-            let body = self.used_to + 5..self.used_to + 1 + length;
-            self.used_to = body.end;
             let mut sending = Sending { stream: &self.stream };
             match session.message(tag, &self.input[body], &mut out, &mut sending) {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(error) => {
-                    out.fatal(&error);
-                    return self.stream.write_all(&out.bytes);
-                }
+                Ok(false) => return self.send(&mut out),
+                Err(last) => break last,
             }
             if out.bytes.len() > FLUSH_BYTES {
-                self.stream.write_all(&out.bytes)?;
-                recycle(&mut out);
+                self.send(&mut out)?;
+            }
+        };
+        out.fatal(&error);
+        self.send(&mut out)?;
+        self.linger()
+    }
+
+    /// Takes what the client still sends, as it might not see its last answer otherwise: a socket that is
+    /// closed with something unread is reset.
+    fn linger(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)?;
+        self.wait_at_most(Some(LINGER))?;
+        let until = limits::now() + LINGER;
+        let mut scrap = [0; 4096];
+        while limits::now() < until && self.stream.read(&mut scrap)? > 0 {}
+        Ok(())
+    }
+
+    /// True if a whole message was read.
+    fn has_message(&self) -> bool {
+        let there = self.read_to - self.used_to;
+        there >= 5 && usize::try_from(self.i32_at(1)).is_ok_and(|length| there > length)
+    }
+
+    /// The next message: its tag, and where its body is; none if the client has gone.
+    fn message(&mut self, bytes_max: usize) -> io::Result<Option<(u8, Range<usize>)>> {
+        if !self.fill(5)? {
+            return Ok(None);
+        }
+        let (tag, length) = (self.input[self.used_to], self.i32_at(1));
+        let Some(length) = usize::try_from(length).ok().filter(|l| (4..=bytes_max).contains(l))
+        else {
+            let what = format!("a length of {length} is not from 4 to {bytes_max}");
+            return Err(io::Error::new(ErrorKind::InvalidData, what));
+        };
+        if !self.fill(1 + length)? {
+            return Ok(None);
+        }
+        let body = self.used_to + 5..self.used_to + 1 + length;
+        self.used_to = body.end;
+        Ok(Some((tag, body)))
+    }
+
+    fn wait_at_most(&mut self, silence: Option<Duration>) -> io::Result<()> {
+        if silence != self.silence {
+            self.stream.set_read_timeout(silence)?;
+            self.silence = silence;
+        }
+        Ok(())
+    }
+
+    /// Sends what there is, and gives back what a long answer took.
+    fn send(&mut self, out: &mut Out) -> io::Result<()> {
+        if !out.bytes.is_empty() {
+            self.stream.write_all(&out.bytes)?;
+            out.sent();
+            if out.bytes.capacity() > 4 * FLUSH_BYTES {
+                out.bytes.shrink_to(FLUSH_BYTES);
             }
         }
+        Ok(())
     }
 }
 
-/// Empties the buffer, and gives back what a long answer took.
-fn recycle(out: &mut Out) {
-    out.bytes.clear();
-    if out.bytes.capacity() > 4 * FLUSH_BYTES {
-        out.bytes.shrink_to(FLUSH_BYTES);
-    }
+/// True if a read has waited as long as it was to.
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Sends rows while a statement runs.
@@ -421,7 +471,7 @@ impl Flush for Sending<'_> {
             return Ok(());
         }
         let sent = self.stream.write_all(&out.bytes);
-        out.bytes.clear();
+        out.sent();
         sent.map_err(|error| SqlError::new("08006", format!("the client does not read: {error}")))
     }
 }
@@ -456,12 +506,12 @@ impl Shared {
     /// Ends the statement of another client, if the request knows its secret.
     fn cancel(&self, body: &[u8]) {
         let mut reader = Reader::new(body);
-        let (Ok(process), Ok(secret)) = (reader.i32(), reader.i32()) else { return };
+        let (Ok(process), secret) = (reader.i32(), reader.rest()) else { return };
         let clients = self.clients.lock();
         if let Some(client) = clients.get(&process)
-            && client.secret == secret
+            && client.secret == *secret
         {
-            self.engine.gateway().lose_patience(&client.patience);
+            self.engine.gateway().lose_patience(&client.patience, Impatience::Asked);
         }
     }
 }

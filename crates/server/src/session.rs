@@ -16,9 +16,11 @@ mod extended;
 use crate::backend::{Backend, explain};
 use crate::copy::CopyIn;
 use crate::engine::Engine;
-use crate::settings::Settings;
+use crate::limits::{self, Limited, Watch};
+use crate::options::ServerOptions;
+use crate::settings::{Kept, Settings};
 use crate::wire::{Formats, Out, Reader, violation};
-use isomer_cluster::{Isolation, Patience, Savepoint};
+use isomer_cluster::{Impatience, Isolation, Patience, Savepoint};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::plan::OutputColumn;
@@ -27,6 +29,10 @@ use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, SqlType, code};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A statement whose rows have moved away is run so often in all.
+const RUNS_MAX: u32 = 10;
 
 /// How output gets to the client while a statement runs.
 pub(crate) trait Flush {
@@ -39,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) patience: Arc<Patience>,
     pub(crate) settings: Settings,
+    /// What the settings will be after the block.
+    pub(crate) kept_settings: Option<Box<Kept>>,
     pub(crate) copy: Option<CopyIn>,
     txn: Option<Backend>,
     /// True between BEGIN and its end.
@@ -47,10 +55,17 @@ pub(crate) struct Session {
     savepoints: Vec<(String, Savepoint)>,
     statements: BTreeMap<String, Statement>,
     portals: BTreeMap<String, Portal>,
+    watch: Arc<Watch>,
+    /// When the time of the transaction is over, and that of the statement.
+    transaction_until: Option<Instant>,
+    statement_until: Option<Instant>,
     clock: fn() -> i64,
+    statement_bytes_max: usize,
     seed: u64,
     /// After an error in the extended protocol: messages are passed over until the next Sync.
     skips: bool,
+    /// What the client is told last.
+    last: Option<SqlError>,
 }
 
 /// A prepared statement; without one: the empty statement.
@@ -76,13 +91,16 @@ impl Session {
         engine: Arc<Engine>,
         patience: Arc<Patience>,
         settings: Settings,
-        clock: fn() -> i64,
+        watch: Arc<Watch>,
+        options: &ServerOptions,
     ) -> Session {
+        patience.set_lock_limit(settings.limits.lock);
         Session {
             engine,
             patience,
             seed: settings.process as u64,
             settings,
+            kept_settings: None,
             copy: None,
             txn: None,
             in_block: false,
@@ -90,8 +108,13 @@ impl Session {
             savepoints: Vec::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
-            clock,
+            watch,
+            transaction_until: None,
+            statement_until: None,
+            clock: options.clock,
+            statement_bytes_max: options.statement_bytes_max,
             skips: false,
+            last: None,
         }
     }
 
@@ -104,7 +127,53 @@ impl Session {
         }
     }
 
+    pub(crate) fn is_in_block(&self) -> bool {
+        self.in_block
+    }
+
+    /// How long the client may be silent now; none: as long as it likes.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        let until = match self.copy {
+            Some(_) => self.statement_until,
+            None => self.transaction_until,
+        };
+        let limits = &self.settings.limits;
+        let idle = match (&self.copy, &self.txn) {
+            (Some(_), _) => 0,
+            (None, Some(_)) => limits.idle_in_transaction,
+            (None, None) => limits.idle,
+        };
+        let until = until.map(|at| at.saturating_duration_since(limits::now()));
+        let idle = (idle > 0).then(|| Duration::from_millis(idle));
+        let least = until.into_iter().chain(idle).min();
+        // A socket knows no time-out of zero.
+        least.map(|time| time.max(Duration::from_millis(1)))
+    }
+
+    /// The client was silent for too long: ends what it was about.
+    ///
+    /// # Errors
+    /// What it is told last, if its connection ends.
+    pub(crate) fn end_silence(&mut self, out: &mut Out) -> Result<(), SqlError> {
+        if self.copy.is_some() {
+            self.end_copy(Err(limits::ended(Impatience::StatementTime)), out);
+            return Ok(());
+        }
+        if self.transaction_until.is_some_and(|at| at <= limits::now()) {
+            return Err(limits::ended(Impatience::TransactionTime));
+        }
+        Err(match self.txn {
+            Some(_) => {
+                SqlError::new("25P03", "terminating connection due to idle-in-transaction timeout")
+            }
+            None => SqlError::new("57P05", "terminating connection due to idle-session timeout"),
+        })
+    }
+
     /// Handles a message; `false` if the client takes its leave.
+    ///
+    /// # Errors
+    /// What the client is told last.
     pub(crate) fn message(
         &mut self,
         tag: u8,
@@ -113,17 +182,13 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<bool, SqlError> {
         let mut reader = Reader::new(body);
-        if self.copy.is_some() && matches!(tag, b'd' | b'c' | b'f' | b'H' | b'S') {
-            self.copy_message(tag, &mut reader, out);
-            return Ok(true);
-        }
         match tag {
+            b'X' => return Ok(false),
+            tag if self.copy.is_some() => self.copy_message(tag, &mut reader, out),
             b'Q' => {
                 let text = reader.text()?;
-                self.copy = None;
                 self.simple(text, out, flush);
             }
-            b'X' => return Ok(false),
             b'S' => {
                 self.skips = false;
                 if let Err(error) = self.end_implicit() {
@@ -144,22 +209,34 @@ impl Session {
                     _ => self.close(&mut reader, out),
                 };
                 if let Err(error) = done {
-                    self.fail();
                     self.skips = true;
-                    out.error(&error);
+                    self.tell(error, out);
                 }
             }
             other => return Err(violation(&format!("there is no message of type {other:#x}"))),
         }
-        Ok(true)
+        self.last.take().map_or(Ok(true), Err)
+    }
+
+    /// Tells the client of an error, which ends its transaction and perhaps its connection.
+    pub(crate) fn tell(&mut self, error: SqlError, out: &mut Out) {
+        self.fail();
+        if limits::is_last(&error) {
+            self.last = Some(error);
+        } else {
+            out.error(&error);
+        }
+    }
+
+    pub(crate) fn skip_to_sync(&mut self) {
+        self.skips = true;
     }
 
     fn simple(&mut self, text: &str, out: &mut Out, flush: &mut dyn Flush) {
         self.patience.renew();
         let done = self.simple_statements(text, out, flush);
         if let Err(error) = done {
-            self.fail();
-            out.error(&error);
+            self.tell(error, out);
         }
         if self.copy.is_none() {
             if let Err(error) = self.end_implicit() {
@@ -176,7 +253,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         if let Some(compiled) = self.engine.known(text) {
-            return self.run(&compiled, text, &[], &Formats::default(), true, out, flush);
+            return self.run(&compiled, &[], &Formats::default(), true, out, flush);
         }
         let parsed = parse(text).map_err(|error| self.or_failed(error))?;
         if parsed.is_empty() {
@@ -192,7 +269,7 @@ impl Session {
                 let catalog = self.engine.catalog();
                 Arc::new(isomer_sql::statement::compile(parsed, text, &catalog, &[])?)
             };
-            self.run(&compiled, text, &[], &Formats::default(), true, out, flush)?;
+            self.run(&compiled, &[], &Formats::default(), true, out, flush)?;
         }
         Ok(())
     }
@@ -202,12 +279,39 @@ impl Session {
         if self.failed && error.code != code::SYNTAX { in_failed() } else { error }
     }
 
-    /// Runs a statement and says what came of it.
+    /// Runs a statement within the limits on time, and says what came of it.
     #[allow(clippy::too_many_arguments, reason = "a statement, how to show it, and where to")]
     fn run(
         &mut self,
         compiled: &Arc<Compiled>,
-        text: &str,
+        params: &[Datum],
+        formats: &Formats,
+        describes: bool,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let _limited = self.limited();
+        self.perform(compiled, params, formats, describes, out, flush)
+    }
+
+    /// Limits the time of the statement that begins.
+    fn limited(&mut self) -> Option<Limited> {
+        self.statement_until = until(self.settings.limits.statement);
+        self.watched()
+    }
+
+    /// Limits the time of the statement that goes on.
+    pub(crate) fn watched(&self) -> Option<Limited> {
+        let statement = self.statement_until.map(|at| (at, Impatience::StatementTime));
+        let transaction = self.transaction_until.map(|at| (at, Impatience::TransactionTime));
+        let (at, why) = statement.into_iter().chain(transaction).min_by_key(|(at, _)| *at)?;
+        Some(self.watch.set(at, self.settings.process, &self.patience, why))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a statement, how to show it, and where to")]
+    fn perform(
+        &mut self,
+        compiled: &Arc<Compiled>,
         params: &[Datum],
         formats: &Formats,
         describes: bool,
@@ -246,22 +350,58 @@ impl Session {
                 Ok(())
             }
             Action::Copy(copy) => self.begin_copy(compiled, copy, describes, out, flush),
-            _ => self.query(compiled, text, params, formats, describes, out, flush),
+            _ => self.query(compiled, params, formats, describes, out, flush),
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a statement, how to show it, and where to")]
+    /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as
+    /// they were, as long as the client has seen nothing of it.
     fn query(
         &mut self,
         compiled: &Arc<Compiled>,
-        _text: &str,
         params: &[Datum],
         formats: &Formats,
         describes: bool,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
-        self.begin_statement()?;
+        let mark = out.mark();
+        for _ in 0..RUNS_MAX {
+            let is_alone = self.txn.is_none();
+            self.begin_statement()?;
+            // What was done before in the transaction stays; what was seen before stays true as well, as
+            // every statement of READ COMMITTED sees anew.
+            let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
+            let savepoint = (!is_alone && sees_anew).then(|| self.backend().savepoint());
+            let done = self.query_once(compiled, params, formats, describes, out, flush);
+            let Err(error) = done else {
+                if savepoint.is_some() && self.savepoints.is_empty() {
+                    self.backend().txn.forget_savepoints();
+                }
+                return Ok(());
+            };
+            let may_again = is_alone || savepoint.is_some();
+            if error.code != code::SERIALIZATION || !may_again || !out.back_to(mark) {
+                return Err(error);
+            }
+            match savepoint {
+                Some(savepoint) => self.backend().back_to(savepoint),
+                None => self.txn = None,
+            }
+        }
+        let message = "the rows of the statement moved away each time it was run";
+        Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
+    }
+
+    fn query_once(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        params: &[Datum],
+        formats: &Formats,
+        describes: bool,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
         let (around, catalog) = (self.surroundings(), self.engine.catalog());
         let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
         if let (true, Some(output)) = (describes, &compiled.output) {
@@ -285,7 +425,7 @@ impl Session {
             user: self.settings.user.clone(),
             database: self.settings.database.clone(),
             process: self.settings.process,
-            memory_bytes: self.settings.memory_bytes,
+            memory_bytes: self.statement_bytes_max,
             design: self.engine.clone(),
             seed: self.seed ^ now_us as u64,
         }
@@ -297,6 +437,7 @@ impl Session {
             self.begin(Modes::default());
         }
         let backend = self.txn.as_mut().expect("just begun");
+        backend.is_used = true;
         backend.txn.next_statement();
         Ok(())
     }
@@ -313,6 +454,7 @@ impl Session {
         let txn = self.engine.gateway().begin(isolation, self.patience.clone());
         let (engine, patience) = (self.engine.clone(), self.patience.clone());
         self.txn = Some(Backend::new(txn, engine, patience, read_only, (self.clock)()));
+        self.transaction_until = until(self.settings.limits.transaction);
     }
 
     /// Ends the transaction of a message outside of a block.
@@ -321,6 +463,7 @@ impl Session {
             return Ok(());
         }
         self.portals.clear();
+        self.transaction_until = None;
         match self.txn.take() {
             Some(backend) => backend.txn.commit().map_err(explain),
             None => Ok(()),
@@ -333,6 +476,7 @@ impl Session {
             self.failed = true;
         } else {
             self.txn = None;
+            self.transaction_until = None;
         }
         self.copy = None;
     }
@@ -356,7 +500,6 @@ impl Session {
             }
             Prepared::Execute(name, values) => {
                 let mut statement = self.statement(name)?.clone();
-                let text = statement.text.clone();
                 let Some(compiled) = self.compile(&mut statement)? else {
                     out.empty(b'I');
                     return Ok(());
@@ -372,7 +515,7 @@ impl Session {
                 let params = typed
                     .map(|(value, ty)| isomer_sql::datum::convert(value.clone(), *ty, false))
                     .collect::<Result<Vec<Datum>, SqlError>>()?;
-                self.run(&compiled, &text, &params, &Formats::default(), describes, out, flush)?;
+                self.perform(&compiled, &params, &Formats::default(), describes, out, flush)?;
             }
             Prepared::Deallocate(None) => {
                 self.statements.clear();
@@ -385,7 +528,7 @@ impl Session {
             }
             Prepared::DiscardAll => {
                 self.statements.clear();
-                self.settings.reset();
+                self.change_settings(false, out, Settings::reset)?;
                 out.complete("DISCARD ALL");
             }
         }
@@ -465,6 +608,11 @@ impl Session {
         );
         if self.failed && !ends { Err(in_failed()) } else { Ok(()) }
     }
+}
+
+/// The end of a time that begins now; zero: none.
+fn until(ms: u64) -> Option<Instant> {
+    (ms > 0).then(|| limits::now() + Duration::from_millis(ms))
 }
 
 fn in_failed() -> SqlError {

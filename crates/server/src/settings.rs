@@ -1,14 +1,20 @@
 //! Settings of a session: what clients set and ask for. Few have an effect; unknown ones are kept, as
 //! clients set what their own server knows.
+//!
+//! ```text
+//!   BEGIN        SET a = 1        SET LOCAL b = 2        COMMIT: a = 1, b as before
+//!                                                        ROLLBACK: both as before
+//! ```
+//!
+//! Defaults come from the server's options (`--set`), and over these from the client's start-up message.
 
+use crate::limits::{self, Limits};
 use crate::session::Session;
 use crate::wire::{Formats, Out};
 use isomer_sql::statement::{Compiled, Setting};
 use isomer_sql::{SqlError, code};
 use std::collections::BTreeMap;
-
-/// The most memory a statement takes for sorting, grouping and joining.
-const MEMORY_BYTES: usize = 256 << 20;
+use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -16,12 +22,19 @@ pub(crate) struct Settings {
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) process: i32,
-    pub(crate) memory_bytes: usize,
+    pub(crate) limits: Limits,
     /// Transactions have one snapshot, unless they say otherwise.
     pub(crate) repeatable: bool,
     /// Transactions do not write, unless they say otherwise.
     pub(crate) read_only: bool,
     values: BTreeMap<String, String>,
+    defaults: Arc<[(String, String)]>,
+}
+
+/// Settings as they will be after a block that has changed some.
+pub(crate) struct Kept {
+    commit: Settings,
+    rollback: Settings,
 }
 
 /// What is told to clients when they start, and when it changes.
@@ -38,7 +51,7 @@ pub(crate) const REPORTED: [&str; 10] = [
     "is_superuser",
 ];
 
-const DEFAULTS: [(&str, &str); 18] = [
+const DEFAULTS: [(&str, &str); 16] = [
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("server_encoding", "UTF8"),
@@ -54,22 +67,42 @@ const DEFAULTS: [(&str, &str); 18] = [
     ("extra_float_digits", "1"),
     ("max_identifier_length", "63"),
     ("synchronous_commit", "on"),
-    ("statement_timeout", "0"),
-    ("lock_timeout", "0"),
     ("max_index_keys", "32"),
 ];
 
 impl Settings {
-    pub(crate) fn new(user: &str, database: &str, process: i32) -> Settings {
-        Settings {
-            user: user.to_owned(),
-            database: database.to_owned(),
-            process,
-            memory_bytes: MEMORY_BYTES,
+    /// Settings as the server's options have them.
+    ///
+    /// # Errors
+    /// As [`Settings::set`].
+    pub(crate) fn new(defaults: Arc<[(String, String)]>) -> Result<Settings, SqlError> {
+        let mut settings = Settings {
+            user: String::new(),
+            database: String::new(),
+            process: 0,
+            limits: Limits::default(),
             repeatable: false,
             read_only: false,
             values: BTreeMap::new(),
+            defaults,
+        };
+        settings.reset()?;
+        Ok(settings)
+    }
+
+    /// Settings as a client asks for at its start. What is wrong with some of them is returned; those
+    /// have their defaults.
+    pub(crate) fn of_client(mut self, given: Vec<(String, String)>) -> (Settings, Vec<SqlError>) {
+        let mut wrong = Vec::new();
+        let mut defaults = self.defaults.to_vec();
+        for (name, value) in given {
+            match self.set(&name, Some(value.clone())) {
+                Ok(()) => defaults.push((name, value)),
+                Err(error) => wrong.push(error),
+            }
         }
+        self.defaults = defaults.into();
+        (self, wrong)
     }
 
     /// The value of a setting.
@@ -84,6 +117,10 @@ impl Settings {
                 Some(if self.read_only { "on" } else { "off" }.to_owned())
             }
             "session_authorization" | "role" => Some(self.user.clone()),
+            limit if Limits::default().named(limit).is_some() => {
+                let mut limits = self.limits;
+                limits.named(limit).map(|ms| limits::show_ms(*ms))
+            }
             _ => {
                 let default = || DEFAULTS.iter().find(|(known, _)| *known == name);
                 let set = self.values.get(&name).cloned();
@@ -98,6 +135,16 @@ impl Settings {
     /// 22023 for values that are not possible.
     pub(crate) fn set(&mut self, name: &str, value: Option<String>) -> Result<(), SqlError> {
         let name = name.to_lowercase();
+        let default = || self.defaults.iter().rfind(|(known, _)| known.eq_ignore_ascii_case(&name));
+        let value = value.or_else(|| default().map(|(_, value)| value.clone()));
+        if let Some(limit) = self.limits.named(&name) {
+            let text = value.unwrap_or_default();
+            let ms = if text.is_empty() { Some(0) } else { limits::read_ms(&text) };
+            let right =
+                "Times are written as 500ms, 5s, 1min, 2h or 1d, or as a number of milliseconds.";
+            *limit = ms.ok_or_else(|| not_possible(&name, &text, right))?;
+            return Ok(());
+        }
         let is_on =
             |value: &str| matches!(value.to_lowercase().as_str(), "on" | "true" | "1" | "yes");
         match (name.as_str(), &value) {
@@ -135,10 +182,17 @@ impl Settings {
         Ok(())
     }
 
-    pub(crate) fn reset(&mut self) {
+    /// Sets all to their defaults.
+    ///
+    /// # Errors
+    /// As [`Settings::set`]; not if the defaults were set before.
+    pub(crate) fn reset(&mut self) -> Result<(), SqlError> {
         self.values.clear();
+        self.limits = Limits::default();
         self.repeatable = false;
         self.read_only = false;
+        let defaults = self.defaults.clone();
+        defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())))
     }
 }
 
@@ -157,18 +211,19 @@ impl Session {
         out: &mut Out,
     ) -> Result<(), SqlError> {
         match setting {
-            Setting::Set(name, value, _) => {
-                let is_reset = value.is_none();
-                self.settings.set(name, value.clone())?;
-                if let Some(reported) =
-                    REPORTED.iter().find(|known| known.eq_ignore_ascii_case(name))
-                {
-                    out.parameter(reported, &self.settings.get(name).unwrap_or_default());
+            Setting::Set(name, value, is_local) => {
+                if *is_local && !self.is_in_block() {
+                    let message = "SET LOCAL can only be used in transaction blocks";
+                    out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+                } else {
+                    self.change_settings(*is_local, out, |settings| {
+                        settings.set(name, value.clone())
+                    })?;
                 }
-                out.complete(if is_reset { "RESET" } else { "SET" });
+                out.complete(if value.is_none() { "RESET" } else { "SET" });
             }
             Setting::ResetAll => {
-                self.settings.reset();
+                self.change_settings(false, out, Settings::reset)?;
                 out.complete("RESET");
             }
             Setting::Show(name) => {
@@ -180,5 +235,45 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Changes settings, in a block so that its end can take them back.
+    pub(crate) fn change_settings(
+        &mut self,
+        is_local: bool,
+        out: &mut Out,
+        change: impl Fn(&mut Settings) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let before = self.settings.clone();
+        change(&mut self.settings)?;
+        if self.is_in_block() {
+            let kept = self.kept_settings.get_or_insert_with(|| {
+                Box::new(Kept { commit: before.clone(), rollback: before.clone() })
+            });
+            if !is_local {
+                change(&mut kept.commit)?;
+            }
+        }
+        self.settings_changed(&before, out);
+        Ok(())
+    }
+
+    /// Gives the settings back what a block has changed for itself.
+    pub(crate) fn end_settings(&mut self, commits: bool, out: &mut Out) {
+        if let Some(kept) = self.kept_settings.take() {
+            let after = if commits { kept.commit } else { kept.rollback };
+            let before = std::mem::replace(&mut self.settings, after);
+            self.settings_changed(&before, out);
+        }
+    }
+
+    fn settings_changed(&self, before: &Settings, out: &mut Out) {
+        self.patience.set_lock_limit(self.settings.limits.lock);
+        for name in REPORTED {
+            let value = self.settings.get(name);
+            if value != before.get(name) {
+                out.parameter(name, &value.unwrap_or_default());
+            }
+        }
     }
 }

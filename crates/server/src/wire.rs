@@ -12,8 +12,6 @@ use isomer_sql::datum::Datum;
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::{SqlError, SqlType, binary, text};
 
-/// A message may be this long.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// A message before the client is known may be this long.
 pub(crate) const STARTUP_BYTES_MAX: usize = 10_000;
 
@@ -97,9 +95,29 @@ impl<'m> Reader<'m> {
 #[derive(Default)]
 pub(crate) struct Out {
     pub(crate) bytes: Vec<u8>,
+    /// How many bytes were sent before these.
+    sent: u64,
 }
 
 impl Out {
+    /// What there is was sent.
+    pub(crate) fn sent(&mut self) {
+        self.sent += self.bytes.len() as u64;
+        self.bytes.clear();
+    }
+
+    /// Where the next message begins.
+    pub(crate) fn mark(&self) -> u64 {
+        self.sent + self.bytes.len() as u64
+    }
+
+    /// Takes back what came after a mark; `false` if some of it was sent.
+    pub(crate) fn back_to(&mut self, mark: u64) -> bool {
+        let Some(length) = mark.checked_sub(self.sent) else { return false };
+        self.bytes.truncate(length as usize);
+        true
+    }
+
     /// Appends a message.
     pub(crate) fn message(&mut self, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(tag);

@@ -1,6 +1,9 @@
 //! A server on a loopback port, and a client that nobody here wrote: the crate `postgres`. Where that
 //! is too polite, a bare socket.
 
+mod fixture;
+
+use fixture::{Fixture, code, options};
 use isomer_cluster::{Database, Options};
 use isomer_design::{Change, SiteId};
 use isomer_server::{Engine, Server, ServerOptions};
@@ -8,40 +11,6 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-
-struct Fixture {
-    server: Server,
-    engine: Arc<Engine>,
-}
-
-fn clock() -> i64 {
-    1_700_000_000_000_000
-}
-
-fn serve(options: Options) -> Fixture {
-    let engine = Engine::open(Database::open(options).expect("a database")).expect("a catalog");
-    let listen = "127.0.0.1:0".parse().expect("an address");
-    let options = ServerOptions { listen, connections_max: 100, clock };
-    let server = Server::start(engine.clone(), options).expect("a free port");
-    Fixture { server, engine }
-}
-
-impl Fixture {
-    fn new() -> Fixture {
-        serve(Options::in_memory(3))
-    }
-
-    fn client(&self) -> Client {
-        let port = self.server.address().port();
-        let config = format!("host=127.0.0.1 port={port} user=test dbname=test");
-        Client::connect(&config, NoTls).expect("the server answers")
-    }
-}
-
-fn code(result: Result<impl Sized, postgres::Error>) -> SqlState {
-    result.err().and_then(|error| error.code().cloned()).expect("an error of the server")
-}
 
 #[test]
 fn prepared_statements_infer_their_types_and_show_binary_values() {
@@ -217,8 +186,8 @@ fn a_cancel_request_ends_a_wait() {
 #[test]
 fn tables_indexes_and_rows_are_there_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = || Options::in_folder(folder.path(), 2);
-    let fixture = serve(options());
+    let database = || Options::in_folder(folder.path(), 2);
+    let fixture = Fixture::serve(database(), options());
     let mut client = fixture.client();
     client
         .batch_execute(
@@ -229,7 +198,7 @@ fn tables_indexes_and_rows_are_there_after_a_restart() {
         .expect("tables");
     drop(client);
     drop(fixture);
-    let fixture = serve(options());
+    let fixture = Fixture::serve(database(), options());
     let mut client = fixture.client();
     let names = client.query("select name from t order by id", &[]).expect("rows");
     assert_eq!(names.len(), 2);
@@ -283,7 +252,7 @@ fn damaged_messages_end_their_own_connection_only() {
 fn only_loopback_addresses_are_served() {
     let engine = Engine::open(Database::open(Options::in_memory(1)).expect("a database"));
     let listen = "0.0.0.0:0".parse().expect("an address");
-    let options = ServerOptions { listen, connections_max: 1, clock };
+    let options = ServerOptions { listen, ..options() };
     let error = Server::start(engine.expect("a catalog"), options).err().expect("a refusal");
     assert!(error.to_string().contains("127.0.0.1"), "{error}");
 }

@@ -162,7 +162,7 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
     };
     let engine = Engine::open(Database::open(Options::in_memory(3)).expect("a database"));
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let options = ServerOptions { listen, connections_max: 10, clock: || 0 };
+    let options = ServerOptions::new(listen, || 0, |bytes| bytes.fill(7));
     let server = Server::start(engine.expect("a catalog"), options).expect("a free port");
     let here = format!("host=127.0.0.1 port={} user=test dbname=test", server.address().port());
     let mut ours = Client::connect(&here, NoTls).expect("the server answers");

@@ -30,7 +30,7 @@ impl Scripts {
         let database = Database::open(Options::in_memory(2)).expect("a database");
         let engine = Engine::open(database).expect("a catalog");
         let listen = "127.0.0.1:0".parse().expect("an address");
-        let options = ServerOptions { listen, connections_max: 10, clock };
+        let options = ServerOptions::new(listen, clock, |bytes| bytes.fill(7));
         let server = Server::start(engine, options).expect("a free port");
         Scripts { server, clients: BTreeMap::new() }
     }

@@ -53,6 +53,7 @@ pub enum Func {
     CurrentUser,
     BackendPid,
     NextVal,
+    Sleep,
     Random,
     Extract,
     Neg,
@@ -141,6 +142,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         }
         ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
         ("nextval", 1) => (NextVal, SqlType::Int8),
+        ("pg_sleep", 1) => (Sleep, SqlType::Text),
         ("random", 0) => (Random, SqlType::Float8),
         ("date_part" | "extract", 2) => (Extract, SqlType::Numeric(None)),
         ("format_type", 2) => (FormatType, SqlType::Text),
@@ -350,7 +352,7 @@ pub fn call(
             let oid = u32::try_from(int(0)).unwrap_or(0);
             Datum::Text(SqlType::of_oid(oid).map_or("-".to_owned(), |ty| ty.to_string()))
         }
-        NextVal | Md5Like => return Err(SqlError::unsupported("this function")),
+        NextVal | Sleep | Md5Like => return Err(SqlError::unsupported("this function")),
     })
 }
 

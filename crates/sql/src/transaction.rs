@@ -5,6 +5,7 @@ use crate::system::DesignView;
 use isomer_design::{Key, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is known of a row that is locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +59,7 @@ pub trait Transaction {
     /// Locks a row, existing or not; `false` if it is busy and `waits` is false.
     ///
     /// # Errors
-    /// 40P01, 57014.
+    /// 40P01, 55P03, 57014.
     fn lock(
         &mut self,
         table: TableId,
@@ -99,11 +100,17 @@ pub trait Transaction {
     /// 42P01 if there is none of this name.
     fn next_value(&mut self, sequence: &str) -> Result<i64, SqlError>;
 
-    /// An error if the statement has been cancelled.
+    /// An error if the statement has been cancelled, or its time is over.
     ///
     /// # Errors
-    /// 57014.
+    /// 57014 and its kin.
     fn check_cancel(&self) -> Result<(), SqlError>;
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// As [`Transaction::check_cancel`].
+    fn pause(&self, time: Duration) -> Result<(), SqlError>;
 }
 
 /// Takes the rows of a result.

@@ -2,7 +2,7 @@
 //!
 //! A transaction that has to wait for a row parks its thread on a condition of its own; whoever
 //! releases rows wakes exactly those that the [lock table](super::locks) names. A [`Patience`] is the
-//! handle by which somebody else ends the waiting: a cancel request, a time limit, a shutdown.
+//! handle by which somebody else ends the waiting, and says why: an [`Impatience`].
 //!
 //! **Latest.** The time of the last commit that was made here. Snapshots are not taken before
 //! it, so a client sees what any other client was told of: sessions need not carry times around.
@@ -15,7 +15,8 @@ use hashbrown::HashMap;
 use isomer_design::{Key, TableId, Time};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Where open transactions meet.
 pub struct Gateway {
@@ -31,22 +32,49 @@ struct Shared {
     waiters: HashMap<Owner, Arc<Patience>, FixedState>,
 }
 
+/// Why a client waits no longer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Impatience {
+    /// It was asked to stop.
+    Asked = 1,
+    /// The time of its statement is over.
+    StatementTime,
+    /// The time of its transaction is over.
+    TransactionTime,
+    /// It has waited for a row as long as it wanted.
+    LockTime,
+    /// The database is going down.
+    Shutdown,
+}
+
 /// How long a client is willing to wait: until it, or somebody for it, says that it is not.
 #[derive(Default)]
 pub struct Patience {
-    over: AtomicBool,
+    /// Zero, or an [`Impatience`].
+    over: AtomicU8,
+    /// The longest wait for one row; zero: any.
+    lock_ms: AtomicU64,
     condition: Condvar,
 }
 
 impl Patience {
-    /// True if the client waits no longer.
-    pub fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
+    /// Why the client waits no longer, if so.
+    pub fn over(&self) -> Option<Impatience> {
+        use Impatience::{Asked, LockTime, Shutdown, StatementTime, TransactionTime};
+        let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown];
+        let over = self.over.load(Ordering::Relaxed);
+        all.into_iter().find(|why| *why as u8 == over)
     }
 
     /// The client is patient again.
     pub fn renew(&self) {
-        self.over.store(false, Ordering::Relaxed);
+        self.over.store(0, Ordering::Relaxed);
+    }
+
+    /// The client waits for a row no longer than this, in milliseconds; zero: as long as it takes.
+    pub fn set_lock_limit(&self, limit_ms: u64) {
+        self.lock_ms.store(limit_ms, Ordering::Relaxed);
     }
 }
 
@@ -77,11 +105,22 @@ impl Gateway {
     }
 
     /// Ends the patience of a client, who may be waiting.
-    pub fn lose_patience(&self, patience: &Patience) {
-        patience.over.store(true, Ordering::Relaxed);
+    pub fn lose_patience(&self, patience: &Patience, why: Impatience) {
+        patience.over.store(why as u8, Ordering::Relaxed);
         // With the locks held, so that it is not just about to wait.
         let _shared = self.shared.lock();
         patience.condition.notify_all();
+    }
+
+    /// Waits for nothing but time.
+    ///
+    /// # Errors
+    /// [`OpenError::Canceled`] if the client's patience ends before.
+    pub fn pause(&self, patience: &Patience, time: Duration) -> Result<(), OpenError> {
+        let mut shared = self.shared.lock();
+        let waits = |_: &mut Shared| patience.over().is_none();
+        patience.condition.wait_while_for(&mut shared, waits, time);
+        patience.over().map_or(Ok(()), |why| Err(OpenError::Canceled(why)))
     }
 
     /// How many rows are locked.
@@ -116,14 +155,20 @@ impl Gateway {
             Asked::Waits(_) => {}
         }
         shared.waiters.insert(owner, patience.clone());
-        while shared.locks.is_waiting(owner) && !patience.is_over() {
-            patience.condition.wait(&mut shared);
+        let waits =
+            |shared: &mut Shared| shared.locks.is_waiting(owner) && patience.over().is_none();
+        match patience.lock_ms.load(Ordering::Relaxed) {
+            0 => patience.condition.wait_while(&mut shared, waits),
+            limit_ms => {
+                let limit = Duration::from_millis(limit_ms);
+                patience.condition.wait_while_for(&mut shared, waits, limit);
+            }
         }
         shared.waiters.remove(&owner);
         if shared.locks.is_waiting(owner) {
             let woken = shared.locks.give_up(owner);
             shared.wake(&woken);
-            return Err(OpenError::Canceled);
+            return Err(OpenError::Canceled(patience.over().unwrap_or(Impatience::LockTime)));
         }
         Ok(true)
     }

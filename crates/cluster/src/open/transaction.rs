@@ -15,7 +15,7 @@
 //! version as far as other open transactions go. A commit writes all intents at one time or none. Row
 //! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
-use super::gateway::{Gateway, Patience};
+use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
 use super::snapshot::{Seen, Snapshot};
 use super::workspace::{Expect, Workspace};
@@ -50,8 +50,8 @@ pub enum OpenError {
     #[error("deadlock detected: transaction {} waits for itself through {}", .0[0], circle(.0))]
     Deadlock(Vec<Owner>),
     /// The wait was ended by somebody else.
-    #[error("the wait for a row lock was ended")]
-    Canceled,
+    #[error("the wait was ended: {0:?}")]
+    Canceled(Impatience),
     /// Somebody else holds the row.
     #[error("the row is locked by another transaction")]
     Locked,
@@ -287,6 +287,11 @@ impl OpenTransaction {
     /// A place to go back to.
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint { workspace: self.workspace.mark(), locked: self.locked.len() }
+    }
+
+    /// No savepoint is gone back to any more, so nothing needs to be kept for them.
+    pub fn forget_savepoints(&mut self) {
+        self.workspace.forget_marks();
     }
 
     /// Forgets what was written, and gives back what was locked, since the savepoint.

@@ -93,6 +93,12 @@ impl Workspace {
         self.undo.len()
     }
 
+    /// Nobody goes back to a mark any more.
+    pub(crate) fn forget_marks(&mut self) {
+        self.keeps_undo = false;
+        self.undo = Vec::new();
+    }
+
     /// Goes back to a mark.
     pub(crate) fn back_to(&mut self, mark: usize) {
         while self.undo.len() > mark {

@@ -3,7 +3,8 @@
 use super::Session;
 use crate::backend::explain;
 use crate::wire::Out;
-use isomer_sql::statement::Control;
+use isomer_cluster::Isolation;
+use isomer_sql::statement::{Control, Modes};
 use isomer_sql::{SqlError, code};
 
 impl Session {
@@ -53,7 +54,7 @@ impl Session {
                     self.settings.repeatable = modes.repeatable.unwrap_or(self.settings.repeatable);
                     self.settings.read_only = modes.read_only.unwrap_or(self.settings.read_only);
                 } else if self.in_block {
-                    self.begin(*modes);
+                    self.change_modes(*modes)?;
                 } else {
                     let message = "SET TRANSACTION can only be used in transaction blocks";
                     out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
@@ -61,6 +62,20 @@ impl Session {
                 Ok("SET")
             }
         }
+    }
+
+    /// A block that has done nothing yet begins again, otherwise isolated.
+    fn change_modes(&mut self, modes: Modes) -> Result<(), SqlError> {
+        let old = self.backend();
+        if old.is_used {
+            let message = "SET TRANSACTION must be called before any query";
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+        }
+        let repeatable = old.isolation() == Isolation::RepeatableRead;
+        let (repeatable, read_only) =
+            (modes.repeatable.unwrap_or(repeatable), modes.read_only.unwrap_or(old.read_only));
+        self.begin(Modes { repeatable: Some(repeatable), read_only: Some(read_only) });
+        Ok(())
     }
 
     fn needs_block(&self, what: &str) -> Result<(), SqlError> {
@@ -84,7 +99,9 @@ impl Session {
         }
         let failed = std::mem::replace(&mut self.failed, false);
         self.in_block = false;
+        self.end_settings(commits && !failed, out);
         self.savepoints.clear();
+        self.transaction_until = None;
         self.portals.retain(|name, _| name.is_empty());
         let txn = self.txn.take();
         if !commits || failed {

@@ -186,11 +186,9 @@ impl Session {
             out.empty(b'I');
             return Ok(());
         };
-        let text = portal.statement.text.clone();
         let most = usize::try_from(most).unwrap_or(0);
         if most == 0 && portal.rest.is_none() {
-            let done =
-                self.run(&compiled, &text, &portal.params, &portal.formats, false, out, flush);
+            let done = self.run(&compiled, &portal.params, &portal.formats, false, out, flush);
             if !name.is_empty() || done.is_ok() {
                 self.portals.insert(name.to_owned(), portal);
             }
@@ -198,15 +196,7 @@ impl Session {
         }
         if portal.rest.is_none() {
             let mut all = Out::default();
-            self.run(
-                &compiled,
-                &text,
-                &portal.params,
-                &portal.formats,
-                false,
-                &mut all,
-                &mut Kept,
-            )?;
+            self.run(&compiled, &portal.params, &portal.formats, false, &mut all, &mut Kept)?;
             portal.rest = Some(split_rows(&all.bytes));
         }
         let (rows, tag) = portal.rest.as_mut().expect("just filled");

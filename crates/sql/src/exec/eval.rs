@@ -20,6 +20,10 @@ use crate::functions::{self, Func};
 use crate::pattern;
 use crate::types::SqlType;
 use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// The longest that `pg_sleep` sleeps: a year.
+const SLEEP_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 impl Exec<'_> {
     /// The value of an expression.
@@ -202,6 +206,11 @@ impl Exec<'_> {
                 let name = values[0].as_text().unwrap_or("");
                 let name = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
                 self.txn.borrow_mut().next_value(name).map(Datum::Int)
+            }
+            Func::Sleep => {
+                let time = Duration::try_from_secs_f64(values[0].to_f64().max(0.0));
+                self.txn.borrow().pause(time.map_or(SLEEP_MAX, |time| time.min(SLEEP_MAX)))?;
+                Ok(Datum::text(""))
             }
             Func::Random => {
                 let mut around = self.around.clone();

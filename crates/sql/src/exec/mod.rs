@@ -23,6 +23,9 @@ use crate::plan::{Change, Insert, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use std::cell::{Cell, RefCell};
 
+/// A statement looks up once for so many rows.
+const TICKS: u32 = 512;
+
 /// A statement that runs.
 pub(crate) struct Exec<'a> {
     txn: RefCell<&'a mut dyn Transaction>,
@@ -31,6 +34,7 @@ pub(crate) struct Exec<'a> {
     catalog: &'a Catalog,
     kept_bytes: Cell<usize>,
     calls: Cell<u64>,
+    ticks: Cell<u32>,
 }
 
 /// A row, and the row of the query around.
@@ -48,8 +52,8 @@ impl<'a> Exec<'a> {
         around: &'a Surroundings,
         catalog: &'a Catalog,
     ) -> Exec<'a> {
-        let (kept_bytes, calls) = (Cell::new(0), Cell::new(0));
-        Exec { txn: RefCell::new(txn), params, around, catalog, kept_bytes, calls }
+        let (kept_bytes, calls, ticks) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        Exec { txn: RefCell::new(txn), params, around, catalog, kept_bytes, calls, ticks }
     }
 
     /// Runs a query; returns how many rows it has.
@@ -93,6 +97,17 @@ impl<'a> Exec<'a> {
     /// Whatever goes wrong; the transaction must be rolled back then.
     pub(crate) fn change(&self, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
         change::change(self, plan, sink)
+    }
+
+    /// Called for each row that is looked at: a statement that is at work for long learns in time that
+    /// nobody waits for it any more.
+    fn tick(&self) -> Result<(), SqlError> {
+        self.ticks.set(self.ticks.get().wrapping_add(1));
+        if self.ticks.get().is_multiple_of(TICKS) {
+            self.txn.borrow().check_cancel()
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts memory that is kept until the statement ends.

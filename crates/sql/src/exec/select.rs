@@ -209,6 +209,7 @@ impl Exec<'_> {
         let places = step.offset..step.offset + step.width;
         let mut matched = false;
         let mut next = |values: &mut [Datum], row: &mut Vec<Datum>, memory: &mut Memory| {
+            self.tick()?;
             row[places.clone()].swap_with_slice(values);
             if !self.all_hold(&step.on, Row { values: row, outer })? {
                 return Ok(ControlFlow::Continue(()));

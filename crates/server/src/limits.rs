@@ -1,0 +1,198 @@
+//! Limits on time, as clients set them: `SET statement_timeout = '5s'`.
+//!
+//! ```text
+//!            BEGIN        UPDATE ..            (thinks)          COMMIT       (thinks)
+//!   client ──┬────────────┬────────────────────┬─────────────────┬────────────┬──▶
+//!            │            ├─ statement_timeout ┤                 │            │  57014, the statement
+//!            │            ├─ lock_timeout ─┤   │                 │            │  55P03, the statement
+//!            │            │                    ├─ idle_in_trans… ┤            │  25P03, the connection
+//!            ├──────────── transaction_timeout ──────────────────┤            │  25P04, the connection
+//!            │                                                   │            ├─ idle_session_timeout ─
+//! ```
+//!
+//! Clients that are at work are watched by one thread ([`Watch`]); those that are silent by the
+//! time-out of their own socket. Without a limit neither costs anything.
+
+use isomer_cluster::{Gateway, Impatience, Patience};
+use isomer_sql::{SqlError, code};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How long things may take, in milliseconds; zero: as long as they take.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Limits {
+    pub(crate) statement: u64,
+    /// A wait for one row.
+    pub(crate) lock: u64,
+    /// Silence in a transaction.
+    pub(crate) idle_in_transaction: u64,
+    /// Silence outside of one.
+    pub(crate) idle: u64,
+    pub(crate) transaction: u64,
+}
+
+impl Limits {
+    /// The limit that a setting is the name of.
+    pub(crate) fn named(&mut self, name: &str) -> Option<&mut u64> {
+        match name {
+            "statement_timeout" => Some(&mut self.statement),
+            "lock_timeout" => Some(&mut self.lock),
+            "idle_in_transaction_session_timeout" => Some(&mut self.idle_in_transaction),
+            "idle_session_timeout" => Some(&mut self.idle),
+            "transaction_timeout" => Some(&mut self.transaction),
+            _ => None,
+        }
+    }
+}
+
+const UNITS: [(&str, f64); 6] = [
+    ("d", 86_400_000.0),
+    ("h", 3_600_000.0),
+    ("min", 60_000.0),
+    ("s", 1000.0),
+    ("ms", 1.0),
+    ("us", 0.001),
+];
+
+/// Reads a time such as `250`, `5s` or `1.5 min`; without a unit it is in milliseconds.
+pub(crate) fn read_ms(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let unit = match unit.trim() {
+        "" => 1.0,
+        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let ms = (number.parse::<f64>().ok()? * unit).round();
+    (ms <= f64::from(i32::MAX)).then_some(ms as u64)
+}
+
+/// Writes a time with the largest unit that needs no fraction.
+pub(crate) fn show_ms(ms: u64) -> String {
+    let whole = |(_, unit): &&(&str, f64)| *unit >= 1.0 && ms.is_multiple_of(*unit as u64);
+    match UNITS.iter().find(whole) {
+        Some((name, unit)) if ms > 0 => format!("{}{name}", ms / *unit as u64),
+        _ => "0".to_owned(),
+    }
+}
+
+/// The time, to measure limits with.
+#[allow(clippy::disallowed_methods, reason = "the edge: clients limit the time of what they ask")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// A statement whose time was over, or whose client did not want it any more. Of these, those that
+/// [end the connection](is_last) are told last.
+pub(crate) fn ended(why: Impatience) -> SqlError {
+    let (code, message) = match why {
+        Impatience::Asked => (code::CANCELED, "canceling statement due to user request"),
+        Impatience::StatementTime => {
+            (code::CANCELED, "canceling statement due to statement timeout")
+        }
+        Impatience::LockTime => {
+            (code::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
+        }
+        Impatience::TransactionTime => {
+            ("25P04", "terminating connection due to transaction timeout")
+        }
+        Impatience::Shutdown => ("57P01", "terminating connection: the server is shutting down"),
+    };
+    SqlError::new(code, message)
+}
+
+/// True if the connection cannot go on after the error.
+pub(crate) fn is_last(error: &SqlError) -> bool {
+    matches!(error.code, "25P04" | "57P01" | "08006")
+}
+
+/// Ends the patience of clients whose time is over.
+#[derive(Default)]
+pub(crate) struct Watch {
+    due: Mutex<Due>,
+    sooner: Condvar,
+}
+
+#[derive(Default)]
+struct Due {
+    limits: BTreeMap<(Instant, i32), (Arc<Patience>, Impatience)>,
+    stopped: bool,
+}
+
+impl Watch {
+    /// Watches until it is [stopped](Watch::stop).
+    pub(crate) fn run(&self, gateway: &Gateway) {
+        let mut due = self.due.lock();
+        while !due.stopped {
+            match due.limits.first_key_value().map(|((at, _), _)| *at) {
+                None => self.sooner.wait(&mut due),
+                Some(at) if at > now() => drop(self.sooner.wait_until(&mut due, at)),
+                Some(_) => {
+                    let (_, (patience, why)) = due.limits.pop_first().expect("it is the first");
+                    gateway.lose_patience(&patience, why);
+                }
+            }
+        }
+    }
+
+    /// Ends watching.
+    pub(crate) fn stop(&self) {
+        self.due.lock().stopped = true;
+        self.sooner.notify_one();
+    }
+
+    /// Ends a client's patience at a time, unless what is returned is dropped before.
+    pub(crate) fn set(
+        self: &Arc<Watch>,
+        at: Instant,
+        process: i32,
+        patience: &Arc<Patience>,
+        why: Impatience,
+    ) -> Limited {
+        let mut due = self.due.lock();
+        let is_first = due.limits.first_key_value().is_none_or(|((first, _), _)| at < *first);
+        due.limits.insert((at, process), (patience.clone(), why));
+        if is_first {
+            self.sooner.notify_one();
+        }
+        Limited { watch: self.clone(), key: (at, process) }
+    }
+}
+
+/// A limit that is in force until this is dropped.
+pub(crate) struct Limited {
+    watch: Arc<Watch>,
+    key: (Instant, i32),
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        self.watch.due.lock().limits.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_shown_with_units() {
+        let shown = |text| read_ms(text).map(show_ms);
+        for (given, expected) in [
+            ("0", "0"),
+            ("250", "250ms"),
+            ("5000", "5s"),
+            ("1.5 min", "90s"),
+            ("2h", "2h"),
+            ("1d", "1d"),
+            ("1500us", "2ms"),
+        ] {
+            assert_eq!(shown(given).as_deref(), Some(expected), "{given}");
+        }
+        for wrong in ["", "s", "-1", "5 parsecs", "1e9d", "99999999999"] {
+            assert_eq!(read_ms(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! How to serve.
+
+use std::net::SocketAddr;
+
+/// How to serve. What is not an argument of [`ServerOptions::new`] has a default.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where to listen: a loopback address.
+    pub listen: SocketAddr,
+    /// Clients at a time (1000). One more is told 53300.
+    pub connections_max: usize,
+    /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with 08P01.
+    pub message_bytes_max: usize,
+    /// What a statement may keep to sort, group and join, in bytes (256 MiB). One that needs more ends
+    /// with 53200.
+    pub statement_bytes_max: usize,
+    /// Settings as all sessions begin with them: `statement_timeout` and so on.
+    pub settings: Vec<(String, String)>,
+    /// The time: microseconds since 1970.
+    pub clock: fn() -> i64,
+    /// Fills bytes with what nobody can guess.
+    pub random: fn(&mut [u8]),
+}
+
+impl ServerOptions {
+    /// Listens at an address. Time and chance are the caller's.
+    pub fn new(listen: SocketAddr, clock: fn() -> i64, random: fn(&mut [u8])) -> ServerOptions {
+        ServerOptions {
+            listen,
+            connections_max: 1000,
+            message_bytes_max: 256 << 20,
+            statement_bytes_max: 256 << 20,
+            settings: Vec::new(),
+            clock,
+            random,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Limits: on time, on clients, on sizes. Each is an error with a code of its own, and leaves the rest
+//! as it was.
+
+mod fixture;
+
+use fixture::{Fixture, code, options};
+use isomer_cluster::Options;
+use isomer_server::ServerOptions;
+use postgres::Client;
+use postgres::error::SqlState;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn message(result: Result<impl Sized, postgres::Error>) -> String {
+    let error = result.err().expect("an error");
+    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
+}
+
+/// The error with which the server ended a connection, which a client learns with its next statement.
+fn last_words(mut client: Client) -> SqlState {
+    loop {
+        if let Err(error) = client.simple_query("select 1") {
+            return error.code().cloned().expect("words of the server");
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_statement_ends_when_its_time_is_over() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.batch_execute("set statement_timeout = '30ms'").expect("a setting");
+    for statement in [
+        "select pg_sleep(60)",
+        "select count(*) from generate_series(1, 1000000000)",
+        "select count(*) from generate_series(1, 10000) a, generate_series(1, 1000000) b",
+    ] {
+        let error = message(client.batch_execute(statement));
+        assert_eq!(error, "canceling statement due to statement timeout", "{statement}");
+    }
+    assert_eq!(code(client.query("select pg_sleep(60)", &[])), SqlState::QUERY_CANCELED);
+    client.batch_execute("reset statement_timeout; select pg_sleep(0.05)").expect("no limit");
+}
+
+#[test]
+fn a_wait_for_a_row_ends_when_its_time_is_over() {
+    let fixture = Fixture::new();
+    let (mut one, mut two) = (fixture.client(), fixture.client());
+    one.batch_execute("create table t (id int primary key); insert into t values (1)")
+        .expect("a table");
+    one.batch_execute("begin; select * from t for update").expect("a lock");
+    two.batch_execute("set lock_timeout = 20").expect("a setting");
+    let refused = two.batch_execute("delete from t where id = 1");
+    assert_eq!(code(refused), SqlState::LOCK_NOT_AVAILABLE);
+    assert_eq!(
+        message(two.batch_execute("delete from t")),
+        "canceling statement due to lock timeout"
+    );
+    one.batch_execute("rollback").expect("an end");
+    two.batch_execute("delete from t where id = 1").expect("nobody holds it");
+}
+
+#[test]
+fn silence_ends_a_connection_and_its_transaction() {
+    let fixture = Fixture::with(&[
+        ("idle_in_transaction_session_timeout", "40"),
+        ("idle_session_timeout", "200ms"),
+    ]);
+    let mut other = fixture.client();
+    other.batch_execute("set idle_session_timeout = 0").expect("a setting");
+    other.batch_execute("create table t (id int primary key)").expect("a table");
+    let mut client = fixture.client();
+    client.batch_execute("begin; insert into t values (1)").expect("a row");
+    // The row is locked until the server has had enough of the silence.
+    other.batch_execute("insert into t values (1)").expect("the other has gone");
+    assert_eq!(last_words(client), SqlState::from_code("25P03"));
+    let idle = fixture.client();
+    while fixture.server.connected() > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(last_words(idle), SqlState::from_code("57P05"));
+}
+
+#[test]
+fn a_transaction_ends_when_its_time_is_over_silent_or_not() {
+    let fixture = Fixture::new();
+    let mut busy = fixture.client();
+    busy.batch_execute("set transaction_timeout = '50ms'; begin").expect("a block");
+    assert_eq!(code(busy.batch_execute("select pg_sleep(60)")), SqlState::from_code("25P04"));
+    let mut silent = fixture.client();
+    silent.batch_execute("set transaction_timeout = '50ms'; begin").expect("a block");
+    while fixture.server.connected() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(last_words(silent), SqlState::from_code("25P04"));
+}
+
+#[test]
+fn settings_of_a_block_end_with_it() {
+    let fixture = Fixture::with(&[("statement_timeout", "30s")]);
+    let mut client = fixture.client();
+    let mut shown = |before: &str| -> String {
+        client.batch_execute(before).expect("settings");
+        client.query_one("show statement_timeout", &[]).expect("one row").get(0)
+    };
+    assert_eq!(shown(""), "30s");
+    assert_eq!(shown("begin; set local statement_timeout = 1000"), "1s");
+    assert_eq!(shown("commit"), "30s");
+    assert_eq!(shown("begin; set statement_timeout = '2min'; rollback"), "30s");
+    assert_eq!(shown("begin; set statement_timeout = '2min'; commit"), "2min");
+    assert_eq!(shown("reset statement_timeout"), "30s");
+    assert_eq!(
+        code(client.batch_execute("set statement_timeout = 'soon'")),
+        SqlState::INVALID_PARAMETER_VALUE
+    );
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let limited = ServerOptions { connections_max: 2, ..options() };
+    let fixture = Fixture::serve(Options::in_memory(1), limited);
+    let (one, _two) = (fixture.client(), fixture.client());
+    let refused = fixture.try_client();
+    assert_eq!(code(refused), SqlState::TOO_MANY_CONNECTIONS);
+    drop(one);
+    while fixture.try_client().is_err() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn sizes_are_limited_each_with_its_own_error() {
+    let (message_bytes_max, statement_bytes_max) = (1 << 20, 1 << 20);
+    let limited = ServerOptions { message_bytes_max, statement_bytes_max, ..options() };
+    let fixture = Fixture::serve(Options::in_memory(1), limited);
+    let mut client = fixture.client();
+    let sorted = "select n from generate_series(1, 100000) n order by n desc";
+    assert_eq!(code(client.batch_execute(sorted)), SqlState::OUT_OF_MEMORY);
+    for deep in [
+        format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("select {}1", "- ".repeat(100_000)),
+        format!("select 1{}", " + 1".repeat(100_000)),
+        format!("select {}", "case when true then ".repeat(5000)),
+        format!("select {}", "array[".repeat(50_000)),
+        format!("{}select 1", "select * from (".repeat(20_000)),
+    ] {
+        let shown = &deep[..40];
+        let refused = code(client.batch_execute(&deep));
+        let expected = [SqlState::STATEMENT_TOO_COMPLEX, SqlState::SYNTAX_ERROR];
+        assert!(expected.contains(&refused), "{refused:?}: {shown}");
+    }
+    let mut stream = start(&fixture);
+    send(&mut stream, b'Q', &[b'x'; 2 << 20]);
+    let answer = answer(stream);
+    assert!(answer.contains("08P01"), "{answer}");
+    assert!(answer.contains("a length of 2097156 is not from 4 to 1048576"), "{answer}");
+}
+
+/// A bare socket that has started.
+fn start(fixture: &Fixture) -> TcpStream {
+    let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
+    stream.write_all(b"\0\0\0\x10\0\x03\0\0user\0x\0\0").expect("it is read");
+    stream
+}
+
+fn send(stream: &mut TcpStream, tag: u8, body: &[u8]) {
+    let length = (body.len() as i32 + 4).to_be_bytes();
+    stream.write_all(&[&[tag], &length[..], body].concat()).expect("it is read");
+}
+
+/// All that the server says until it ends the connection.
+fn answer(mut stream: TcpStream) -> String {
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("all is answered");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The stream of messages of a COPY that stops in the middle, and then goes on as if nothing had been.
+#[test]
+fn a_copy_that_stops_ends_with_its_time_and_what_comes_later_is_passed_over() {
+    let fixture = Fixture::new();
+    fixture.client().batch_execute("create table t (id int primary key)").expect("a table");
+    let mut stream = start(&fixture);
+    let mut send = |tag: u8, body: &[u8]| send(&mut stream, tag, body);
+    send(b'Q', b"set statement_timeout = 50\0");
+    send(b'Q', b"copy t from stdin\0");
+    send(b'd', b"1\n");
+    while fixture.engine.gateway().locked_rows() > 0 {
+        std::thread::yield_now();
+    }
+    fixture.client().batch_execute("select pg_sleep(0.1)").expect("time passes");
+    send(b'd', b"2\n");
+    send(b'c', b"");
+    send(b'Q', b"select count(*) from t\0");
+    send(b'X', b"");
+    let answer = answer(stream);
+    assert!(answer.contains("statement timeout"), "{answer}");
+    assert!(answer.contains("SELECT 1"), "{answer}");
+    assert!(!answer.contains("COPY"), "{answer}");
+}
+
+/// Rows that move to a site while a statement reads them are not there as they were when it began. It
+/// begins again, in a block as well, and the client sees the rows once.
+#[test]
+fn a_statement_whose_rows_move_away_begins_again() {
+    let fixture = Fixture::new();
+    let (mut client, mut operator) = (fixture.client(), fixture.client());
+    operator
+        .batch_execute(
+            "create table t (id int primary key, v int);
+             insert into t select n, 0 from generate_series(1, 2000) n;
+             alter table t split at (1000); alter table t remaster at (1000) to site 1",
+        )
+        .expect("a table of two parts");
+    client.batch_execute("begin; update t set v = 1 where id = 1").expect("a row");
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            // The first row takes its time, the last ones are looked for when they have moved.
+            let statement = "select case when id = 1 then pg_sleep(0.5) end, v from t";
+            client.query(statement, &[]).expect("all rows")
+        });
+        operator.batch_execute("select pg_sleep(0.1)").expect("the statement is at work");
+        for statement in [
+            "alter table t remaster to site 2",
+            "alter table t drop replica on site 1",
+            "alter table t drop replica on site 3",
+        ] {
+            operator.batch_execute(statement).expect("a change");
+        }
+        let rows = reads.join().expect("no panic");
+        assert_eq!(rows.len(), 2000);
+        assert_eq!(rows[0].get::<_, i32>(1), 1);
+    });
+    client.batch_execute("commit").expect("an end");
+    let sum: i64 = client.query_one("select sum(v) from t", &[]).expect("one row").get(0);
+    assert_eq!(sum, 1);
+}
