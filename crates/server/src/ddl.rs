@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Rows are written so many at a time.
-const BATCH_ROWS: usize = 2000;
+const BATCH_ROWS: usize = 20_000;
 
 /// What came of a definition.
 pub(crate) struct Defined {
@@ -178,7 +178,7 @@ impl Engine {
             let (key, row) = schema.encode_row(&entry.values()).map_err(damaged)?;
             rows.push((key, Some(row)));
         }
-        self.write(*catalog, rows)
+        self.write(*catalog, &rows)
     }
 
     fn strike(&self, entries: &[(&str, &str)]) -> Result<(), SqlError> {
@@ -189,7 +189,7 @@ impl Engine {
                 schema.encode_key(&[Value::from(*kind), Value::from(*name)]).map_err(damaged)?;
             rows.push((key, None));
         }
-        self.write(*catalog, rows)
+        self.write(*catalog, &rows)
     }
 
     /// Locks tables until what is returned is dropped.
@@ -275,7 +275,7 @@ impl Engine {
         }
         for batch in entries.chunks(BATCH_ROWS) {
             let rows = batch.iter().map(|(key, ..)| (key.clone(), Some(Vec::new())));
-            self.write(index.id, rows.collect())?;
+            self.write(index.id, &rows.collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -359,7 +359,7 @@ impl Engine {
             let mut rows = Vec::new();
             self.each_row(table, |key, _| {
                 rows.push((Key::from_bytes(key), None));
-                if rows.len() < BATCH_ROWS * 4 {
+                if rows.len() < BATCH_ROWS {
                     ControlFlow::Continue(())
                 } else {
                     ControlFlow::Break(())
@@ -368,7 +368,7 @@ impl Engine {
             if rows.is_empty() {
                 return Ok(());
             }
-            self.write(table, rows)?;
+            self.write(table, &rows)?;
         }
     }
 
@@ -504,11 +504,7 @@ impl Engine {
             let detail = format!("Key {key} is duplicated.");
             return Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail));
         }
-        while !rows.is_empty() {
-            let rest = rows.split_off(rows.len().min(BATCH_ROWS));
-            self.write(new.id, std::mem::replace(&mut rows, rest))?;
-        }
-        Ok(())
+        rows.chunks(BATCH_ROWS).try_for_each(|batch| self.write(new.id, batch))
     }
 }
 

@@ -200,14 +200,14 @@ impl Engine {
         let (key, row) =
             schema.encode_row(&[Value::from(name), Value::Int64(1)]).map_err(damaged)?;
         self.sequences.lock().remove(name);
-        self.write(*table, vec![(key, exists.then_some(row))])
+        self.write(*table, &[(key, exists.then_some(row))])
     }
 
     /// Writes rows in a transaction of their own.
     pub(crate) fn write(
         &self,
         table: TableId,
-        rows: Vec<(Key, Option<Vec<u8>>)>,
+        rows: &[(Key, Option<Vec<u8>>)],
     ) -> Result<(), SqlError> {
         let mut footprint = Footprint::new();
         let keys = || rows.iter().map(|(key, _)| key);
@@ -225,7 +225,7 @@ impl Engine {
         }
         let mut session = self.database().session();
         let written = self.database().run(&mut session, &footprint, |txn| {
-            for (key, row) in &rows {
+            for (key, row) in rows {
                 match row {
                     Some(row) => txn.put(table, key, row)?,
                     None => {

@@ -213,7 +213,7 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     let process = shared.next_process.fetch_add(1, Ordering::SeqCst);
     let patience = Arc::new(Patience::default());
     let (mut own, wrong) = shared.settings.clone().of_client(settings);
-    (own.user, own.database, own.process) = (user, database, process);
+    (own.user, own.database, own.process) = (user.into(), database.into(), process);
     let mut secret = [0; 4];
     (shared.options.random)(&mut secret);
     out.message(b'R', |body| body.extend(0i32.to_be_bytes()));

@@ -20,6 +20,8 @@ use crate::limits::{self, Limited, Watch};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings};
 use crate::wire::{Formats, Out, Reader, violation};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use isomer_cluster::{Impatience, Isolation, Patience, Savepoint};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, parse};
@@ -27,7 +29,6 @@ use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control, Modes, Prepared};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, SqlType, code};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,8 +54,8 @@ pub(crate) struct Session {
     in_block: bool,
     failed: bool,
     savepoints: Vec<(String, Savepoint)>,
-    statements: BTreeMap<String, Statement>,
-    portals: BTreeMap<String, Portal>,
+    statements: HashMap<String, Statement, FixedState>,
+    portals: HashMap<String, Portal, FixedState>,
     watch: Arc<Watch>,
     /// When the time of the transaction is over, and that of the statement.
     transaction_until: Option<Instant>,
@@ -68,13 +69,19 @@ pub(crate) struct Session {
     last: Option<SqlError>,
 }
 
-/// A prepared statement; without one: the empty statement.
+/// A prepared statement.
 #[derive(Clone)]
 struct Statement {
-    text: Arc<str>,
-    parsed: Option<Arc<Parsed>>,
-    given: Vec<SqlType>,
+    written: Arc<Written>,
     compiled: Option<Arc<Compiled>>,
+}
+
+/// A statement as the client wrote it.
+struct Written {
+    text: Arc<str>,
+    /// None: the empty statement.
+    parsed: Option<Parsed>,
+    given: Vec<SqlType>,
 }
 
 /// A statement with its parameters.
@@ -106,8 +113,8 @@ impl Session {
             in_block: false,
             failed: false,
             savepoints: Vec::new(),
-            statements: BTreeMap::new(),
-            portals: BTreeMap::new(),
+            statements: HashMap::default(),
+            portals: HashMap::default(),
             watch,
             transaction_until: None,
             statement_until: None,

@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) user: String,
-    pub(crate) database: String,
+    pub(crate) user: Arc<str>,
+    pub(crate) database: Arc<str>,
     pub(crate) process: i32,
     pub(crate) limits: Limits,
     /// Transactions have one snapshot, unless they say otherwise.
@@ -77,8 +77,8 @@ impl Settings {
     /// As [`Settings::set`].
     pub(crate) fn new(defaults: Arc<[(String, String)]>) -> Result<Settings, SqlError> {
         let mut settings = Settings {
-            user: String::new(),
-            database: String::new(),
+            user: Arc::default(),
+            database: Arc::default(),
             process: 0,
             limits: Limits::default(),
             repeatable: false,
@@ -116,7 +116,7 @@ impl Settings {
             "default_transaction_read_only" | "transaction_read_only" => {
                 Some(if self.read_only { "on" } else { "off" }.to_owned())
             }
-            "session_authorization" | "role" => Some(self.user.clone()),
+            "session_authorization" | "role" => Some(self.user.to_string()),
             limit if Limits::default().named(limit).is_some() => {
                 let mut limits = self.limits;
                 limits.named(limit).map(|ms| limits::show_ms(*ms))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Room for the writes of a common transaction, so that it allocates once.
 const WRITE_BYTES: usize = 512;
-/// With more writes than this, finding one's own goes through a map.
+/// Up to this many writes, looking at each is as fast as a search.
 const WRITES_SCANNED_MAX: usize = 12;
 
 /// Up to this many items, looking at each of a footprint is as fast as a search.
@@ -39,10 +39,14 @@ pub struct Txn<'a> {
 }
 
 /// Writes that wait for the commit.
+///
+/// Those of a bulk load come in the order of their keys, and are found by bisection. Once one has come
+/// out of order, and they are many, a map says where each key is.
 #[derive(Default)]
 pub(crate) struct Writes {
     entries: SmallVec<[Write; 4]>,
     bytes: Vec<u8>,
+    disordered: bool,
     by_key: BTreeMap<(TableId, Key), usize>,
 }
 
@@ -71,12 +75,17 @@ impl Writes {
     }
 
     fn find(&self, tables: &[&Arc<Table>], table: TableId, key: &[u8]) -> Option<usize> {
-        if self.entries.len() > WRITES_SCANNED_MAX {
+        let place = |write: &Write| (tables[write.item].id, self.key(write));
+        if self.entries.len() <= WRITES_SCANNED_MAX {
+            return self.entries.iter().position(|write| place(write) == (table, key));
+        }
+        if self.disordered {
             return self.by_key.get(&(table, Key::from_bytes(key))).copied();
         }
-        self.entries
-            .iter()
-            .position(|write| tables[write.item].id == table && self.key(write) == key)
+        if self.entries.last().is_some_and(|last| place(last) < (table, key)) {
+            return None;
+        }
+        self.entries.binary_search_by(|write| place(write).cmp(&(table, key))).ok()
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) -> (usize, usize) {
@@ -106,18 +115,21 @@ impl Writes {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> usize {
+        let table = tables[item].id;
+        let place = |last: &Write| (tables[last.item].id, self.key(last));
+        self.disordered |= self.entries.last().is_some_and(|last| place(last) > (table, key));
+        let at = self.entries.len();
         let value = value.map(|value| self.push_bytes(value));
         let key_at = self.push_bytes(key);
         self.entries.push(Write { item, key: key_at, value });
-        match self.entries.len().cmp(&(WRITES_SCANNED_MAX + 1)) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => self.index_all(tables),
-            std::cmp::Ordering::Greater => {
-                let place = (tables[item].id, Key::from_bytes(key));
-                self.by_key.insert(place, self.entries.len() - 1);
+        if self.disordered && at >= WRITES_SCANNED_MAX {
+            if self.by_key.is_empty() {
+                self.index_all(tables);
+            } else {
+                self.by_key.insert((table, Key::from_bytes(key)), at);
             }
         }
-        self.entries.len() - 1
+        at
     }
 
     fn index_all(&mut self, tables: &[&Arc<Table>]) {

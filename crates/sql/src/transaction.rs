@@ -136,9 +136,9 @@ pub struct Surroundings {
     /// When the statement began.
     pub now_us: i64,
     /// The client's user.
-    pub user: String,
+    pub user: Arc<str>,
     /// The client's database.
-    pub database: String,
+    pub database: Arc<str>,
     /// The number of the connection.
     pub process: i32,
     /// The most memory a statement may take for sorting, grouping and joining.

@@ -1,6 +1,6 @@
 //! The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-use super::{Flush, Portal, Session, Statement};
+use super::{Flush, Portal, Session, Statement, Written};
 use crate::wire::{Formats, Out, Reader, violation};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
@@ -51,11 +51,12 @@ impl Session {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(SqlError::new(code::SYNTAX, message));
         }
-        let parsed = parsed.pop().map(Arc::new);
-        let mut statement = Statement { text, parsed, given, compiled: None };
-        if let Some(parsed) = &statement.parsed {
+        let parsed = parsed.pop();
+        if let Some(parsed) = &parsed {
             self.check_not_failed(parsed)?;
         }
+        let written = Arc::new(Written { text, parsed, given });
+        let mut statement = Statement { written, compiled: None };
         self.compile(&mut statement)?;
         Ok(statement)
     }
@@ -65,18 +66,20 @@ impl Session {
         &self,
         statement: &mut Statement,
     ) -> Result<Option<Arc<Compiled>>, SqlError> {
-        let Some(parsed) = &statement.parsed else { return Ok(None) };
+        let Written { text, parsed: Some(parsed), given } = &*statement.written else {
+            return Ok(None);
+        };
         let version = self.engine.catalog().version;
         if let Some(compiled) = &statement.compiled
             && compiled.version == version
         {
             return Ok(Some(compiled.clone()));
         }
-        let untyped = statement.given.iter().all(|ty| *ty == SqlType::Unknown);
-        let known = if untyped { self.engine.known(&statement.text) } else { None };
+        let untyped = given.iter().all(|ty| *ty == SqlType::Unknown);
+        let known = if untyped { self.engine.known(text) } else { None };
         let compiled = match known {
             Some(compiled) => compiled,
-            None => self.engine.compiled(parsed, &statement.text, &statement.given)?,
+            None => self.engine.compiled(parsed, text, given)?,
         };
         statement.compiled = Some(compiled.clone());
         Ok(Some(compiled))
@@ -85,7 +88,7 @@ impl Session {
     pub(super) fn bind(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
         let (portal, name) = (reader.text()?.to_owned(), reader.text()?);
         let mut statement = self.statement(name)?.clone();
-        if let Some(parsed) = &statement.parsed {
+        if let Some(parsed) = &statement.written.parsed {
             self.check_not_failed(parsed)?;
         }
         let compiled = self.compile(&mut statement)?;
@@ -146,19 +149,19 @@ impl Session {
             _ => return Err(violation("neither a statement nor a portal is described")),
         };
         match compiled.as_ref().and_then(|compiled| self.output_of(compiled)) {
-            Some(output) => out.row_description(&output, &formats),
+            Some(output) => out.row_description(output, &formats),
             None => out.empty(b'n'),
         }
         Ok(())
     }
 
     /// The columns of a statement's result.
-    fn output_of(&self, compiled: &Compiled) -> Option<Vec<OutputColumn>> {
+    fn output_of<'c>(&'c self, compiled: &'c Compiled) -> Option<&'c [OutputColumn]> {
         if let Action::Prepared(Prepared::Execute(name, _)) = &compiled.action {
             let inner = self.statements.get(name)?.compiled.as_ref()?;
-            return inner.output.clone();
+            return inner.output.as_deref();
         }
-        compiled.output.clone()
+        compiled.output.as_deref()
     }
 
     pub(super) fn close(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {

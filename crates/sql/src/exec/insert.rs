@@ -20,8 +20,9 @@ const BATCH_ROWS: usize = 512;
 
 pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
     let (mut batch, mut count) = (Vec::new(), 0);
+    let row_ids = row_ids(plan);
     exec.rows(&plan.source, None, &mut |given| {
-        batch.push(exec.new_row(plan, given)?);
+        batch.push(exec.new_row(plan, row_ids.as_deref(), |at| given[at].clone())?);
         if batch.len() >= BATCH_ROWS {
             count += write(exec, plan, &mut batch, sink)?;
         }
@@ -33,10 +34,17 @@ pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Res
 
 pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Result<u64, SqlError> {
     let mut batch = Vec::with_capacity(rows.len());
-    for given in rows {
-        batch.push(exec.new_row(plan, &given)?);
+    let row_ids = row_ids(plan);
+    for mut given in rows {
+        let take = |at: usize| std::mem::replace(&mut given[at], Datum::Null);
+        batch.push(exec.new_row(plan, row_ids.as_deref(), take)?);
     }
     write(exec, plan, &mut batch, &mut |_: &[Datum]| Ok(()))
+}
+
+/// The sequence of the row ids of a table that has no other key.
+fn row_ids(plan: &Insert) -> Option<String> {
+    (!plan.table.has_key()).then(|| crate::system::row_id_sequence(&plan.table))
 }
 
 fn write(
@@ -79,18 +87,22 @@ struct Obstacle {
 }
 
 impl Exec<'_> {
-    fn new_row(&self, plan: &Insert, given: &[Datum]) -> Result<Vec<Datum>, SqlError> {
+    fn new_row(
+        &self,
+        plan: &Insert,
+        row_ids: Option<&str>,
+        mut given: impl FnMut(usize) -> Datum,
+    ) -> Result<Vec<Datum>, SqlError> {
         let mut values = Vec::with_capacity(plan.table.width());
         for filled in &plan.columns {
             values.push(match filled {
-                Filled::Given(at) => given[*at].clone(),
+                Filled::Given(at) => given(*at),
                 Filled::Default(expr) => self.eval(expr, Row { values: &[], outer: None })?,
             });
         }
         fit_row(&plan.table, &mut values)?;
-        if !plan.table.has_key() {
-            let name = crate::system::row_id_sequence(&plan.table);
-            values.push(Datum::Int(self.txn.borrow_mut().next_value(&name)?));
+        if let Some(sequence) = row_ids {
+            values.push(Datum::Int(self.txn.borrow_mut().next_value(sequence)?));
         }
         Ok(values)
     }
