@@ -10,11 +10,13 @@
 //! | a follower that holds no copy | add_replica had begun, or remove_replica was nearly done | the master lets it go |
 //! | a copy at a site that does not follow | remove_replica had begun, or add_replica was refused | the site drops it |
 //! | a range that nobody has | the table was being created | a site creates it |
+//! | a table that the catalog does not have | drop_table had begun | whoever holds it forgets it |
 //!
 //! A pure function; carried out by [`crate::Database::open`].
 
 use isomer_design::{Design, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId};
 use isomer_site::{Holding, Step};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The design, and the steps that make it wholly true.
@@ -46,7 +48,20 @@ pub(crate) fn assemble(
             .map_err(|invalid| invalid.to_string())?;
         drop_strays(*table, &design, &held, &mut repairs);
     }
+    forget_strangers(tables, holdings, &mut repairs);
     Ok(Assembled { design, repairs })
+}
+
+fn forget_strangers(
+    tables: &[(TableId, Arc<Schema>)],
+    holdings: &[(SiteId, Vec<Holding>)],
+    repairs: &mut Vec<(SiteId, Step)>,
+) {
+    let known: BTreeSet<TableId> = tables.iter().map(|(table, _)| *table).collect();
+    for (site, held) in holdings {
+        let held: BTreeSet<TableId> = held.iter().map(|holding| holding.table).collect();
+        repairs.extend(held.difference(&known).map(|table| (*site, Step::Forget(*table))));
+    }
 }
 
 fn partitions(

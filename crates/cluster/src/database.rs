@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// A log in memory keeps this much for replicas that have to catch up.
@@ -96,6 +96,8 @@ pub struct Database {
     folder: Option<Folder>,
     catalog: Mutex<Catalog>,
     durability: Durability,
+    /// The number given last: none is given twice while the process runs.
+    last_table: AtomicU32,
     sessions: AtomicU64,
     notes: Vec<String>,
 }
@@ -148,6 +150,9 @@ impl Database {
                 return Err(OpenDatabaseError::Design(what).into());
             }
         };
+        let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
+        let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
+        let last_table = tables.map(|table| table.0).max().unwrap_or(0);
         let transport = Embedded { runtime: runtime.clone() };
         let router = Arc::new(Router::new(transport, design, options.strategy));
         let database = Database {
@@ -157,6 +162,7 @@ impl Database {
             folder,
             catalog: Mutex::new(catalog),
             durability: options.durability,
+            last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
             notes,
         };
@@ -185,7 +191,7 @@ impl Database {
         if catalog.tables.iter().any(|(_, other)| other.name() == schema.name()) {
             return Err(Error::TableExists(schema.name().to_owned()));
         }
-        let id = TableId(catalog.tables.iter().map(|(id, _)| id.0).max().unwrap_or(0) + 1);
+        let id = TableId(self.last_table.load(Ordering::SeqCst) + 1);
         let schema = Arc::new(schema);
         let partitions: Vec<(Key, Placement)> =
             placement.iter().map(|(start, site)| (start.clone(), Placement::at(*site))).collect();
@@ -198,6 +204,7 @@ impl Database {
             folder.write_catalog(&entered)?;
         }
         *catalog = entered;
+        self.last_table.store(id.0, Ordering::SeqCst);
         let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
         for (range, placement) in trial.partitions_in(id, &KeyRange::all()) {
             by_site.entry(placement.master).or_default().push(range);
@@ -207,6 +214,23 @@ impl Database {
         }
         self.router.enter_table(id, schema, partitions)?;
         Ok(id)
+    }
+
+    /// Removes a table with all its rows, at once. Who reads it meanwhile is told to start again.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such table.
+    pub fn drop_table(&self, id: TableId) -> Result<(), Error> {
+        let mut catalog = self.catalog.lock();
+        self.router.design().table(id).map_err(Box::new)?;
+        let mut left = catalog.clone();
+        left.tables.retain(|(other, _)| *other != id);
+        // From here on the table is gone: what sites still hold of it, they forget at the next start.
+        if let Some(folder) = &self.folder {
+            folder.write_catalog(&left)?;
+        }
+        *catalog = left;
+        self.runtime.block_on(self.router.drop_table(id))
     }
 
     /// The table of this name.

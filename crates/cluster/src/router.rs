@@ -212,6 +212,29 @@ impl<T: Transport> Router<T> {
         Ok(())
     }
 
+    /// Takes a table out of the design, once nobody relies on its partitions, and lets the sites forget
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such table.
+    pub async fn drop_table(&self, id: TableId) -> Result<(), Error> {
+        let everything = |design: &Design| -> Vec<(TableId, KeyRange)> {
+            design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
+        };
+        let _reserved = self.reserve(everything).await;
+        let sites = {
+            let mut design = self.design.lock();
+            design.drop_table(id).map_err(Box::new)?;
+            self.table.store(Arc::new(RoutingTable::of(&design)));
+            design.sites()
+        };
+        for site in sites.iter() {
+            // A site that cannot write its log says so to everyone; it forgets at the next start.
+            let _ = protocol::ask(&self.transport, site, isomer_site::Step::Forget(id)).await;
+        }
+        Ok(())
+    }
+
     async fn run_reserved(
         &self,
         session: &mut Session,

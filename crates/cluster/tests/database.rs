@@ -137,3 +137,71 @@ fn a_database_in_a_folder_comes_back_with_its_rows_and_its_design() {
     let moved = transfer(&db, &mut db.session(), table, 1, 40, 1).expect("it works on");
     assert!(moved <= 2);
 }
+
+#[test]
+fn a_dropped_table_is_gone_from_every_site_while_transfers_run() {
+    let db = Database::open(Options::in_memory(3)).expect("nothing is in the way");
+    let table = bank(&db, 3);
+    let replica = Change::AddReplica { table, start: Key::min(), site: SiteId(2) };
+    db.change(replica, "a reader").expect("a free place");
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (db, done) = (&db, &done);
+            scope.spawn(move || {
+                let mut session = db.session();
+                // Until the table is not there any more; nothing else may go wrong.
+                let error = (seed..)
+                    .inspect(|_| _ = done.fetch_add(1, Ordering::Relaxed))
+                    .find_map(|n| transfer(db, &mut session, table, n % 64, (n + 32) % 64, 1).err())
+                    .expect("the table is dropped");
+                assert_eq!(error.to_string(), "there is no table t1; create it first");
+            });
+        }
+        while done.load(Ordering::Relaxed) < 100 {
+            std::thread::yield_now();
+        }
+        db.drop_table(table).expect("there is one");
+    });
+    assert!(matches!(db.drop_table(table), Err(Error::Invalid(_))));
+    let again = bank(&db, 3);
+    assert_ne!(again, table, "a number is not given twice");
+    assert_eq!(total(&db, &mut db.session(), again), ACCOUNTS * START);
+}
+
+#[test]
+fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let open = || Database::open(Options::in_folder(folder.path(), 2)).expect("it is whole");
+    let db = open();
+    let kept = db.create_table(schema(), &[(Key::min(), SiteId(1))]).expect("a valid table");
+    let catalog = folder.path().join("catalog");
+    let before = std::fs::read(&catalog).expect("it is there");
+    let columns = vec![Column::new("id", ColumnType::Int64)];
+    let other = Schema::new("other", columns, &["id"]).expect("the columns fit together");
+    let other = db.create_table(other, &[(Key::min(), SiteId(2))]).expect("a valid table");
+    let put = |db: &Database, table: TableId| {
+        let footprint = Footprint::new().write(table, Key::int(7));
+        db.run(&mut db.session(), &footprint, |txn| txn.put(table, &Key::int(7), b""))
+    };
+    put(&db, other).expect("it is there");
+    drop(db);
+    // As a crash leaves it that came after the catalog was written.
+    std::fs::write(&catalog, before).expect("it can be replaced");
+    let db = open();
+    assert!(matches!(db.table("other"), Err(Error::UnknownTable { .. })));
+    assert!(put(&db, other).is_err());
+    drop(db);
+
+    let db = open();
+    db.drop_table(kept).expect("it is there");
+    db.checkpoint().expect("there is room");
+    drop(db);
+    let db = open();
+    assert!(matches!(db.table("accounts"), Err(Error::UnknownTable { .. })));
+    // The numbers of tables that nobody holds are free again; their rows must not be.
+    let table = bank(&db, 2);
+    drop(db);
+    let db = open();
+    assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
+}

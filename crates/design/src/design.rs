@@ -94,6 +94,16 @@ impl Design {
         Ok(())
     }
 
+    /// Removes a table, with all its partitions.
+    ///
+    /// # Errors
+    /// [`Invalid::UnknownTable`].
+    pub fn drop_table(&mut self, id: TableId) -> Result<(), Invalid> {
+        self.table(id)?;
+        self.tables.remove(&id);
+        Ok(())
+    }
+
     /// The sites.
     pub fn sites(&self) -> SiteSet {
         self.sites

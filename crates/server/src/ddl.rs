@@ -5,7 +5,7 @@
 //! not entered when the process stops is never looked at again.
 //!
 //! Left out: definitions inside of a transaction block (an error that says so); building an index while
-//! writers go on; the memory of the empty tables that DROP leaves in the store.
+//! writers go on.
 
 use crate::backend::{database, explain};
 use crate::engine::{Engine, Entry, damaged};
@@ -244,7 +244,7 @@ impl Engine {
         let index = self.store_index(table, new, name, self.fresh_oid(), constraint)?;
         if let Err(error) = self.fill_index(table, &index) {
             self.set_dropped([index.id]);
-            self.empty(index.id)?;
+            self.discard(index.id)?;
             return Err(error);
         }
         let mut changed = Table::clone(table);
@@ -334,8 +334,8 @@ impl Engine {
                 tables.remove(&table.name);
             });
             self.end_sequences(table)?;
-            table.indexes.iter().try_for_each(|index| self.empty(index.id))?;
-            self.empty(table.id)?;
+            table.indexes.iter().try_for_each(|index| self.discard(index.id))?;
+            self.discard(table.id)?;
         }
         Ok(())
     }
@@ -353,23 +353,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes all rows of a table of the store.
-    fn empty(&self, table: TableId) -> Result<(), SqlError> {
-        loop {
-            let mut rows = Vec::new();
-            self.each_row(table, |key, _| {
-                rows.push((Key::from_bytes(key), None));
-                if rows.len() < BATCH_ROWS {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })?;
-            if rows.is_empty() {
-                return Ok(());
-            }
-            self.write(table, &rows)?;
-        }
+    /// Lets the store forget a table that nothing of the catalog uses.
+    fn discard(&self, table: TableId) -> Result<(), SqlError> {
+        self.database().drop_table(table).map_err(database)
     }
 
     fn drop_indexes(
@@ -399,7 +385,7 @@ impl Engine {
             self.replace_catalog(|tables| {
                 tables.insert(changed.name.clone(), Arc::new(changed));
             });
-            self.empty(index.id)?;
+            self.discard(index.id)?;
         }
         Ok(())
     }
@@ -476,7 +462,7 @@ impl Engine {
         });
         if let Err(error) = filled {
             self.set_dropped([id]);
-            self.empty(id)?;
+            self.discard(id)?;
             return Err(error);
         }
         self.enter(&changed)?;
@@ -485,8 +471,8 @@ impl Engine {
             tables.insert(changed.name.clone(), Arc::new(changed));
         });
         self.set_sequence(&row_id_sequence(table), false)?;
-        table.indexes.iter().try_for_each(|index| self.empty(index.id))?;
-        self.empty(table.id)
+        table.indexes.iter().try_for_each(|index| self.discard(index.id))?;
+        self.discard(table.id)
     }
 
     fn refill(&self, old: &Table, new: &Table) -> Result<(), SqlError> {

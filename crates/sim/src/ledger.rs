@@ -81,6 +81,7 @@ impl Account {
             Event::Drop => {
                 self.held.remove(&place);
             }
+            Event::Forget => self.held.retain(|(table, _), _| *table != record.table),
             Event::Split { at } => {
                 let Some((range, since)) = self.held.remove(&place) else { return };
                 let left = KeyRange::new(range.start, Some(at.clone()));

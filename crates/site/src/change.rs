@@ -361,7 +361,7 @@ impl Site {
         self.lasting(self.log.end()).await
     }
 
-    fn forget_orphans(&self, table: TableId, range: &KeyRange) {
+    pub(crate) fn forget_orphans(&self, table: TableId, range: &KeyRange) {
         let mut orphans = self.links.orphans.lock();
         orphans.retain(|(id, start), _| *id != table || !range.contains(start));
     }
@@ -578,7 +578,7 @@ impl Site {
 
     /// Waits until a step that was taken is durable. If the log fails before, nobody can say whether
     /// the step was taken: the site must be asked again once it is back.
-    async fn lasting(&self, position: Position) -> Result<(), Refusal> {
+    pub(crate) async fn lasting(&self, position: Position) -> Result<(), Refusal> {
         self.durable(position).await.map_err(|_| Refusal::Unavailable(self.id))
     }
 

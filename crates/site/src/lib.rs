@@ -27,6 +27,7 @@ mod change;
 mod checkpoint;
 mod error;
 mod execute;
+mod forget;
 mod held;
 mod link;
 mod message;

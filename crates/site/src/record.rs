@@ -22,6 +22,7 @@
 //!         9  install        range │ source u16 │ incarnation u64 │ last u64 │ since u64 │ rows, each
 //!                           followed by its time u64
 //!        10  drop           (no body)
+//!        11  forget         (no body); of the whole table, with all its partitions
 //!   range    start: key │ bounded u8 │ end: key
 //! ```
 //!
@@ -101,6 +102,8 @@ pub enum Event<'a> {
     Install(Install<'a>),
     /// The replica at this site ends.
     Drop,
+    /// The table ends: of no one partition, so `start` and the versions say nothing.
+    Forget,
 }
 
 /// The beginning of a replica.
@@ -218,7 +221,7 @@ impl FrameWriter {
                 self.u64(install.since.0);
                 self.copy_rows(&install.rows);
             }
-            Event::Drop => {}
+            Event::Drop | Event::Forget => {}
         }
     }
 
@@ -317,6 +320,7 @@ impl Event<'_> {
             Event::Acquire { .. } => 8,
             Event::Install(_) => 9,
             Event::Drop => 10,
+            Event::Forget => 11,
         }
     }
 }
@@ -485,7 +489,8 @@ impl<'a> Reader<'a> {
                 rows: self.rows(true)?,
             }),
             10 => Event::Drop,
-            _ => return Err(self.bad("the code of an event, 1 to 10")),
+            11 => Event::Forget,
+            _ => return Err(self.bad("the code of an event, 1 to 11")),
         };
         Ok(Record { table, start, previous, version, event })
     }
@@ -534,6 +539,7 @@ mod tests {
                 rows: none,
             }),
             Event::Drop,
+            Event::Forget,
         ]
     }
 
@@ -553,8 +559,8 @@ mod tests {
         let (head, records) = read_frame(&frame).unwrap();
         assert_eq!(head, FrameHead { time: Time(99), origin: Some((SiteId(3), 4711)) });
         let events: Vec<_> = records.iter().map(|record| record.event.clone()).collect();
-        assert_eq!(events[..9], samples());
-        let Event::Write(rows) = &events[9] else { panic!("a write was written") };
+        assert_eq!(events[..10], samples());
+        let Event::Write(rows) = &events[10] else { panic!("a write was written") };
         let values: Vec<_> = rows.iter().map(|row| row.value).collect();
         assert_eq!(values, [Some(&b"one"[..]), None]);
         for cut in 0..frame.len() {

@@ -170,6 +170,10 @@ impl Site {
                 }
             }
             Event::Drop => self.replay_drop(&table, record, head),
+            Event::Forget => {
+                self.end_all(&table, head.time);
+                self.purge_dropped();
+            }
             _ => self.replay_event(&table, record, came),
         }
     }

@@ -27,6 +27,8 @@ pub enum Step {
     Release(TableId, Key, SiteId),
     /// Take the mastership that was released.
     Acquire(TableId, Key),
+    /// Hold nothing of a table any more.
+    Forget(TableId),
     /// Say what the site holds.
     Describe,
 }
@@ -61,6 +63,7 @@ impl Site {
             Step::Drop(table, range) => self.drop_replica(table, &range).await?,
             Step::Release(table, start, to) => self.release(table, &start, to).await?,
             Step::Acquire(table, start) => self.acquire(table, &start).await?,
+            Step::Forget(table) => self.forget(table).await?,
             Step::Describe => return Ok(Answer::Holdings(self.holdings())),
         }
         Ok(Answer::Done)

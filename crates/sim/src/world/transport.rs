@@ -189,6 +189,7 @@ pub(crate) fn words(step: &Step) -> String {
         Step::Drop(table, range) => format!("drop {table}{range}"),
         Step::Release(table, start, to) => format!("release {table}[{start}] to {to}"),
         Step::Acquire(table, start) => format!("acquire {table}[{start}]"),
+        Step::Forget(table) => format!("forget {table}"),
         Step::Describe => "describe itself".to_owned(),
     }
 }

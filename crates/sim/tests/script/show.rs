@@ -118,6 +118,7 @@ fn words(record: &Record<'_>) -> String {
             format!("install {} rows {}", install.rows.iter().count(), install.range)
         }
         Event::Drop => "drop".into(),
+        Event::Forget => "forget the table".into(),
     };
     let start = if start.is_empty() { String::new() } else { start.to_string() };
     format!("accounts[{start}] v{previous}→v{version}  {event}")
