@@ -8,62 +8,91 @@
 //! All of a holder's ranges are taken at once or none, so holders cannot wait for each other in a
 //! circle.
 
-use isomer_design::{KeyRange, TableId};
-use isomer_store::Waiters;
+use isomer_design::{Key, KeyRange, TableId};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 /// Who has reserved what.
 #[derive(Default)]
 pub(crate) struct Reservations {
     held: Mutex<Held>,
-    released: Waiters,
 }
 
+/// Ranges that are held, by their first key; no two overlap.
 #[derive(Default)]
-struct Held {
-    next: u64,
-    ranges: Vec<(u64, TableId, KeyRange)>,
+struct Held(BTreeMap<(TableId, Key), Taken>);
+
+struct Taken {
+    end: Option<Key>,
+    /// Who waits for this range first, in the order in which they came.
+    waiting: Vec<Waker>,
 }
 
 /// Given back when dropped.
 pub(crate) struct Reservation<'r> {
     reservations: &'r Reservations,
-    holder: u64,
+    starts: Vec<(TableId, Key)>,
 }
 
 impl Reservations {
-    /// Waits until nobody else holds any of the ranges, and takes them.
+    /// Waits until nobody else holds any of the ranges, and takes them. They are partitions of one
+    /// design: two of them are equal or apart.
     pub(crate) async fn take(&self, ranges: &[(TableId, KeyRange)]) -> Reservation<'_> {
-        let holder = poll_fn(|cx| {
-            if let Some(holder) = self.try_take(ranges) {
-                return Poll::Ready(holder);
+        poll_fn(|cx| match self.held.lock().try_take(ranges, cx.waker()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+        let starts = ranges.iter().map(|(table, range)| (*table, range.start.clone())).collect();
+        Reservation { reservations: self, starts }
+    }
+}
+
+impl Held {
+    /// Takes all ranges, or remembers the waker with the first that somebody else holds.
+    fn try_take(&mut self, ranges: &[(TableId, KeyRange)], waker: &Waker) -> bool {
+        let in_the_way = ranges.iter().find_map(|(table, range)| self.overlapping(*table, range));
+        if let Some(place) = in_the_way {
+            let taken = self.0.get_mut(&place).expect("it was just found");
+            if !taken.waiting.iter().any(|other| other.will_wake(waker)) {
+                taken.waiting.push(waker.clone());
             }
-            self.released.register(cx.waker());
-            self.try_take(ranges).map_or(Poll::Pending, Poll::Ready)
-        });
-        Reservation { reservations: self, holder: holder.await }
+            return false;
+        }
+        for (table, range) in ranges {
+            let taken = Taken { end: range.end.clone(), waiting: Vec::new() };
+            self.0.insert((*table, range.start.clone()), taken);
+        }
+        true
     }
 
-    fn try_take(&self, ranges: &[(TableId, KeyRange)]) -> Option<u64> {
-        let mut held = self.held.lock();
-        let taken = |(table, range): &(TableId, KeyRange)| {
-            held.ranges.iter().any(|(_, t, r)| t == table && r.overlaps(range))
+    /// The first key of a range that is held and overlaps this one.
+    fn overlapping(&self, table: TableId, range: &KeyRange) -> Option<(TableId, Key)> {
+        let from = (table, range.start.clone());
+        let before = self.0.range(..=&from).next_back();
+        let reaches = |((of, _), taken): &(&(TableId, Key), &Taken)| {
+            *of == table && taken.end.as_ref().is_none_or(|end| range.start < *end)
         };
-        if ranges.iter().any(taken) {
-            return None;
-        }
-        held.next += 1;
-        let holder = held.next;
-        held.ranges.extend(ranges.iter().map(|(table, range)| (holder, *table, range.clone())));
-        Some(holder)
+        let after = || {
+            let next = self.0.range(&from..).next();
+            next.filter(|((of, start), _)| *of == table && range.is_below_end(start))
+        };
+        before.filter(reaches).or_else(after).map(|(place, _)| place.clone())
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.reservations.held.lock().ranges.retain(|(holder, ..)| *holder != self.holder);
-        self.reservations.released.wake();
+        let mut waiting = Vec::new();
+        {
+            let mut held = self.reservations.held.lock();
+            for start in &self.starts {
+                let taken = held.0.remove(start);
+                waiting.extend(taken.into_iter().flat_map(|taken| taken.waiting));
+            }
+        }
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
