@@ -6,6 +6,7 @@
 //! | `serve` | a database for PostgreSQL's clients | `serve.rs` |
 //! | `bench` | measures transactions, and checks that each counted | `bench/` |
 //! | `sim` | random scenarios in a simulated world | `sim.rs` |
+//! | `lab` | experiments on virtual clusters | `lab/` |
 //! | `design` | the design of a database in a folder | `design/` |
 //! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
 //!
@@ -25,6 +26,7 @@ mod crash_child;
 mod demo;
 mod design;
 mod failure;
+mod lab;
 mod out;
 mod plan;
 mod progress;
@@ -64,6 +66,8 @@ enum Command {
     Serve(serve::ServeArgs),
     Sim(sim::SimArgs),
     #[command(subcommand)]
+    Lab(lab::LabCommand),
+    #[command(subcommand)]
     Design(design::DesignCommand),
     #[command(flatten)]
     Plan(plan::Command),
@@ -84,6 +88,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bench(command) => bench::run(&command),
         Command::Serve(args) => serve::run(&args),
         Command::Sim(args) => sim::run(&args),
+        Command::Lab(command) => lab::run(&command),
         Command::Design(command) => design::run(&command),
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),
         Command::CrashChild(args) => crash_child::run(&args),

@@ -357,6 +357,11 @@ impl RowsBuffer {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+
+    /// How many bytes they take on their way.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
 }
 
 // --------------------------------------------------------------------------------------- reading

@@ -260,6 +260,11 @@ impl Txn<'_> {
         [self.rows_read.get(), self.writes.entries.len()]
     }
 
+    /// How many partitions the footprint touches here.
+    pub fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
     /// The time of the transaction's snapshot.
     pub fn snapshot(&self) -> Time {
         self.snapshot

@@ -3,6 +3,7 @@
 use crate::number::number;
 use crate::{DataAccess, Random};
 use isomer_design::{Footprint, Key, KeyRange, Schema, TableId};
+use std::collections::BTreeMap;
 use std::ops::{Add, ControlFlow};
 use thiserror::Error;
 
@@ -73,6 +74,17 @@ pub trait Workload {
 
     /// The tables it needs.
     fn tables(&self) -> Vec<(TableId, Schema)>;
+
+    /// For each table, the keys at which partitions of about `rows` rows begin, but for the first one.
+    ///
+    /// This is for tables whose keys are the numbers from 0, all of the same size.
+    fn borders(&self, rows: u64) -> BTreeMap<TableId, Vec<Key>> {
+        let tables = self.tables();
+        let keys = self.loaded().rows / tables.len() as u64;
+        let rows = rows.max(1);
+        let of_table = || (1..keys.div_ceil(rows)).map(|at| Key::int((at * rows) as i64)).collect();
+        tables.iter().map(|(table, _)| (*table, of_table())).collect()
+    }
 
     /// The rows to begin with, ordered by table and key.
     fn load(&self) -> impl Iterator<Item = LoadRow>;

@@ -4,8 +4,10 @@ use super::network::Letter;
 use super::tasks::TaskId;
 use isomer_design::Time;
 use isomer_site::TimeSource;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 /// Virtual time in nanoseconds; the sites share it.
@@ -20,13 +22,13 @@ impl Default for Clock {
 
 impl Clock {
     pub(super) fn advance(&self, to: Time) {
-        self.0.fetch_max(to.0, Ordering::Relaxed);
+        self.0.fetch_max(to.0, Relaxed);
     }
 }
 
 impl TimeSource for Clock {
     fn now(&self) -> Time {
-        Time(self.0.load(Ordering::Relaxed))
+        Time(self.0.load(Relaxed))
     }
 }
 
@@ -35,25 +37,53 @@ pub(crate) enum Event {
     Wake(Waker),
     /// A procedure that stopped half-way goes on.
     Resume(TaskId),
-    Deliver(Letter),
+    Deliver(Box<Letter>),
+    /// Something of whoever built the world.
+    Call(Box<dyn FnOnce()>),
 }
 
 /// Entries by time, and among equals in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct Agenda {
     made: u64,
-    entries: BTreeMap<(Time, u64), Event>,
+    entries: BinaryHeap<Entry>,
+}
+
+struct Entry {
+    /// When, and which of those that were made for that time.
+    order: Reverse<(Time, u64)>,
+    event: Event,
 }
 
 impl Agenda {
     pub(super) fn add(&mut self, at: Time, event: Event) {
         self.made += 1;
-        self.entries.insert((at, self.made), event);
+        self.entries.push(Entry { order: Reverse((at, self.made)), event });
     }
 
     pub(super) fn pop_until(&mut self, until: Time) -> Option<(Time, Event)> {
-        let entry = self.entries.first_entry().filter(|entry| entry.key().0 <= until)?;
-        let ((time, _), event) = entry.remove_entry();
-        Some((time, event))
+        let first = self.entries.peek_mut().filter(|entry| entry.order.0.0 <= until)?;
+        let entry = PeekMut::pop(first);
+        Some((entry.order.0.0, entry.event))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> Ordering {
+        self.order.cmp(&other.order)
     }
 }

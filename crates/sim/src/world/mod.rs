@@ -127,7 +127,8 @@ impl World {
         match event {
             Event::Wake(waker) => waker.wake(),
             Event::Resume(task) => self.resume(task),
-            Event::Deliver(letter) => self.deliver(letter),
+            Event::Deliver(letter) => self.deliver(*letter),
+            Event::Call(call) => drop(self.guarded(call)),
         }
         true
     }
@@ -154,6 +155,17 @@ impl World {
     /// What a task said when it panicked, which ends the run.
     pub fn panicked(&self) -> Option<String> {
         self.panicked.borrow().clone()
+    }
+
+    /// The virtual clock, for sites that are not started by the world itself.
+    pub fn time_source(&self) -> Arc<dyn TimeSource> {
+        self.clock.clone()
+    }
+
+    /// Has something done after `ns` nanoseconds.
+    pub fn after(&self, ns: u64, call: impl FnOnce() + 'static) {
+        let at = Time(self.now().0 + ns);
+        self.agenda.borrow_mut().add(at, Event::Call(Box::new(call)));
     }
 
     /// A number from a range, by the seed.

@@ -100,7 +100,7 @@ impl World {
             let doubled = self.chance(self.manners.borrow().double_per_mille);
             for _ in 0..=usize::from(doubled) {
                 let at = Time(self.now().0 + self.delay());
-                self.agenda.borrow_mut().add(at, Event::Deliver(letter.clone()));
+                self.agenda.borrow_mut().add(at, Event::Deliver(Box::new(letter.clone())));
             }
         }
     }

@@ -18,7 +18,7 @@ use isomer_design::{SiteId, Time};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -41,10 +41,35 @@ pub struct Stack<'y>(&'y Yielder<(), ()>);
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(super) struct Tasks {
-    tasks: RefCell<BTreeMap<TaskId, Task>>,
+    tasks: RefCell<Table>,
     ready: Arc<Ready>,
-    made: Cell<TaskId>,
     current: Cell<TaskId>,
+}
+
+/// Tasks by their numbers, which count from 1; `None` once a task has come to its end.
+#[derive(Default)]
+struct Table(Vec<Option<Task>>);
+
+impl Table {
+    fn next_id(&self) -> TaskId {
+        self.0.len() as TaskId + 1
+    }
+
+    fn get(&self, id: &TaskId) -> Option<&Task> {
+        self.0.get((*id as usize).checked_sub(1)?)?.as_ref()
+    }
+
+    fn get_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
+        self.0.get_mut((*id as usize).checked_sub(1)?)?.as_mut()
+    }
+
+    fn remove(&mut self, id: &TaskId) -> Option<Task> {
+        self.0.get_mut((*id as usize).checked_sub(1)?)?.take()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (TaskId, &Task)> {
+        (1..).zip(&self.0).filter_map(|(id, task)| Some((id, task.as_ref()?)))
+    }
 }
 
 struct Task {
@@ -68,7 +93,7 @@ enum Body {
 }
 
 #[derive(Default)]
-struct Ready(Mutex<Vec<TaskId>>);
+struct Ready(Mutex<VecDeque<TaskId>>);
 
 struct TaskWaker {
     id: TaskId,
@@ -79,7 +104,7 @@ struct TaskWaker {
 impl Wake for TaskWaker {
     fn wake(self: Arc<TaskWaker>) {
         if !self.queued.swap(true, Ordering::Relaxed) {
-            self.ready.0.lock().push(self.id);
+            self.ready.0.lock().push_back(self.id);
         }
     }
 }
@@ -108,8 +133,7 @@ impl World {
     }
 
     fn enter(&self, name: String, body: impl FnOnce(Waker) -> Body) -> TaskId {
-        let id = self.tasks.made.get() + 1;
-        self.tasks.made.set(id);
+        let id = self.tasks.tasks.borrow().next_id();
         let ready = self.tasks.ready.clone();
         let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
         let body = Some(body(Waker::from(waker.clone())));
@@ -117,7 +141,7 @@ impl World {
         let doing = String::from("is about to begin");
         let (paused, missed, place) = (false, false, None);
         let task = Task { name, waker, body, paused, missed, doing, place };
-        self.tasks.tasks.borrow_mut().insert(id, task);
+        self.tasks.tasks.borrow_mut().0.push(Some(task));
         id
     }
 
@@ -135,7 +159,7 @@ impl World {
 
     /// True once a task has come to its end.
     pub fn is_done(&self, id: TaskId) -> bool {
-        !self.tasks.tasks.borrow().contains_key(&id)
+        self.tasks.tasks.borrow().get(&id).is_none()
     }
 
     /// Says what the current task is at.
@@ -226,13 +250,10 @@ impl World {
 
     /// Takes a ready task from the queue.
     pub(super) fn next_ready(&self) -> Option<TaskId> {
-        let count = self.tasks.ready.0.lock().len();
-        if count == 0 {
-            return None;
-        }
-        let shuffle = self.manners.borrow().shuffle;
-        let at = if shuffle { self.draw(0..count as u64) as usize } else { 0 };
-        Some(self.tasks.ready.0.lock().remove(at))
+        let mut ready = self.tasks.ready.0.lock();
+        let shuffle = ready.len() > 1 && self.manners.borrow().shuffle;
+        let at = if shuffle { self.draw(0..ready.len() as u64) as usize } else { 0 };
+        ready.remove(at)
     }
 
     pub(super) fn poll(self: &Rc<World>, id: TaskId) {

@@ -1,0 +1,71 @@
+//! `isomer lab`: experiments on virtual clusters.
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `lab list` | the experiments and systems there are |
+//! | `lab run FILE, NAME or all` | runs them, two at a time, and writes lines of JSON, plots and a page |
+
+mod run;
+
+use crate::failure::Failure;
+use crate::out;
+use isomer_lab::{Experiment, SYSTEMS};
+use std::path::PathBuf;
+
+/// Experiments on virtual clusters, with the real router, strategies and sites
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum LabCommand {
+    /// Lists the experiments and the systems
+    List,
+    Run(RunArgs),
+}
+
+/// Runs experiments: those of a file, of a name, or all
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer lab run ycsb-write-zipf
+  isomer lab run my-experiment.toml --out results
+  isomer lab run all --out docs/results")]
+pub(crate) struct RunArgs {
+    /// A file, the name of an experiment, or `all`
+    what: String,
+    /// Where lines of JSON, plots and the page go; nowhere if missing
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Only these systems
+    #[arg(long, value_delimiter = ',')]
+    systems: Vec<String>,
+    /// How many seeds, if not as the experiment says
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// How many runs at once
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Runs a small version of each, in seconds: to see that all works
+    #[arg(long)]
+    smoke: bool,
+    /// Prints lines of JSON only
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs a command of the laboratory.
+pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
+    match command {
+        LabCommand::List => {
+            list();
+            Ok(())
+        }
+        LabCommand::Run(args) => run::run(args),
+    }
+}
+
+fn list() {
+    let rows: Vec<Vec<String>> = Experiment::all()
+        .into_iter()
+        .map(|experiment| vec![experiment.name, experiment.figure, experiment.title])
+        .collect();
+    out::print(crate::text::columns(&rows, 0));
+    let names: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
+    out::line(format_args!("\nsystems: {}", names.join(", ")));
+}

@@ -1,0 +1,149 @@
+//! Running experiments: every run of every one is a job, and threads take one job after the other.
+
+use super::RunArgs;
+use crate::failure::Failure;
+use crate::{clock, out};
+use isomer_lab::{Costs, Experiment, Measured, Row, Sample, System, draw, page, rows};
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One run.
+struct Job {
+    /// Which sample of which experiment it belongs to.
+    sample: (usize, usize),
+    experiment: Experiment,
+    system: System,
+    seed: u64,
+}
+
+/// Runs what was asked for.
+pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let experiments = experiments(args)?;
+    let (mut jobs, mut samples) = (Vec::new(), Vec::new());
+    for (at, experiment) in experiments.iter().enumerate() {
+        let mut of_this: Vec<Sample> = Vec::new();
+        for name in &experiment.systems {
+            let system = System::named(name).map_err(Failure::usage)?;
+            for (x, point) in experiment.points() {
+                let sample = (at, of_this.len());
+                of_this.push(Sample {
+                    system: name.clone(),
+                    x,
+                    runs: Vec::new(),
+                    failures: Vec::new(),
+                });
+                let job = |seed| Job { sample, experiment: point.clone(), system, seed };
+                jobs.extend((1..=experiment.seeds).map(job));
+            }
+        }
+        samples.push(of_this);
+    }
+    let results = carry_out(&jobs, args.threads);
+    for (job, result) in jobs.iter().zip(results) {
+        let sample = &mut samples[job.sample.0][job.sample.1];
+        match result {
+            Ok(measured) => sample.runs.push(measured),
+            Err(why) => sample.failures.push(why),
+        }
+    }
+    tell(args, &experiments, &samples)
+}
+
+fn experiments(args: &RunArgs) -> Result<Vec<Experiment>, Failure> {
+    let mut found = match args.what.as_str() {
+        "all" => Experiment::all(),
+        file if Path::new(file).exists() => {
+            let text = fs::read_to_string(file)
+                .map_err(|error| Failure::failed(format!("{file}: {error}")))?;
+            vec![
+                Experiment::read(&text)
+                    .map_err(|error| Failure::usage(format!("{file}: {error}")))?,
+            ]
+        }
+        name => vec![Experiment::named(name).map_err(Failure::usage)?],
+    };
+    for experiment in &mut found {
+        if args.smoke {
+            *experiment = experiment.smoke();
+        }
+        if let Some(seeds) = args.seeds {
+            experiment.seeds = seeds;
+        }
+        if !args.systems.is_empty() {
+            experiment.systems.clone_from(&args.systems);
+        }
+    }
+    Ok(found)
+}
+
+/// Carries out jobs, some at once; results in the order of the jobs.
+fn carry_out(jobs: &[Job], threads: u16) -> Vec<Result<Measured, String>> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Mutex<Vec<Option<Result<Measured, String>>>> = Mutex::new(vec![None; jobs.len()]);
+    let costs = Costs::measured();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { break };
+                    let begun = clock::now();
+                    let result = isomer_lab::run(&job.experiment, &job.system, &costs, job.seed);
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    told(job, &result, begun.elapsed().as_secs_f64(), done, jobs.len());
+                    results.lock().expect("no thread panics with it")[at] = Some(result);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().expect("no thread panics with it");
+    results.into_iter().map(|result| result.expect("every job was taken")).collect()
+}
+
+fn told(job: &Job, result: &Result<Measured, String>, seconds: f64, done: usize, all: usize) {
+    let what = match result {
+        Ok(run) => format!(
+            "{:.0}/s, {:.1} ms ({:.0} a real second)",
+            run.throughput_per_s,
+            run.latency_ms,
+            run.simulated as f64 / seconds
+        ),
+        Err(why) => why.clone(),
+    };
+    let Job { experiment, system, seed, .. } = job;
+    eprintln!("{done} of {all}: {} {} seed {seed}: {what}", experiment.name, system.name);
+}
+
+fn tell(
+    args: &RunArgs,
+    experiments: &[Experiment],
+    samples: &[Vec<Sample>],
+) -> Result<(), Failure> {
+    let (mut all, mut text) =
+        (Vec::<Row>::new(), page::head(&format!("isomer lab run {}", args.what)));
+    for (experiment, samples) in experiments.iter().zip(samples) {
+        let rows = rows(experiment, samples);
+        let plot = format!("{}.svg", experiment.name);
+        if let Some(folder) = &args.out {
+            fs::create_dir_all(folder).map_err(Failure::failed)?;
+            draw(&folder.join(&plot), experiment, samples).map_err(Failure::failed)?;
+        }
+        let plot = args.out.as_ref().map(|_| plot.as_str());
+        text.push_str(&page::section(experiment, samples, &rows, plot));
+        all.extend(rows);
+    }
+    let lines: Result<Vec<String>, _> = all.iter().map(serde_json::to_string).collect();
+    let lines = lines.map_err(Failure::failed)?.join("\n") + "\n";
+    match args.json {
+        true => out::print(&lines),
+        false => out::print(&text),
+    }
+    if let Some(folder) = &args.out {
+        fs::write(folder.join("morphosys.jsonl"), &lines).map_err(Failure::failed)?;
+        fs::write(folder.join("morphosys.md"), &text).map_err(Failure::failed)?;
+    }
+    let failures: usize = samples.iter().flatten().map(|sample| sample.failures.len()).sum();
+    if failures == 0 { Ok(()) } else { Err(Failure::Told) }
+}

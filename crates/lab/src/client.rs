@@ -1,0 +1,151 @@
+//! Clients in a closed loop: each sends its next transaction when it has the answer to the last.
+//!
+//! A client lives on a stack of its own ([`isomer_sim::world`]), so its procedure can stop half-way:
+//! when it has run, it spends the time that its rows, its partitions and its commit cost, and only
+//! then goes on to commit. So time passes with its locks held, and contention is real.
+
+use crate::cluster::{Cluster, session};
+use crate::costs::Work;
+use crate::drive::Drive;
+use crate::tally::Tally;
+use isomer_cluster::{Abort, Error, Txn};
+use isomer_design::{Footprint, KeyRange, TableId};
+use isomer_sim::world::{Stack, TaskId};
+use isomer_workload::{DataAccess, Outcome, Transaction, random};
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+/// What clients share.
+pub(crate) struct Clients {
+    pub(crate) cluster: Rc<Cluster>,
+    pub(crate) tally: RefCell<Tally>,
+    /// Virtual time at which they began.
+    pub(crate) begun_ns: u64,
+    pub(crate) stopping: Cell<bool>,
+}
+
+impl Clients {
+    /// Starts so many clients.
+    pub(crate) fn start<W: Drive>(
+        self: &Rc<Clients>,
+        workload: &W,
+        count: u64,
+        seed: u64,
+    ) -> Vec<TaskId> {
+        let start = |number: u64| {
+            let (clients, mut workload) = (self.clone(), workload.clone());
+            workload.become_client(number, count);
+            let rng = random(seed.wrapping_mul(1_000_003).wrapping_add(number));
+            self.cluster.world.spawn_on_stack(String::new(), move |stack| {
+                Box::pin(async move { clients.go(workload, number, rng, stack).await })
+            })
+        };
+        (0..count).map(start).collect()
+    }
+
+    async fn go<W: Drive>(
+        &self,
+        mut workload: W,
+        number: u64,
+        mut rng: isomer_workload::Random,
+        stack: Stack<'_>,
+    ) {
+        let Cluster { world, machines, router } = &*self.cluster;
+        let mut session = session(number);
+        let mut footprint = Footprint::new();
+        // They do not come all at once.
+        world.sleep(world.draw(0..10_000_000)).await;
+        while !self.stopping.get() {
+            let begun = world.now().0;
+            workload.time_passes((begun - self.begun_ns) as f64 / 1e9);
+            let transaction = workload.next(&mut rng);
+            footprint.clear();
+            transaction.footprint_into(&mut footprint);
+            let mut end = None;
+            let mut procedure = |txn: &mut Txn<'_>| {
+                let mut data = Counting { txn, work: Work::default() };
+                let outcome = transaction.run(&mut data)?;
+                let spend_ns = machines.costs.of_work(data.txn, data.work);
+                let abort = match &outcome {
+                    Outcome::Commit { .. } => None,
+                    Outcome::Rollback { reason } => Some(Abort::because(*reason)),
+                    Outcome::Inconsistent { what } => Some(Abort::because(what.as_str())),
+                };
+                end = Some(outcome);
+                world.pause(stack, machines.charge(spend_ns));
+                abort.map_or(Ok(()), Err)
+            };
+            let result = router.run(&mut session, &footprint, &mut procedure).await;
+            let now = world.now().0;
+            let mut tally = self.tally.borrow_mut();
+            match (result, end) {
+                (Ok(ran), Some(Outcome::Commit { added })) => {
+                    tally.commit(transaction.name(), now, now - begun, ran.changes, added);
+                }
+                (Err(Error::Abort(Abort::Rolled(_))), Some(Outcome::Rollback { .. })) => {
+                    tally.rolled_back += 1;
+                }
+                (Err(Error::Refused(_)), _) => tally.refused += 1,
+                (Err(error), _) => tally.fail(format!("{}: {error}", transaction.name())),
+                (Ok(_), _) => {
+                    tally.fail(format!("{}: committed without an end", transaction.name()))
+                }
+            }
+        }
+    }
+}
+
+/// A running transaction that counts what it does.
+struct Counting<'a, 't> {
+    txn: &'a mut Txn<'t>,
+    work: Work,
+}
+
+impl DataAccess for Counting<'_, '_> {
+    type Error = Abort;
+
+    fn get(&mut self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>, Abort> {
+        self.work.reads += 1;
+        self.txn.get(table, key)
+    }
+
+    fn put(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), Abort> {
+        self.work.writes += 1;
+        self.txn.put(table, key, row)
+    }
+
+    fn insert(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), Abort> {
+        self.work.writes += 1;
+        self.txn.insert(table, key, row)
+    }
+
+    fn update(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<bool, Abort> {
+        self.work.reads += 1;
+        self.work.writes += 1;
+        self.txn.update(table, key, change)
+    }
+
+    fn delete(&mut self, table: TableId, key: &[u8]) -> Result<bool, Abort> {
+        self.work.writes += 1;
+        self.txn.delete(table, key)
+    }
+
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Abort> {
+        let work = &mut self.work;
+        self.txn.scan(table, range, |key, row| {
+            work.scanned += 1;
+            visit(key, row)
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! A database on virtual machines: set up, loaded, and checked afterwards.
+
+use crate::costs::Costs;
+use crate::machines::{Hardware, Machines};
+use crate::system::System;
+use crate::transport::LabTransport;
+use isomer_cluster::{Router, Session};
+use isomer_design::{
+    Change, Design, Footprint, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
+};
+use isomer_sim::world::World;
+use isomer_site::{Abort, Step, Txn};
+use isomer_workload::{LoadRow, Totals, Workload};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The most rows that one transaction loads.
+const BATCH_ROWS: usize = 1000;
+/// So many tasks add replicas at once while a database is set up.
+const BUILDERS: usize = 32;
+/// Setting up and checking take less virtual time than this, or something hangs.
+const PATIENCE_NS: u64 = 3_600_000_000_000;
+
+/// See the [module documentation](self).
+pub(crate) struct Cluster {
+    pub(crate) world: Rc<World>,
+    pub(crate) machines: Rc<Machines>,
+    pub(crate) router: Router<LabTransport>,
+}
+
+/// A partition to begin with: its rows, and where it is.
+struct Part {
+    table: TableId,
+    range: KeyRange,
+    placement: Placement,
+    rows: Vec<LoadRow>,
+}
+
+impl Cluster {
+    /// Starts a database, creates the tables of a workload and loads its rows, as a system begins.
+    ///
+    /// # Errors
+    /// In words: what could not be set up.
+    pub(crate) fn start(
+        world: Rc<World>,
+        hardware: Hardware,
+        costs: &Costs,
+        system: &System,
+        workload: &impl Workload,
+        partition_rows: u64,
+    ) -> Result<Rc<Cluster>, String> {
+        let machines = Machines::start(world.clone(), hardware, costs);
+        let sites = (1..=machines.hardware.sites).map(SiteId);
+        let design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
+        let transport = LabTransport::new(machines.clone());
+        let router = Router::new(transport, design, (system.strategy)());
+        let cluster = Rc::new(Cluster { world, machines, router });
+        let parts = cluster.parts(system, workload, partition_rows);
+        let problem = Rc::new(RefCell::new(None));
+        let setting_up = {
+            let (cluster, problem) = (cluster.clone(), problem.clone());
+            let tables = workload.tables();
+            cluster.clone().world.spawn("set-up".into(), async move {
+                let done = cluster.set_up(tables, parts).await;
+                *problem.borrow_mut() = done.err();
+            })
+        };
+        let world = &cluster.world;
+        world.run_for(PATIENCE_NS, || world.is_done(setting_up));
+        cluster.finished(world.is_done(setting_up), "the set-up")?;
+        let problem = problem.take();
+        problem.map_or(Ok(cluster), Err)
+    }
+
+    /// The partitions of a workload: a table begins a new one wherever its workload says.
+    fn parts(&self, system: &System, workload: &impl Workload, rows: u64) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        let borders = workload.borders(rows);
+        for (table, _) in workload.tables() {
+            let starts = std::iter::once(Key::min())
+                .chain(borders.get(&table).into_iter().flatten().cloned());
+            let starts: Vec<Key> = starts.collect();
+            for (at, start) in starts.iter().enumerate() {
+                let range = KeyRange::new(start.clone(), starts.get(at + 1).cloned());
+                let placement =
+                    system.place(at, starts.len(), self.machines.hardware.sites, &self.world);
+                parts.push(Part { table, range, placement, rows: Vec::new() });
+            }
+        }
+        let mut at = 0;
+        for row in workload.load() {
+            while parts[at].table != row.table || !parts[at].range.contains(&row.key) {
+                at += 1;
+            }
+            parts[at].rows.push(row);
+        }
+        parts
+    }
+
+    async fn set_up(
+        self: &Rc<Cluster>,
+        tables: Vec<(TableId, Schema)>,
+        parts: Vec<Part>,
+    ) -> Result<(), String> {
+        for (id, schema) in tables {
+            let of_table = || parts.iter().filter(|part| part.table == id);
+            let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
+            for part in of_table() {
+                by_site.entry(part.placement.master).or_default().push(part.range.clone());
+            }
+            for (site, ranges) in by_site {
+                let host = self.machines.host(site);
+                host.site
+                    .step(Step::Create(id, ranges))
+                    .await
+                    .map_err(|refusal| refusal.to_string())?;
+            }
+            let masters = of_table()
+                .map(|part| (part.range.start.clone(), Placement::at(part.placement.master)));
+            let entered = self.router.enter_table(id, Arc::new(schema), masters.collect());
+            entered.map_err(|error| error.to_string())?;
+        }
+        let mut replicas = Vec::new();
+        for part in parts {
+            self.load(&part).await?;
+            let Part { table, range, placement, .. } = part;
+            let adds = placement.replicas.iter().map(|site| Change::AddReplica {
+                table,
+                start: range.start.clone(),
+                site,
+            });
+            replicas.extend(adds);
+        }
+        self.make_all(replicas).await
+    }
+
+    async fn load(&self, part: &Part) -> Result<(), String> {
+        let site = &self.machines.host(part.placement.master).site;
+        for rows in part.rows.chunks(BATCH_ROWS) {
+            let (first, last) = (&rows[0], &rows[rows.len() - 1]);
+            let range = KeyRange::new(first.key.clone(), Some(last.key.successor()));
+            let footprint = Footprint::new().write_range(part.table, range);
+            let mut insert = |txn: &mut Txn<'_>| -> Result<(), Abort> {
+                rows.iter().try_for_each(|row| txn.insert(row.table, &row.key, &row.row))
+            };
+            let loaded = site.execute(&footprint, Time::ZERO, &mut insert).await;
+            loaded.map_err(|failure| failure.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Makes changes, a number of them at once.
+    async fn make_all(self: &Rc<Cluster>, changes: Vec<Change>) -> Result<(), String> {
+        let left = Rc::new(RefCell::new(changes.into_iter()));
+        let problem = Rc::new(RefCell::new(None));
+        let builders: Vec<_> = (0..BUILDERS)
+            .map(|_| {
+                let (cluster, left, problem) = (self.clone(), left.clone(), problem.clone());
+                self.world.spawn("builder".into(), async move {
+                    loop {
+                        let Some(change) = left.borrow_mut().next() else { break };
+                        if let Err(error) = cluster.router.change(change, "set-up").await {
+                            *problem.borrow_mut() = Some(error.to_string());
+                        }
+                    }
+                })
+            })
+            .collect();
+        while !builders.iter().all(|builder| self.world.is_done(*builder)) {
+            self.world.sleep(100_000).await;
+        }
+        problem.take().map_or(Ok(()), Err)
+    }
+
+    /// What all masters hold, in a session that has seen `seen`.
+    pub(crate) fn totals(self: &Rc<Cluster>) -> Result<Totals, String> {
+        self.machines.set_charging(false);
+        let found = Rc::new(RefCell::new(Ok(Totals::default())));
+        let reading = {
+            let (cluster, found) = (self.clone(), found.clone());
+            self.world.spawn("audit".into(), async move {
+                let totals = cluster.read_all().await;
+                *found.borrow_mut() = totals;
+            })
+        };
+        self.world.run_for(PATIENCE_NS, || self.world.is_done(reading));
+        self.finished(self.world.is_done(reading), "the audit")?;
+        found.replace(Ok(Totals::default()))
+    }
+
+    async fn read_all(&self) -> Result<Totals, String> {
+        let design = self.router.design();
+        let mut all = Totals::default();
+        for (table, found) in design.tables() {
+            for (range, placement) in found.partitions_in(&KeyRange::all()) {
+                let site = &self.machines.host(placement.master).site;
+                let footprint = Footprint::new().read_range(table, range.clone());
+                let totals = Cell::new(Totals::default());
+                let mut read = |txn: &mut Txn<'_>| {
+                    let mut sum = Totals::default();
+                    txn.scan(table, &range, |_, row| {
+                        sum.count(row);
+                        ControlFlow::Continue(())
+                    })?;
+                    totals.set(sum);
+                    Ok(())
+                };
+                let done = site.execute(&footprint, Time::ZERO, &mut read).await;
+                done.map_err(|failure| failure.to_string())?;
+                all = all + totals.get();
+            }
+        }
+        Ok(all)
+    }
+
+    fn finished(&self, done: bool, what: &str) -> Result<(), String> {
+        match self.world.panicked() {
+            Some(said) => Err(format!("{what} panicked: {said}")),
+            None if !done => Err(format!("{what} came to no end")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A session of its own for each client.
+pub(crate) fn session(client: u64) -> Session {
+    Session::new(client)
+}

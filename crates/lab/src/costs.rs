@@ -1,0 +1,139 @@
+//! What each step of the real code costs a core.
+//!
+//! The table is measured on the machine at hand from the code itself (`calibrate`), in nanoseconds
+//! of one core; an experiment then says by how much its virtual cores are slower.
+//!
+//! ```text
+//!   a read-modify-write of 3 rows in 2 partitions, at one site
+//!
+//!   receive │ begin + 2·partition + 3·(read + write) + commit + 3·log_row │ (log) │ resume + reply
+//!           └──────────── with its locks held ────────────────────────────┘
+//! ```
+
+use isomer_cluster::Txn;
+use isomer_site::{Event, FeedItem, Message, Step, read_frame};
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds of one core. See the [module documentation](self).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// The router finds a route and its strategy decides.
+    pub route: f64,
+    /// The router, for each key or range of a footprint.
+    pub route_item: f64,
+    /// A message is received, by whomever: the system's part of it.
+    pub receive: f64,
+    /// A message is sent.
+    pub send: f64,
+    /// A site begins a transaction, and ends it.
+    pub begin: f64,
+    /// A waiting transaction is woken.
+    pub resume: f64,
+    /// A partition of the footprint is found, locked if it is written, and asked for its time.
+    pub partition: f64,
+    /// A row is read by its key.
+    pub read: f64,
+    /// A row is written by its key, and installed.
+    pub write: f64,
+    /// A row is met by a scan.
+    pub scan: f64,
+    /// A transaction that wrote commits.
+    pub commit: f64,
+    /// An event of a partition is applied at a replica.
+    pub refresh: f64,
+    /// A row of such an event.
+    pub refresh_row: f64,
+    /// A step of a design change, apart from its rows: a split, merge, release, acquire or follow.
+    pub step: f64,
+    /// A row is read for a new replica.
+    pub snapshot_row: f64,
+    /// A row of a new replica is installed.
+    pub install_row: f64,
+}
+
+/// What a transaction did, to be charged for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Work {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) scanned: u64,
+}
+
+impl Costs {
+    /// The table that comes with the crate.
+    pub fn measured() -> Costs {
+        toml::from_str(include_str!("../costs.toml")).expect("the table of the crate is valid")
+    }
+
+    /// The table of cores that take `factor` times as long.
+    #[must_use]
+    pub fn slowed(&self, factor: f64) -> Costs {
+        let Costs { route, route_item, receive, send, begin, resume, partition, read, .. } = self;
+        let Costs { write, scan, commit, refresh, refresh_row, step, .. } = self;
+        Costs {
+            route: route * factor,
+            route_item: route_item * factor,
+            receive: receive * factor,
+            send: send * factor,
+            begin: begin * factor,
+            resume: resume * factor,
+            partition: partition * factor,
+            read: read * factor,
+            write: write * factor,
+            scan: scan * factor,
+            commit: commit * factor,
+            refresh: refresh * factor,
+            refresh_row: refresh_row * factor,
+            step: step * factor,
+            snapshot_row: self.snapshot_row * factor,
+            install_row: self.install_row * factor,
+        }
+    }
+
+    /// The part of a transaction that runs with its locks held.
+    pub(crate) fn of_work(&self, txn: &Txn<'_>, work: Work) -> u64 {
+        let Work { reads, writes, scanned } = work;
+        let rows = reads as f64 * self.read + writes as f64 * self.write;
+        let commit = if writes > 0 { self.commit } else { 0.0 };
+        let partitions = txn.partitions() as f64 * self.partition;
+        (self.begin + partitions + rows + scanned as f64 * self.scan + commit) as u64
+    }
+
+    /// A message between sites, at its receiver; and how many bytes it has.
+    pub(crate) fn of_message(&self, message: &Message) -> (u64, u64) {
+        let Message::Feed(feed) = message else { return (self.receive as u64, MESSAGE_BYTES) };
+        let (mut ns, mut bytes) = (self.receive, MESSAGE_BYTES);
+        for item in &feed.items {
+            ns += self.refresh;
+            if let FeedItem::Record { frame, at, .. } = item {
+                bytes += frame.len() as u64;
+                ns += rows_of(frame, *at) as f64 * self.refresh_row;
+            }
+        }
+        (ns as u64, bytes)
+    }
+
+    /// A step of a change, before it is taken.
+    pub(crate) fn of_step(&self, step: &Step) -> u64 {
+        match step {
+            Step::Install(snapshot) => {
+                (self.step + snapshot.rows.len() as f64 * self.install_row) as u64
+            }
+            Step::Describe | Step::Create(..) => 0,
+            _ => self.step as u64,
+        }
+    }
+}
+
+/// How many rows an event of a frame writes.
+fn rows_of(frame: &[u8], at: usize) -> usize {
+    let (_, records) = read_frame(frame).expect("the sender wrote a frame");
+    match &records[at].event {
+        Event::Write(rows) => rows.len(),
+        _ => 0,
+    }
+}
+
+/// What a request, an answer or a message without rows takes on its way.
+pub(crate) const MESSAGE_BYTES: u64 = 200;

@@ -1,0 +1,67 @@
+//! Workloads as the laboratory drives them: with time, and with clients that know their number.
+
+use isomer_workload::{SmallBank, Workload, Ycsb, YcsbOptions};
+
+/// A workload that clients run in virtual time.
+pub(crate) trait Drive: Workload + Clone + 'static {
+    /// This clone is for client `number` of `count`.
+    fn become_client(&mut self, _number: u64, _count: u64) {}
+
+    /// So many seconds have passed since the clients began.
+    fn time_passes(&mut self, _seconds: f64) {}
+}
+
+impl Drive for SmallBank {}
+
+/// YCSB whose hot spot moves.
+#[derive(Clone)]
+pub(crate) struct Shifting {
+    pub(crate) ycsb: Ycsb,
+    pub(crate) keys: u64,
+    /// Seconds from one move to the next; `None`: it stays.
+    pub(crate) every_s: Option<f64>,
+}
+
+impl Shifting {
+    pub(crate) fn new(ycsb: Ycsb, options: &YcsbOptions, every_s: Option<f64>) -> Shifting {
+        Shifting { ycsb, keys: options.keys, every_s }
+    }
+}
+
+impl Workload for Shifting {
+    type Transaction = isomer_workload::YcsbTransaction;
+
+    fn name(&self) -> &'static str {
+        self.ycsb.name()
+    }
+
+    fn tables(&self) -> Vec<(isomer_design::TableId, isomer_design::Schema)> {
+        self.ycsb.tables()
+    }
+
+    fn load(&self) -> impl Iterator<Item = isomer_workload::LoadRow> {
+        self.ycsb.load()
+    }
+
+    fn next(&mut self, rng: &mut isomer_workload::Random) -> Self::Transaction {
+        self.ycsb.next(rng)
+    }
+
+    fn loaded(&self) -> isomer_workload::Totals {
+        self.ycsb.loaded()
+    }
+
+    fn audits(&self, rows: u64) -> Vec<isomer_workload::Audit> {
+        self.ycsb.audits(rows)
+    }
+}
+
+impl Drive for Shifting {
+    fn time_passes(&mut self, seconds: f64) {
+        if let Some(every_s) = self.every_s {
+            let moves = (seconds / every_s) as u64;
+            // A step that is no simple part of the table, so that no place is hot twice soon.
+            self.ycsb.move_hot_spot(moves.wrapping_mul(self.keys * 3 / 8 + 1));
+        }
+    }
+}

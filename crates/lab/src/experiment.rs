@@ -1,0 +1,181 @@
+//! Experiments: files that a person can read.
+
+use crate::machines::Hardware;
+use crate::results::Claim;
+use isomer_workload::{Companions, Skew, SmallBankOptions, YcsbOptions};
+use serde::{Deserialize, Serialize};
+
+/// A question, and what it takes to answer it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// What it shows, in a few words.
+    pub title: String,
+    /// The paper's figure or section.
+    pub figure: String,
+    /// The systems that are compared; the first is the one that the others are compared with.
+    pub systems: Vec<String>,
+    /// Clients for each site.
+    pub clients_per_site: u16,
+    /// Virtual seconds before it is measured.
+    pub warm_up_s: f64,
+    /// Virtual seconds that are measured.
+    pub seconds: f64,
+    /// How many seeds: each is a run.
+    pub seeds: u64,
+    /// The kind of transaction whose latency is wanted.
+    pub kind: Option<String>,
+    /// Rows of a partition at first.
+    pub partition_rows: u64,
+    /// What the paper says.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
+    /// What differs from one point to the next; a single point if missing.
+    pub vary: Option<Vary>,
+    /// What else there is to know.
+    pub remark: Option<String>,
+    /// The machines.
+    pub cluster: Hardware,
+    /// What clients do.
+    pub workload: WorkloadSpec,
+}
+
+/// What differs from one point of an experiment to the next.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vary {
+    /// What.
+    pub what: Varied,
+    /// Its values.
+    pub values: Vec<f64>,
+}
+
+/// What can be varied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Varied {
+    /// The number of sites.
+    Sites,
+    /// How much slower cores are.
+    Slowdown,
+}
+
+/// What clients do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadSpec {
+    /// YCSB.
+    Ycsb(YcsbSpec),
+    /// SmallBank.
+    SmallBank(SmallBankSpec),
+}
+
+/// YCSB in an experiment file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct YcsbSpec {
+    /// Rows.
+    pub rows: u64,
+    /// The share of scans.
+    pub scans: f64,
+    /// How far the keys of a read-modify-write are from each other at most; independent if missing.
+    pub near: Option<u64>,
+    /// The exponent of the Zipf distribution; uniform if there is none.
+    pub zipf: Option<f64>,
+    /// Seconds from one move of the hot spot to the next.
+    pub shift_every_s: Option<f64>,
+}
+
+/// SmallBank in an experiment file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmallBankSpec {
+    /// Customers.
+    pub customers: u64,
+}
+
+const FILES: [(&str, &str); 1] =
+    [("ycsb-write-zipf", include_str!("../experiments/ycsb-write-zipf.toml"))];
+
+impl Experiment {
+    /// Reads an experiment.
+    ///
+    /// # Errors
+    /// In words: what cannot be read, and where.
+    pub fn read(text: &str) -> Result<Experiment, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The experiments that come with the crate.
+    pub fn all() -> Vec<Experiment> {
+        let read = |(name, text): &(&str, &str)| {
+            Experiment::read(text)
+                .unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"))
+        };
+        FILES.iter().map(read).collect()
+    }
+
+    /// The experiment of a name.
+    ///
+    /// # Errors
+    /// In words, which there are.
+    pub fn named(name: &str) -> Result<Experiment, String> {
+        let all = Experiment::all();
+        let names: Vec<&str> = all.iter().map(|experiment| experiment.name.as_str()).collect();
+        let unknown = format!("there is no experiment `{name}`; there are: {}", names.join(", "));
+        all.into_iter().find(|experiment| experiment.name == name).ok_or(unknown)
+    }
+
+    /// The experiment at each of its points, with the value of what is varied there.
+    pub fn points(&self) -> Vec<(Option<f64>, Experiment)> {
+        let Some(vary) = &self.vary else { return vec![(None, self.clone())] };
+        let point = |value: &f64| {
+            let mut point = self.clone();
+            match vary.what {
+                Varied::Sites => point.cluster.sites = *value as u16,
+                Varied::Slowdown => point.cluster.slowdown = *value,
+            }
+            (Some(*value), point)
+        };
+        vary.values.iter().map(point).collect()
+    }
+
+    /// The same question, asked in seconds: fewer sites, rows and seeds. Its answers mean little; that
+    /// it can be answered is what is tested.
+    #[must_use]
+    pub fn smoke(&self) -> Experiment {
+        let mut smoke = self.clone();
+        smoke.cluster.sites = 2;
+        smoke.clients_per_site = 4;
+        (smoke.warm_up_s, smoke.seconds, smoke.seeds) = (0.2, 0.5, 1);
+        if let Some(vary) = smoke.vary.as_mut().filter(|vary| vary.what == Varied::Sites) {
+            vary.values = vec![2.0, 3.0];
+        }
+        match &mut smoke.workload {
+            WorkloadSpec::Ycsb(ycsb) => ycsb.rows = 5000,
+            WorkloadSpec::SmallBank(bank) => bank.customers = 1000,
+        }
+        smoke
+    }
+}
+
+impl YcsbSpec {
+    pub(crate) fn options(&self) -> YcsbOptions {
+        YcsbOptions {
+            keys: self.rows,
+            value_bytes: 10,
+            scan_share: self.scans,
+            skew: self.zipf.map_or(Skew::Uniform, Skew::Zipf),
+            companions: self.near.map_or(Companions::Independent, Companions::Near),
+            ..YcsbOptions::default()
+        }
+    }
+}
+
+impl SmallBankSpec {
+    pub(crate) fn options(&self) -> SmallBankOptions {
+        SmallBankOptions { customers: self.customers, ..SmallBankOptions::default() }
+    }
+}

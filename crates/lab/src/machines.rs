@@ -1,0 +1,243 @@
+//! Virtual machines: a site each, with cores, a disk and a wire.
+//!
+//! ```text
+//!   site s1                                   site s2
+//!   commit ─▶ log ─▶ sync ─▶ feed             receive ─▶ refresh
+//!                      │       │ send: a core    ▲ a core: the message, its events and rows
+//!                   the disk   ▼                 │
+//!                   takes    wire ── bytes/bandwidth, one after the other ── latency
+//! ```
+//!
+//! While a database is set up ([`Machines::set_charging`]) everything is free of charge: it is not
+//! what is to be measured.
+
+use crate::cores::Cores;
+use crate::costs::{Costs, MESSAGE_BYTES};
+use isomer_design::SiteId;
+use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
+use isomer_sim::world::World;
+use isomer_site::{Message, Network, Site, SiteOptions};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// How much of its log a site keeps, in bytes: enough for replicas that subscribe late.
+const LOG_BYTES_KEPT: u64 = 4 << 20;
+
+/// What the machines are like.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// How many sites.
+    pub sites: u16,
+    /// Cores of each site.
+    pub cores: u16,
+    /// A core takes so many times as long as one of the machine on which costs were measured.
+    pub slowdown: f64,
+    /// From one machine to another, in microseconds.
+    pub latency_us: u64,
+    /// Megabits per second that a machine can send.
+    pub bandwidth_mbit: u64,
+    /// A sync of a log, in microseconds.
+    pub sync_us: u64,
+    /// Megabytes of rows and index that a site may hold; no limit if missing.
+    pub memory_mb: Option<u64>,
+    /// From one tick of a site to the next, in microseconds: heartbeats, garbage.
+    pub tick_us: u64,
+}
+
+/// All machines of a cluster. See the [module documentation](self).
+pub(crate) struct Machines {
+    pub(crate) world: Rc<World>,
+    pub(crate) hardware: Hardware,
+    pub(crate) costs: Costs,
+    sites: BTreeMap<SiteId, Host>,
+    outbox: Arc<Outbox>,
+    charging: Cell<bool>,
+}
+
+/// Cores and a wire.
+pub(crate) struct Machine {
+    pub(crate) cores: Rc<Cores>,
+    /// When everything before is on its way.
+    wire_free_at: Cell<u64>,
+}
+
+/// A site on its machine.
+pub(crate) struct Host {
+    pub(crate) site: Arc<Site>,
+    pub(crate) machine: Machine,
+}
+
+/// What sites have said since the last look.
+#[derive(Default)]
+struct Outbox {
+    letters: Mutex<Vec<(SiteId, SiteId, Message)>>,
+    postman: Mutex<Option<Waker>>,
+}
+
+impl Network for Outbox {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        self.letters.lock().push((from, to, message));
+        if let Some(postman) = self.postman.lock().take() {
+            postman.wake();
+        }
+    }
+}
+
+impl Machine {
+    fn new(world: &Rc<World>, cores: u16) -> Machine {
+        Machine { cores: Cores::new(world.clone(), cores), wire_free_at: Cell::new(0) }
+    }
+}
+
+impl Machines {
+    /// Starts a site on each machine.
+    pub(crate) fn start(world: Rc<World>, hardware: Hardware, costs: &Costs) -> Rc<Machines> {
+        let outbox = Arc::<Outbox>::default();
+        let host = |number| {
+            let id = SiteId(number);
+            let machine = Machine::new(&world, hardware.cores);
+            (id, Host { site: open(&world, id, outbox.clone()), machine })
+        };
+        let sites: BTreeMap<SiteId, Host> = (1..=hardware.sites).map(host).collect();
+        let machines = Rc::new(Machines {
+            costs: costs.slowed(hardware.slowdown),
+            world,
+            hardware,
+            sites,
+            outbox,
+            charging: Cell::new(false),
+        });
+        machines.run_postman();
+        for (id, host) in &machines.sites {
+            machines.drive_disk(host);
+            machines.drive_ticks(host);
+            host.site.greet(machines.sites.keys().copied().filter(|other| other != id));
+        }
+        machines
+    }
+
+    /// From now on time passes for what is done, or not.
+    pub(crate) fn set_charging(&self, charging: bool) {
+        self.charging.set(charging);
+    }
+
+    pub(crate) fn host(&self, site: SiteId) -> &Host {
+        &self.sites[&site]
+    }
+
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.sites.values()
+    }
+
+    /// What is charged for something that costs `ns`.
+    pub(crate) fn charge(&self, ns: u64) -> u64 {
+        if self.charging.get() { ns } else { 0 }
+    }
+
+    /// How long a message of so many bytes is on its way, if nothing else is on the wire.
+    pub(crate) fn way_ns(&self, bytes: u64) -> u64 {
+        bytes * 8_000 / self.hardware.bandwidth_mbit.max(1) + self.hardware.latency_us * 1000
+    }
+
+    /// In how many nanoseconds what `from` sends now will be there: one message follows the other.
+    pub(crate) fn arrival_ns(&self, from: &Machine, bytes: u64) -> u64 {
+        if !self.charging.get() {
+            return 1;
+        }
+        let now = self.world.now().0;
+        let waits_ns = from.wire_free_at.get().saturating_sub(now);
+        let way_ns = self.way_ns(bytes);
+        from.wire_free_at.set(now + waits_ns + way_ns - self.way_ns(0));
+        waits_ns + way_ns
+    }
+
+    fn run_postman(self: &Rc<Machines>) {
+        let machines = self.clone();
+        self.world.spawn("postman".into(), async move {
+            loop {
+                let letters = poll_fn(|cx| {
+                    let letters = std::mem::take(&mut *machines.outbox.letters.lock());
+                    if letters.is_empty() {
+                        *machines.outbox.postman.lock() = Some(cx.waker().clone());
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(letters)
+                });
+                for (from, to, message) in letters.await {
+                    machines.post(from, to, message);
+                }
+            }
+        });
+    }
+
+    /// Sends a letter: a core of the sender, the wire, a core of the receiver.
+    fn post(self: &Rc<Machines>, from: SiteId, to: SiteId, message: Message) {
+        let (receive_ns, bytes) = self.costs.of_message(&message);
+        let machines = self.clone();
+        let send_ns = self.charge(self.costs.send as u64);
+        self.host(from).machine.cores.submit(send_ns, move || {
+            let arrival_ns = machines.arrival_ns(&machines.host(from).machine, bytes);
+            let world = machines.world.clone();
+            world.after(arrival_ns, move || {
+                let there = machines.clone();
+                let host = there.host(to);
+                let site = host.site.clone();
+                let receive_ns = machines.charge(receive_ns);
+                host.machine.cores.submit(receive_ns, move || site.receive(from, message));
+            });
+        });
+    }
+
+    /// Syncs whenever there is something to sync; what is durable then goes to the followers.
+    fn drive_disk(self: &Rc<Machines>, host: &Host) {
+        let (machines, site) = (self.clone(), host.site.clone());
+        self.world.spawn("disk".into(), async move {
+            while poll_fn(|cx| site.log().poll_work(cx.waker())).await.is_ok() {
+                machines
+                    .world
+                    .sleep(machines.charge(machines.hardware.sync_us * 1000).max(1))
+                    .await;
+                if site.log().sync().is_ok() {
+                    site.ship(false);
+                }
+            }
+        });
+    }
+
+    fn drive_ticks(self: &Rc<Machines>, host: &Host) {
+        let (machines, site) = (self.clone(), host.site.clone());
+        self.world.spawn("ticks".into(), async move {
+            let tick_ns = machines.hardware.tick_us * 1000;
+            // Sites do not tick all at once.
+            machines.world.sleep(machines.world.draw(0..tick_ns.max(1))).await;
+            loop {
+                machines.world.sleep(tick_ns.max(1)).await;
+                site.tick();
+            }
+        });
+    }
+}
+
+fn open(world: &Rc<World>, id: SiteId, network: Arc<Outbox>) -> Arc<Site> {
+    let options = MemoryOptions {
+        segment_bytes: 1 << 20,
+        keep_bytes: Some(LOG_BYTES_KEPT),
+        durability: Durability::Commit,
+    };
+    let log: Arc<dyn Log> = Arc::new(MemoryLog::new(options));
+    let time = world.time_source();
+    let site = Site::open(SiteOptions { id, log, folder: None, network, time });
+    Arc::new(site.expect("an empty log can be read"))
+}
+
+/// A request or an answer with a footprint of so many items.
+pub(crate) fn request_bytes(items: usize) -> u64 {
+    MESSAGE_BYTES + 20 * items as u64
+}

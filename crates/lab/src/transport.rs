@@ -1,0 +1,152 @@
+//! The way from the router to the sites: messages, cores, and the real site.
+//!
+//! ```text
+//!   router ─ send ─▶ wire ─▶ ┌ site, on a core: receive, then Site::execute is polled;       ┐
+//!                            │   it waits (lock, replica, log): the core is given back,      │
+//!                            │   it is woken: a core again, then it is polled again          │
+//!   router ◀─ wire ◀─ send ─ └ the answer, on the core it ended with                         ┘
+//! ```
+//!
+//! Routers are where clients are, on as many machines as it takes: what they do takes time, but nobody
+//! queues for it. What a procedure costs it spends itself, in the middle of its execution
+//! ([`mod@crate::client`]): its locks are held for that time.
+
+use crate::costs::MESSAGE_BYTES;
+use crate::machines::{Host, Machines, request_bytes};
+use isomer_cluster::Transport;
+use isomer_design::{Footprint, SiteId, Time};
+use isomer_plan::strategy::SiteLoad;
+use isomer_site::{Answer, Committed, Failure, Procedure, Refusal, Step};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// After how long a router asks again.
+const RETRY_NS: u64 = 10_000_000;
+
+/// See the [module documentation](self).
+pub(crate) struct LabTransport {
+    machines: Rc<Machines>,
+}
+
+impl LabTransport {
+    pub(crate) fn new(machines: Rc<Machines>) -> LabTransport {
+        LabTransport { machines }
+    }
+
+    /// A request on its way to a site, after the router has decided.
+    async fn go(&self, items: usize, bytes: u64) {
+        let Machines { world, costs, .. } = &*self.machines;
+        let decide = costs.route + items as f64 * costs.route_item;
+        let way_ns = costs.send + decide + self.machines.way_ns(bytes) as f64;
+        world.sleep(self.machines.charge(way_ns as u64).max(1)).await;
+    }
+
+    /// An answer on its way back.
+    async fn come_back(&self, host: &Host, bytes: u64) {
+        let Machines { world, costs, .. } = &*self.machines;
+        let received = self.machines.charge(costs.receive as u64);
+        world.sleep(self.machines.arrival_ns(&host.machine, bytes) + received).await;
+    }
+
+    /// Lets a site work: its code runs only while a core is held for it. `first_ns` is what is spent
+    /// before it begins.
+    async fn work<F: Future>(&self, host: &Host, first_ns: u64, work: F) -> F::Output {
+        let Machines { world, costs, .. } = &*self.machines;
+        let (mut work, mut spend_ns) = (pin!(work), first_ns);
+        let bell =
+            once(|waker| Arc::new(Bell { rang: AtomicBool::new(false), task: waker.clone() }));
+        let bell = bell.await;
+        let waker = Waker::from(bell.clone());
+        loop {
+            let core = host.machine.cores.take().await;
+            world.sleep(self.machines.charge(spend_ns)).await;
+            bell.rang.store(false, Ordering::Relaxed);
+            if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                world.sleep(self.machines.charge(costs.send as u64)).await;
+                return done;
+            }
+            drop(core);
+            let rang = |_: &mut Context<'_>| match bell.rang.load(Ordering::Relaxed) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            };
+            poll_fn(rang).await;
+            spend_ns = costs.resume as u64;
+        }
+    }
+}
+
+/// Tells whether what a site was waiting for has come: a task may have several things under way.
+struct Bell {
+    rang: AtomicBool,
+    task: Waker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.rang.store(true, Ordering::Relaxed);
+        self.task.wake_by_ref();
+    }
+}
+
+impl Transport for LabTransport {
+    async fn execute(
+        &self,
+        site: SiteId,
+        footprint: &Footprint,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let host = self.machines.host(site);
+        let items = footprint.items().len();
+        self.go(items, request_bytes(items)).await;
+        let execution = host.site.execute(footprint, session, procedure);
+        let result = self.work(host, self.machines.costs.receive as u64, execution).await;
+        self.come_back(host, MESSAGE_BYTES).await;
+        result
+    }
+
+    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+        let Machines { costs, .. } = &*self.machines;
+        let host = self.machines.host(site);
+        let bytes = match &step {
+            Step::Install(snapshot) => MESSAGE_BYTES + snapshot.rows.bytes() as u64,
+            _ => MESSAGE_BYTES,
+        };
+        self.go(0, bytes).await;
+        let first_ns = costs.receive as u64 + costs.of_step(&step);
+        let answer = self.work(host, first_ns, host.site.step(step)).await;
+        let mut bytes = MESSAGE_BYTES;
+        if let Ok(Answer::Snapshot(snapshot)) = &answer {
+            let read_ns = snapshot.rows.len() as f64 * costs.snapshot_row;
+            host.machine.cores.compute(self.machines.charge(read_ns as u64)).await;
+            bytes += snapshot.rows.bytes() as u64;
+        }
+        self.come_back(host, bytes).await;
+        answer
+    }
+
+    async fn retry(&self, _site: SiteId) {
+        self.machines.world.sleep(RETRY_NS).await;
+    }
+
+    fn load(&self, site: SiteId) -> SiteLoad {
+        let host = self.machines.host(site);
+        let memory_max = self.machines.hardware.memory_mb.map(|mb| (mb << 20) as usize);
+        let busy = Some(host.machine.cores.lately_busy());
+        SiteLoad { site, busy, memory_bytes: host.site.memory_bytes(), memory_max }
+    }
+
+    fn now(&self) -> Time {
+        self.machines.world.now()
+    }
+}
+
+/// Calls a function that wants the waker of the current task.
+async fn once<T>(mut call: impl FnMut(&Waker) -> T) -> T {
+    poll_fn(|cx| Poll::Ready(call(cx.waker()))).await
+}
