@@ -434,6 +434,10 @@ impl Database {
         if let Some(folder) = &self.folder {
             folder.write_catalog(&catalog)?;
         }
+        if let Some(site) = self.runtime.site(site) {
+            // Others may still have to hear of transactions that it has decided about.
+            self.runtime.block_on(site.all_finished());
+        }
         self.runtime.remove(site);
         Ok(event)
     }

@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
 //! | `protocol` | how each change is carried out at the sites |
+//! | `across` | who serves what of a transaction over several sites |
 //! | [`open`](OpenTransaction) | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
@@ -27,6 +28,7 @@
 //! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
 //! the embedded runtime here and a simulated network in `isomer-sim`.
 
+mod across;
 mod assemble;
 mod backlog;
 mod database;
@@ -38,7 +40,6 @@ mod protocol;
 mod reservation;
 mod router;
 mod runtime;
-mod tasks;
 mod timed;
 mod transport;
 

@@ -7,6 +7,8 @@
 //!                                  reserve the footprint's partitions, decide again,
 //!                                  make the changes (independent ones at once), execute
 //!
+//!   … ─▶ strategy ─▶ several sites ─▶ who serves what ─▶ coordinate: two-phase commit
+//!
 //!   what may pay later ─▶ backlog ─▶ tend: one plan after the other, while transactions run
 //! ```
 //!
@@ -18,12 +20,12 @@
 //! The design changes in one place, [`Router::change`]: validated, carried out by a protocol, and
 //! then, with one swap, in the routing table.
 
+use crate::across::shares;
 use crate::backlog::Backlog;
 use crate::error::Error;
 use crate::event::{ChangeEvent, Watchers};
 use crate::protocol;
 use crate::reservation::{Reservation, Reservations};
-use crate::tasks::join_all;
 use crate::timed::Timed;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
@@ -31,8 +33,10 @@ use isomer_design::{
     Change, Design, Footprint, KeyRange, Plan, RoutingTable, Schema, SiteId, Span, Step, TableId,
     Time,
 };
-use isomer_plan::strategy::{Changed, Measured, Report, Request, SiteLoad, Strategy, Verdict};
-use isomer_site::{Committed, Procedure};
+use isomer_plan::strategy::{
+    Changed, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
+};
+use isomer_site::{Across, Committed, Failure, Procedure, join_all};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -141,7 +145,8 @@ impl<T: Transport> Router<T> {
         self.watchers.add(Box::new(watcher));
     }
 
-    /// Runs a transaction at the one site that can, after the changes that make it able to.
+    /// Runs a transaction at the one site that can, after the changes that make it able to; or, if the
+    /// strategy says so, over several sites.
     ///
     /// # Errors
     /// [`Error`].
@@ -153,7 +158,7 @@ impl<T: Transport> Router<T> {
     ) -> Result<Ran, Error> {
         let asked = Asked { footprint, ticket: session.next_ticket(), begun: self.transport.now() };
         if let Verdict::Run(decision) = self.decide(session, &asked, false)? {
-            let result = self.execute(session, &asked, decision.site, procedure, 0).await;
+            let result = self.execute(session, &asked, decision.place, procedure, 0).await;
             match result {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 result => return result.inspect(|_| self.later(decision.afterwards)),
@@ -246,7 +251,7 @@ impl<T: Transport> Router<T> {
         for _ in 0..LOST_MAX {
             let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
             changes += self.carry_out_plan(&decision.first).await?.len();
-            match self.execute(session, asked, decision.site, procedure, changes).await {
+            match self.execute(session, asked, decision.place, procedure, changes).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 result => return result.inspect(|_| self.later(decision.afterwards)),
             }
@@ -272,28 +277,46 @@ impl<T: Transport> Router<T> {
         Ok(self.strategy.decide(&request)?)
     }
 
-    /// Runs a transaction at a site, and tells the strategy how that went.
+    /// Runs a transaction where it is to run, and tells the strategy how that went.
     async fn execute(
         &self,
         session: &mut Session,
         asked: &Asked<'_>,
-        site: SiteId,
+        place: Place,
         procedure: &mut dyn Procedure,
         changes: usize,
     ) -> Result<Ran, Error> {
-        let transport = &self.transport;
+        let (site, session_seen) = (place.site(), session.seen);
         let (result, measured) = if self.strategy.wants(asked.ticket) {
-            let mut timed = Timed::new(procedure, transport);
-            let result = transport.execute(site, asked.footprint, session.seen, &mut timed).await;
+            let mut timed = Timed::new(procedure, &self.transport);
+            let result = self.execute_at(place, asked, session_seen, &mut timed).await;
             (result, Some(timed.measured()))
         } else {
-            (transport.execute(site, asked.footprint, session.seen, procedure).await, None)
+            (self.execute_at(place, asked, session_seen, procedure).await, None)
         };
         let committed = result?;
         session.has_seen(committed.session());
         session.last_site = Some(site);
         self.tell(asked, site, changes, measured);
         Ok(Ran { site, committed, changes })
+    }
+
+    async fn execute_at(
+        &self,
+        place: Place,
+        asked: &Asked<'_>,
+        session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let footprint = asked.footprint;
+        match place {
+            Place::At(site) => self.transport.execute(site, footprint, session, procedure).await,
+            Place::Across { coordinator } => {
+                let shares = shares(&self.table.load(), footprint, coordinator, asked.ticket);
+                let across = Across { footprint, shares, session };
+                self.transport.coordinate(coordinator, &across, procedure).await
+            }
+        }
     }
 
     fn tell(&self, asked: &Asked<'_>, site: SiteId, changes: usize, measured: Option<Measured>) {

@@ -20,7 +20,8 @@ use isomer_design::{Footprint, SiteId, Time};
 use isomer_log::Durability;
 use isomer_plan::strategy::SiteLoad;
 use isomer_site::{
-    Answer, Committed, Failure, Message, Network, Procedure, Refusal, Site, Step, TimeSource,
+    Across, Answer, Committed, Failure, Message, Network, Part, PartAnswer, Peers, Procedure,
+    Refusal, Site, Step, TimeSource,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -296,6 +297,13 @@ pub(crate) struct Embedded {
     pub(crate) runtime: Arc<Runtime>,
 }
 
+impl Peers for Embedded {
+    async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        let host = self.runtime.site(site).ok_or(Failure::Stopped(site))?;
+        host.part(part).await
+    }
+}
+
 impl Transport for Embedded {
     async fn execute(
         &self,
@@ -307,6 +315,16 @@ impl Transport for Embedded {
         let hosts = self.runtime.hosts.load();
         let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
         host.site.execute(footprint, session, procedure).await
+    }
+
+    async fn coordinate(
+        &self,
+        coordinator: SiteId,
+        across: &Across<'_>,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let site = self.runtime.site(coordinator).ok_or(Failure::Stopped(coordinator))?;
+        site.coordinate(across, procedure, self).await
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {

@@ -2,7 +2,7 @@
 
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_plan::strategy::SiteLoad;
-use isomer_site::{Answer, Committed, Failure, Procedure, Refusal, Step};
+use isomer_site::{Across, Answer, Committed, Failure, Procedure, Refusal, Step};
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
 /// delays and crashes between.
@@ -20,6 +20,16 @@ pub trait Transport {
         site: SiteId,
         footprint: &Footprint,
         session: Time,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure>;
+
+    /// Lets a site run a transaction over several sites: [`Site::coordinate`](isomer_site::Site::coordinate)
+    /// there, which asks the others by this same way ([`Peers`](isomer_site::Peers)). If the coordinator
+    /// dies, what it was at ends where it is.
+    async fn coordinate(
+        &self,
+        coordinator: SiteId,
+        across: &Across<'_>,
         procedure: &mut dyn Procedure,
     ) -> Result<Committed, Failure>;
 

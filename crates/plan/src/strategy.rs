@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   footprint ─▶ routing table ─▶ Route ──▶ Strategy::decide ──▶ Verdict::Run(Decision)
-//!                                              ▲  │                 site: where it will run
+//!                                              ▲  │                 place: where it will run
 //!                     design (cheap to clone) ─┘  │                 first: changes it must wait for
 //!                                                 │                 afterwards: changes that may pay later
 //!                 asked again, with the footprint ▼
@@ -20,13 +20,16 @@
 //! | strategy | changes | when no site can run a transaction |
 //! | --- | --- | --- |
 //! | [`Static`] | never any | refuses it |
+//! | [`TwoPhase`] | never any | runs it over several, by two-phase commit |
 //! | [`OnDemand`] | the necessary ones (paper, sections 3.1 and 5.3.3) | makes one site able to |
 
 mod on_demand;
 mod static_design;
+mod two_phase;
 
 pub use on_demand::OnDemand;
 pub use static_design::Static;
+pub use two_phase::TwoPhase;
 
 use isomer_design::{Change, Design, Footprint, Plan, Route, SiteId, SiteSet, Time};
 
@@ -61,7 +64,7 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
     /// Where it runs.
-    pub site: SiteId,
+    pub place: Place,
     /// Changes that must be made before.
     pub first: Plan,
     /// Changes that need not be waited for.
@@ -71,7 +74,37 @@ pub struct Decision {
 impl Decision {
     /// Run it there, and change nothing.
     pub fn at(site: SiteId) -> Decision {
-        Decision { site, first: Plan::default(), afterwards: Plan::default() }
+        Decision::of(Place::At(site))
+    }
+
+    /// Run it over several sites, and change nothing.
+    pub fn across(coordinator: SiteId) -> Decision {
+        Decision::of(Place::Across { coordinator })
+    }
+
+    fn of(place: Place) -> Decision {
+        Decision { place, first: Plan::default(), afterwards: Plan::default() }
+    }
+}
+
+/// Where a transaction runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At one site, which masters all that is written and holds all that is read.
+    At(SiteId),
+    /// Wherever its keys are, by two-phase commit.
+    Across {
+        /// The site that runs the procedure and decides.
+        coordinator: SiteId,
+    },
+}
+
+impl Place {
+    /// The site where the procedure runs.
+    pub fn site(self) -> SiteId {
+        match self {
+            Place::At(site) | Place::Across { coordinator: site } => site,
+        }
     }
 }
 
@@ -82,7 +115,7 @@ pub enum Refused {
     #[error(
         "no single site masters all that the transaction writes and holds all that it reads \
          ({footprint}), and the strategy `{strategy}` does not change the design; \
-         use `on-demand`, or place these keys together"
+         use `on-demand` or `static-2pc`, or place these keys together"
     )]
     NotSingleSite {
         /// The footprint.
@@ -99,7 +132,7 @@ pub enum Refused {
 pub struct Report<'a> {
     /// What it read and wrote.
     pub footprint: &'a Footprint,
-    /// Where it ran.
+    /// Where it ran; of several sites, the coordinator.
     pub site: SiteId,
     /// How many changes it waited for.
     pub changes: usize,

@@ -151,6 +151,11 @@ impl Cluster {
         if let Some(site) = down {
             return Some(format!("{site} is down"));
         }
+        let mut running = self.world.sites().into_iter().filter_map(|id| self.world.site(id));
+        if let Some(site) = running.find(|site| site.unfinished() > 0) {
+            let (site, count) = (site.id(), site.unfinished());
+            return Some(format!("{site} has {count} transactions over several sites unfinished"));
+        }
         let holdings = self.holdings();
         holdings.iter().find_map(|(site, holding)| {
             let source = holding.source?;

@@ -56,15 +56,17 @@ pub struct Transaction {
     pub outcome: Outcome,
 }
 
-/// One frame of a redo log that holds writes: a commit at its master.
+/// A commit, as the redo logs of its masters tell it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
-    /// Whose log it is in.
+    /// Whose log decides about it.
     pub site: SiteId,
     /// When it was.
     pub time: Time,
     /// What was written.
     pub writes: Vec<Written>,
+    /// Who wrote it: the site alone, or several sites, each its part of the writes.
+    pub parts: Vec<(SiteId, Vec<Written>)>,
 }
 
 /// A row of a commit.

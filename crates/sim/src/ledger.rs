@@ -2,12 +2,13 @@
 //!
 //! A log is read from its beginning, as recovery would; but where recovery builds partitions, this
 //! only keeps account of who was master of what. Own events (frames without an origin) speak for the
-//! site as master, refreshes only tell where the borders of its partitions are.
+//! site as master, refreshes only tell where the borders of its partitions are. A commit over several
+//! sites is put together from their logs, with the coordinator's decision as its one witness.
 
 use crate::history::{Commit, Reign, Value, Written};
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Log, MemoryLog};
-use isomer_site::{Event, FrameHead, Record, read_frame};
+use isomer_site::{Event, FrameHead, FrameKind, Record, TxnId, read_any_frame, read_frame};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -16,26 +17,75 @@ pub(crate) fn read<'l>(
     logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>,
 ) -> (Vec<Commit>, Vec<Reign>) {
     let (mut commits, mut reigns) = (Vec::new(), Vec::new());
+    let mut across = Across::default();
     for (site, log) in logs {
         let mut account = Account { site, held: BTreeMap::new(), reigns: Vec::new() };
         let read = log.read(log.begin(), &mut |_, frame| {
             let (head, records) = read_frame(frame).expect("sites write frames");
             records.iter().for_each(|record| account.enter(&head, record));
-            commits.extend(commit(site, &head, &records));
+            let writes = writes_of(&records);
+            match head.kind {
+                FrameKind::Refresh { .. } => {}
+                FrameKind::Commit if writes.is_empty() => {}
+                FrameKind::Commit => commits.push(Commit::of(site, head.time, [(site, writes)])),
+                FrameKind::Prepare(txn) => {
+                    let (_, records) = read_any_frame(frame).expect("it was just read");
+                    across.prepared.insert((txn, site), writes_of(&records));
+                }
+                FrameKind::Decide { txn, .. } => {
+                    across.decided.insert(txn, (head.time, writes));
+                }
+                FrameKind::End(txn) => {
+                    across.prepared.remove(&(txn, site));
+                    across.ended.entry(txn).or_default().push((site, writes));
+                }
+            }
             ControlFlow::Continue(())
         });
         read.expect("a log in memory can be read from its beginning");
         reigns.extend(account.close());
     }
+    commits.extend(across.commits());
     commits.sort_by_key(|commit| commit.time);
     (commits, reigns)
 }
 
-/// A frame as a commit, if it holds writes of the site's own.
-fn commit(site: SiteId, head: &FrameHead, records: &[Record<'_>]) -> Option<Commit> {
-    if head.origin.is_some() {
-        return None;
+/// Transactions over several sites: what the logs say of each.
+#[derive(Default)]
+struct Across {
+    decided: BTreeMap<TxnId, (Time, Vec<Written>)>,
+    prepared: BTreeMap<(TxnId, SiteId), Vec<Written>>,
+    ended: BTreeMap<TxnId, Vec<(SiteId, Vec<Written>)>>,
+}
+
+impl Across {
+    /// What was decided is committed, wherever it has ended already, or is still prepared.
+    fn commits(mut self) -> impl Iterator<Item = Commit> {
+        std::mem::take(&mut self.decided).into_iter().map(move |(txn, (time, writes))| {
+            let own = (txn.coordinator, writes);
+            let ended = self.ended.remove(&txn).unwrap_or_default();
+            let prepared = self.prepared.iter().filter(|((of, _), _)| *of == txn);
+            let prepared = prepared.map(|((_, site), writes)| (*site, writes.clone()));
+            Commit::of(txn.coordinator, time, [own].into_iter().chain(ended).chain(prepared))
+        })
     }
+}
+
+impl Commit {
+    fn of(
+        site: SiteId,
+        time: Time,
+        parts: impl IntoIterator<Item = (SiteId, Vec<Written>)>,
+    ) -> Commit {
+        let parts: Vec<_> = parts.into_iter().collect();
+        let mut writes: Vec<Written> = parts.iter().flat_map(|(_, part)| part.clone()).collect();
+        writes.sort();
+        Commit { site, time, writes, parts }
+    }
+}
+
+/// What the records of a frame write.
+fn writes_of(records: &[Record<'_>]) -> Vec<Written> {
     let mut writes = Vec::new();
     for record in records {
         let Event::Write(rows) = &record.event else { continue };
@@ -45,8 +95,7 @@ fn commit(site: SiteId, head: &FrameHead, records: &[Record<'_>]) -> Option<Comm
             value: row.value.map(decode),
         }));
     }
-    writes.sort();
-    (!writes.is_empty()).then_some(Commit { site, time: head.time, writes })
+    writes
 }
 
 /// The bytes of a value.
@@ -70,7 +119,7 @@ struct Account {
 impl Account {
     fn enter(&mut self, head: &FrameHead, record: &Record<'_>) {
         let place = (record.table, record.start.clone());
-        let own = head.origin.is_none();
+        let own = head.kind.origin().is_none();
         match &record.event {
             Event::Create { range, .. } => {
                 self.held.insert(place, (range.clone(), Some(head.time)));

@@ -31,7 +31,8 @@ fn transaction(session: u64, snapshot: u64, commit: Option<u64>, ops: &[Op]) -> 
 
 fn commit(time: u64, writes: &[(i64, i64)]) -> Commit {
     let written = |&(number, value)| Written { table: T, key: key(number), value: Some(value) };
-    Commit { site: S1, time: Time(time), writes: writes.iter().map(written).collect() }
+    let writes: Vec<Written> = writes.iter().map(written).collect();
+    Commit { site: S1, time: Time(time), parts: vec![(S1, writes.clone())], writes }
 }
 
 /// Keys 1 and 2 have the value 10, written at time 10; later each is written once more.

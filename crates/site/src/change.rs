@@ -17,6 +17,7 @@
 //! before, and takes the mastership with an event of its own. Only that partition waits.
 
 use crate::error::Refusal;
+use crate::frame::FrameKind;
 use crate::held::Held;
 use crate::partition::{SitePartition, Table};
 use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
@@ -99,7 +100,7 @@ impl Site {
                 return Err(self.unfit(there, "overlaps a partition that is to be made".into()));
             }
         }
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         for range in &ranges {
             let event = Event::Create { range: range.clone(), followers: SiteSet::EMPTY };
             let (table, start) = (table.id, range.start.clone());
@@ -145,7 +146,7 @@ impl Site {
                 break (found, partition, held);
             }
         };
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Split { at: at.clone() }));
         let position = self.change(&[&partition], frame, |time, position| {
             let stamp = Stamp { version: partition.version() + 1, last: time };
@@ -191,7 +192,7 @@ impl Site {
         let version = left.version().max(right.version()) + 1;
         let event =
             Event::Merge { right: right.range.start.clone(), right_version: right.version() };
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&Record { version, ..left.next_record(event) });
         let position = self.change(&[&left, &right], frame, |time, position| {
             self.join(&table, &left, &right, Stamp { version, last: time }, position);
@@ -213,7 +214,7 @@ impl Site {
         site: SiteId,
     ) -> Result<Snapshot, Refusal> {
         let (table, partition, mut held) = self.lock_mastered(table, start).await?;
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Follow(site)));
         // The follower hears of everything after this event.
         let (last, position) = self.publish(&[&partition], frame, |_| {})?;
@@ -273,7 +274,10 @@ impl Site {
             since: snapshot.since,
             rows: snapshot.rows.rows(),
         };
-        let mut frame = FrameWriter::new(Some((snapshot.source, snapshot.position)));
+        let mut frame = FrameWriter::new(FrameKind::Refresh {
+            from: snapshot.source,
+            position: snapshot.position,
+        });
         frame.record(&Record {
             table: table.id,
             start: snapshot.range.start.clone(),
@@ -311,7 +315,7 @@ impl Site {
             drop(held);
             return self.lasting(self.log.end()).await; // It has been let go before.
         }
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Unfollow(site)));
         // The event itself still goes to the follower, who then knows that there is no more.
         let (_, position) = self.publish(&[&partition], frame, |_| {})?;
@@ -343,7 +347,7 @@ impl Site {
                 continue;
             }
             partition.begin_publishing();
-            let mut frame = FrameWriter::new(None);
+            let mut frame = FrameWriter::new(FrameKind::Commit);
             let (table_id, start) = (table.id, partition.range.start.clone());
             let (previous, version) = (partition.version(), partition.version());
             let event = Event::Drop;
@@ -382,7 +386,7 @@ impl Site {
             return Err(self.unfit(&partition, why));
         }
         let followers = partition.followers().without(to).with(self.id);
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Release { to, followers }));
         let (_, position) = self.publish(&[&partition], frame, |time| {
             // Before the mark comes down: nobody may take this copy for the master's any more.
@@ -426,7 +430,7 @@ impl Site {
             self.progress_of(&partition, || ready() || partition.is_gone()).await;
         };
         let followers = partition.followers();
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Acquire { followers }));
         let begin = self.log.end();
         let (_, position) = self.publish(&[&partition], frame, |_| {

@@ -14,11 +14,15 @@
 //! carry their times, so replaying keeps the newer one. A partition's state is read with its lock
 //! held (or after it was retired), so that every event is either in it or follows it in the log.
 //!
+//! What is prepared needs no place in it: its partitions stay locked, so a checkpoint waits for the end,
+//! which holds the rows once more. Decisions that participants may still ask for have one.
+//!
 //! A checkpoint is written under a temporary name and renamed when it is whole and the redo log is
 //! durable up to its end; older ones are then removed.
 
+use crate::frame::TxnId;
 use crate::partition::{SitePartition, Table};
-use crate::record::{BadFrame, FrameWriter, RowsBuffer};
+use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer};
 use crate::site::{Owned, Site};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
@@ -69,10 +73,15 @@ pub(crate) struct PartitionState {
 /// One frame of a checkpoint.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    Begin { redo_from: Position, clock: Time },
+    Begin {
+        redo_from: Position,
+        clock: Time,
+    },
     State(PartitionState),
     Rows(TableId, RowsBuffer),
     End,
+    /// A decision that participants may still ask for, and those who may.
+    Decided(TxnId, Time, SiteSet),
 }
 
 impl Site {
@@ -82,7 +91,7 @@ impl Site {
     /// [`CheckpointError`]; the checkpoint before stays in force.
     pub async fn checkpoint(&self) -> Result<(), CheckpointError> {
         let folder = self.folder.as_deref().ok_or(CheckpointError::NoFolder)?;
-        let (begin, partitions) = self.frozen_shape();
+        let (begin, partitions, decisions) = self.frozen_shape();
         let unfinished = folder.join("checkpoint.unfinished");
         remove_folder(&unfinished)?;
         let options = Options { durability: Durability::None, ..Options::default() };
@@ -92,6 +101,9 @@ impl Site {
             let state = self.settled_state(partition).await;
             file.append(&encode(&Piece::State(state)))?;
             self.copy_rows(table, &partition.range, &file)?;
+        }
+        for (txn, decided) in decisions {
+            file.append(&encode(&Piece::Decided(txn, decided.at, decided.waiting)))?;
         }
         file.append(&encode(&Piece::End))?;
         file.sync()?;
@@ -219,6 +231,12 @@ fn encode(piece: &Piece) -> Vec<u8> {
             bytes.extend_from_slice(&FrameWriter::bare_rows(&rows.rows()));
         }
         Piece::End => bytes.push(4),
+        Piece::Decided(txn, at, waiting) => {
+            bytes.push(5);
+            txn.write(&mut bytes);
+            bytes.extend_from_slice(&at.0.to_le_bytes());
+            bytes.extend_from_slice(&waiting.bits().to_le_bytes());
+        }
     }
     bytes
 }
@@ -261,7 +279,12 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
             Ok(Decoded::Rows(TableId(table), crate::record::read_bare_rows(&body[4..])?))
         }
         4 => Ok(Decoded::End),
-        _ => Err(bad(0, "the kind of a piece, 1 to 4")),
+        5 => {
+            let mut reader = Reader::new(body);
+            let txn = TxnId::read(&mut reader)?;
+            Ok(Decoded::Decided(txn, Time(reader.u64()?), reader.sites()?))
+        }
+        _ => Err(bad(0, "the kind of a piece, 1 to 5")),
     }
 }
 
@@ -271,6 +294,7 @@ pub(crate) enum Decoded<'a> {
     State(PartitionState),
     Rows(TableId, crate::record::Rows<'a>),
     End,
+    Decided(TxnId, Time, SiteSet),
 }
 
 /// The checkpoints of a folder, oldest first.

@@ -31,6 +31,9 @@ pub enum Failure {
     /// The commit was logged, but the log failed before it was known to be durable.
     #[error("the outcome is unknown, as the redo log failed while the commit was written: {0}")]
     Unknown(LogError),
+    /// Another site did not do its part of a transaction over several sites; nothing was written.
+    #[error("site {0} did not do its part, so nothing was written anywhere; try again")]
+    Participant(SiteId),
     /// Too many transactions are open at the site.
     #[error("site {site} has {limit} transactions open, which is the limit; try again later")]
     Overloaded {

@@ -25,12 +25,14 @@ mod read_at;
 pub use read_at::Kept;
 
 use crate::error::{Abort, Failure};
+use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
 use crate::message::Message;
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::site::{Site, woken};
-use crate::txn::{Txn, Writes};
+use crate::source::{Copies, Source};
+use crate::txn::Txn;
 use arc_swap::Guard as Swap;
 use isomer_design::{Access, Footprint, Item, RangeMap, Span, Time};
 use isomer_log::Position;
@@ -98,15 +100,15 @@ struct Hold<'s> {
 }
 
 /// An attempt that cannot go on yet. Its waker is left where it will be found.
-struct Wait;
+pub(crate) struct Wait;
 
 /// The partitions of a footprint at this site.
-struct Resolved<'m> {
-    tables: SmallVec<[&'m Arc<Table>; 4]>,
+pub(crate) struct Resolved<'m> {
+    pub(crate) tables: SmallVec<[&'m Arc<Table>; 4]>,
     /// Ordered by table and key, without duplicates.
-    partitions: SmallVec<[&'m Arc<SitePartition>; 4]>,
+    pub(crate) partitions: SmallVec<[&'m Arc<SitePartition>; 4]>,
     /// For each partition, whether the footprint writes to it.
-    written: SmallVec<[bool; 4]>,
+    pub(crate) written: SmallVec<[bool; 4]>,
 }
 
 impl Site {
@@ -165,18 +167,8 @@ impl Site {
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
-        for (partition, _) in resolved.partitions.iter().zip(&resolved.written).filter(|(_, w)| **w)
-        {
-            match hold.locks.lock(partition, waker) {
-                Ok(()) if partition.is_master() => {}
-                Ok(()) => return Err(self.not_master(footprint, partition)),
-                Err(NotHeld::Busy) => return Ok(Err(Wait)),
-                // Another thread replaced it just now: look again at once.
-                Err(NotHeld::Gone) => {
-                    waker.wake_by_ref();
-                    return Ok(Err(Wait));
-                }
-            }
+        if self.lock_written(footprint, &resolved, &mut hold.locks, waker)?.is_err() {
+            return Ok(Err(Wait));
         }
         procedure.passed(Milestone::Locked);
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
@@ -188,6 +180,31 @@ impl Site {
             }
         };
         self.run(footprint, &resolved, snapshot, procedure, hold).map(Ok)
+    }
+
+    /// Locks what is written, in the order of keys.
+    #[inline]
+    pub(crate) fn lock_written(
+        &self,
+        footprint: &Footprint,
+        resolved: &Resolved<'_>,
+        locks: &mut Held,
+        waker: &Waker,
+    ) -> Result<Result<(), Wait>, Failure> {
+        for (partition, _) in resolved.partitions.iter().zip(&resolved.written).filter(|(_, w)| **w)
+        {
+            match locks.lock(partition, waker) {
+                Ok(()) if partition.is_master() => {}
+                Ok(()) => return Err(self.not_master(footprint, partition)),
+                Err(NotHeld::Busy) => return Ok(Err(Wait)),
+                // Another thread replaced it just now: look again at once.
+                Err(NotHeld::Gone) => {
+                    waker.wake_by_ref();
+                    return Ok(Err(Wait));
+                }
+            }
+        }
+        Ok(Ok(()))
     }
 
     fn run(
@@ -208,17 +225,14 @@ impl Site {
             Span::Range(_) => None,
         };
         let spots = footprint.items().iter().map(spot).collect();
-        let mut txn = Txn {
-            footprint,
+        let copies = Copies {
             tables: &resolved.tables,
             partitions: &resolved.partitions,
             context: &hold.context,
             guard: guard.as_ref(),
             spots,
-            snapshot,
-            writes: Writes::default(),
-            rows_read: Cell::new(0),
         };
+        let mut txn = Txn::new(footprint, Source::Here(copies), snapshot);
         procedure.run(&mut txn)?;
         if txn.writes.is_empty() {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
@@ -234,18 +248,18 @@ impl Site {
     }
 
     fn commit(&self, txn: &Txn<'_>) -> Result<(Time, Position), Failure> {
-        let writes = &txn.writes;
+        let (copies, items, writes) = (txn.source.here(), txn.footprint.items(), &txn.writes);
         let mut order: SmallVec<[(usize, &crate::txn::Write); 4]> = writes
             .iter()
-            .map(|write| (txn.partition_of(write.item, writes.key(write)), write))
+            .map(|write| (copies.partition_of(items[write.item].table, writes.key(write)), write))
             .collect();
         order.sort_by_key(|(partition, _)| *partition);
         let touched: SmallVec<[&Arc<SitePartition>; 4]> =
-            order.chunk_by(|a, b| a.0 == b.0).map(|group| txn.partitions[group[0].0]).collect();
+            order.chunk_by(|a, b| a.0 == b.0).map(|group| copies.partitions[group[0].0]).collect();
 
-        let mut frame = FrameWriter::new(None);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
         for group in order.chunk_by(|a, b| a.0 == b.0) {
-            let partition = txn.partitions[group[0].0];
+            let partition = copies.partitions[group[0].0];
             frame.open_write(partition.table, &partition.range.start, partition.version());
             for (_, write) in group {
                 frame.row(writes.key(write), writes.value(write));
@@ -256,12 +270,12 @@ impl Site {
             let guard = pin();
             for (_, write) in &order {
                 let key = writes.key(write);
-                let index = &txn.tables[write.item].index;
-                let mut spot = match &txn.spots[write.item] {
+                let index = &copies.tables[write.item].index;
+                let mut spot = match &copies.spots[write.item] {
                     Some(spot) => spot.get(),
                     None => index.spot(key, &guard),
                 };
-                txn.context.install(index, &mut spot, key, writes.value(write), time, &guard);
+                copies.context.install(index, &mut spot, key, writes.value(write), time, &guard);
             }
         })?;
         Ok((time, position))
@@ -293,7 +307,7 @@ impl Site {
         }
     }
 
-    fn resolve<'m>(
+    pub(crate) fn resolve<'m>(
         &self,
         maps: &'m Maps<'_>,
         footprint: &Footprint,
@@ -337,7 +351,7 @@ impl Site {
 
     /// Does what shortens the wait: looks again at once if the partition was replaced; helps to apply
     /// what has arrived; and asks the master to say that there is no more.
-    fn hurry(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
+    pub(crate) fn hurry(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
         let (NotYet::Publishing(at) | NotYet::Behind(at, _)) = not_yet;
         let partition = resolved.partitions[at];
         if partition.is_gone() {
@@ -384,14 +398,17 @@ impl<'m> Resolved<'m> {
 }
 
 /// The maps of a footprint's tables, as they are at one moment each.
-struct Maps<'t> {
+pub(crate) struct Maps<'t> {
     maps: SmallVec<[Map<'t>; 2]>,
 }
 
 type Map<'t> = (&'t Arc<Table>, Swap<Arc<PartitionMap>>);
 
 impl<'t> Maps<'t> {
-    fn load<'f>(tables: &'t [Arc<Table>], items: impl Iterator<Item = &'f Item>) -> Maps<'t> {
+    pub(crate) fn load<'f>(
+        tables: &'t [Arc<Table>],
+        items: impl Iterator<Item = &'f Item>,
+    ) -> Maps<'t> {
         let mut maps: SmallVec<[Map<'t>; 2]> = SmallVec::new();
         for item in items {
             if maps.iter().any(|(table, _)| table.id == item.table) {
@@ -411,6 +428,6 @@ impl<'t> Maps<'t> {
 }
 
 /// Calls a function that wants the waker of the current task, once.
-async fn once<T>(mut call: impl FnMut(&Waker) -> T) -> T {
+pub(crate) async fn once<T>(mut call: impl FnMut(&Waker) -> T) -> T {
     poll_fn(|cx| Poll::Ready(call(cx.waker()))).await
 }

@@ -13,6 +13,7 @@
 //! Left out: the empty index of the table, some hundred bytes until the next start.
 
 use crate::error::Refusal;
+use crate::frame::FrameKind;
 use crate::held::Held;
 use crate::partition::Table;
 use crate::record::{Event, FrameWriter, Record};
@@ -31,7 +32,7 @@ impl Site {
         let held = self.hold_all(&table).await;
         let partitions = table.overlapping(&KeyRange::all());
         if !partitions.is_empty() {
-            let mut frame = FrameWriter::new(None);
+            let mut frame = FrameWriter::new(FrameKind::Commit);
             let (id, start, event) = (table.id, Key::min(), Event::Forget);
             frame.record(&Record { table: id, start, previous: 0, version: 0, event });
             partitions.iter().for_each(|partition| partition.begin_publishing());

@@ -1,6 +1,7 @@
 //! Partition locks that are held: given back when this is dropped, whatever happens.
 
 use crate::partition::SitePartition;
+use isomer_design::{Key, TableId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::task::Waker;
@@ -49,6 +50,27 @@ impl Held {
             Err(NotHeld::Busy) => std::task::Poll::Pending,
         })
         .await
+    }
+
+    /// The partitions that are held, in the order in which they were locked.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<SitePartition>> {
+        self.partitions.iter()
+    }
+
+    /// The partition that begins at `start`, if it is held.
+    pub(crate) fn find(&self, table: TableId, start: &Key) -> Option<&Arc<SitePartition>> {
+        self.iter().find(|partition| partition.table == table && partition.range.start == *start)
+    }
+
+    /// Gives all locks back but those of these partitions.
+    pub(crate) fn keep_only(&mut self, kept: &[Arc<SitePartition>]) {
+        self.partitions.retain(|partition| {
+            let is_kept = kept.iter().any(|other| Arc::ptr_eq(other, partition));
+            if !is_kept {
+                partition.lock.unlock();
+            }
+            is_kept
+        });
     }
 
     /// Gives all locks back.

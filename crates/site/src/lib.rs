@@ -12,6 +12,7 @@
 //! | [`mod@execute`] | a transaction, from its footprint to its commit |
 //! | [`txn`] | what a procedure sees and writes |
 //! | [`change`] | the steps of the design operators |
+//! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
 //! | [`record`] | the bytes of the redo log |
 //! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
@@ -28,6 +29,7 @@ mod checkpoint;
 mod error;
 mod execute;
 mod forget;
+mod frame;
 mod held;
 mod link;
 mod message;
@@ -36,8 +38,11 @@ mod record;
 mod recovery;
 mod refresh;
 mod site;
+mod source;
 mod step;
+mod tasks;
 mod tick;
+mod two_phase;
 mod txn;
 mod versions;
 
@@ -45,9 +50,13 @@ pub use change::{Holding, Snapshot};
 pub use checkpoint::CheckpointError;
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Committed, Kept, Milestone, Procedure};
+pub use frame::{FrameHead, FrameKind, TxnId};
 pub use message::{Feed, FeedItem, Message, Network, TimeSource};
-pub use record::{BadFrame, Event, FrameHead, Install, Record, RowChange, Rows, read_frame};
+pub use record::{BadFrame, Event, Install, Record, RowChange, Rows, read_any_frame, read_frame};
 pub use recovery::RecoverError;
 pub use site::{Site, SiteOptions};
+pub use source::GatheredRow;
 pub use step::{Answer, Step};
+pub use tasks::join_all;
+pub use two_phase::{Across, Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -86,6 +86,9 @@ impl Site {
                 self.store.clock.raise(at_least);
                 self.ship_and_tell(|site| site == from);
             }
+            Message::Ask { txn } => self.asked_for_outcome(from, txn),
+            Message::Outcome { txn, at } => self.hear_outcome(txn, at),
+            Message::Done { txn } => self.hear_done(from, txn),
             Message::Checkpointed { position } => {
                 self.links.outgoing.lock().entry(from).or_default().checkpointed = position;
             }
@@ -401,7 +404,7 @@ fn missed_in(
     version: Version,
 ) -> Vec<FeedItem> {
     let Ok((head, records)) = read_frame(frame) else { return Vec::new() };
-    if head.origin.is_some() {
+    if head.kind.origin().is_some() {
         return Vec::new();
     }
     let shared: Arc<[u8]> = Arc::from(frame);

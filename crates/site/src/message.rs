@@ -1,6 +1,7 @@
 //! What sites say to each other. Everything is a value that could cross a network.
 //!
-//! Sites talk only about replication; changes and transactions come from the router. A **link** is
+//! Sites talk about replication, and about the outcome of transactions over several sites
+//! ([`crate::two_phase`]); changes and transactions come from the router. A **link** is
 //! the stream of feeds from one site to another, for one run of each: the receiver puts feeds in
 //! order by their number, drops duplicates, and forgets the link when either side starts anew.
 //!
@@ -12,6 +13,7 @@
 //!                               Feed 9 ────▶ closed up to @97
 //! ```
 
+use crate::frame::TxnId;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
 use std::sync::Arc;
@@ -45,6 +47,23 @@ pub enum Message {
     Close {
         /// The time.
         at_least: Time,
+    },
+    /// A participant asks what became of a transaction over several sites.
+    Ask {
+        /// The transaction.
+        txn: TxnId,
+    },
+    /// The coordinator says what became of it.
+    Outcome {
+        /// The transaction.
+        txn: TxnId,
+        /// The time of its commit; `None`: it was aborted, or has written nothing at the receiver.
+        at: Option<Time>,
+    },
+    /// A participant has made a commit durable, and will not ask again.
+    Done {
+        /// The transaction.
+        txn: TxnId,
     },
     /// The sender's checkpoint holds everything before this position of the receiver's log.
     Checkpointed {

@@ -4,9 +4,14 @@
 //! several partitions, or one design change. Little-endian throughout.
 //!
 //! ```text
-//!   frame    time u64 │ origin u16 │ position u64 │ records u16 │ record*
-//!            origin 0: the site's own commit. Otherwise a refresh: the site it came from, and the
-//!            position behind it in that site's log, from where to read on.
+//!   frame    time u64 │ kind u8 │ of the kind │ records u16 │ record*
+//!
+//!   kind  1  commit         (nothing more)
+//!         2  refresh        site u16 │ position u64
+//!         3  prepare        transaction
+//!         4  decide         transaction │ other sites u64
+//!         5  end            transaction
+//!   transaction             coordinator u16 │ incarnation u64 │ number u64
 //!
 //!   record   table u32 │ start: key │ previous u64 │ version u64 │ event u8 │ body
 //!   key      length u16 │ bytes
@@ -30,18 +35,9 @@
 //! it applies to and `version` the one it leads to; they chain the stream across sites, splits and
 //! merges, so that a replica can tell a duplicate from a gap.
 
+use crate::frame::{FrameHead, FrameKind};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
-use isomer_log::Position;
 use std::cell::Cell;
-
-/// A frame's place in time and where it came from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FrameHead {
-    /// When its records took effect.
-    pub time: Time,
-    /// `Some` in a replica's log: the site whose log the record came from, and where to read on.
-    pub origin: Option<(SiteId, Position)>,
-}
 
 /// One event in the stream of one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -169,11 +165,13 @@ impl Drop for FrameWriter {
 }
 
 const DELETED: u32 = u32::MAX;
-const RECORDS_AT: usize = 18;
+const TIME_BYTES: usize = 8;
 
 /// Builds a frame.
 pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
+    /// Where the number of records is, and what it is so far.
+    records_at: usize,
     records: u16,
     /// Where the row count of the open record is.
     rows_at: usize,
@@ -182,15 +180,14 @@ pub(crate) struct FrameWriter {
 
 impl FrameWriter {
     /// An empty frame.
-    pub(crate) fn new(origin: Option<(SiteId, Position)>) -> FrameWriter {
+    pub(crate) fn new(kind: FrameKind) -> FrameWriter {
         let mut bytes = SPARE.take();
         bytes.clear();
-        let (site, position) = origin.map_or((0, 0), |(site, position)| (site.0, position));
-        bytes.extend_from_slice(&0u64.to_le_bytes());
-        bytes.extend_from_slice(&site.to_le_bytes());
-        bytes.extend_from_slice(&position.to_le_bytes());
+        bytes.extend_from_slice(&[0; TIME_BYTES]);
+        kind.write(&mut bytes);
+        let records_at = bytes.len();
         bytes.extend_from_slice(&0u16.to_le_bytes());
-        FrameWriter { bytes, records: 0, rows_at: 0, rows: 0 }
+        FrameWriter { bytes, records_at, records: 0, rows_at: 0, rows: 0 }
     }
 
     /// Adds a record that holds no rows, or whose rows are copied whole.
@@ -248,8 +245,9 @@ impl FrameWriter {
 
     /// The frame with its time filled in; can be asked again with another time.
     pub(crate) fn finish(&mut self, time: Time) -> &[u8] {
-        self.bytes[..8].copy_from_slice(&time.0.to_le_bytes());
-        self.bytes[RECORDS_AT..RECORDS_AT + 2].copy_from_slice(&self.records.to_le_bytes());
+        self.bytes[..TIME_BYTES].copy_from_slice(&time.0.to_le_bytes());
+        let at = self.records_at;
+        self.bytes[at..at + 2].copy_from_slice(&self.records.to_le_bytes());
         &self.bytes
     }
 
@@ -366,36 +364,49 @@ impl RowsBuffer {
 
 // --------------------------------------------------------------------------------------- reading
 
-/// Reads a frame: its head, and an iterator over its records with the bytes of each.
+/// Reads a frame: its head, and its records that are in effect. Those of a prepare are not.
 ///
 /// # Errors
 /// [`BadFrame`] if the bytes are no frame.
 pub fn read_frame(frame: &[u8]) -> Result<(FrameHead, Vec<Record<'_>>), BadFrame> {
-    let mut reader = Reader { bytes: frame, at: 0 };
-    let time = Time(reader.u64()?);
-    let site = reader.u16()?;
-    let position = reader.u64()?;
+    let (head, mut records) = read_any_frame(frame)?;
+    if let FrameKind::Prepare(_) = head.kind {
+        records.clear();
+    }
+    Ok((head, records))
+}
+
+/// As [`read_frame`], with records that may never take effect.
+///
+/// # Errors
+/// As [`read_frame`].
+pub fn read_any_frame(frame: &[u8]) -> Result<(FrameHead, Vec<Record<'_>>), BadFrame> {
+    let mut reader = Reader::new(frame);
+    let head = FrameHead { time: Time(reader.u64()?), kind: FrameKind::read(&mut reader)? };
     let count = reader.u16()?;
-    let origin = (site != 0).then_some((SiteId(site), position));
     let records = (0..count).map(|_| reader.record()).collect::<Result<_, _>>()?;
     if reader.at != frame.len() {
         return Err(reader.bad("the end of the frame"));
     }
-    Ok((FrameHead { time, origin }, records))
+    Ok((head, records))
 }
 
 /// Reads what [`FrameWriter::bare_rows`] wrote.
 pub(crate) fn read_bare_rows(bytes: &[u8]) -> Result<Rows<'_>, BadFrame> {
-    Reader { bytes, at: 0 }.rows(true)
+    Reader::new(bytes).rows(true)
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn bad(&self, what: &'static str) -> BadFrame {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, at: 0 }
+    }
+
+    pub(crate) fn bad(&self, what: &'static str) -> BadFrame {
         BadFrame { at: self.at, what }
     }
 
@@ -411,7 +422,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(N, "a number")?.try_into().expect("took as many"))
     }
 
-    fn u8(&mut self) -> Result<u8, BadFrame> {
+    pub(crate) fn u8(&mut self) -> Result<u8, BadFrame> {
         Ok(self.array::<1>()?[0])
     }
 
@@ -423,7 +434,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64, BadFrame> {
+    pub(crate) fn u64(&mut self) -> Result<u64, BadFrame> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
@@ -443,12 +454,12 @@ impl<'a> Reader<'a> {
         Ok(KeyRange::new(start, bounded.then_some(end)))
     }
 
-    fn site(&mut self) -> Result<SiteId, BadFrame> {
+    pub(crate) fn site(&mut self) -> Result<SiteId, BadFrame> {
         let site = SiteId(self.u16()?);
         if SiteSet::can_hold(site) { Ok(site) } else { Err(self.bad("the number of a site")) }
     }
 
-    fn sites(&mut self) -> Result<SiteSet, BadFrame> {
+    pub(crate) fn sites(&mut self) -> Result<SiteSet, BadFrame> {
         Ok(SiteSet::from_bits(self.u64()?))
     }
 
@@ -505,7 +516,7 @@ impl<'a> Rows<'a> {
     /// The rows, in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = RowChange<'a>> + use<'a> {
         let timed = self.timed;
-        let mut reader = Reader { bytes: self.bytes, at: 0 };
+        let mut reader = Reader::new(self.bytes);
         (0..self.count).map(move |_| reader.row(timed).expect("rows were checked when read"))
     }
 
@@ -523,6 +534,7 @@ impl<'a> Rows<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::TxnId;
 
     fn samples() -> Vec<Event<'static>> {
         let sites = SiteSet::from_bits(0b110);
@@ -550,7 +562,8 @@ mod tests {
 
     #[test]
     fn frames_come_back_and_any_cut_is_an_error() {
-        let mut writer = FrameWriter::new(Some((SiteId(3), 4711)));
+        let kind = FrameKind::Refresh { from: SiteId(3), position: 4711 };
+        let mut writer = FrameWriter::new(kind);
         for event in samples() {
             let start = Key::int(5);
             writer.record(&Record { table: TableId(1), start, previous: 1, version: 2, event });
@@ -562,7 +575,7 @@ mod tests {
         let frame = writer.finish(Time(99)).to_vec();
 
         let (head, records) = read_frame(&frame).unwrap();
-        assert_eq!(head, FrameHead { time: Time(99), origin: Some((SiteId(3), 4711)) });
+        assert_eq!(head, FrameHead { time: Time(99), kind });
         let events: Vec<_> = records.iter().map(|record| record.event.clone()).collect();
         assert_eq!(events[..10], samples());
         let Event::Write(rows) = &events[10] else { panic!("a write was written") };
@@ -570,6 +583,26 @@ mod tests {
         assert_eq!(values, [Some(&b"one"[..]), None]);
         for cut in 0..frame.len() {
             assert!(read_frame(&frame[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+    #[test]
+    fn every_kind_of_frame_comes_back_and_only_a_prepare_hides_its_records() {
+        let txn = TxnId { coordinator: SiteId(2), incarnation: 77, number: 8 };
+        let others = SiteSet::from_bits(0b1010);
+        let decide = FrameKind::Decide { txn, others };
+        for kind in [FrameKind::Commit, FrameKind::Prepare(txn), decide, FrameKind::End(txn)] {
+            let mut writer = FrameWriter::new(kind);
+            writer.open_write(TableId(2), &Key::int(0), 41);
+            writer.row(&Key::int(1), Some(b"one"));
+            writer.close_write();
+            let frame = writer.finish(Time(99)).to_vec();
+            let (head, records) = read_frame(&frame).unwrap();
+            assert_eq!(head, FrameHead { time: Time(99), kind });
+            assert_eq!(records.is_empty(), kind == FrameKind::Prepare(txn));
+            assert_eq!(read_any_frame(&frame).unwrap().1.len(), 1);
+            for cut in 0..frame.len() {
+                assert!(read_any_frame(&frame[..cut]).is_err(), "cut at {cut}");
+            }
         }
     }
 }

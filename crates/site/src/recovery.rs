@@ -5,18 +5,23 @@
 //! checkpoint was made while the site worked; so rows are taken unless a newer one is there, and an
 //! event moves a partition only if the partition is at the version that the event applies to.
 //!
+//! A transaction that was prepared and has not ended is in the log only: it gets its locks and marks back,
+//! and asks its coordinator once the site runs ([`crate::two_phase`]).
+//!
 //! Nothing of a log's damage is passed over: what the log itself cuts off was never acknowledged, and
 //! a frame that cannot be read is an error that names its position.
 
 use crate::checkpoint::{self, CheckpointError, Decoded, PartitionState};
+use crate::frame::{FrameHead, FrameKind};
 use crate::held::Held;
 use crate::partition::{SitePartition, Table};
-use crate::record::{BadFrame, Event, FrameHead, Record, read_frame};
+use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
 use crate::site::{Site, SiteOptions};
 use isomer_design::{SiteSet, Time};
 use isomer_log::{Durability, FileLog, Log, LogError, Options, Position};
 use isomer_store::{Partition, Stamp};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,6 +106,7 @@ impl Site {
                     let table = self.table_or_new(id);
                     self.install_rows(&table, &rows, Time::ZERO);
                 }
+                Ok(Decoded::Decided(txn, at, waiting)) => self.restore_decision(txn, at, waiting),
                 Ok(Decoded::End) => whole = true,
                 Err(error) => bad = Some(error),
             }
@@ -128,10 +134,18 @@ impl Site {
     }
 
     fn replay(&self, from: Position) -> Result<(), RecoverError> {
-        let mut bad = None;
+        let (mut bad, mut prepared) = (None, BTreeMap::new());
         self.log.read(from, &mut |position, frame| match read_frame(frame) {
             Ok((head, records)) => {
                 self.store.clock.raise(head.time);
+                match head.kind {
+                    FrameKind::Prepare(txn) => drop(prepared.insert(txn, frame.to_vec())),
+                    FrameKind::End(txn) => drop(prepared.remove(&txn)),
+                    FrameKind::Decide { txn, others } => {
+                        self.restore_decision(txn, head.time, others);
+                    }
+                    FrameKind::Commit | FrameKind::Refresh { .. } => {}
+                }
                 records.iter().for_each(|record| self.replay_record(&head, record, position));
                 ControlFlow::Continue(())
             }
@@ -140,12 +154,16 @@ impl Site {
                 ControlFlow::Break(())
             }
         })?;
-        bad.map_or(Ok(()), Err)
+        if let Some(bad) = bad {
+            return Err(bad);
+        }
+        prepared.into_iter().for_each(|(txn, frame)| self.restore_share(txn, frame));
+        Ok(())
     }
 
     fn replay_record(&self, head: &FrameHead, record: &Record<'_>, position: Position) {
         let table = self.table_or_new(record.table);
-        let (from, origin) = head.origin.unwrap_or((self.id, 0));
+        let (from, origin) = head.kind.origin().unwrap_or((self.id, 0));
         let came = Came { time: head.time, from, origin, position };
         match &record.event {
             Event::Create { range, followers } => {

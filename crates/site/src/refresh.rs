@@ -21,6 +21,7 @@
 //!
 //! Every event is first written to the replica's own log, so that a site recovers by itself.
 
+use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
 use crate::message::FeedItem;
 use crate::partition::{SitePartition, Table};
@@ -158,7 +159,8 @@ impl Site {
             }
             _ => None,
         };
-        let mut frame = FrameWriter::new(Some((came.from, came.origin)));
+        let mut frame =
+            FrameWriter::new(FrameKind::Refresh { from: came.from, position: came.origin });
         frame.record(record);
         let _shaping = self.shaping.read();
         match self.append_refresh(frame, came.time) {

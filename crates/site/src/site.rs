@@ -6,10 +6,12 @@
 //! order is thus the order of time, and a site's log alone tells its whole history.
 
 use crate::error::Failure;
+use crate::frame::TxnId;
 use crate::link::Links;
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
+use crate::two_phase::{Book, Decided};
 use arc_swap::ArcSwap;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Log, LogError, Position};
@@ -59,6 +61,8 @@ pub struct Site {
     /// Woken by every tick.
     pub(crate) ticked: Waiters,
     pub(crate) links: Links,
+    /// Transactions over several sites.
+    pub(crate) book: Mutex<Book>,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
     /// Whoever runs the site was told that its log has failed.
@@ -80,6 +84,35 @@ pub(crate) struct Dropped {
 struct Sequencer {
     /// Frames with records that other sites follow, which were not sent yet.
     outgoing: VecDeque<Outgoing>,
+    /// What is prepared and has followers, with the time that was proposed: it may take effect then, or
+    /// later.
+    open: Vec<(TxnId, Time)>,
+}
+
+impl Sequencer {
+    /// Up to when all that followers must know of has been taken away to be sent; `None`: up to now.
+    fn closed(&self) -> Option<Time> {
+        // The end of a prepared transaction may be older than what is before it in the log.
+        let unsent = self.outgoing.iter().map(|frame| frame.time);
+        let first = unsent.chain(self.open.iter().map(|(_, proposal)| *proposal)).min();
+        first.map(|first| Time(first.0 - 1))
+    }
+
+    fn enter(
+        &mut self,
+        log: &dyn Log,
+        frame: &mut FrameWriter,
+        time: Time,
+        followers: SmallVec<[SiteSet; 4]>,
+    ) -> Result<Position, LogError> {
+        let bytes = frame.finish(time);
+        let position = log.append(bytes)?;
+        if followers.iter().any(|sites| !sites.is_empty()) {
+            let frame = Arc::from(bytes);
+            self.outgoing.push_back(Outgoing { position, time, frame, followers });
+        }
+        Ok(position)
+    }
 }
 
 /// A frame on its way to the sites that follow its partitions.
@@ -108,6 +141,7 @@ impl Site {
             retry: Mutex::new(Vec::new()),
             ticked: Waiters::new(),
             links: Links::default(),
+            book: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
             in_trouble: AtomicBool::new(false),
         }
@@ -173,15 +207,15 @@ impl Site {
         table.partitions.store(Arc::new(map));
     }
 
-    /// Where the log stood at a moment, and the partitions of that moment.
-    pub(crate) fn frozen_shape(&self) -> (Position, Vec<Owned>) {
+    /// Where the log stood at a moment, and the partitions and decisions of that moment.
+    pub(crate) fn frozen_shape(&self) -> (Position, Vec<Owned>, Vec<(TxnId, Decided)>) {
         let _shaping = self.shaping.write();
         let mut partitions = Vec::new();
         for table in self.tables.load().iter() {
             let map = table.partitions.load();
             partitions.extend(map.iter().map(|(_, p)| (table.clone(), p.clone())));
         }
-        (self.log.end(), partitions)
+        (self.log.end(), partitions, self.decisions())
     }
 
     pub(crate) fn context(&self) -> Result<Context<'_>, Failure> {
@@ -199,13 +233,45 @@ impl Site {
         let followers: SmallVec<[SiteSet; 4]> = followers.collect();
         let mut sequencer = self.sequencer.lock();
         let time = self.store.clock.tick(self.time.now());
-        let bytes = frame.finish(time);
-        let position = self.log.append(bytes)?;
-        if followers.iter().any(|sites| !sites.is_empty()) {
-            let frame = Arc::from(bytes);
-            sequencer.outgoing.push_back(Outgoing { position, time, frame, followers });
+        let position = sequencer.enter(&*self.log, &mut frame, time, followers)?;
+        Ok((time, position))
+    }
+
+    /// Gives what is prepared its place in the log, and the earliest time at which it can take effect.
+    pub(crate) fn append_prepare(
+        &self,
+        txn: TxnId,
+        frame: &mut FrameWriter,
+        is_followed: bool,
+    ) -> Result<(Time, Position), LogError> {
+        let mut sequencer = self.sequencer.lock();
+        let time = self.store.clock.tick(self.time.now());
+        let position = self.log.append(frame.finish(time))?;
+        if is_followed {
+            sequencer.open.push((txn, time));
         }
         Ok((time, position))
+    }
+
+    /// Followers are not told that they know all from this time on, until the transaction has ended.
+    pub(crate) fn open_proposal(&self, txn: TxnId, time: Time) {
+        self.sequencer.lock().open.push((txn, time));
+    }
+
+    /// Gives the end of what was prepared its place in the log; its time was decided elsewhere.
+    pub(crate) fn append_end(
+        &self,
+        txn: TxnId,
+        mut frame: FrameWriter,
+        time: Time,
+        followers: impl Iterator<Item = SiteSet>,
+    ) -> Result<Position, LogError> {
+        let followers = followers.collect();
+        self.store.clock.raise(time);
+        let mut sequencer = self.sequencer.lock();
+        let position = sequencer.enter(&*self.log, &mut frame, time, followers)?;
+        sequencer.open.retain(|(other, _)| *other != txn);
+        Ok(position)
     }
 
     /// Appends a frame whose time was given elsewhere: a refresh.
@@ -230,10 +296,7 @@ impl Site {
         let outgoing = &mut sequencer.outgoing;
         let ready = outgoing.partition_point(|frame| frame.position <= durable);
         let ready = outgoing.drain(..ready).collect();
-        let closed = match outgoing.front() {
-            Some(first) => Time(first.time.0 - 1),
-            None => self.store.clock.tick(self.time.now()),
-        };
+        let closed = sequencer.closed().unwrap_or_else(|| self.store.clock.tick(self.time.now()));
         (ready, closed)
     }
 

@@ -18,6 +18,7 @@ impl Site {
         self.ship(true);
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
+        self.pursue();
         let closed = self.closed();
         let oldest = Time(self.time.now().0.saturating_sub(HORIZON_NS_MAX));
         self.store.set_horizon(if closed == Time::MAX { closed } else { closed.max(oldest) });
@@ -45,7 +46,7 @@ impl Site {
     }
 
     /// Waits for the next tick.
-    async fn next_tick(&self) {
+    pub(crate) async fn next_tick(&self) {
         poll_fn(|cx| {
             self.ticked.register(cx.waker());
             Poll::Ready(())

@@ -1,14 +1,13 @@
 //! What a procedure sees of the database while it runs: one snapshot, and its own writes.
 
 use crate::error::Abort;
-use crate::partition::{SitePartition, Table};
+use crate::source::Source;
+use crate::two_phase::RowWrite;
 use isomer_design::{Access, Footprint, Item, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
-use isomer_store::{Context, Guard, Row, Spot};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// Room for the writes of a common transaction, so that it allocates once.
 const WRITE_BYTES: usize = 512;
@@ -22,16 +21,7 @@ const ITEMS_SCANNED_MAX: usize = 8;
 /// aside until the commit.
 pub struct Txn<'a> {
     pub(crate) footprint: &'a Footprint,
-    /// The tables of the footprint's items, in their order.
-    pub(crate) tables: &'a [&'a Arc<Table>],
-    /// The footprint's partitions, ordered by table and key.
-    pub(crate) partitions: &'a [&'a Arc<SitePartition>],
-    /// Holds the snapshot.
-    pub(crate) context: &'a Context<'a>,
-    /// Protects the leaves of single keys, if there are any.
-    pub(crate) guard: Option<&'a Guard>,
-    /// For each single key of the footprint, the leaf that holds it.
-    pub(crate) spots: SmallVec<[Option<Cell<Spot<'a>>>; 4]>,
+    pub(crate) source: Source<'a>,
     pub(crate) snapshot: Time,
     pub(crate) writes: Writes,
     /// How many rows were looked at.
@@ -74,8 +64,8 @@ impl Writes {
         write.value.map(|(from, to)| &self.bytes[from..to])
     }
 
-    fn find(&self, tables: &[&Arc<Table>], table: TableId, key: &[u8]) -> Option<usize> {
-        let place = |write: &Write| (tables[write.item].id, self.key(write));
+    fn find(&self, items: &[Item], table: TableId, key: &[u8]) -> Option<usize> {
+        let place = |write: &Write| (items[write.item].table, self.key(write));
         if self.entries.len() <= WRITES_SCANNED_MAX {
             return self.entries.iter().position(|write| place(write) == (table, key));
         }
@@ -97,26 +87,19 @@ impl Writes {
         (from, self.bytes.len())
     }
 
-    fn set(&mut self, tables: &[&Arc<Table>], item: usize, key: &[u8], value: Option<&[u8]>) {
-        let table = tables[item].id;
-        match self.find(tables, table, key) {
+    fn set(&mut self, items: &[Item], item: usize, key: &[u8], value: Option<&[u8]>) {
+        match self.find(items, items[item].table, key) {
             Some(at) => self.entries[at].value = value.map(|value| self.push_bytes(value)),
             None => {
-                self.add(tables, item, key, value);
+                self.add(items, item, key, value);
             }
         }
     }
 
     /// Adds the first write of a key; returns where.
-    fn add(
-        &mut self,
-        tables: &[&Arc<Table>],
-        item: usize,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> usize {
-        let table = tables[item].id;
-        let place = |last: &Write| (tables[last.item].id, self.key(last));
+    fn add(&mut self, items: &[Item], item: usize, key: &[u8], value: Option<&[u8]>) -> usize {
+        let table = items[item].table;
+        let place = |last: &Write| (items[last.item].table, self.key(last));
         self.disordered |= self.entries.last().is_some_and(|last| place(last) > (table, key));
         let at = self.entries.len();
         let value = value.map(|value| self.push_bytes(value));
@@ -124,7 +107,7 @@ impl Writes {
         self.entries.push(Write { item, key: key_at, value });
         if self.disordered && at >= WRITES_SCANNED_MAX {
             if self.by_key.is_empty() {
-                self.index_all(tables);
+                self.index_all(items);
             } else {
                 self.by_key.insert((table, Key::from_bytes(key)), at);
             }
@@ -132,8 +115,8 @@ impl Writes {
         at
     }
 
-    fn index_all(&mut self, tables: &[&Arc<Table>]) {
-        let key = |write: &Write| (tables[write.item].id, Key::from_bytes(self.key(write)));
+    fn index_all(&mut self, items: &[Item]) {
+        let key = |write: &Write| (items[write.item].table, Key::from_bytes(self.key(write)));
         self.by_key = self.entries.iter().map(key).zip(0..).collect();
     }
 }
@@ -158,7 +141,7 @@ impl Txn<'_> {
             return Err(Abort::KeyTooLong { bytes: key.len() });
         }
         let item = self.item(table, key, Access::Write)?;
-        self.writes.set(self.tables, item, key, Some(value));
+        self.writes.set(self.footprint.items(), item, key, Some(value));
         Ok(())
     }
 
@@ -185,11 +168,11 @@ impl Txn<'_> {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<bool, Abort> {
         let item = self.item(table, key, Access::Write)?;
-        let at = match self.writes.find(self.tables, table, key) {
+        let at = match self.writes.find(self.footprint.items(), table, key) {
             Some(at) => at,
             None => {
-                let Some(value) = self.stored(item, key) else { return Ok(false) };
-                self.writes.add(self.tables, item, key, Some(value))
+                let Some(value) = self.stored(item, table, key) else { return Ok(false) };
+                self.writes.add(self.footprint.items(), item, key, Some(value))
             }
         };
         let Some((from, to)) = self.writes.entries[at].value else { return Ok(false) };
@@ -205,7 +188,7 @@ impl Txn<'_> {
         let item = self.item(table, key, Access::Write)?;
         let exists = self.current(item, table, key).is_some();
         if exists {
-            self.writes.set(self.tables, item, key, None);
+            self.writes.set(self.footprint.items(), item, key, None);
         }
         Ok(exists)
     }
@@ -227,20 +210,20 @@ impl Txn<'_> {
         let own = self.own_writes(table, range);
         let mut own = own.iter().peekable();
         let (mut stopped, mut rows) = (false, 0);
-        self.context.scan(&self.tables[item].index, range, |row| {
+        self.source.scan(item, table, range, |found, stored, _| {
             let mut flow = ControlFlow::Continue(());
             // Own writes that come before this row, or replace it.
-            while let Some((key, value)) = own.next_if(|(key, _)| *key <= row.key()) {
+            while let Some((key, value)) = own.next_if(|(key, _)| *key <= found) {
                 if let (Some(value), true) = (value, flow.is_continue()) {
                     flow = visit(key, value);
                 }
-                if *key == row.key() {
+                if *key == found {
                     stopped = flow.is_break();
                     return flow;
                 }
             }
-            if let (Some(value), true) = (row.value(), flow.is_continue()) {
-                flow = visit(row.key(), value);
+            if let (Some(value), true) = (stored, flow.is_continue()) {
+                flow = visit(found, value);
             }
             rows += 1;
             stopped = flow.is_break();
@@ -268,12 +251,6 @@ impl Txn<'_> {
     /// The time of the transaction's snapshot.
     pub fn snapshot(&self) -> Time {
         self.snapshot
-    }
-
-    /// The partition, among the footprint's, that covers a key of item `item`.
-    pub(crate) fn partition_of(&self, item: usize, key: &[u8]) -> usize {
-        let place = (self.tables[item].id, key);
-        self.partitions.partition_point(|p| (p.table, p.range.start.as_bytes()) <= place) - 1
     }
 
     /// The item of the footprint that covers a range.
@@ -309,18 +286,18 @@ impl Txn<'_> {
 
     fn current(&self, item: usize, table: TableId, key: &[u8]) -> Option<&[u8]> {
         if !self.writes.is_empty()
-            && let Some(at) = self.writes.find(self.tables, table, key)
+            && let Some(at) = self.writes.find(self.footprint.items(), table, key)
         {
             return self.writes.value(&self.writes.entries[at]);
         }
-        self.stored(item, key)
+        self.stored(item, table, key)
     }
 
     fn own_writes(&self, table: TableId, range: &KeyRange) -> Vec<(&[u8], Option<&[u8]>)> {
         let mut own: Vec<_> = self
             .writes
             .iter()
-            .filter(|write| self.tables[write.item].id == table)
+            .filter(|write| self.footprint.items()[write.item].table == table)
             .map(|write| (self.writes.key(write), self.writes.value(write)))
             .filter(|(key, _)| range.contains(key))
             .collect();
@@ -330,21 +307,26 @@ impl Txn<'_> {
 }
 
 impl<'a> Txn<'a> {
-    /// The row's value in the snapshot.
-    fn stored(&self, item: usize, key: &[u8]) -> Option<&'a [u8]> {
-        self.stored_row(item, key)?.value()
+    /// What it has written, ordered by table and key.
+    pub(crate) fn written(&self) -> Vec<RowWrite> {
+        let owned = |write: &Write| RowWrite {
+            table: self.footprint.items()[write.item].table,
+            key: Key::from_bytes(self.writes.key(write)),
+            value: self.writes.value(write).map(<[u8]>::to_vec),
+        };
+        let mut written: Vec<RowWrite> = self.writes.iter().map(owned).collect();
+        written.sort_unstable_by(|a, b| (a.table, &a.key).cmp(&(b.table, &b.key)));
+        written
     }
 
-    /// The row's version in the snapshot, which may be a deletion.
-    pub(crate) fn stored_row(&self, item: usize, key: &[u8]) -> Option<&'a Row> {
-        match (&self.spots[item], self.guard) {
-            (Some(spot), Some(guard)) => {
-                let mut at = spot.get();
-                let row = self.context.read(&mut at, key, guard);
-                spot.set(at);
-                row
-            }
-            _ => self.context.get(&self.tables[item].index, key),
-        }
+    /// A transaction that has done nothing yet.
+    pub(crate) fn new(footprint: &'a Footprint, source: Source<'a>, snapshot: Time) -> Txn<'a> {
+        let (writes, rows_read) = (Writes::default(), Cell::new(0));
+        Txn { footprint, source, snapshot, writes, rows_read }
+    }
+
+    /// The row's value in the snapshot.
+    fn stored(&self, item: usize, table: TableId, key: &[u8]) -> Option<&'a [u8]> {
+        self.source.row(item, table, key)?.1
     }
 }

@@ -17,7 +17,7 @@ impl Txn<'_> {
     /// [`Abort::OutsideFootprint`].
     pub fn committed(&self, table: TableId, key: &[u8]) -> Result<Option<(Time, &[u8])>, Abort> {
         let item = self.item(table, key, Access::Read)?;
-        Ok(self.stored_row(item, key).and_then(|row| Some((row.time(), row.value()?))))
+        Ok(self.source.row(item, table, key).and_then(|(time, value)| Some((time, value?))))
     }
 
     /// As [`Txn::scan`], with the time of each row's commit, and without the transaction's own
@@ -35,8 +35,8 @@ impl Txn<'_> {
             return Ok(());
         }
         let item = self.covering(table, range)?;
-        self.context.scan(&self.tables[item].index, range, |row| match row.value() {
-            Some(value) => visit(row.key(), value, row.time()),
+        self.source.scan(item, table, range, |key, value, time| match value {
+            Some(value) => visit(key, value, time),
             None => ControlFlow::Continue(()),
         });
         Ok(())

@@ -72,6 +72,7 @@ pub(crate) struct YcsbArgs {
 #[command(after_help = "Examples:
   isomer bench smallbank --threads 4
   isomer bench smallbank --skew hot:1000:0.9 --seconds 30
+  isomer bench smallbank --strategy static-2pc
   isomer bench smallbank --sites 1 --strategy static")]
 pub(crate) struct SmallBankArgs {
     #[command(flatten)]

@@ -45,6 +45,9 @@ pub(crate) struct Common {
 pub(crate) enum StrategyName {
     /// The design never changes: such a transaction is refused
     Static,
+    /// The design never changes: it is committed over several sites
+    #[value(name = "static-2pc")]
+    TwoPhase,
     /// The necessary changes are made first
     OnDemand,
 }

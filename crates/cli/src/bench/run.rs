@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::work::{Layout, inspect, load};
 use crate::{out, text};
 use isomer_cluster::{Database, Options};
-use isomer_plan::strategy::Static;
+use isomer_plan::strategy::{Static, TwoPhase};
 use isomer_workload::Workload;
 use serde_json::Value;
 
@@ -63,6 +63,7 @@ fn open(common: &Common) -> Result<Database, Failure> {
     let options = options.durability(common.durability());
     let options = match common.strategy {
         StrategyName::Static => options.strategy(Static),
+        StrategyName::TwoPhase => options.strategy(TwoPhase),
         StrategyName::OnDemand => options,
     };
     let db = Database::open(options)?;

@@ -32,7 +32,7 @@
 //! open transaction is told to start again instead.
 //!
 //! **Left out.** Commits over several sites by two-phase commit: bringing the data together is the one
-//! way. Row locks of several gateways: all clients come through one process. Predicate locks.
+//! way here. Row locks of several gateways: all clients come through one process. Predicate locks.
 
 pub(crate) mod gateway;
 pub(crate) mod locks;

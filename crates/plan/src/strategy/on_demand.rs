@@ -17,7 +17,7 @@
 //! Left out: anything that looks beyond this transaction. A learned strategy does
 //! that in the same place.
 
-use super::{Decision, Refused, Report, Request, Strategy, Verdict, pick};
+use super::{Decision, Place, Refused, Report, Request, Strategy, Verdict, pick};
 use isomer_design::{
     Access, Change, Design, Footprint, Key, Placement, Plan, Route, SITES_MAX, SiteId, Span, Step,
     TableId,
@@ -86,7 +86,7 @@ impl OnDemand {
         for ((table, start), (access, placement)) in &needs {
             steps(*table, start, *access, *placement, site).for_each(|step| first.push(step));
         }
-        Decision { site, first, afterwards: Plan::default() }
+        Decision { place: Place::At(site), first, afterwards: Plan::default() }
     }
 }
 
@@ -188,7 +188,11 @@ mod tests {
     fn what_is_missing_is_brought_to_the_site_that_needs_least() {
         let footprint = Footprint::new().write(ITEMS, Key::int(5)).write(ITEMS, Key::int(12));
         let decision = decide(&OnDemand::default(), &footprint).unwrap();
-        assert_eq!(decision.site, SiteId(2), "a replica of 5 is there, so a remaster is enough");
+        assert_eq!(
+            decision.place,
+            Place::At(SiteId(2)),
+            "a replica of 5 is there, so a remaster is enough"
+        );
         let changes: Vec<String> = decision.first.changes().map(Change::to_string).collect();
         assert_eq!(changes, ["remaster t1[] s2"]);
         assert!(decision.first.validate(&design()).is_ok());

@@ -15,16 +15,18 @@ pub fn one_master(history: &History) -> Result<(), String> {
         }
     }
     for commit in &history.commits {
-        for write in &commit.writes {
+        let parts = commit.parts.iter();
+        for (site, write) in parts.flat_map(|(site, writes)| writes.iter().map(move |w| (site, w)))
+        {
             let rules = |reign: &&Reign| {
-                reign.site == commit.site
+                reign.site == *site
                     && reign.table == write.table
                     && reign.range.contains(&write.key)
                     && reign.from < commit.time
                     && reign.until.is_none_or(|until| commit.time < until)
             };
             if reigns.iter().find(rules).is_none() {
-                let (site, table, key, time) = (commit.site, write.table, &write.key, commit.time);
+                let (table, key, time) = (write.table, &write.key, commit.time);
                 return Err(format!("{site} wrote {table}[{key}] {time} without being its master"));
             }
         }

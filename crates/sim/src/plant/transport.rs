@@ -3,7 +3,7 @@
 use super::Plant;
 use crate::world::SimTransport;
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_site::{Abort, Committed, Failure, Procedure, Txn};
+use isomer_site::{Abort, Across, Committed, Failure, Procedure, Txn};
 
 /// Of a thousand transactions that could be spoilt, so many are.
 const SPOILT_PER_MILLE: u64 = 50;
@@ -54,6 +54,27 @@ pub(crate) async fn execute(
             way.execute_honestly(site, footprint, session, procedure).await
         }
         _ => way.execute_honestly(site, footprint, session, procedure).await,
+    }
+}
+
+/// Lets a site coordinate a transaction, or something like it.
+pub(crate) async fn coordinate(
+    way: &SimTransport,
+    site: SiteId,
+    across: &Across<'_>,
+    procedure: &mut dyn Procedure,
+) -> Result<Committed, Failure> {
+    let spoilt = way.world().plant().filter(|_| way.world().chance(SPOILT_PER_MILLE));
+    match spoilt {
+        Some(Plant::ForgottenSession) => {
+            let forgetful = Across { session: Time::ZERO, ..across.clone() };
+            way.coordinate_honestly(site, &forgetful, procedure).await
+        }
+        Some(Plant::ErrorAfterCommit) if !across.footprint.is_read_only() => {
+            way.coordinate_honestly(site, across, procedure).await?;
+            Err(Failure::Abort(Abort::because("a planted error")))
+        }
+        _ => way.coordinate_honestly(site, across, procedure).await,
     }
 }
 

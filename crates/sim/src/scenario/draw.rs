@@ -4,7 +4,7 @@
 use crate::options::SimOptions;
 use crate::world::{Manners, World};
 use isomer_design::{Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
-use isomer_plan::strategy::{OnDemand, Static, Strategy};
+use isomer_plan::strategy::{OnDemand, Static, Strategy, TwoPhase};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Draw {
     /// Keys are 0 up to this, in each table.
     pub(crate) keys: u64,
     pub(crate) clients: u64,
-    pub(crate) is_static: bool,
+    pub(crate) strategy: Chosen,
     /// How often each kind of transaction comes, by [`super::client::Kind`].
     pub(crate) mix: [u64; 7],
     /// Of a thousand moments in which a procedure could stop half-way, so many it does.
@@ -28,6 +28,17 @@ pub(crate) struct Draw {
     /// From one stall to the next, at most; 0: there are none.
     pub(crate) stall_every_ns: u64,
     pub(crate) manners: Manners,
+}
+
+/// What a run does with a transaction that no single site can run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chosen {
+    /// Refuses it.
+    Static,
+    /// Commits it over several sites.
+    TwoPhase,
+    /// Changes the design for it.
+    OnDemand,
 }
 
 const MS: u64 = 1_000_000;
@@ -48,7 +59,11 @@ impl Draw {
             tables: world.draw(1..4) as u32,
             keys: world.draw(4..40),
             clients: world.draw(2..9),
-            is_static: world.chance(100),
+            strategy: match world.draw(0..10) {
+                0 => Chosen::Static,
+                1..4 => Chosen::TwoPhase,
+                _ => Chosen::OnDemand,
+            },
             mix,
             pause_per_mille: [0, 100, 400][world.draw(0..3) as usize],
             change_every_ns: often(850, 2..40),
@@ -60,7 +75,11 @@ impl Draw {
     }
 
     pub(crate) fn strategy(&self) -> Box<dyn Strategy> {
-        if self.is_static { Box::new(Static) } else { Box::new(OnDemand::default()) }
+        match self.strategy {
+            Chosen::Static => Box::new(Static),
+            Chosen::TwoPhase => Box::new(TwoPhase),
+            Chosen::OnDemand => Box::new(OnDemand::default()),
+        }
     }
 
     pub(crate) fn table_ids(&self) -> impl Iterator<Item = TableId> + use<> {

@@ -200,6 +200,10 @@ impl fmt::Display for Said<'_> {
                 })
             }
             Message::Close { .. } => write!(f, "close your feed"),
+            Message::Ask { txn } => write!(f, "what became of {txn}?"),
+            Message::Outcome { txn, at: Some(at) } => write!(f, "{txn} has committed {at}"),
+            Message::Outcome { txn, at: None } => write!(f, "leave {txn}"),
+            Message::Done { txn } => write!(f, "{txn} is done"),
             Message::Checkpointed { .. } => write!(f, "checkpointed"),
         }
     }

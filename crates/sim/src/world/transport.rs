@@ -10,7 +10,8 @@ use isomer_cluster::Transport;
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_plan::strategy::SiteLoad;
 use isomer_site::{
-    Abort, Answer, Committed, Failure, Milestone, Procedure, Refusal, Site, Step, Txn,
+    Abort, Across, Answer, Committed, Failure, Milestone, Part, PartAnswer, Peers, Procedure,
+    Refusal, Site, Step, Txn,
 };
 use std::future::poll_fn;
 use std::pin::pin;
@@ -53,7 +54,35 @@ impl SimTransport {
         let execution = host.execute(footprint, session, &mut living);
         let result = self.patiently(site, run, execution).await;
         let result = result.ok_or(Failure::Stopped(site))?;
-        match &result {
+        self.note_result(site, footprint, &result);
+        if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
+    }
+
+    /// Lets a site coordinate a transaction, honestly.
+    pub(crate) async fn coordinate_honestly(
+        &self,
+        site: SiteId,
+        across: &Across<'_>,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let footprint = across.footprint;
+        self.world.doing(|| format!("waits for {site} to coordinate: {footprint}"));
+        let Some((host, run)) = self.arrive(site).await else { return Err(Failure::Stopped(site)) };
+        let mut living = Living { world: &self.world, site, run, procedure };
+        let coordination = host.coordinate(across, &mut living, self);
+        let result = self.patiently(site, run, coordination).await;
+        let result = result.ok_or(Failure::Stopped(site))?;
+        self.note_result(site, footprint, &result);
+        if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
+    }
+
+    fn note_result(
+        &self,
+        site: SiteId,
+        footprint: &Footprint,
+        result: &Result<Committed, Failure>,
+    ) {
+        match result {
             Ok(committed) => self.world.note(format_args!(
                 "{site} committed {footprint}: {}{}",
                 committed.snapshot,
@@ -61,7 +90,6 @@ impl SimTransport {
             )),
             Err(failure) => self.world.note(format_args!("{site} refused {footprint}: {failure}")),
         }
-        if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
     }
 
     /// A request on its way to a site; `None` if it is down when it gets there.
@@ -107,6 +135,22 @@ impl SimTransport {
     }
 }
 
+impl Peers for SimTransport {
+    async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        let what = part_words(&part);
+        let stopped = Failure::Stopped(site);
+        let Some((host, run)) = self.arrive(site).await else { return Err(stopped) };
+        self.world.note(format_args!("{site} is asked to {what}"));
+        let answer = self.patiently(site, run, host.part(part)).await;
+        let answer = answer.ok_or(stopped.clone())?;
+        match &answer {
+            Ok(_) => self.world.note(format_args!("{site} has done: {what}")),
+            Err(failure) => self.world.note(format_args!("{site} refused to {what}: {failure}")),
+        }
+        if self.returns(site, run).await { answer } else { Err(stopped) }
+    }
+}
+
 impl Transport for SimTransport {
     async fn execute(
         &self,
@@ -116,6 +160,15 @@ impl Transport for SimTransport {
         procedure: &mut dyn Procedure,
     ) -> Result<Committed, Failure> {
         plant::transport::execute(self, site, footprint, session, procedure).await
+    }
+
+    async fn coordinate(
+        &self,
+        coordinator: SiteId,
+        across: &Across<'_>,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        plant::transport::coordinate(self, coordinator, across, procedure).await
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
@@ -170,6 +223,17 @@ impl Procedure for Living<'_> {
 
     fn passed(&mut self, milestone: Milestone) {
         self.procedure.passed(milestone);
+    }
+}
+
+/// What is asked of a participant, in a few words.
+fn part_words(part: &Part) -> String {
+    match part {
+        Part::Enter { txn, footprint, .. } => format!("enter {txn}: {footprint}"),
+        Part::Prepare { txn, writes, .. } => {
+            let keys = writes.iter().map(|write| format!("{}[{}]", write.table, write.key));
+            format!("prepare {txn}: {}", keys.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

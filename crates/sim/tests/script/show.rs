@@ -87,7 +87,7 @@ fn log(cluster: &Cluster, site: SiteId) -> Answer {
     let durable = log.durable();
     log.read(log.begin(), &mut |position, frame| {
         let (head, records) = read_frame(frame).expect("the site wrote it");
-        let from = head.origin.map(|(from, _)| format!("  from {from}")).unwrap_or_default();
+        let from = head.kind.origin().map(|(from, _)| format!("  from {from}")).unwrap_or_default();
         let mark = if position >= durable { "  not durable" } else { "" };
         for record in records {
             let _ = writeln!(text, "{}{from}{mark}", words(&record));

@@ -1,0 +1,110 @@
+//! A design that nobody changes, and transactions that run across it.
+//!
+//! What a single site can run runs there. The rest runs at several sites by two-phase commit, coordinated
+//! by the site that masters the most of what is written; among equals, by the one that holds the most of
+//! what is read; among these by the ticket, so that the work is spread. This is what a partitioned
+//! database does that does not rearrange itself.
+
+use super::{Decision, Refused, Request, Strategy, Verdict, pick};
+use isomer_design::{Access, Placement, Route, SITES_MAX, SiteId, Span};
+
+/// See the [module documentation](self).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TwoPhase;
+
+impl Strategy for TwoPhase {
+    fn name(&self) -> &'static str {
+        "static-2pc"
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        match request.route {
+            Route::Sites(sites) => Ok(Verdict::Run(Decision::at(pick(sites, request)))),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::Nowhere { .. } => Ok(Verdict::Run(Decision::across(coordinator(request)))),
+        }
+    }
+}
+
+fn coordinator(request: &Request<'_>) -> SiteId {
+    let design = (request.design)();
+    // By site: partitions that are written there, and that are held there.
+    let mut tally = [(0u32, 0u32); SITES_MAX as usize + 1];
+    let mut count = |access: Access, placement: Placement| {
+        if access == Access::Write {
+            tally[usize::from(placement.master.0)].0 += 1;
+        }
+        placement.holders().iter().for_each(|site| tally[usize::from(site.0)].1 += 1);
+    };
+    for item in request.footprint.items() {
+        match &item.span {
+            Span::Key(key) => {
+                let found = design.partition_of(item.table, key);
+                found.into_iter().for_each(|(_, placement)| count(item.access, placement));
+            }
+            Span::Range(range) => {
+                let found = design.partitions_in(item.table, range);
+                found.for_each(|(_, placement)| count(item.access, placement));
+            }
+        }
+    }
+    let sites = design.sites();
+    let turn = |site: SiteId| (u64::from(site.0) + request.ticket) % (u64::from(SITES_MAX) + 1);
+    let rank = |site: &SiteId| (tally[usize::from(site.0)], turn(*site));
+    sites.iter().max_by_key(rank).expect("a design has at least one site")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::Place;
+    use isomer_design::{
+        Column, ColumnType, Design, Footprint, Key, KeyRange, RoutingTable, Schema, TableId, Time,
+    };
+
+    const ITEMS: TableId = TableId(1);
+
+    fn decide(footprint: &Footprint, ticket: u64) -> Place {
+        let mut design = Design::new([1, 2, 3].map(SiteId)).unwrap();
+        let schema = Schema::new("items", vec![Column::new("id", ColumnType::Int64)], &["id"]);
+        let at = |site: u16| Placement::at(SiteId(site));
+        let partitions = [(Key::min(), at(1)), (Key::int(10), at(2)), (Key::int(20), at(3))];
+        design.create_table(ITEMS, schema.unwrap(), partitions).unwrap();
+        let route = RoutingTable::of(&design).home(footprint);
+        let (now, design) = (Time::ZERO, &|| design.clone());
+        let request =
+            Request { footprint, route, last_site: None, ticket, now, reserved: false, design };
+        let Verdict::Run(decision) = TwoPhase.decide(&request).unwrap() else {
+            panic!("nothing is to be reserved")
+        };
+        assert!(decision.first.is_empty(), "the design never changes");
+        decision.place
+    }
+
+    #[test]
+    fn what_one_site_can_run_runs_there() {
+        let footprint = Footprint::new().write(ITEMS, Key::int(12)).read(ITEMS, Key::int(15));
+        assert_eq!(decide(&footprint, 0), Place::At(SiteId(2)));
+    }
+
+    #[test]
+    fn who_writes_most_coordinates_then_who_reads_most() {
+        let footprint =
+            Footprint::new().write(ITEMS, Key::int(22)).read_range(ITEMS, KeyRange::ints(0, 20));
+        assert_eq!(decide(&footprint, 0), Place::Across { coordinator: SiteId(3) });
+        let footprint = Footprint::new()
+            .write(ITEMS, Key::int(1))
+            .write(ITEMS, Key::int(12))
+            .read(ITEMS, Key::int(13));
+        assert_eq!(decide(&footprint, 0), Place::Across { coordinator: SiteId(2) });
+    }
+
+    #[test]
+    fn equals_take_turns() {
+        let footprint = Footprint::new().write(ITEMS, Key::int(1)).write(ITEMS, Key::int(12));
+        let chosen: Vec<Place> = (0..200).map(|ticket| decide(&footprint, ticket)).collect();
+        for coordinator in [SiteId(1), SiteId(2)] {
+            assert!(chosen.contains(&Place::Across { coordinator }));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Coordinating a transaction over several sites: gather, run, prepare, decide.
+
+use super::{Decided, Entered, Part, PartAnswer, Peers, RowWrite};
+use crate::error::Failure;
+use crate::execute::{Committed, Milestone, Procedure};
+use crate::frame::{FrameKind, TxnId};
+use crate::message::Message;
+use crate::partition::SitePartition;
+use crate::record::FrameWriter;
+use crate::site::Site;
+use crate::source::{Gathered, Source};
+use crate::tasks::join_all;
+use crate::txn::Txn;
+use isomer_design::{Access, Footprint, Item, SiteId, SiteSet, Time};
+use isomer_log::Position;
+use isomer_store::{Context, pin};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A transaction over several sites.
+#[derive(Clone, Debug)]
+pub struct Across<'a> {
+    /// All that it reads and writes.
+    pub footprint: &'a Footprint,
+    /// Who serves what of it: each item, or piece of an item, is in the share of one site that can.
+    pub shares: BTreeMap<SiteId, Footprint>,
+    /// Up to when its session has seen the database.
+    pub session: Time,
+}
+
+/// A site's writes.
+type Writes = BTreeMap<SiteId, Vec<RowWrite>>;
+
+/// The licence to commit a transaction. Without it, whoever asks is told that there was an abort; so
+/// when this is dropped before the decision, that is the abort.
+struct Licence<'s> {
+    site: &'s Site,
+    txn: TxnId,
+    /// Who may hold locks for the transaction, and has no other way to hear that it is over.
+    entered: SiteSet,
+}
+
+impl Drop for Licence<'_> {
+    fn drop(&mut self) {
+        self.site.end_own(self.txn);
+        for site in self.entered.iter() {
+            self.site.send(site, Message::Outcome { txn: self.txn, at: None });
+        }
+    }
+}
+
+impl Site {
+    /// Runs a transaction over several sites, this one among them, and decides about it.
+    ///
+    /// # Errors
+    /// As [`Site::execute`]; and [`Failure::Participant`] if another site did not do its part.
+    pub async fn coordinate<P: Peers>(
+        &self,
+        across: &Across<'_>,
+        procedure: &mut dyn Procedure,
+        peers: &P,
+    ) -> Result<Committed, Failure> {
+        procedure.passed(Milestone::Arrived);
+        let mut licence = self.begin();
+        let (snapshot, rows) = self.gather(&mut licence, across, peers).await?;
+        procedure.passed(Milestone::Locked);
+        let mut txn = Txn::new(across.footprint, Source::Gathered(&rows), snapshot);
+        procedure.run(&mut txn)?;
+        let mut writes = across.divide(&txn);
+        let is_read_only = writes.is_empty();
+        let own = writes.remove(&self.id).unwrap_or_default();
+        let prepared = self.prepare_all(&licence, across, snapshot, writes, peers).await?;
+        if is_read_only {
+            self.durable(self.seen_by(licence.txn)).await.map_err(Failure::Unknown)?;
+            procedure.passed(Milestone::Durable);
+            return Ok(Committed { snapshot, commit: None });
+        }
+        let (commit, position) = self.decide(&mut licence, &own, snapshot, prepared)?;
+        procedure.published(commit);
+        self.durable(position).await.map_err(Failure::Unknown)?;
+        self.tell(licence.txn);
+        procedure.passed(Milestone::Durable);
+        Ok(Committed { snapshot, commit: Some(commit) })
+    }
+
+    fn begin(&self) -> Licence<'_> {
+        let mut book = self.book.lock();
+        book.begun += 1;
+        let txn = TxnId { coordinator: self.id, incarnation: self.incarnation, number: book.begun };
+        book.undecided.insert(txn);
+        Licence { site: self, txn, entered: SiteSet::EMPTY }
+    }
+
+    /// Lets all sites enter, and gathers what they read at one time.
+    async fn gather<P: Peers>(
+        &self,
+        licence: &mut Licence<'_>,
+        across: &Across<'_>,
+        peers: &P,
+    ) -> Result<(Time, Gathered), Failure> {
+        let txn = licence.txn;
+        let enter = |site: SiteId, at: Time| {
+            let footprint = &across.shares[&site];
+            async move {
+                if site == self.id {
+                    return self.enter(txn, footprint, at).await;
+                }
+                let part = Part::Enter { txn, footprint: footprint.clone(), at };
+                match peers.part(site, part).await {
+                    Ok(PartAnswer::Entered(entered)) => Ok(entered),
+                    Ok(PartAnswer::Prepared(_)) => Err(Failure::Participant(site)),
+                    Err(failure) => Err(blamed(site, failure)),
+                }
+            }
+        };
+        let mut at = across.session.max(self.time.now());
+        let mut entered: BTreeMap<SiteId, Entered> = BTreeMap::new();
+        for site in across.writers() {
+            licence.enters(site);
+            let answer = enter(site, at).await?;
+            at = at.max(answer.at);
+            entered.insert(site, answer);
+        }
+        loop {
+            let is_late = |site: &SiteId| {
+                entered.get(site).is_none_or(|entered| entered.at < at && !entered.is_fixed)
+            };
+            let late: Vec<SiteId> = across.shares.keys().copied().filter(is_late).collect();
+            if late.is_empty() {
+                break;
+            }
+            late.iter().for_each(|site| licence.enters(*site));
+            let answers = join_all(late.iter().map(|site| enter(*site, at)).collect()).await;
+            for (site, answer) in late.into_iter().zip(answers) {
+                let answer = answer?;
+                at = at.max(answer.at);
+                entered.insert(site, answer);
+            }
+        }
+        let rows = entered.into_values().flat_map(|entered| entered.rows).collect();
+        Ok((at, Gathered::of(rows)))
+    }
+
+    /// Prepares the writes of the others, at once; sites that wrote nothing see to it that what they
+    /// read is durable. Gives those that are prepared, with their proposals.
+    async fn prepare_all<P: Peers>(
+        &self,
+        licence: &Licence<'_>,
+        across: &Across<'_>,
+        at: Time,
+        mut writes: Writes,
+        peers: &P,
+    ) -> Result<Vec<(SiteId, Time)>, Failure> {
+        let txn = licence.txn;
+        let others = across.writers().filter(|site| *site != self.id);
+        let parts = others.map(|site| {
+            let writes = writes.remove(&site).unwrap_or_default();
+            let wrote = !writes.is_empty();
+            async move {
+                match peers.part(site, Part::Prepare { txn, at, writes }).await {
+                    Ok(PartAnswer::Prepared(proposal)) => Ok((site, wrote, proposal)),
+                    Ok(PartAnswer::Entered(_)) => Err(Failure::Participant(site)),
+                    Err(failure) => Err(blamed(site, failure)),
+                }
+            }
+        });
+        let answers: Result<Vec<_>, Failure> =
+            join_all(parts.collect()).await.into_iter().collect();
+        let wrote =
+            |(site, wrote, proposal): (SiteId, bool, Time)| wrote.then_some((site, proposal));
+        Ok(answers?.into_iter().filter_map(wrote).collect())
+    }
+
+    /// Decides to commit: one frame of the log, with this site's own writes. Nothing has changed if the
+    /// log refuses.
+    fn decide(
+        &self,
+        licence: &mut Licence<'_>,
+        own: &[RowWrite],
+        snapshot: Time,
+        prepared: Vec<(SiteId, Time)>,
+    ) -> Result<(Time, Position), Failure> {
+        let txn = licence.txn;
+        let mut context = self.context()?;
+        let others = prepared.iter().fold(SiteSet::EMPTY, |sites, (site, _)| sites.with(*site));
+        let proposals = prepared.iter().map(|(_, proposal)| *proposal);
+        self.store.clock.raise(proposals.fold(snapshot, Time::max));
+        let mut frame = FrameWriter::new(match others.is_empty() {
+            true => FrameKind::Commit,
+            false => FrameKind::Decide { txn, others },
+        });
+        let share = self.book.lock().shares.remove(&txn).unwrap_or_default();
+        let written = share.write(&mut frame, own);
+        let written: Vec<&Arc<SitePartition>> = written.iter().collect();
+        // A checkpoint finds the decision in the book or after its begin in the log.
+        let shaping = self.shaping.read();
+        let published =
+            self.publish(&written, frame, |time| self.install_writes(&mut context, own, time));
+        if let Ok((at, position)) = published {
+            let mut book = self.book.lock();
+            book.undecided.remove(&txn);
+            if !others.is_empty() {
+                let told = self.time.now();
+                book.decided.insert(txn, Decided { at, position, waiting: others, told });
+            }
+            licence.entered = licence.entered - others;
+        }
+        drop(shaping);
+        self.let_go(share);
+        Ok(published?)
+    }
+
+    fn install_writes(&self, context: &mut Context<'_>, writes: &[RowWrite], time: Time) {
+        context.hold();
+        let guard = pin();
+        for RowWrite { table, key, value } in writes {
+            let table = self.table_or_new(*table);
+            let mut spot = table.index.spot(key, &guard);
+            context.install(&table.index, &mut spot, key, value.as_deref(), time, &guard);
+        }
+        drop(guard);
+        context.unpin();
+        context.collect_some();
+    }
+
+    /// A transaction of this site's is over: if it is not decided, it was aborted.
+    fn end_own(&self, txn: TxnId) {
+        let share = {
+            let mut book = self.book.lock();
+            book.undecided.remove(&txn);
+            book.shares.remove(&txn)
+        };
+        share.into_iter().for_each(|share| self.let_go(share));
+    }
+
+    fn seen_by(&self, txn: TxnId) -> Position {
+        self.book.lock().shares.get(&txn).map_or(0, |share| share.seen)
+    }
+}
+
+impl Licence<'_> {
+    fn enters(&mut self, site: SiteId) {
+        if site != self.site.id {
+            self.entered = self.entered.with(site);
+        }
+    }
+}
+
+impl Across<'_> {
+    /// The sites that may have to write, in their order.
+    fn writers(&self) -> impl Iterator<Item = SiteId> {
+        self.shares.iter().filter(|(_, share)| !share.is_read_only()).map(|(site, _)| *site)
+    }
+
+    /// The writes of a transaction that has run, by site, ordered by table and key.
+    fn divide(&self, txn: &Txn<'_>) -> Writes {
+        let mut divided = Writes::new();
+        for write in txn.written() {
+            let writes = |item: &Item| {
+                item.access == Access::Write
+                    && item.table == write.table
+                    && item.span.contains(&write.key)
+            };
+            let mut shares = self.shares.iter();
+            let share = shares.find(|(_, share)| share.items().iter().any(writes));
+            let (site, _) = share.expect("the shares cover the footprint");
+            divided.entry(*site).or_default().push(write);
+        }
+        divided
+    }
+}
+
+/// What another site's failure means for the transaction: if it gave no answer, it has no effect.
+fn blamed(site: SiteId, failure: Failure) -> Failure {
+    match failure {
+        Failure::Stopped(_) | Failure::Unknown(_) => Failure::Participant(site),
+        failure => failure,
+    }
+}

@@ -1,0 +1,130 @@
+//! How every participant comes to hear the outcome, whatever is lost or dies.
+//!
+//! The coordinator tells it when its decision is durable, and again from time to time to those who have
+//! not acknowledged it. A participant that hears nothing asks. Nothing here waits: it happens when a
+//! message arrives, and at every tick.
+
+use super::{Book, Decided};
+use crate::frame::TxnId;
+use crate::message::Message;
+use crate::site::Site;
+use isomer_design::{SiteId, SiteSet, Time};
+
+/// After this long without a word, in nanoseconds, a participant asks, and a coordinator tells again.
+const SILENCE_NS: u64 = 20_000_000;
+
+impl Site {
+    /// How many transactions over several sites have not come to their end here.
+    pub fn unfinished(&self) -> usize {
+        let book = self.book.lock();
+        book.undecided.len() + book.decided.len() + book.shares.len() + book.ended.len()
+    }
+
+    /// Waits until the site is needed for no transaction over several sites. To be asked before a site
+    /// goes away for good.
+    pub async fn all_finished(&self) {
+        while self.unfinished() > 0 {
+            self.next_tick().await;
+        }
+    }
+
+    /// Tells the participants of a decision that is durable.
+    pub(super) fn tell(&self, txn: TxnId) {
+        if let Some(decided) = self.book.lock().decided.get_mut(&txn) {
+            self.tell_again(txn, decided);
+        }
+    }
+
+    fn tell_again(&self, txn: TxnId, decided: &mut Decided) {
+        decided.told = self.time.now();
+        for site in decided.waiting.iter() {
+            self.send(site, Message::Outcome { txn, at: Some(decided.at) });
+        }
+    }
+
+    /// A participant asks for an outcome.
+    pub(crate) fn asked_for_outcome(&self, from: SiteId, txn: TxnId) {
+        let book = self.book.lock();
+        if book.undecided.contains(&txn) {
+            return; // It will hear.
+        }
+        let at = match book.decided.get(&txn) {
+            Some(decided) if decided.position > self.log.durable() => return,
+            Some(decided) => Some(decided.at),
+            None => None,
+        };
+        drop(book);
+        self.send(from, Message::Outcome { txn, at });
+    }
+
+    /// The coordinator tells an outcome: the time of the commit, or none if there was an abort.
+    pub(crate) fn hear_outcome(&self, txn: TxnId, at: Option<Time>) {
+        let mut book = self.book.lock();
+        let Some(share) = book.shares.get(&txn) else {
+            let is_ending = book.ended.iter().any(|(other, _)| *other == txn);
+            if at.is_some() && !is_ending {
+                self.send(txn.coordinator, Message::Done { txn });
+            }
+            return;
+        };
+        if let Some(prepared) = &share.prepared {
+            match self.end_prepared(txn, share, prepared, at) {
+                Ok(position) if at.is_some() => book.ended.push((txn, position)),
+                Ok(_) => {} // Who forgets an abort asks again.
+                // It stays prepared, and hears of it again.
+                Err(error) => {
+                    return self.trouble(&format!("{txn} cannot be ended: {error}"));
+                }
+            }
+        }
+        let share = book.shares.remove(&txn);
+        drop(book);
+        share.into_iter().for_each(|share| self.let_go(share));
+    }
+
+    /// A participant has ended its part for good.
+    pub(crate) fn hear_done(&self, from: SiteId, txn: TxnId) {
+        let mut book = self.book.lock();
+        let Some(decided) = book.decided.get_mut(&txn) else { return };
+        decided.waiting = decided.waiting.without(from);
+        if decided.waiting.is_empty() {
+            book.decided.remove(&txn);
+        }
+    }
+
+    /// Acknowledges, asks, tells again: what a tick does for transactions over several sites.
+    pub(crate) fn pursue(&self) {
+        let now = self.time.now();
+        let is_due = |since: Time| now.0.saturating_sub(since.0) >= SILENCE_NS;
+        let durable = self.log.durable();
+        let mut book = self.book.lock();
+        let Book { decided, shares, ended, .. } = &mut *book;
+        ended.retain(|(txn, position)| {
+            if *position <= durable {
+                self.send(txn.coordinator, Message::Done { txn: *txn });
+            }
+            *position > durable
+        });
+        let asking = shares
+            .iter_mut()
+            .filter(|(txn, share)| txn.coordinator != self.id && is_due(share.heard));
+        for (txn, share) in asking {
+            share.heard = now;
+            self.send(txn.coordinator, Message::Ask { txn: *txn });
+        }
+        let telling = decided.iter_mut().filter(|(_, d)| d.position <= durable && is_due(d.told));
+        telling.for_each(|(txn, decided)| self.tell_again(*txn, decided));
+    }
+
+    /// Enters a decision that was found in the log or a checkpoint.
+    pub(crate) fn restore_decision(&self, txn: TxnId, at: Time, waiting: SiteSet) {
+        let decided = Decided { at, position: 0, waiting, told: Time::ZERO };
+        self.book.lock().decided.insert(txn, decided);
+    }
+
+    /// The decisions that participants may still ask for.
+    pub(crate) fn decisions(&self) -> Vec<(TxnId, Decided)> {
+        let book = self.book.lock();
+        book.decided.iter().map(|(txn, decided)| (*txn, decided.clone())).collect()
+    }
+}

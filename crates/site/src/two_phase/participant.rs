@@ -1,0 +1,309 @@
+//! Taking part in a transaction over several sites: enter, prepare, end.
+//!
+//! ```text
+//!   enter ──▶ holds locks, keeps history ──▶ prepare ──▶ marked, in the log ──▶ end: installed
+//!                    │                                          │
+//!                    └────────── outcome: leave ────────────────┴─────────────▶ end: unmarked
+//! ```
+//!
+//! Until it is prepared, a share is in memory only and is lost with it; afterwards it comes back.
+
+use super::{Entered, Part, PartAnswer, RowWrite};
+use crate::error::Failure;
+use crate::execute::{Maps, Resolved, Wait, once};
+use crate::frame::{FrameKind, TxnId};
+use crate::held::Held;
+use crate::partition::SitePartition;
+use crate::record::{FrameWriter, read_any_frame};
+use crate::refresh::Came;
+use crate::site::{Site, woken};
+use crate::source::GatheredRow;
+use isomer_design::{Footprint, Span, Time};
+use isomer_log::{LogError, Position};
+use isomer_store::{CONTEXTS_MAX, Context, Keeper};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// What a site holds for a transaction over several sites.
+#[derive(Default)]
+pub(crate) struct Share {
+    pub(super) held: Held,
+    /// Keeps what is read without a lock, until it is known that nobody needs it at another time.
+    keeper: Option<Keeper>,
+    /// Up to where in the log its reads have seen events.
+    pub(super) seen: Position,
+    pub(super) prepared: Option<Prepared>,
+    /// When the coordinator was heard of, or asked, last.
+    pub(super) heard: Time,
+}
+
+/// A share that ends as the coordinator says.
+pub(super) struct Prepared {
+    /// As it is in the log.
+    frame: Vec<u8>,
+    proposal: Time,
+    position: Position,
+}
+
+/// A share that is taken out of the book to be worked on; given back, or let go.
+struct Entering<'s> {
+    site: &'s Site,
+    share: Option<Share>,
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        self.share.take().into_iter().for_each(|share| self.site.let_go(share));
+    }
+}
+
+impl Site {
+    /// Takes part in a transaction over several sites.
+    ///
+    /// # Errors
+    /// [`Failure`]; the transaction must be aborted then.
+    pub async fn part(&self, part: Part) -> Result<PartAnswer, Failure> {
+        match part {
+            Part::Enter { txn, footprint, at } => {
+                self.enter(txn, &footprint, at).await.map(PartAnswer::Entered)
+            }
+            Part::Prepare { txn, at, writes } => {
+                self.prepare(txn, at, &writes).await.map(PartAnswer::Prepared)
+            }
+        }
+    }
+
+    /// Locks what is to be written, and reads at `at`, or as soon after as this site can.
+    pub(super) async fn enter(
+        &self,
+        txn: TxnId,
+        footprint: &Footprint,
+        at: Time,
+    ) -> Result<Entered, Failure> {
+        let mut entering = Entering { site: self, share: Some(self.take_share(txn)?) };
+        let mut context = self.context()?;
+        let share = entering.share.as_mut().expect("it was just put there");
+        let entered = loop {
+            let attempt = |waker: &Waker| self.try_enter(footprint, at, share, &mut context, waker);
+            match once(attempt).await? {
+                Ok(entered) => break entered,
+                Err(Wait) => woken().await,
+            }
+        };
+        share.heard = self.time.now();
+        let seen = share.seen;
+        if entered.is_fixed {
+            share.keeper.take().into_iter().for_each(|keeper| self.store.let_go(keeper));
+        }
+        drop(context);
+        self.book.lock().shares.extend(entering.share.take().map(|share| (txn, share)));
+        if footprint.is_read_only() {
+            // It is not asked again: a prepare would have waited.
+            self.durable(seen).await.map_err(Failure::Unknown)?;
+        }
+        Ok(entered)
+    }
+
+    /// What the site holds for the transaction so far. Who is prepared does not enter again.
+    fn take_share(&self, txn: TxnId) -> Result<Share, Failure> {
+        let mut book = self.book.lock();
+        if book.shares.get(&txn).is_some_and(|share| share.prepared.is_some()) {
+            return Err(Failure::Participant(self.id));
+        }
+        Ok(book.shares.remove(&txn).unwrap_or_default())
+    }
+
+    fn try_enter(
+        &self,
+        footprint: &Footprint,
+        at: Time,
+        share: &mut Share,
+        context: &mut Context<'_>,
+        waker: &Waker,
+    ) -> Result<Result<Entered, Wait>, Failure> {
+        let tables = self.tables();
+        let maps = Maps::load(&tables, footprint.items().iter());
+        let resolved = self.resolve(&maps, footprint)?;
+        if self.lock_written(footprint, &resolved, &mut share.held, waker)?.is_err() {
+            return Ok(Err(Wait));
+        }
+        if share.keeper.is_none() {
+            let overloaded = Failure::Overloaded { site: self.id, limit: CONTEXTS_MAX };
+            share.keeper = Some(self.store.keep().ok_or(overloaded)?);
+        }
+        let keeper = share.keeper.as_ref().expect("it was just made");
+        let at = at.max(keeper.least()).max(resolved.earliest());
+        self.store.keep_from(keeper, at);
+        let partitions = resolved.partitions.iter().map(|partition| &****partition);
+        if let Err(not_yet) = context.snapshot_at(partitions, at, waker) {
+            self.hurry(&resolved, not_yet, waker);
+            return Ok(Err(Wait));
+        }
+        share.seen =
+            resolved.partitions.iter().map(|partition| partition.position()).max().unwrap_or(0);
+        let is_fixed = resolved.written.iter().all(|written| *written);
+        let rows = resolved.rows(footprint, context);
+        Ok(Ok(Entered { at, is_fixed, rows }))
+    }
+
+    async fn prepare(&self, txn: TxnId, at: Time, writes: &[RowWrite]) -> Result<Time, Failure> {
+        let (proposal, position) = self.propose(txn, at, writes)?;
+        self.durable(position).await.map_err(Failure::Unknown)?;
+        Ok(proposal)
+    }
+
+    /// Marks what is written, and logs it. Gives the earliest time of the commit, and when to answer.
+    fn propose(
+        &self,
+        txn: TxnId,
+        at: Time,
+        writes: &[RowWrite],
+    ) -> Result<(Time, Position), Failure> {
+        let mut book = self.book.lock();
+        let share = book.shares.get_mut(&txn).ok_or(Failure::Participant(self.id))?;
+        share.heard = self.time.now();
+        if let Some(prepared) = &share.prepared {
+            return Ok((prepared.proposal, prepared.position));
+        }
+        if writes.is_empty() {
+            return Ok((at, share.seen));
+        }
+        self.store.clock.raise(at);
+        let mut frame = FrameWriter::new(FrameKind::Prepare(txn));
+        let written = share.write(&mut frame, writes);
+        written.iter().for_each(|partition| partition.begin_publishing());
+        let is_followed = written.iter().any(|partition| !partition.followers().is_empty());
+        match self.append_prepare(txn, &mut frame, is_followed) {
+            Ok((proposal, position)) => {
+                let frame = frame.finish(proposal).to_vec();
+                share.prepared = Some(Prepared { frame, proposal, position });
+                share.held.keep_only(&written);
+                Ok((proposal, position))
+            }
+            Err(error) => {
+                written.iter().for_each(|partition| partition.cancel_publishing());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes the end of a prepared share into the log, and makes it so. `at` is the time of the
+    /// commit; `None`: it was aborted.
+    pub(super) fn end_prepared(
+        &self,
+        txn: TxnId,
+        share: &Share,
+        prepared: &Prepared,
+        at: Option<Time>,
+    ) -> Result<Position, LogError> {
+        let (_, records) = read_any_frame(&prepared.frame).expect("the site wrote it");
+        let partition_of = |record: &crate::Record<'_>| {
+            share.held.find(record.table, &record.start).expect("what is prepared is locked")
+        };
+        let mut frame = FrameWriter::new(FrameKind::End(txn));
+        let Some(time) = at else {
+            let position = self.append_end(txn, frame, prepared.proposal, std::iter::empty())?;
+            let partitions = records.iter().map(partition_of);
+            partitions.for_each(|partition| partition.cancel_publishing());
+            return Ok(position);
+        };
+        records.iter().for_each(|record| frame.record(record));
+        let followers = records.iter().map(|record| partition_of(record).followers());
+        let position = self.append_end(txn, frame, time, followers)?;
+        let came = Came { time, from: self.id, origin: 0, position };
+        for record in &records {
+            let table = self.table_or_new(record.table);
+            self.take_effect(&table, partition_of(record), None, record, came);
+        }
+        Ok(position)
+    }
+
+    /// Brings a share back that was prepared when the site stopped.
+    pub(crate) fn restore_share(&self, txn: TxnId, frame: Vec<u8>) {
+        let (head, records) = read_any_frame(&frame).expect("it was read before");
+        let mut share = Share::default();
+        let mut is_followed = false;
+        for record in &records {
+            let table = self.table_or_new(record.table);
+            let partition =
+                table.starting_at(&record.start).filter(|p| p.version() == record.previous);
+            let partition = partition.expect("what is prepared stays locked until it ends");
+            let _ = share.held.lock(&partition, Waker::noop());
+            partition.begin_publishing();
+            is_followed |= !partition.followers().is_empty();
+        }
+        drop(records);
+        if is_followed {
+            self.open_proposal(txn, head.time);
+        }
+        share.prepared = Some(Prepared { frame, proposal: head.time, position: 0 });
+        self.book.lock().shares.insert(txn, share);
+    }
+
+    /// Gives back what a share holds.
+    pub(super) fn let_go(&self, mut share: Share) {
+        share.keeper.take().into_iter().for_each(|keeper| self.store.let_go(keeper));
+    }
+}
+
+impl Share {
+    /// Adds rows to a frame, as records of the partitions they are in; gives these, in that order.
+    pub(super) fn write(
+        &self,
+        frame: &mut FrameWriter,
+        writes: &[RowWrite],
+    ) -> Vec<Arc<SitePartition>> {
+        let mut written: Vec<Arc<SitePartition>> = Vec::new();
+        for write in writes {
+            let covers = |p: &SitePartition| p.table == write.table && p.range.contains(&write.key);
+            if !written.last().is_some_and(|last| covers(last)) {
+                if !written.is_empty() {
+                    frame.close_write();
+                }
+                let partition =
+                    self.held.iter().find(|p| covers(p)).expect("what is written is locked");
+                frame.open_write(partition.table, &partition.range.start, partition.version());
+                written.push(partition.clone());
+            }
+            frame.row(&write.key, write.value.as_deref());
+        }
+        if !written.is_empty() {
+            frame.close_write();
+        }
+        written
+    }
+}
+
+impl Resolved<'_> {
+    /// The earliest time at which all of it can be read, given the locks.
+    fn earliest(&self) -> Time {
+        let each = self.partitions.iter().zip(&self.written).map(|(partition, written)| {
+            if *written { partition.since().max(partition.last()) } else { partition.since() }
+        });
+        each.max().unwrap_or(Time::ZERO)
+    }
+
+    /// The rows that the context's snapshot sees.
+    fn rows(&self, footprint: &Footprint, context: &Context<'_>) -> Vec<GatheredRow> {
+        let mut rows = Vec::new();
+        for (item, table) in footprint.items().iter().zip(&self.tables) {
+            let mut add = |row: &isomer_store::Row| {
+                if let Some(value) = row.value() {
+                    let (key, time) = (isomer_design::Key::from_bytes(row.key()), row.time());
+                    rows.push(GatheredRow { table: table.id, key, time, value: value.to_vec() });
+                }
+                ControlFlow::Continue(())
+            };
+            match &item.span {
+                Span::Key(key) => {
+                    if let Some(row) = context.get(&table.index, key) {
+                        let _ = add(row);
+                    }
+                }
+                Span::Range(range) => context.scan(&table.index, range, add),
+            }
+        }
+        rows
+    }
+}
