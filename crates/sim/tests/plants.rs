@@ -71,6 +71,11 @@ fn a_second_master_breaks_one_master() {
 }
 
 #[test]
+fn a_commit_that_its_coordinator_denies_breaks_no_lost_write() {
+    caught(Plant::ForgottenDecision, &["no_lost_write"]);
+}
+
+#[test]
 fn a_letter_that_is_lost_between_living_sites_keeps_the_run_from_settling() {
     caught(Plant::LostLetters, &["settles"]);
 }

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //!   open accounts[] s1, accounts[10] s2      sites, and a table with partitions there
+//!   open static-2pc accounts[] s1, …         the same, with another strategy
 //!   rows accounts[0..20) = 100               rows, by an ordinary transaction for each
 //!   c1: begin write accounts[5], …           a transaction, which then waits for statements
 //!   c1: get accounts[5] · put accounts[5] = 7 · insert · delete · scan accounts[0..5)
@@ -57,6 +58,11 @@ fn anomalies_do_not_happen() {
 #[test]
 fn operators_race_with_transactions_and_each_other() {
     group("races");
+}
+
+#[test]
+fn transactions_over_several_sites_commit_everywhere_or_nowhere() {
+    group("two_phase");
 }
 
 #[test]

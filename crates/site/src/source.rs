@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// See the [module documentation](self).
+#[allow(clippy::large_enum_variant, reason = "one for each transaction, on the stack")]
 pub(crate) enum Source<'a> {
     /// At this site.
     Here(Copies<'a>),

@@ -15,6 +15,7 @@
 //! | `commit-after-nothing` | transport | no_lost_write: nothing ran, reported as committed |
 //! | `repeated-transaction` | transport | no_phantom_write: runs twice |
 //! | `second-master` | operator | one_master: another site begins the same keys |
+//! | `forgotten-decision` | network | no_lost_write: a coordinator that has committed says it has not |
 //! | `lost-letters` | network | nothing settles: a letter is lost though both sites run |
 
 pub(crate) mod disk;
@@ -38,12 +39,13 @@ pub enum Plant {
     CommitAfterNothing,
     RepeatedTransaction,
     SecondMaster,
+    ForgottenDecision,
     LostLetters,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 11] = [
+    pub const ALL: [(&str, Plant); 12] = [
         ("lying-disk", Plant::LyingDisk),
         ("dropped-events", Plant::DroppedEvents),
         ("early-close", Plant::EarlyClose),
@@ -54,6 +56,7 @@ impl Plant {
         ("commit-after-nothing", Plant::CommitAfterNothing),
         ("repeated-transaction", Plant::RepeatedTransaction),
         ("second-master", Plant::SecondMaster),
+        ("forgotten-decision", Plant::ForgottenDecision),
         ("lost-letters", Plant::LostLetters),
     ];
 

@@ -1,4 +1,4 @@
-//! A network that meddles with feeds.
+//! A network that meddles with feeds and outcomes.
 
 use super::Plant;
 use isomer_design::{SiteId, Time};
@@ -16,13 +16,20 @@ impl Plant {
     pub(crate) fn tamper(self, rng: &mut impl RngExt, _to: SiteId, message: &mut Message) -> bool {
         if !matches!(
             self,
-            Plant::DroppedEvents | Plant::EarlyClose | Plant::GarbledRows | Plant::LostLetters
+            Plant::DroppedEvents
+                | Plant::EarlyClose
+                | Plant::GarbledRows
+                | Plant::ForgottenDecision
+                | Plant::LostLetters
         ) || rng.random_range(0..1000) >= SPOILT_PER_MILLE
         {
             return true;
         }
         if self == Plant::LostLetters {
             return false;
+        }
+        if let (Plant::ForgottenDecision, Message::Outcome { at, .. }) = (self, &mut *message) {
+            *at = None;
         }
         let Message::Feed(feed) = message else { return true };
         match self {

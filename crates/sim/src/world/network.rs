@@ -175,7 +175,7 @@ impl World {
 fn is_routine(message: &Message) -> bool {
     match message {
         Message::Feed(feed) => feed.items.is_empty(),
-        Message::Close { .. } => true,
+        Message::Close { .. } | Message::Ask { .. } => true,
         _ => false,
     }
 }

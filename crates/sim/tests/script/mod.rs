@@ -7,7 +7,7 @@ mod words;
 use client::{Desk, Statement};
 use isomer_design::{Change, Column, ColumnType, Footprint, Key, Placement, Schema};
 use isomer_design::{SiteId, TableId};
-use isomer_plan::strategy::OnDemand;
+use isomer_plan::strategy::{OnDemand, Strategy, TwoPhase};
 use isomer_sim::checkers::CHECKERS;
 use isomer_sim::cluster::{Client, Cluster, Recorder};
 use isomer_sim::history::History;
@@ -139,8 +139,12 @@ impl Runner {
         Ok(())
     }
 
-    /// `accounts[] s1, accounts[10] s2, and s3`
+    /// `accounts[] s1, accounts[10] s2, and s3`, after the name of a strategy or none
     fn open(&mut self, rest: &str) -> Answer {
+        let (strategy, rest): (Box<dyn Strategy>, _) = match rest.strip_prefix("static-2pc ") {
+            Some(rest) => (Box::new(TwoPhase), rest),
+            None => (Box::new(OnDemand::default()), rest),
+        };
         let mut partitions: Vec<(Key, Placement)> = Vec::new();
         let mut sites = BTreeSet::new();
         let mut name = "";
@@ -160,7 +164,7 @@ impl Runner {
         let schema = Schema::new(name, columns, &["id"])?;
         let sites: Vec<SiteId> = sites.into_iter().collect();
         let world = World::new(1, Manners::orderly());
-        let cluster = Cluster::start(world, &sites, Box::new(OnDemand::default()))?;
+        let cluster = Cluster::start(world, &sites, strategy)?;
         *self = Runner { cluster: Some(cluster.clone()), ..Runner::default() };
         self.on_task(async move { cluster.create_table(TableId(1), schema, partitions).await })??;
         self.world().take_lines();

@@ -5,7 +5,7 @@ use super::words::{everything, site};
 use isomer_design::{KeyRange, SiteId, TableId, Time};
 use isomer_log::Log;
 use isomer_sim::cluster::Cluster;
-use isomer_site::{Event, Record, read_frame};
+use isomer_site::{Event, FrameKind, Record, read_any_frame};
 use std::cell::RefCell;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -86,11 +86,20 @@ fn log(cluster: &Cluster, site: SiteId) -> Answer {
     let mut text = String::new();
     let durable = log.durable();
     log.read(log.begin(), &mut |position, frame| {
-        let (head, records) = read_frame(frame).expect("the site wrote it");
+        let (head, records) = read_any_frame(frame).expect("the site wrote it");
         let from = head.kind.origin().map(|(from, _)| format!("  from {from}")).unwrap_or_default();
         let mark = if position >= durable { "  not durable" } else { "" };
-        for record in records {
-            let _ = writeln!(text, "{}{from}{mark}", words(&record));
+        let stage = match head.kind {
+            FrameKind::Commit | FrameKind::Refresh { .. } => String::new(),
+            FrameKind::Prepare(txn) => format!("  {txn} is prepared"),
+            FrameKind::Decide { txn, others } => format!("  {txn} is decided, {others} to be told"),
+            FrameKind::End(txn) => format!("  {txn} has ended"),
+        };
+        for record in &records {
+            let _ = writeln!(text, "{}{from}{stage}{mark}", words(record));
+        }
+        if records.is_empty() {
+            let _ = writeln!(text, "{}{mark}", stage.trim_start());
         }
         ControlFlow::Continue(())
     })?;
