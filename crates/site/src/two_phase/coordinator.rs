@@ -11,7 +11,7 @@ use crate::site::Site;
 use crate::source::{Gathered, Source};
 use crate::tasks::join_all;
 use crate::txn::Txn;
-use isomer_design::{Access, Footprint, Item, SiteId, SiteSet, Time};
+use isomer_design::{Access, Footprint, SiteId, SiteSet, Time};
 use isomer_log::Position;
 use isomer_store::{Context, pin};
 use std::collections::BTreeMap;
@@ -254,16 +254,21 @@ impl Across<'_> {
 
     /// The writes of a transaction that has run, by site, ordered by table and key.
     fn divide(&self, txn: &Txn<'_>) -> Writes {
+        let items = self.shares.iter().flat_map(|(site, share)| {
+            let written = share.items().iter().filter(|item| item.access == Access::Write);
+            written.map(move |item| (item.table, item.span.start(), &item.span, *site))
+        });
+        let mut items: Vec<_> = items.collect();
+        items.sort_unstable_by_key(|(table, start, ..)| (*table, *start));
         let mut divided = Writes::new();
         for write in txn.written() {
-            let writes = |item: &Item| {
-                item.access == Access::Write
-                    && item.table == write.table
-                    && item.span.contains(&write.key)
-            };
-            let mut shares = self.shares.iter();
-            let share = shares.find(|(_, share)| share.items().iter().any(writes));
-            let (site, _) = share.expect("the shares cover the footprint");
+            let place = (write.table, &write.key);
+            let behind = items.partition_point(|(table, start, ..)| (*table, *start) <= place);
+            let covering = items[..behind]
+                .iter()
+                .rev()
+                .find(|(table, _, span, _)| *table == write.table && span.contains(&write.key));
+            let (.., site) = covering.expect("the shares cover the footprint");
             divided.entry(*site).or_default().push(write);
         }
         divided
