@@ -11,7 +11,7 @@
 //! ```
 
 use isomer_cluster::Txn;
-use isomer_site::{Event, FeedItem, Message, Step, read_frame};
+use isomer_site::{Event, FeedItem, Message, Part, Step, read_frame};
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds of one core. See the [module documentation](self).
@@ -102,6 +102,10 @@ impl Costs {
 
     /// A message between sites, at its receiver; and how many bytes it has.
     pub(crate) fn of_message(&self, message: &Message) -> (u64, u64) {
+        if let Message::Outcome { at: Some(_), .. } = message {
+            // A participant installs what it has prepared.
+            return ((self.receive + self.refresh + self.refresh_row) as u64, MESSAGE_BYTES);
+        }
         let Message::Feed(feed) = message else { return (self.receive as u64, MESSAGE_BYTES) };
         let (mut ns, mut bytes) = (self.receive, MESSAGE_BYTES);
         for item in &feed.items {
@@ -112,6 +116,18 @@ impl Costs {
             }
         }
         (ns as u64, bytes)
+    }
+
+    /// A participant's part of a transaction over several sites, apart from the rows it reads.
+    pub(crate) fn of_part(&self, part: &Part) -> u64 {
+        let ns = match part {
+            Part::Enter { footprint, .. } => {
+                self.begin + footprint.items().len() as f64 * self.partition
+            }
+            Part::Prepare { writes, .. } if writes.is_empty() => 0.0,
+            Part::Prepare { .. } => self.commit,
+        };
+        ns as u64
     }
 
     /// A step of a change, before it is taken.

@@ -4,9 +4,10 @@
 //! | --- | --- | --- | --- |
 //! | on-demand | the necessary changes | by range | none |
 //! | static | refuses what no site can run | by range | none |
+//! | static-2pc | commits it over several sites | by range | none |
 
 use isomer_design::{Placement, SiteId};
-use isomer_plan::strategy::{OnDemand, Static, Strategy};
+use isomer_plan::strategy::{OnDemand, Static, Strategy, TwoPhase};
 use isomer_sim::world::World;
 
 /// One of the systems. See the [module documentation](self).
@@ -35,7 +36,7 @@ pub enum Masters {
 }
 
 /// All systems.
-pub const SYSTEMS: [System; 2] = [
+pub const SYSTEMS: [System; 3] = [
     System {
         name: "on-demand",
         strategy: || Box::new(OnDemand::default()),
@@ -45,6 +46,12 @@ pub const SYSTEMS: [System; 2] = [
     System {
         name: "static",
         strategy: || Box::new(Static),
+        masters: Masters::ByRange,
+        replicated: false,
+    },
+    System {
+        name: "static-2pc",
+        strategy: || Box::new(TwoPhase),
         masters: Masters::ByRange,
         replicated: false,
     },

@@ -7,6 +7,8 @@
 //!   router ◀─ wire ◀─ send ─ └ the answer, on the core it ended with                         ┘
 //! ```
 //!
+//! A coordinator of a transaction over several sites asks the others the same way, from its own core.
+//!
 //! Routers are where clients are, on as many machines as it takes: what they do takes time, but nobody
 //! queues for it. What a procedure costs it spends itself, in the middle of its execution
 //! ([`mod@crate::client`]): its locks are held for that time.
@@ -16,7 +18,10 @@ use crate::machines::{Host, Machines, request_bytes};
 use isomer_cluster::Transport;
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_plan::strategy::SiteLoad;
-use isomer_site::{Answer, Committed, Failure, Procedure, Refusal, Step};
+use isomer_site::{
+    Across, Answer, Committed, Failure, Part, PartAnswer, Peers, Procedure, Refusal, RowWrite, Step,
+};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -80,6 +85,65 @@ impl LabTransport {
     }
 }
 
+/// A coordinator's way to the sites that take part: its own core sends and receives.
+struct Peer {
+    machines: Rc<Machines>,
+    coordinator: SiteId,
+}
+
+impl Peers for Peer {
+    async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        let (machines, coordinator) = (self.machines.clone(), self.coordinator);
+        let answer = Rc::new(RefCell::new(None));
+        let waiting = once(|waker| waker.clone()).await;
+        let slot = answer.clone();
+        // A task of its own: the coordinator's execution is woken by the answer, not by the way there.
+        self.machines.world.spawn("part".into(), async move {
+            let answer = ask(machines, coordinator, site, part).await;
+            *slot.borrow_mut() = Some(answer);
+            waiting.wake();
+        });
+        poll_fn(|_| answer.borrow_mut().take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+}
+
+async fn ask(
+    machines: Rc<Machines>,
+    coordinator: SiteId,
+    site: SiteId,
+    part: Part,
+) -> Result<PartAnswer, Failure> {
+    let costs = &machines.costs;
+    let [from, to] = [coordinator, site].map(|id| machines.host(id));
+    from.machine.cores.compute(machines.charge(costs.send as u64)).await;
+    let sent = MESSAGE_BYTES + part_bytes(&part);
+    machines.world.sleep(machines.arrival_ns(&from.machine, sent)).await;
+    let first_ns = costs.receive as u64 + costs.of_part(&part);
+    let transport = LabTransport { machines: machines.clone() };
+    let answer = transport.work(to, first_ns, to.site.part(part)).await;
+    let rows = match &answer {
+        Ok(PartAnswer::Entered(entered)) => &entered.rows[..],
+        _ => &[],
+    };
+    let read_ns = rows.len() as f64 * costs.read;
+    to.machine.cores.compute(machines.charge(read_ns as u64)).await;
+    let bytes: usize = rows.iter().map(|row| row.key.len() + row.value.len()).sum();
+    let way_ns = machines.arrival_ns(&to.machine, MESSAGE_BYTES + bytes as u64);
+    machines.world.sleep(way_ns).await;
+    from.machine.cores.compute(machines.charge(costs.receive as u64)).await;
+    answer
+}
+
+fn part_bytes(part: &Part) -> u64 {
+    match part {
+        Part::Enter { footprint, .. } => request_bytes(footprint.items().len()),
+        Part::Prepare { writes, .. } => {
+            let value = |write: &RowWrite| write.value.as_ref().map_or(0, Vec::len);
+            writes.iter().map(|write| (write.key.len() + value(write)) as u64).sum()
+        }
+    }
+}
+
 /// Tells whether what a site was waiting for has come: a task may have several things under way.
 struct Bell {
     rang: AtomicBool,
@@ -106,6 +170,22 @@ impl Transport for LabTransport {
         self.go(items, request_bytes(items)).await;
         let execution = host.site.execute(footprint, session, procedure);
         let result = self.work(host, self.machines.costs.receive as u64, execution).await;
+        self.come_back(host, MESSAGE_BYTES).await;
+        result
+    }
+
+    async fn coordinate(
+        &self,
+        coordinator: SiteId,
+        across: &Across<'_>,
+        procedure: &mut dyn Procedure,
+    ) -> Result<Committed, Failure> {
+        let host = self.machines.host(coordinator);
+        let items = across.footprint.items().len();
+        self.go(items, request_bytes(items)).await;
+        let peers = Peer { machines: self.machines.clone(), coordinator };
+        let coordination = host.site.coordinate(across, procedure, &peers);
+        let result = self.work(host, self.machines.costs.receive as u64, coordination).await;
         self.come_back(host, MESSAGE_BYTES).await;
         result
     }

@@ -243,9 +243,12 @@ impl Txn<'_> {
         [self.rows_read.get(), self.writes.entries.len()]
     }
 
-    /// How many partitions the footprint touches here.
+    /// How many partitions it has looked up where it runs; none if its rows were gathered.
     pub fn partitions(&self) -> usize {
-        self.partitions.len()
+        match &self.source {
+            Source::Here(copies) => copies.partitions.len(),
+            Source::Gathered(_) => 0,
+        }
     }
 
     /// The time of the transaction's snapshot.
