@@ -1,4 +1,4 @@
-//! Definitions, carried out: CREATE, DROP and ALTER of tables and indexes.
+//! Definitions, carried out: CREATE and DROP of tables and indexes. [`crate::alter`] has ALTER.
 //!
 //! Each locks the tables it is about, exclusively, so it waits for the transactions that have written
 //! to them, and later ones wait for it. The catalog changes at the end, at once; what was prepared but
@@ -7,19 +7,18 @@
 //! Left out: definitions inside of a transaction block (an error that says so); building an index while
 //! writers go on.
 
+use crate::alter::Altering;
 use crate::backend::{database, explain};
 use crate::engine::{Engine, Entry, damaged};
 use isomer_cluster::{Isolation, LockMode, OpenTransaction, Patience};
 use isomer_design::{Key, Schema, TableId, Value};
-use isomer_sql::catalog::{Index, Table, TableColumn, entry_schema, plain, row_schema};
+use isomer_sql::catalog::{Index, Table, entry_schema, plain, row_schema};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::system::row_id_sequence;
+use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{
-    AlterTableOperation, CreateIndex, CreateTable, ObjectName, ObjectType, Statement,
-    TableConstraint,
-};
+use sqlparser::ast::{CreateIndex, CreateTable, ObjectName, ObjectType, Statement};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -38,6 +37,7 @@ impl Engine {
         self: &Arc<Engine>,
         statement: &Statement,
         patience: &Arc<Patience>,
+        around: &Surroundings,
     ) -> Result<Defined, SqlError> {
         let _defining = self.defining.lock();
         let mut notices = Vec::new();
@@ -59,8 +59,10 @@ impl Engine {
                 "DROP INDEX"
             }
             Statement::AlterTable(alter) => {
+                let notices = &mut notices;
+                let mut altering = Altering { engine: self, patience, around, notices };
                 for operation in &alter.operations {
-                    self.alter_table(&alter.name, operation, patience, &mut notices)?;
+                    altering.alter(&alter.name, operation)?;
                 }
                 "ALTER TABLE"
             }
@@ -90,7 +92,7 @@ impl Engine {
         }
         for &at in &new.serial {
             let sequence = format!("{}_{}_seq", new.name, new.columns[at].name);
-            self.set_sequence(&sequence, true)?;
+            self.set_sequence(&sequence, Some(1))?;
             let quoted = sequence.replace('\'', "''");
             new.columns[at].default = Some(format!("nextval('{quoted}')"));
         }
@@ -107,11 +109,12 @@ impl Engine {
             columns: new.columns.clone(),
             key: new.key.clone(),
             key_name: if new.key.is_empty() { String::new() } else { key_name },
+            checks: new.checks.clone(),
             indexes: Vec::new(),
             schema,
         };
         if !table.has_key() {
-            self.set_sequence(&row_id_sequence(&table), true)?;
+            self.set_sequence(&row_id_sequence(&table), Some(1))?;
         }
         for unique in &new.unique {
             let oid = table.oid + 1 + table.indexes.len() as u32;
@@ -127,7 +130,7 @@ impl Engine {
     }
 
     /// Makes a table of the store, under a name like the wanted one that is free.
-    fn store_table(
+    pub(crate) fn store_table(
         &self,
         wanted: &str,
         schema: impl Fn(&str) -> Result<Schema, SqlError>,
@@ -140,12 +143,12 @@ impl Engine {
         }
         let schema = schema(&name)?;
         self.database()
-            .create_table(schema, &[(Key::min(), self.next_site())])
+            .create_table(schema, &[(Key::min(), self.first_site())])
             .map_err(database)?;
         self.database().table(&name).map_err(database)
     }
 
-    fn store_index(
+    pub(crate) fn store_index(
         &self,
         table: &Table,
         new: &NewIndex,
@@ -193,7 +196,7 @@ impl Engine {
     }
 
     /// Locks tables until what is returned is dropped.
-    fn lock_tables(
+    pub(crate) fn lock_tables(
         self: &Arc<Engine>,
         tables: &[Arc<Table>],
         patience: &Arc<Patience>,
@@ -232,7 +235,7 @@ impl Engine {
         self.add_index(&table, &new, name, false, patience)
     }
 
-    fn add_index(
+    pub(crate) fn add_index(
         self: &Arc<Engine>,
         table: &Arc<Table>,
         new: &NewIndex,
@@ -256,7 +259,7 @@ impl Engine {
         Ok(())
     }
 
-    fn fill_index(&self, table: &Table, index: &Index) -> Result<(), SqlError> {
+    pub(crate) fn fill_index(&self, table: &Table, index: &Index) -> Result<(), SqlError> {
         let mut entries = Vec::new();
         self.each_values(table, |values| {
             let (key, prefix) = isomer_sql::catalog::entry_of(table, index, values)?;
@@ -273,15 +276,12 @@ impl Engine {
                 }
             }
         }
-        for batch in entries.chunks(BATCH_ROWS) {
-            let rows = batch.iter().map(|(key, ..)| (key.clone(), Some(Vec::new())));
-            self.write(index.id, &rows.collect::<Vec<_>>())?;
-        }
-        Ok(())
+        let rows: Vec<_> = entries.into_iter().map(|(key, ..)| (key, Some(Vec::new()))).collect();
+        self.write_all(index.id, &rows)
     }
 
     /// Shows the values of all rows of a table.
-    fn each_values(
+    pub(crate) fn each_values(
         &self,
         table: &Table,
         mut visit: impl FnMut(&[Datum]) -> Result<(), SqlError>,
@@ -342,19 +342,19 @@ impl Engine {
 
     fn end_sequences(&self, table: &Table) -> Result<(), SqlError> {
         if !table.has_key() {
-            self.set_sequence(&row_id_sequence(table), false)?;
+            self.set_sequence(&row_id_sequence(table), None)?;
         }
         for column in &table.columns {
             let name = format!("{}_{}_seq", table.name, column.name);
             if column.default.as_ref().is_some_and(|default| default.contains(&name)) {
-                self.set_sequence(&name, false)?;
+                self.set_sequence(&name, None)?;
             }
         }
         Ok(())
     }
 
     /// Lets the store forget a table that nothing of the catalog uses.
-    fn discard(&self, table: TableId) -> Result<(), SqlError> {
+    pub(crate) fn discard(&self, table: TableId) -> Result<(), SqlError> {
         self.database().drop_table(table).map_err(database)
     }
 
@@ -377,120 +377,57 @@ impl Engine {
                 notices.push(SqlError::new("00000", message));
                 continue;
             };
-            let _locked = self.lock_tables(std::slice::from_ref(table), patience)?;
-            self.strike(&[("index", &name)])?;
-            self.set_dropped([index.id]);
-            let mut changed = Table::clone(table);
-            changed.indexes.retain(|other| other.id != index.id);
-            self.replace_catalog(|tables| {
-                tables.insert(changed.name.clone(), Arc::new(changed));
-            });
-            self.discard(index.id)?;
+            let (table, name) = (table.clone(), index.name.clone());
+            self.drop_index(&table, &name, patience)?;
         }
         Ok(())
     }
 
-    fn alter_table(
-        self: &Arc<Engine>,
-        name: &ObjectName,
-        operation: &AlterTableOperation,
-        patience: &Arc<Patience>,
-        notices: &mut Vec<SqlError>,
-    ) -> Result<(), SqlError> {
-        let catalog = self.catalog();
-        let table = catalog.table(&plain_name(name)?)?.clone();
-        let AlterTableOperation::AddConstraint { constraint, .. } = operation else {
-            return Err(SqlError::unsupported(format!("ALTER TABLE .. {operation}")));
-        };
-        match constraint {
-            TableConstraint::PrimaryKey(key) => {
-                let columns = define::columns_of(&table.columns, &table.name, &key.columns)?;
-                let name = key.name.as_ref().map(|name| name.value.clone());
-                self.set_key(&table, columns, name, patience)
-            }
-            TableConstraint::Unique(unique) => {
-                let columns = define::columns_of(&table.columns, &table.name, &unique.columns)?;
-                let name = unique.name.as_ref().map(|name| name.value.clone());
-                let new = NewIndex { name: name.clone(), columns, unique: true };
-                let name =
-                    name.unwrap_or_else(|| free_name(&catalog, index_name(&table, &new, "key")));
-                self.add_index(&table, &new, name, true, patience)
-            }
-            TableConstraint::ForeignKey(_) => {
-                notices.push(SqlError::new("01000", "a foreign key is not enforced"));
-                Ok(())
-            }
-            other => Err(SqlError::unsupported(format!("ADD {other}"))),
-        }
-    }
-
-    /// Gives a table that was made without a key one: its rows are written anew, in the new order.
-    fn set_key(
+    pub(crate) fn drop_index(
         self: &Arc<Engine>,
         table: &Arc<Table>,
-        key: Vec<usize>,
-        name: Option<String>,
+        name: &str,
         patience: &Arc<Patience>,
     ) -> Result<(), SqlError> {
-        if table.has_key() {
-            let message =
-                format!("multiple primary keys for table \"{}\" are not allowed", table.name);
-            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
-        }
         let _locked = self.lock_tables(std::slice::from_ref(table), patience)?;
-        let mut columns: Vec<TableColumn> = table.columns.clone();
-        key.iter().for_each(|&at| columns[at].not_null = true);
-        let (id, schema) =
-            self.store_table(&table.name, |physical| row_schema(physical, &columns, &key))?;
-        let key_name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
-        let indexes = Vec::new();
-        let (oid, name) = (table.oid, table.name.clone());
-        let mut changed = Table { id, oid, name, columns, key, key_name, indexes, schema };
-        let filled = self.refill(table, &changed).and_then(|()| {
-            for old in &table.indexes {
-                let new = NewIndex {
-                    name: Some(old.name.clone()),
-                    columns: old.columns.clone(),
-                    unique: old.unique,
-                };
-                let (name, oid) = (old.name.clone(), old.oid);
-                let index = self.store_index(&changed, &new, name, oid, old.constraint)?;
-                self.fill_index(&changed, &index)?;
-                changed.indexes.push(Arc::new(index));
-            }
-            Ok(())
-        });
-        if let Err(error) = filled {
-            self.set_dropped([id]);
-            self.discard(id)?;
-            return Err(error);
-        }
-        self.enter(&changed)?;
-        self.set_dropped(table.indexes.iter().map(|index| index.id).chain([table.id]));
-        self.replace_catalog(|tables| {
-            tables.insert(changed.name.clone(), Arc::new(changed));
-        });
-        self.set_sequence(&row_id_sequence(table), false)?;
-        table.indexes.iter().try_for_each(|index| self.discard(index.id))?;
-        self.discard(table.id)
+        let mut changed = Table::clone(table);
+        changed.indexes.retain(|index| index.name != name);
+        let gone = table.indexes.iter().find(|index| index.name == name).map(|index| index.id);
+        self.set_dropped(gone);
+        self.put_in_place(table, changed)?;
+        gone.into_iter().try_for_each(|id| self.discard(id))
     }
 
-    fn refill(&self, old: &Table, new: &Table) -> Result<(), SqlError> {
-        let mut rows: Vec<(Key, Option<Vec<u8>>)> = Vec::new();
-        self.each_values(old, |values| {
-            let values = &values[..old.columns.len()];
-            let (key, row) = isomer_sql::catalog::row_of(new, values)?;
-            rows.push((key, Some(row)));
-            Ok(())
-        })?;
-        rows.sort_by(|a, b| a.0.cmp(&b.0));
-        if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let message = format!("could not create unique index \"{}\"", new.key_name);
-            let key = new.schema.format_key(&pair[0].0);
-            let detail = format!("Key {key} is duplicated.");
-            return Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail));
+    /// Puts a changed table in the place of another, in the catalog.
+    pub(crate) fn put_in_place(&self, old: &Table, new: Table) -> Result<(), SqlError> {
+        if old.name != new.name {
+            self.strike(&[("table", &old.name)])?;
         }
-        rows.chunks(BATCH_ROWS).try_for_each(|batch| self.write(new.id, batch))
+        let kept = |name: &str| new.indexes.iter().any(|index| index.name == name);
+        let gone: Vec<(&str, &str)> = old
+            .indexes
+            .iter()
+            .map(|index| ("index", index.name.as_str()))
+            .filter(|(_, name)| !kept(name))
+            .collect();
+        if !gone.is_empty() {
+            self.strike(&gone)?;
+        }
+        self.enter(&new)?;
+        self.replace_catalog(|tables| {
+            tables.remove(&old.name);
+            tables.insert(new.name.clone(), Arc::new(new));
+        });
+        Ok(())
+    }
+
+    /// Writes the rows of a new table of the store, which are in the order of their keys.
+    pub(crate) fn write_all(
+        &self,
+        table: TableId,
+        rows: &[(Key, Option<Vec<u8>>)],
+    ) -> Result<(), SqlError> {
+        rows.chunks(BATCH_ROWS).try_for_each(|batch| self.write(table, batch))
     }
 }
 
@@ -506,13 +443,13 @@ fn index_entry(table: &Table, index: &Index) -> Entry {
     }
 }
 
-fn index_name(table: &Table, new: &NewIndex, ending: &str) -> String {
+pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> String {
     let columns: Vec<&str> =
         new.columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
     format!("{}_{}_{ending}", table.name, columns.join("_"))
 }
 
-fn free_name(catalog: &isomer_sql::catalog::Catalog, wanted: String) -> String {
+pub(crate) fn free_name(catalog: &isomer_sql::catalog::Catalog, wanted: String) -> String {
     let mut name = wanted.clone();
     let mut number = 0;
     while catalog.has_relation(&name) {

@@ -194,13 +194,14 @@ impl Engine {
         Ok(first)
     }
 
-    /// Makes a sequence that begins at 1, or ends one.
-    pub(crate) fn set_sequence(&self, name: &str, exists: bool) -> Result<(), SqlError> {
+    /// Makes a sequence that begins at a number, or ends one.
+    pub(crate) fn set_sequence(&self, name: &str, next: Option<i64>) -> Result<(), SqlError> {
         let (table, schema) = &self.sequences_table;
-        let (key, row) =
-            schema.encode_row(&[Value::from(name), Value::Int64(1)]).map_err(damaged)?;
+        let (key, row) = schema
+            .encode_row(&[Value::from(name), Value::Int64(next.unwrap_or(1))])
+            .map_err(damaged)?;
         self.sequences.lock().remove(name);
-        self.write(*table, &[(key, exists.then_some(row))])
+        self.write(*table, &[(key, next.map(|_| row))])
     }
 
     /// Writes rows in a transaction of their own.
@@ -299,6 +300,7 @@ impl Engine {
             columns: new.columns,
             key: new.key,
             key_name: new.key_name.unwrap_or_default(),
+            checks: new.checks,
             indexes: Vec::new(),
             schema: self.schema_of(entry.table)?,
         })
@@ -333,11 +335,10 @@ impl Engine {
         most.map_or(FIRST_OID, |oid| oid + 1)
     }
 
-    /// The site for a new table: they take turns.
-    pub(crate) fn next_site(&self) -> SiteId {
-        let design = self.database().design();
-        let sites: Vec<SiteId> = design.sites().iter().collect();
-        sites[self.catalog().tables.len() % sites.len()]
+    /// The site where tables and indexes begin: the same for all, so that a transaction over several of
+    /// them is at one site until load or an operator moves a part away.
+    pub(crate) fn first_site(&self) -> SiteId {
+        self.database().design().sites().iter().next().expect("a design has a site")
     }
 }
 

@@ -68,7 +68,12 @@ fn select(engine: &Engine, plan: &Select, depth: usize, lines: &mut Vec<String>)
 
 fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
     let pad = "  ".repeat(depth);
-    let join = if step.left { "Left join " } else { "" };
+    let join = match (step.left, step.right) {
+        (true, true) => "Full join, ",
+        (true, false) => "Left join, ",
+        (false, true) => "Right join, ",
+        (false, false) => "",
+    };
     match &step.source {
         Source::Table(table) => {
             let by = match &step.access.index {
@@ -76,7 +81,7 @@ fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
                 None => format!("key of {}", table.name),
             };
             let how = match step.access.spans.as_slice() {
-                [] if !step.hash.is_empty() && depth > 0 => "Hash join over all rows".to_owned(),
+                [] if !step.hash.is_empty() && depth > 0 => "All rows, by a hash,".to_owned(),
                 [] => "All rows".to_owned(),
                 [span]
                     if span.prefix.len() == table.key_slots().len()

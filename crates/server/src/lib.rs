@@ -23,6 +23,7 @@
 //! Left out so far: passwords (SCRAM) and encryption (TLS), and therefore clients of other machines; the
 //! binary format of COPY.
 
+mod alter;
 mod backend;
 mod copy;
 mod ddl;

@@ -550,14 +550,9 @@ impl Session {
         if let sqlparser::ast::Statement::Truncate(truncate) = statement {
             return self.truncate(truncate, out);
         }
-        if self.in_block {
-            let message = "a definition cannot run inside a transaction block";
-            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message)
-                .hint("End the block with COMMIT first."));
-        }
-        // What the same message has done before takes effect first.
-        self.end_implicit()?;
-        let defined = self.engine.define(statement, &self.patience)?;
+        self.commit_before_definition(out)?;
+        let around = self.surroundings();
+        let defined = self.engine.define(statement, &self.patience, &around)?;
         defined.notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         out.complete(defined.tag);
         Ok(())

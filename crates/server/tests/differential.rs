@@ -104,20 +104,43 @@ impl Chance {
                 self.key(),
                 self.key()
             ),
-            5 if self.below(3) == 0 => format!("delete from d where {condition}"),
+            5 => match self.below(6) {
+                0 | 1 => format!("delete from d where {condition}"),
+                2 => format!(
+                    "delete from d using d y where d.a = y.b and d.b = y.a and y.v > {}",
+                    self.key()
+                ),
+                _ => format!(
+                    "update d set v = y.v, n = {} from d y where d.a = y.b and d.b = y.a and d.v < y.v",
+                    self.one(&["y.n", "d.n", "999999", "-1000"])
+                ),
+            },
             6 => format!(
                 "select a, count(*), sum(v), min(n), max(t), count(distinct v) from d where {condition} \
                  group by a having count(*) > {} order by a",
                 self.below(3)
             ),
             7 => format!(
-                "select x.a, x.b, y.v from d x {} join d y on y.a = x.b and y.b = x.a order by 1, 2, 3",
-                self.one(&["left", ""])
+                "select x.a, x.b, y.a, y.v from d x {} join d y on y.a = x.b and y.b = x.a \
+                 where x.v {} or y.n > {} order by 1, 2, 3, 4",
+                self.one(&["left", "", "right", "full"]),
+                self.one(&["is null", "< 9", "<> 3"]),
+                self.key(),
             ),
-            8 => format!(
-                "select distinct v, t from d where {condition} order by v, t limit {}",
-                self.below(9)
-            ),
+            8 => match self.below(3) {
+                0 => format!(
+                    "select distinct v, t from d where {condition} order by v, t limit {}",
+                    self.below(9)
+                ),
+                1 => format!(
+                    "select distinct on (v) v, a, b from d where {condition} order by v, a {}, b",
+                    self.one(&["", "desc"])
+                ),
+                _ => format!(
+                    "select a, b, v from d where {condition} order by a desc, b desc limit {}",
+                    self.below(9)
+                ),
+            },
             9 => format!(
                 "select a, b from d where v = (select max(v) from d where {condition}) order by 1, 2"
             ),
@@ -171,7 +194,7 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
         client
             .batch_execute(
                 "drop table if exists d; create table d (a int, b int, v int, n numeric(8, 2), t text, \
-                 primary key (a, b)); create index d_v on d (v); create index d_t on d (t, b)",
+                 primary key (a, b), check (n > -200)); create index d_v on d (v); create index d_t on d (t, b)",
             )
             .expect("a table");
     }

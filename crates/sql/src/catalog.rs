@@ -47,10 +47,21 @@ pub struct Table {
     pub key: Vec<usize>,
     /// The name of the primary key.
     pub key_name: String,
+    /// What each of its rows must fulfil.
+    pub checks: Vec<Check>,
     /// Its indexes.
     pub indexes: Vec<Arc<Index>>,
     /// How the store keeps its rows.
     pub schema: Arc<Schema>,
+}
+
+/// A condition on the rows of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Check {
+    /// Its name.
+    pub name: String,
+    /// The condition, as an expression of SQL.
+    pub condition: String,
 }
 
 /// A column.
@@ -269,6 +280,9 @@ impl Table {
                 self.key.iter().map(|&at| always(&self.columns[at].name)).collect();
             let name = always(&self.key_name);
             parts.push(format!("CONSTRAINT {name} PRIMARY KEY ({})", names.join(", ")));
+        }
+        for check in &self.checks {
+            parts.push(format!("CONSTRAINT {} CHECK ({})", always(&check.name), check.condition));
         }
         format!("CREATE TABLE {} ({})", always(&self.name), parts.join(", "))
     }

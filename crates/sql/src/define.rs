@@ -2,7 +2,7 @@
 //! that is understood but has no meaning here (storage parameters, foreign keys, tablespaces).
 
 use crate::bind::folded;
-use crate::catalog::{Table, TableColumn};
+use crate::catalog::{Check, Table, TableColumn};
 use crate::error::{SqlError, code};
 use crate::types::SqlType;
 use sqlparser::ast::{
@@ -23,6 +23,8 @@ pub struct NewTable {
     pub key: Vec<usize>,
     /// The name of the primary key.
     pub key_name: Option<String>,
+    /// What each of its rows must fulfil.
+    pub checks: Vec<Check>,
     /// Its unique constraints.
     pub unique: Vec<NewIndex>,
     /// Columns whose defaults come from a sequence of their own.
@@ -74,16 +76,8 @@ pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
     if let Some((_, what)) = unsupported.iter().find(|(is_used, _)| *is_used) {
         return Err(SqlError::unsupported(what));
     }
-    let mut table = NewTable {
-        name: plain_name(&create.name)?,
-        if_not_exists: create.if_not_exists,
-        columns: Vec::new(),
-        key: Vec::new(),
-        key_name: None,
-        unique: Vec::new(),
-        serial: Vec::new(),
-        ignored: Vec::new(),
-    };
+    let mut table = NewTable::of(plain_name(&create.name)?);
+    table.if_not_exists = create.if_not_exists;
     for column in &create.columns {
         table.add_column(column)?;
     }
@@ -96,7 +90,44 @@ pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
     Ok(table)
 }
 
+/// A column to be added.
+pub struct NewColumn {
+    /// The column.
+    pub column: TableColumn,
+    /// What its rows must fulfil.
+    pub checks: Vec<Check>,
+}
+
+/// What an ADD COLUMN asks for.
+///
+/// # Errors
+/// As [`new_table`]; 0A000 for columns that would be a key or have a sequence.
+pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError> {
+    let mut alone = NewTable::of(table.to_owned());
+    alone.add_column(column)?;
+    if !alone.key.is_empty() || !alone.unique.is_empty() || !alone.serial.is_empty() {
+        return Err(SqlError::unsupported("a new column that is a key or serial")
+            .hint("Add the column, and then the constraint."));
+    }
+    let column = alone.columns.pop().expect("it was just added");
+    Ok(NewColumn { column, checks: alone.checks })
+}
+
 impl NewTable {
+    fn of(name: String) -> NewTable {
+        NewTable {
+            name,
+            if_not_exists: false,
+            columns: Vec::new(),
+            key: Vec::new(),
+            key_name: None,
+            checks: Vec::new(),
+            unique: Vec::new(),
+            serial: Vec::new(),
+            ignored: Vec::new(),
+        }
+    }
+
     fn add_column(&mut self, column: &ColumnDef) -> Result<(), SqlError> {
         let name = folded(&column.name);
         if self.columns.iter().any(|other| other.name == name) {
@@ -131,7 +162,10 @@ impl NewTable {
                     self.serial.push(at);
                     not_null = true;
                 }
-                ColumnOption::Check(_) => return Err(SqlError::unsupported("CHECK")),
+                ColumnOption::Check(check) => {
+                    let named = option.name.as_ref().or(check.name.as_ref());
+                    self.add_check(named, &format!("{}_{name}_check", self.name), &check.expr);
+                }
                 other => return Err(SqlError::unsupported(format!("the column option {other}"))),
             }
         }
@@ -155,8 +189,24 @@ impl NewTable {
                 self.ignored.push("a foreign key".to_owned());
                 Ok(())
             }
+            TableConstraint::Check(check) => {
+                let wanted = format!("{}_check", self.name);
+                self.add_check(check.name.as_ref(), &wanted, &check.expr);
+                Ok(())
+            }
             other => Err(SqlError::unsupported(format!("the constraint {other}"))),
         }
+    }
+
+    fn add_check(&mut self, name: Option<&Ident>, wanted: &str, condition: &Expr) {
+        let taken = |name: &str| self.checks.iter().any(|check| check.name == name);
+        let numbered = || (1..).map(|number| format!("{wanted}{number}"));
+        let free = || {
+            let mut names = std::iter::once(wanted.to_owned()).chain(numbered());
+            names.find(|name| !taken(name)).expect("numbers do not end")
+        };
+        let name = name.map_or_else(free, folded);
+        self.checks.push(Check { name, condition: condition.to_string() });
     }
 
     fn set_key(&mut self, columns: Vec<usize>, name: Option<String>) -> Result<(), SqlError> {

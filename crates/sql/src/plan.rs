@@ -35,6 +35,9 @@ pub struct Select {
     pub output: Vec<OutputColumn>,
     /// True if equal rows are shown once.
     pub distinct: bool,
+    /// Of rows that are equal at these places of `project`, the first is shown. The order begins with
+    /// them.
+    pub distinct_on: Vec<usize>,
     /// What the result is sorted by: places of `project`.
     pub order: Vec<SortKey>,
     /// At most so many rows.
@@ -117,6 +120,8 @@ pub struct Step {
     pub on: Vec<Expr>,
     /// True if a row of the sources before is kept where nothing matches.
     pub left: bool,
+    /// True if a row of this source is kept where nothing matches: the sources before are NULL then.
+    pub right: bool,
     /// Pairs of equal expressions, over the rows before and over this source: to look up in a hash.
     pub hash: Vec<(Expr, Expr)>,
 }
@@ -214,10 +219,21 @@ pub struct Insert {
     pub columns: Vec<Filled>,
     /// The rows.
     pub source: Select,
+    /// What a row must fulfil.
+    pub checks: Vec<RowCheck>,
     /// What is done with rows that are there already.
     pub conflict: Option<Conflict>,
     /// What is shown of the new rows.
     pub returning: Option<Returning>,
+}
+
+/// A condition on a table's row, which may be NULL.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RowCheck {
+    /// Its name.
+    pub name: String,
+    /// The condition.
+    pub condition: Expr,
 }
 
 /// Where the value of a new row's column comes from.
@@ -259,8 +275,13 @@ pub struct Change {
     pub table: Arc<Table>,
     /// How its rows are found; one step.
     pub step: Step,
+    /// With other sources (FROM, USING): the query of the table's rows and theirs, side by side. What the
+    /// step's condition and the assignments look at is such a row.
+    pub joined: Option<Box<Select>>,
     /// What to set; none: the rows are deleted.
     pub set: Option<Assignments>,
+    /// What a changed row must fulfil.
+    pub checks: Vec<RowCheck>,
     /// What is shown of the rows.
     pub returning: Option<Returning>,
 }

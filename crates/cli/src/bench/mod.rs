@@ -6,6 +6,7 @@
 //! | `smallbank` | six short procedures of a bank |
 //! | `trace` | a production cache's requests as transactions |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
+//! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `plan` | how fast and how good the planners are (`../plan/bench.rs`) |
 //!
 //! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
@@ -16,6 +17,7 @@ mod report;
 mod run;
 #[allow(unreachable_pub, reason = "what others call is marked, though this is a program")]
 mod store;
+mod wire;
 
 use crate::failure::Failure;
 use crate::{out, text, trace};
@@ -37,6 +39,8 @@ pub(crate) enum BenchCommand {
     Smallbank(SmallBankArgs),
     Trace(TraceArgs),
     Store(StoreCommand),
+    Wire(wire::WireArgs),
+    Tpcc(wire::TpccArgs),
     /// How fast and how good the planners are
     Plan(crate::plan::bench::Args),
 }
@@ -127,6 +131,8 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Smallbank(args) => smallbank(args),
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Store(command) => store(command),
+        BenchCommand::Wire(args) => wire::wire(args),
+        BenchCommand::Tpcc(args) => wire::tpcc(args),
         BenchCommand::Plan(args) => crate::plan::bench::run(args).map_err(Failure::failed),
     }
 }

@@ -92,6 +92,25 @@ impl Session {
         })
     }
 
+    /// Definitions are no part of a transaction. What was done before takes effect first; a block goes on
+    /// with a new transaction, and its client is told.
+    pub(super) fn commit_before_definition(&mut self, out: &mut Out) -> Result<(), SqlError> {
+        if !self.in_block {
+            return self.end_implicit();
+        }
+        self.savepoints.clear();
+        if let Some(before) = self.txn.take() {
+            let wrote = !before.txn.is_read_only();
+            before.txn.commit().map_err(explain)?;
+            if wrote {
+                let message = "a definition takes effect at once, and has committed what the block \
+                               did before";
+                out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
+            }
+        }
+        Ok(())
+    }
+
     fn end_block(&mut self, commits: bool, out: &mut Out) -> Result<&'static str, SqlError> {
         if !self.in_block {
             let message = "there is no transaction in progress";

@@ -1,8 +1,14 @@
 //! The order in which sources run, and where conditions are checked.
 //!
 //! Where all joins are inner ones, next comes always the source that can be looked up best with what is
-//! known. A condition is checked as soon as all that it looks at is known; but not inside of a left join
-//! that it does not belong to, where it would decide what matches instead of what is shown.
+//! known. A condition is checked as soon as all that it looks at is known; but not inside of an outer join
+//! that it does not belong to, where it would decide what matches instead of what is shown; nor before a
+//! right join, whose own rows have not been there yet:
+//!
+//! ```text
+//!   a right join b on a.x = b.x where a.y is null     the rows of b that match nothing have a.y = NULL:
+//!                                                     `a.y is null` is looked at after the join
+//! ```
 
 use super::access::choose;
 use crate::expr::{Compare, Expr};
@@ -10,7 +16,9 @@ use crate::plan::{Access, Select, Source, Step};
 
 /// Puts sources in the order in which they run, and conditions where they can be checked first.
 pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Select) {
-    let has_left = steps.iter().any(|step| step.left);
+    let has_outer = steps.iter().any(|step| step.left || step.right);
+    // Rows that a step adds at the end have not come by the conditions before it.
+    let mut added_later = steps.iter().filter(|step| step.right).count();
     let mut known = vec![false; plan.width];
     let mut rest: Vec<Step> = steps;
     while !rest.is_empty() {
@@ -21,7 +29,7 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
             };
             access.spans.iter().map(narrow).min().unwrap_or(0)
         };
-        let at = if has_left {
+        let at = if has_outer {
             0
         } else {
             // The first of those that can be looked up best.
@@ -29,15 +37,16 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
             rest.iter().position(|step| rank(step) == best).unwrap_or(0)
         };
         let mut step = rest.remove(at);
-        if step.left {
-            step.access = access_of(&step, &step.on, &known);
-            step.hash = equal_pairs(&step, &step.on, &known);
-        } else {
-            step.access = access_of(&step, &conditions, &known);
-            step.hash = equal_pairs(&step, &conditions, &known);
+        added_later -= usize::from(step.right);
+        let decides = !step.left && !step.right && added_later == 0;
+        let mut narrowing = step.on.clone();
+        narrowing.extend(conditions.iter().filter(|_| decides).cloned());
+        step.hash = equal_pairs(&step, &narrowing, &known);
+        if !step.right {
+            step.access = access_of(&step, &narrowing, &known);
         }
         known[step.offset..step.offset + step.width].fill(true);
-        if !step.left {
+        if decides {
             let ready = |condition: &Expr| {
                 let mut ready = true;
                 condition.columns(&mut |slot| ready &= known[slot]);
@@ -46,7 +55,7 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
             };
             let all = std::mem::take(&mut conditions);
             let (now, later): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(ready);
-            step.on = now;
+            step.on.extend(now);
             conditions = later;
         }
         plan.steps.push(step);

@@ -4,19 +4,19 @@
 //! the old row; so running a change looks at no names. Checks that need no row are made here: that a
 //! column exists, is named once, and can take the type.
 
-use super::query::{changed_step, of_values};
+use super::query::{changed_step, joined_rows, of_values};
 use super::{Binder, Scope, Typed, column_name, folded};
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{
-    Change, Conflict, Filled, Insert, OutputColumn, Returning, Select, Source, Step,
+    Change, Conflict, Filled, Insert, OutputColumn, Returning, RowCheck, Select, Source, Step,
 };
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert,
-    SelectItem, SetExpr, TableFactor, TableObject,
+    SelectItem, SetExpr, TableFactor, TableObject, UpdateTableFromKind,
 };
 use std::sync::Arc;
 
@@ -63,8 +63,10 @@ impl Binder<'_> {
         }
         let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
         let conflict = self.conflict(&table, alias.as_deref(), insert.on.as_ref())?;
-        let returning = self.returning(&table, alias.as_deref(), insert.returning.as_deref())?;
-        Ok(Insert { table, columns: filled, source, conflict, returning })
+        let scope = self.table_scope(&table, &[alias.as_deref().unwrap_or(&table.name)])?;
+        let (returning, _) = self.returning(scope, insert.returning.as_deref())?;
+        let checks = self.checks(&table)?;
+        Ok(Insert { table, columns: filled, source, checks, conflict, returning })
     }
 
     fn insert_columns(
@@ -163,6 +165,17 @@ impl Binder<'_> {
             binder.coerce(value, column.ty)
         })?;
         Ok(expr)
+    }
+
+    /// What the rows of a table must fulfil.
+    fn checks(&mut self, table: &Arc<Table>) -> Result<Vec<RowCheck>, SqlError> {
+        let bound = table.checks.iter().map(|check| {
+            let condition = crate::parse::parse_expression(&check.condition)?;
+            let scope = self.table_scope(table, &[&table.name])?;
+            let (condition, _) = self.within(scope, |binder| binder.condition(&condition))?;
+            Ok(RowCheck { name: check.name.clone(), condition })
+        });
+        bound.collect()
     }
 
     fn conflict(
@@ -296,13 +309,11 @@ impl Binder<'_> {
 
     fn returning(
         &mut self,
-        table: &Arc<Table>,
-        alias: Option<&str>,
+        scope: Scope,
         items: Option<&[SelectItem]>,
-    ) -> Result<Option<Returning>, SqlError> {
-        let Some(items) = items else { return Ok(None) };
-        let scope = self.table_scope(table, &[alias.unwrap_or(&table.name)])?;
-        let (returning, _) = self.within(scope, |binder| {
+    ) -> Result<(Option<Returning>, Scope), SqlError> {
+        let Some(items) = items else { return Ok((None, scope)) };
+        self.within(scope, |binder| {
             let (mut project, mut output) = (Vec::new(), Vec::new());
             for item in items {
                 let (value, name): (Typed, String) = match item {
@@ -319,22 +330,30 @@ impl Binder<'_> {
                 output.push(OutputColumn { name, ty: value.ty, origin: (0, 0) });
                 project.push(value.expr);
             }
-            Ok(Returning { project, output })
-        })?;
-        Ok(Some(returning))
+            Ok(Some(Returning { project, output }))
+        })
     }
 
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<Change, SqlError> {
-        if update.from.is_some() || !update.table.joins.is_empty() {
-            return Err(SqlError::unsupported("UPDATE with FROM"));
+        if !update.table.joins.is_empty() {
+            return Err(SqlError::unsupported("UPDATE of a join"));
         }
         let (table, alias) = self.changed_table(&update.table.relation)?;
         let alias = alias.as_deref().unwrap_or(&table.name);
-        let scope = self.table_scope(&table, &[alias])?;
+        let from: &[ast::TableWithJoins] = match &update.from {
+            None => &[],
+            Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+                from
+            }
+        };
+        let (sources, scope) = self.beside(&table, alias, from)?;
         let (set, scope) = self.assignments(&table, &update.assignments, scope)?;
-        let step = self.target(&table, alias, update.selection.as_ref(), scope)?;
-        let returning = self.returning(&table, Some(alias), update.returning.as_deref())?;
-        Ok(Change { table: table.clone(), step, set: Some(set), returning })
+        let (returning, scope) = self.returning(scope, update.returning.as_deref())?;
+        let mut change = self.target(&table, sources, update.selection.as_ref(), scope)?;
+        change.returning = returning;
+        change.checks = self.checks(&table)?;
+        change.set = Some(set);
+        Ok(change)
     }
 
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<Change, SqlError> {
@@ -342,15 +361,34 @@ impl Binder<'_> {
         let [from] = from.as_slice() else {
             return Err(SqlError::unsupported("DELETE from several tables"));
         };
-        if delete.using.is_some() || !from.joins.is_empty() {
-            return Err(SqlError::unsupported("DELETE with USING"));
+        if !from.joins.is_empty() {
+            return Err(SqlError::unsupported("DELETE of a join"));
         }
         let (table, alias) = self.changed_table(&from.relation)?;
         let alias = alias.as_deref().unwrap_or(&table.name);
-        let scope = self.table_scope(&table, &[alias])?;
-        let step = self.target(&table, alias, delete.selection.as_ref(), scope)?;
-        let returning = self.returning(&table, Some(alias), delete.returning.as_deref())?;
-        Ok(Change { table: table.clone(), step, set: None, returning })
+        let using = delete.using.as_deref().unwrap_or(&[]);
+        let (sources, scope) = self.beside(&table, alias, using)?;
+        let (returning, scope) = self.returning(scope, delete.returning.as_deref())?;
+        let mut change = self.target(&table, sources, delete.selection.as_ref(), scope)?;
+        change.returning = returning;
+        Ok(change)
+    }
+
+    /// The table that is changed and the sources beside it, and the names of all.
+    fn beside(
+        &mut self,
+        table: &Arc<Table>,
+        alias: &str,
+        others: &[ast::TableWithJoins],
+    ) -> Result<(Sources, Scope), SqlError> {
+        let mut sources = Sources::default();
+        let ((), scope) = self.within(Scope::default(), |binder| {
+            binder.enter(Source::Table(table.clone()), None, alias, &mut sources.steps)?;
+            others.iter().try_for_each(|other| {
+                binder.table_with_joins(other, &mut sources.steps, &mut sources.conditions)
+            })
+        })?;
+        Ok((sources, scope))
     }
 
     fn changed_table(
@@ -366,26 +404,39 @@ impl Binder<'_> {
     fn target(
         &mut self,
         table: &Arc<Table>,
-        alias: &str,
+        sources: Sources,
         selection: Option<&ast::Expr>,
         scope: Scope,
-    ) -> Result<Step, SqlError> {
-        let mut steps = Vec::new();
-        self.within(Scope::default(), |binder| {
-            binder.enter(Source::Table(table.clone()), None, alias, &mut steps)
-        })?;
-        let mut filter = Vec::new();
+    ) -> Result<Change, SqlError> {
+        let Sources { mut steps, conditions: mut filter } = sources;
+        // The row itself is read whole once it is locked; only the condition decides what is found.
+        let mut used = scope.used.clone();
+        used[..table.width()].fill(false);
+        let scope = Scope { used, ..scope };
+        let mut used = scope.used.clone();
         if let Some(condition) = selection {
-            // The rows that SET looks at are read whole; only the condition decides what is found.
-            let scope = Scope { used: vec![false; scope.used.len()], ..scope };
             let (condition, scope) = self.within(scope, |binder| binder.condition(condition))?;
             conjuncts(condition, &mut filter);
-            steps[0].used = scope.used;
-        } else {
-            steps[0].used = vec![false; table.width()];
+            used = scope.used;
         }
-        Ok(changed_step(table, steps.remove(0), filter))
+        let joined = (steps.len() > 1).then(|| {
+            table.key_slots().into_iter().for_each(|slot| used[slot] = true);
+            Box::new(joined_rows(steps.clone(), filter.clone(), &used))
+        });
+        let mut step = steps.swap_remove(0);
+        step.used = used[..table.width()].to_vec();
+        let step = changed_step(table, step, filter);
+        let (table, checks) = (table.clone(), Vec::new());
+        Ok(Change { table, step, joined, set: None, checks, returning: None })
     }
+}
+
+/// A table that is changed, and what stands beside it.
+#[derive(Default)]
+struct Sources {
+    steps: Vec<Step>,
+    /// What the joins among them ask for.
+    conditions: Vec<Expr>,
 }
 
 fn check_assignable(column: &crate::catalog::TableColumn, ty: SqlType) -> Result<(), SqlError> {
@@ -430,7 +481,8 @@ impl Binder<'_> {
             })
             .collect();
         let source = of_values(Vec::new(), output);
-        Ok(Insert { table, columns: filled, source, conflict: None, returning: None })
+        let checks = self.checks(&table)?;
+        Ok(Insert { table, columns: filled, source, checks, conflict: None, returning: None })
     }
 
     /// A query of the columns of a table.

@@ -18,22 +18,23 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let before = self.scope().columns.len();
         self.factor(&table.relation, steps, conditions)?;
-        for join in &table.joins {
-            let (constraint, left) = match &join.join_operator {
-                JoinOperator::Join(constraint)
-                | JoinOperator::Inner(constraint)
-                | JoinOperator::CrossJoin(constraint) => (constraint, false),
-                JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
-                    (constraint, true)
-                }
-                _ => return Err(SqlError::unsupported("this kind of join")),
+        for (at, join) in table.joins.iter().enumerate() {
+            let Some(Kind { constraint, left, right }) = kind(join) else {
+                return Err(SqlError::unsupported("this kind of join"));
             };
+            // What a later join may make NULL must be decided before it.
+            let decided = table.joins[at + 1..].iter().filter_map(kind).any(|later| later.right);
+            if right && before > 0 {
+                let what = "RIGHT and FULL JOIN behind another source";
+                return Err(SqlError::unsupported(what)
+                    .hint("Put the join first in FROM, or into a subquery."));
+            }
             let columns_before = self.scope().columns.len();
             let count = steps.len();
             let mut inner = Vec::new();
             self.factor(&join.relation, steps, &mut inner)?;
-            if left && steps.len() != count + 1 {
-                return Err(SqlError::unsupported("LEFT JOIN with a join in parentheses"));
+            if (left || right || decided) && steps.len() != count + 1 {
+                return Err(SqlError::unsupported("an outer join with a join in parentheses"));
             }
             let mut on = Vec::new();
             match constraint {
@@ -44,15 +45,20 @@ impl Binder<'_> {
                 JoinConstraint::Using(names) => {
                     for name in names {
                         let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
-                        on.push(self.using(&name.unwrap_or_default(), before, columns_before)?);
+                        if left && right {
+                            return Err(SqlError::unsupported("FULL JOIN with USING"));
+                        }
+                        let sides = if right { Shown::Right } else { Shown::Left };
+                        let name = name.unwrap_or_default();
+                        on.push(self.using(&name, before, columns_before, sides)?);
                     }
                 }
                 JoinConstraint::Natural => return Err(SqlError::unsupported("NATURAL JOIN")),
                 JoinConstraint::None => {}
             }
-            if left {
+            if left || right || decided {
                 let step = steps.last_mut().expect("it was just put there");
-                step.left = true;
+                (step.left, step.right) = (left, right);
                 step.on = on;
             } else {
                 conditions.append(&mut on);
@@ -63,7 +69,13 @@ impl Binder<'_> {
     }
 
     /// The condition that a column of this name is the same on both sides of a join.
-    fn using(&mut self, name: &str, left: usize, right: usize) -> Result<Expr, SqlError> {
+    fn using(
+        &mut self,
+        name: &str,
+        left: usize,
+        right: usize,
+        shown: Shown,
+    ) -> Result<Expr, SqlError> {
         let scope = self.scope();
         let find = |columns: &[ScopeColumn]| {
             columns.iter().find(|column| column.name == name && column.shown).cloned()
@@ -73,10 +85,9 @@ impl Binder<'_> {
             let message = format!("column \"{name}\" specified in USING clause does not exist");
             return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
         };
-        for column in &mut scope.columns[right..] {
-            if column.slot == b.slot {
-                column.shown = false;
-            }
+        let hidden = if shown == Shown::Left { b.slot } else { a.slot };
+        for column in scope.columns.iter_mut().filter(|column| column.slot == hidden) {
+            column.shown = false;
         }
         scope.used[a.slot] = true;
         scope.used[b.slot] = true;
@@ -224,10 +235,42 @@ impl Binder<'_> {
             access: Access { index: None, spans: Vec::new() },
             on: Vec::new(),
             left: false,
+            right: false,
             hash: Vec::new(),
         });
         Ok(())
     }
+}
+
+/// Which of two columns that USING unites is shown.
+#[derive(Clone, Copy, PartialEq)]
+enum Shown {
+    Left,
+    Right,
+}
+
+/// A join: its condition, and which sides are kept where nothing matches.
+struct Kind<'j> {
+    constraint: &'j JoinConstraint,
+    left: bool,
+    right: bool,
+}
+
+fn kind(join: &ast::Join) -> Option<Kind<'_>> {
+    let (constraint, left, right) = match &join.join_operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::CrossJoin(constraint) => (constraint, false, false),
+        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
+            (constraint, true, false)
+        }
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+            (constraint, false, true)
+        }
+        JoinOperator::FullOuter(constraint) => (constraint, true, true),
+        _ => return None,
+    };
+    Some(Kind { constraint, left, right })
 }
 
 fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {

@@ -49,7 +49,7 @@ pub(crate) struct Binder<'a> {
 }
 
 /// The names of a query.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Scope {
     columns: Vec<ScopeColumn>,
     /// Places that are looked at.

@@ -244,6 +244,12 @@ impl Binder<'_> {
             };
             sort.push(sort_key(by, place));
         }
+        let distinct_on = match &select.distinct {
+            Some(Distinct::On(exprs)) => {
+                self.distinct_on(exprs, &output, &mut project, &mut sort)?
+            }
+            _ => Vec::new(),
+        };
         let aggregates = self.scope().aggregates.take().expect("it was put there");
         let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
         let mut group = None;
@@ -275,6 +281,7 @@ impl Binder<'_> {
             project,
             output,
             distinct: matches!(select.distinct, Some(Distinct::Distinct)),
+            distinct_on,
             order: sort,
             limit: None,
             offset: None,
@@ -286,7 +293,7 @@ impl Binder<'_> {
             let [Step { source: Source::Table(table), .. }] = steps.as_slice() else {
                 return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
             };
-            if plan.group.is_some() || plan.distinct {
+            if plan.group.is_some() || plan.distinct || !plan.distinct_on.is_empty() {
                 let message = "FOR UPDATE is not allowed with DISTINCT, GROUP BY or aggregates";
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
@@ -299,6 +306,43 @@ impl Binder<'_> {
         arrange(steps, conditions, &mut plan);
         plan.sorted = comes_sorted(&plan);
         Ok(plan)
+    }
+
+    /// The places that DISTINCT ON names. The order begins with them, or is made to.
+    fn distinct_on(
+        &mut self,
+        exprs: &[ast::Expr],
+        output: &[OutputColumn],
+        project: &mut Vec<Expr>,
+        sort: &mut Vec<SortKey>,
+    ) -> Result<Vec<usize>, SqlError> {
+        let mut places: Vec<usize> = Vec::new();
+        for expr in exprs {
+            let place = match output_place(output, project, expr)? {
+                Some(place) => place,
+                None => {
+                    let value = self.expr(expr)?.expr;
+                    let known = project.iter().position(|known| *known == value);
+                    known.unwrap_or_else(|| {
+                        project.push(value);
+                        project.len() - 1
+                    })
+                }
+            };
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        if sort.iter().take(places.len()).any(|key| !places.contains(&key.place)) {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+        }
+        for &place in &places {
+            if sort.iter().all(|key| key.place != place) {
+                sort.push(SortKey { place, descending: false, nulls_first: false });
+            }
+        }
+        Ok(places)
     }
 
     fn projection(
@@ -433,6 +477,7 @@ fn wrap(inner: Select) -> Select {
         access: Access { index: None, spans: Vec::new() },
         on: Vec::new(),
         left: false,
+        right: false,
         hash: Vec::new(),
     };
     Select {
@@ -452,6 +497,7 @@ fn empty(output: Vec<OutputColumn>) -> Select {
         project: Vec::new(),
         output,
         distinct: false,
+        distinct_on: Vec::new(),
         order: Vec::new(),
         limit: None,
         offset: None,
@@ -472,10 +518,15 @@ fn is_void(table: &ast::TableWithJoins) -> bool {
             _ => false,
         }
     };
-    let inner = |join: &ast::Join| {
-        !matches!(join.join_operator, JoinOperator::Left(_) | JoinOperator::LeftOuter(_))
+    let is = |join: &ast::Join, left: bool| match join.join_operator {
+        JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => left,
+        JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_) => !left,
+        _ => false,
     };
-    void(&table.relation) || table.joins.iter().any(|join| inner(join) && void(&join.relation))
+    if table.joins.iter().any(|join| is(join, false)) {
+        return false;
+    }
+    void(&table.relation) || table.joins.iter().any(|join| !is(join, true) && void(&join.relation))
 }
 
 /// A query without rows, with the names of its columns.
@@ -556,7 +607,6 @@ fn check_supported(select: &ast::Select) -> Result<(), SqlError> {
         (!select.lateral_views.is_empty(), "LATERAL VIEW"),
         (!select.named_window.is_empty(), "WINDOW"),
         (select.qualify.is_some(), "QUALIFY"),
-        (matches!(select.distinct, Some(Distinct::On(_))), "DISTINCT ON"),
     ];
     match unsupported.iter().find(|(is_used, _)| *is_used) {
         Some((_, what)) => Err(SqlError::unsupported(what)),
@@ -569,4 +619,18 @@ pub(crate) fn changed_step(table: &Arc<Table>, mut step: Step, filter: Vec<Expr>
     step.access = choose(table, 0, &filter, &|_| false);
     step.on = filter;
     step
+}
+
+/// A query of the rows of several sources, side by side.
+pub(crate) fn joined_rows(mut steps: Vec<Step>, conditions: Vec<Expr>, used: &[bool]) -> Select {
+    for step in &mut steps {
+        step.used = used[step.offset..step.offset + step.width].to_vec();
+    }
+    let mut plan = Select {
+        width: used.len(),
+        project: (0..used.len()).map(Expr::Column).collect(),
+        ..empty(Vec::new())
+    };
+    arrange(steps, conditions, &mut plan);
+    plan
 }

@@ -4,50 +4,53 @@
 //! that another transaction has changed meanwhile is changed from what it is now, if the condition
 //! still holds. A row whose whole key the statement names is locked without being looked for.
 
-use super::write::{duplicate, encode, fit_row, key_of};
+use super::write::{duplicate, encode, key_of};
 use super::{Exec, Row};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::plan::{Change, Source};
+use crate::plan::{Change, Select, Source};
 use crate::transaction::{Base, LockKind, LockedRow, Sink};
 use isomer_design::Key;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
     let table = &plan.table;
-    let keys = exec.keys(plan)?;
-    for key in &keys {
+    let targets = match &plan.joined {
+        None => exec.keys(plan)?.into_iter().map(|key| (key, Vec::new())).collect(),
+        Some(query) => exec.joined(table, query)?,
+    };
+    for (key, _) in &targets {
         exec.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
     }
-    if !keys.is_empty() {
+    if !targets.is_empty() {
         exec.txn.borrow_mut().look_again();
     }
     let mut count = 0;
-    for key in keys {
-        let Some((old, there)) = exec.whole_row(table, &key)? else { continue };
-        let row = Row { values: &old, outer: None };
+    for (key, mut beside) in targets {
+        let Some((mut both, there)) = exec.whole_row(table, &key)? else { continue };
+        let width = both.len();
+        both.append(&mut beside);
+        let row = Row { values: &both, outer: None };
         if !exec.all_hold(&plan.step.on, row)? {
             continue;
         }
-        let shown = match &plan.set {
-            None => {
-                exec.remove(table, &key, there, &old)?;
-                old
-            }
+        match &plan.set {
+            None => exec.remove(table, &key, there, &both[..width])?,
             Some(set) => {
-                let mut new = old.clone();
+                let mut new = both[..width].to_vec();
                 for (at, expr) in set {
                     new[*at] = exec.eval(expr, row)?;
                 }
-                fit_row(table, &mut new)?;
-                exec.replace(table, &key, there, &old, &new)?;
-                new
+                exec.fit(table, &plan.checks, &mut new)?;
+                exec.replace(table, &key, there, &both[..width], &new)?;
+                both[..width].swap_with_slice(&mut new);
             }
-        };
+        }
         count += 1;
         if let Some(returning) = &plan.returning {
-            let row = Row { values: &shown, outer: None };
+            let row = Row { values: &both, outer: None };
             let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
             sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
         }
@@ -83,6 +86,22 @@ impl Exec<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(keys)
+    }
+
+    /// The keys of the rows to change, each with the first row beside it that fits.
+    fn joined(&self, table: &Table, query: &Select) -> Result<Vec<(Key, Vec<Datum>)>, SqlError> {
+        let (slots, width) = (table.key_slots(), table.width());
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        self.rows(query, None, &mut |values| {
+            let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
+            let key = key_of(table, &key)?;
+            if seen.insert(key.clone()) {
+                self.keep_row(values)?;
+                found.push((key, values[width..].to_vec()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
     }
 
     fn remove(

@@ -4,7 +4,7 @@
 //! looks again, so that it sees what those have done for whom it waited; then each row is written, or
 //! is found to be there already.
 
-use super::write::{duplicate, encode, fit_row};
+use super::write::{duplicate, encode};
 use super::{Exec, Row};
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
@@ -100,7 +100,7 @@ impl Exec<'_> {
                 Filled::Default(expr) => self.eval(expr, Row { values: &[], outer: None })?,
             });
         }
-        fit_row(&plan.table, &mut values)?;
+        self.fit(&plan.table, &plan.checks, &mut values)?;
         if let Some(sequence) = row_ids {
             values.push(Datum::Int(self.txn.borrow_mut().next_value(sequence)?));
         }
@@ -147,19 +147,20 @@ impl Exec<'_> {
             None => Err(duplicate(table, &obstacle.constraint, &obstacle.columns, &values)),
             Some(Conflict { set: None, .. }) => Ok(None),
             Some(Conflict { set: Some((set, condition)), .. }) => {
-                self.update_instead(table, &obstacle.key, values, set, condition.as_ref())
+                self.update_instead(plan, &obstacle.key, values, set, condition.as_ref())
             }
         }
     }
 
     fn update_instead(
         &self,
-        table: &Table,
+        plan: &Insert,
         key: &Key,
         new: Vec<Datum>,
         set: &[(usize, crate::expr::Expr)],
         condition: Option<&crate::expr::Expr>,
     ) -> Result<Option<Vec<Datum>>, SqlError> {
+        let table = &plan.table;
         self.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
         self.txn.borrow_mut().look_again();
         let Some((mut row, there)) = self.whole_row(table, key)? else {
@@ -179,7 +180,7 @@ impl Exec<'_> {
         for (at, expr) in set {
             changed[*at] = self.eval(expr, both)?;
         }
-        fit_row(table, &mut changed)?;
+        self.fit(table, &plan.checks, &mut changed)?;
         self.replace(table, key, there, &old, &changed)?;
         Ok(Some(changed))
     }

@@ -19,6 +19,7 @@ use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::plan::{Busy, Lock, Select, SortKey, Source, Step};
 use crate::transaction::LockKind;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -33,6 +34,8 @@ type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 /// The rows of a source that does not depend on the rows before it, kept while the query runs.
 struct Kept {
     rows: Vec<Vec<Datum>>,
+    /// Which of them have matched: a right join shows the others at the end.
+    matched: Vec<Cell<bool>>,
     by_key: Option<HashMap<Vec<Datum>, Vec<usize>, Hasher>>,
 }
 
@@ -77,12 +80,35 @@ impl Exec<'_> {
             let flow = emit(values)?;
             Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
         };
-        if plan.order.is_empty() || plan.sorted {
-            return self.distinct_rows(plan, outer, limited);
+        if plan.distinct_on.is_empty() {
+            return self.ordered_rows(plan, outer, first, limited);
         }
-        let sorted = self.sorted(plan, outer, first)?;
-        for row in &sorted {
-            if limited(row)?.is_break() {
+        let mut last: Option<Vec<Datum>> = None;
+        self.ordered_rows(plan, outer, None, &mut |values| {
+            let same = |last: &Vec<Datum>| {
+                plan.distinct_on.iter().zip(last).all(|(&at, v)| values[at] == *v)
+            };
+            if last.as_ref().is_some_and(same) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            last = Some(plan.distinct_on.iter().map(|&at| values[at].clone()).collect());
+            limited(values)
+        })
+    }
+
+    /// The rows in their order; with `keep`, at least so many of the first.
+    fn ordered_rows(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        keep: Option<usize>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        if plan.order.is_empty() || plan.sorted {
+            return self.distinct_rows(plan, outer, emit);
+        }
+        for row in &self.sorted(plan, outer, keep)? {
+            if emit(row)?.is_break() {
                 break;
             }
         }
@@ -188,7 +214,39 @@ impl Exec<'_> {
     ) -> Result<(), SqlError> {
         let mut row = vec![Datum::Null; plan.width];
         let mut memory: Memory = vec![None; plan.steps.len()];
-        self.step(plan, 0, &mut row, &mut memory, outer, emit).map(|_| ())
+        if self.step(plan, 0, &mut row, &mut memory, outer, emit)?.is_break() {
+            return Ok(());
+        }
+        for at in (0..plan.steps.len()).filter(|&at| plan.steps[at].right) {
+            if self.unmatched(plan, at, &mut row, &mut memory, outer, emit)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the rows of a right join's source that nothing before it matches.
+    fn unmatched(
+        &self,
+        plan: &Select,
+        at: usize,
+        row: &mut Vec<Datum>,
+        memory: &mut Memory,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let step = &plan.steps[at];
+        let kept = self.kept(step, at, memory, outer)?;
+        for (values, matched) in kept.rows.iter().zip(&kept.matched) {
+            if !matched.get() {
+                row.fill(Datum::Null);
+                row[step.offset..step.offset + step.width].clone_from_slice(values);
+                if self.step(plan, at + 1, row, memory, outer, emit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn step(
@@ -208,30 +266,38 @@ impl Exec<'_> {
         };
         let places = step.offset..step.offset + step.width;
         let mut matched = false;
-        let mut next = |values: &mut [Datum], row: &mut Vec<Datum>, memory: &mut Memory| {
+        // What comes after, and whether the row fits to those before.
+        let mut next = |values: &mut [Datum],
+                        row: &mut Vec<Datum>,
+                        memory: &mut Memory|
+         -> Result<(ControlFlow<()>, bool), SqlError> {
             self.tick()?;
             row[places.clone()].swap_with_slice(values);
             if !self.all_hold(&step.on, Row { values: row, outer })? {
-                return Ok(ControlFlow::Continue(()));
+                return Ok((ControlFlow::Continue(()), false));
             }
             matched = true;
-            self.step(plan, at + 1, row, memory, outer, emit)
+            Ok((self.step(plan, at + 1, row, memory, outer, emit)?, true))
         };
-        let is_kept = at > 0 && step.access.spans.is_empty();
+        let is_kept = at > 0 && (step.right || step.access.spans.is_empty());
         if is_kept {
             let kept = self.kept(step, at, memory, outer)?;
             let mut buffer = vec![Datum::Null; step.width];
             for found in self.candidates(step, &kept, Row { values: row, outer })? {
                 buffer.clone_from_slice(&kept.rows[found]);
-                if next(&mut buffer, row, memory)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+                let (flow, fits) = next(&mut buffer, row, memory)?;
+                if fits {
+                    kept.matched[found].set(true);
+                }
+                if flow.is_break() {
+                    return Ok(flow);
                 }
             }
         } else {
             // The values that decide where to look are those of the steps before.
             let before = row.clone();
             let flow = self.source(step, Row { values: &before, outer }, &mut |values| {
-                next(values, row, memory)
+                Ok(next(values, row, memory)?.0)
             })?;
             if flow.is_break() {
                 return Ok(flow);
@@ -329,7 +395,8 @@ impl Exec<'_> {
         })?;
         let by_key =
             if step.hash.is_empty() { None } else { Some(self.hashed(step, &rows, outer)?) };
-        let kept = Rc::new(Kept { rows, by_key });
+        let matched = vec![Cell::new(false); rows.len()];
+        let kept = Rc::new(Kept { rows, matched, by_key });
         memory[at] = Some(kept.clone());
         Ok(kept)
     }

@@ -1,9 +1,10 @@
 //! Rows into bytes, and the entries of indexes that go with them.
 
-use super::Exec;
+use super::{Exec, Row};
 use crate::catalog::{Index, Table};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
+use crate::plan::RowCheck;
 use crate::transaction::{Base, LockKind};
 use isomer_design::{Key, KeyRange, RowError, Value};
 use std::ops::ControlFlow;
@@ -26,7 +27,7 @@ fn refused(error: RowError) -> SqlError {
 }
 
 /// Converts the values of a new row to the types of its columns, and checks NULL.
-pub(crate) fn fit_row(table: &Table, values: &mut [Datum]) -> Result<(), SqlError> {
+fn fit_row(table: &Table, values: &mut [Datum]) -> Result<(), SqlError> {
     for (column, value) in table.columns.iter().zip(values.iter_mut()) {
         let given = std::mem::replace(value, Datum::Null);
         *value = convert(given, column.ty, false)?;
@@ -42,6 +43,30 @@ pub(crate) fn fit_row(table: &Table, values: &mut [Datum]) -> Result<(), SqlErro
         }
     }
     Ok(())
+}
+
+impl Exec<'_> {
+    /// Makes a new row out of values: of the types of its columns, and as the table wants it.
+    pub(super) fn fit(
+        &self,
+        table: &Table,
+        checks: &[RowCheck],
+        values: &mut [Datum],
+    ) -> Result<(), SqlError> {
+        fit_row(table, values)?;
+        let row = Row { values, outer: None };
+        for check in checks {
+            if self.holds(&check.condition, row)? == Some(false) {
+                let message = format!(
+                    "new row for relation \"{}\" violates check constraint \"{}\"",
+                    table.name, check.name
+                );
+                return Err(SqlError::new(code::CHECK_VIOLATION, message)
+                    .detail(format!("Failing row contains {}.", show(table, values))));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn show(table: &Table, values: &[Datum]) -> String {
