@@ -10,7 +10,7 @@
 //! | `design` | the design of a database in a folder | `design/` |
 //! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
 //!
-//! What several of them need: `work/` (workloads on a database), `checks.rs`, `trace.rs`, `text.rs`,
+//! What several of them need: `autopilot.rs` (its decisions, shown), `work/` (workloads on a database), `checks.rs`, `trace.rs`, `text.rs`,
 //! `out.rs`, `progress.rs`. `crash_child.rs` is there to be killed by a test.
 //!
 //! Exit codes: 0 if all is well, 1 if something failed or a check does not hold, 2 if the request
@@ -19,6 +19,7 @@
 //!
 //! The command line is the edge of the system: `clock.rs` is where time comes in.
 
+mod autopilot;
 mod bench;
 mod checks;
 mod clock;

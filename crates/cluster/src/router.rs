@@ -320,9 +320,10 @@ impl<T: Transport> Router<T> {
     }
 
     fn tell(&self, asked: &Asked<'_>, site: SiteId, changes: usize, measured: Option<Measured>) {
-        let (footprint, now) = (asked.footprint, self.transport.now());
+        let (ticket, footprint, now) = (asked.ticket, asked.footprint, self.transport.now());
         let latency_ns = now.0.saturating_sub(asked.begun.0);
-        self.strategy.observe(&Report { footprint, site, changes, now, latency_ns, measured });
+        let report = Report { ticket, footprint, site, changes, now, latency_ns, measured };
+        self.strategy.observe(&report);
         if measured.is_some() && self.strategy.wants_loads(now) {
             let sites = self.table.load().sites();
             let loads: Vec<SiteLoad> = sites.iter().map(|id| self.transport.load(id)).collect();

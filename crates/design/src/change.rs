@@ -100,6 +100,18 @@ impl Change {
         }
     }
 
+    /// The first key of the partition that changes, or where it is cut or joined; `None` for a change
+    /// of the sites.
+    pub fn start(&self) -> Option<&Key> {
+        match self {
+            Change::Split { at, .. } | Change::Merge { at, .. } => Some(at),
+            Change::AddReplica { start, .. }
+            | Change::RemoveReplica { start, .. }
+            | Change::Remaster { start, .. } => Some(start),
+            Change::AddSite { .. } | Change::RemoveSite { .. } => None,
+        }
+    }
+
     /// The name of the operator, as the text form writes it.
     pub fn operator(&self) -> &'static str {
         match self {

@@ -22,11 +22,16 @@
 //! | [`Static`] | never any | refuses it |
 //! | [`TwoPhase`] | never any | runs it over several, by two-phase commit |
 //! | [`OnDemand`] | the necessary ones (paper, sections 3.1 and 5.3.3) | makes one site able to |
+//! | [`Learned`] | the necessary ones, and those that pay (section 5) | makes the best site able to |
 
+mod learned;
+mod needs;
 mod on_demand;
 mod static_design;
 mod two_phase;
 
+pub use learned::Learned;
+pub(crate) use needs::{Need, needs};
 pub use on_demand::OnDemand;
 pub use static_design::Static;
 pub use two_phase::TwoPhase;
@@ -130,6 +135,8 @@ pub enum Refused {
 
 /// A transaction that has run.
 pub struct Report<'a> {
+    /// Its number, as in the [`Request`].
+    pub ticket: u64,
     /// What it read and wrote.
     pub footprint: &'a Footprint,
     /// Where it ran; of several sites, the coordinator.
@@ -227,4 +234,34 @@ pub(crate) fn pick(candidates: SiteSet, request: &Request<'_>) -> SiteId {
     }
     let at = request.ticket as usize % candidates.len();
     candidates.iter().nth(at).expect("a route has at least one site")
+}
+
+impl<S: Strategy + ?Sized> Strategy for std::sync::Arc<S> {
+    fn name(&self) -> &'static str {
+        S::name(self)
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        S::decide(self, request)
+    }
+
+    fn wants(&self, ticket: u64) -> bool {
+        S::wants(self, ticket)
+    }
+
+    fn observe(&self, report: &Report<'_>) {
+        S::observe(self, report);
+    }
+
+    fn changed(&self, changed: &Changed<'_>) {
+        S::changed(self, changed);
+    }
+
+    fn wants_loads(&self, now: Time) -> bool {
+        S::wants_loads(self, now)
+    }
+
+    fn loads(&self, now: Time, loads: &[SiteLoad]) {
+        S::loads(self, now, loads);
+    }
 }

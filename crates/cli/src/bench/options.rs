@@ -23,6 +23,9 @@ pub(crate) struct Common {
     /// What is done about a transaction that no single site can run
     #[arg(long, value_enum, default_value_t = StrategyName::OnDemand)]
     pub(crate) strategy: StrategyName,
+    /// Shows the last decisions of the autopilot, so many, and what it has learned
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) decisions: usize,
     /// How partitions are placed at first
     #[arg(long, value_enum, default_value_t = crate::work::Spread::Range)]
     pub(crate) spread: crate::work::Spread,
@@ -50,6 +53,8 @@ pub(crate) enum StrategyName {
     TwoPhase,
     /// The necessary changes are made first
     OnDemand,
+    /// The autopilot: the necessary changes, and those that pay
+    Learned,
 }
 
 impl Common {

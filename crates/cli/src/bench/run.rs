@@ -6,11 +6,12 @@ use super::report::Report;
 use crate::checks::{copies, invariants, no_failures, sums};
 use crate::failure::Failure;
 use crate::work::{Layout, inspect, load};
-use crate::{out, text};
+use crate::{autopilot, out, text};
 use isomer_cluster::{Database, Options};
-use isomer_plan::strategy::{Static, TwoPhase};
+use isomer_plan::strategy::{Learned, Static, TwoPhase};
 use isomer_workload::Workload;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Runs a benchmark: `workload` gives the workload of each client.
 pub(super) fn run<W: Workload + Send>(
@@ -19,7 +20,8 @@ pub(super) fn run<W: Workload + Send>(
     inputs: Value,
     workload: impl Fn(usize) -> Result<W, Failure>,
 ) -> Result<(), Failure> {
-    let db = open(common)?;
+    let learned = Arc::new(Learned::default());
+    let db = open(common, &learned)?;
     let first = workload(0)?;
     let layout = Layout {
         sites: common.sites,
@@ -52,10 +54,13 @@ pub(super) fn run<W: Workload + Send>(
         true => out::line(serde_json::to_string(&report).map_err(Failure::failed)?),
         false => out::print(report.to_text()),
     }
+    if common.decisions > 0 {
+        eprint!("{}", autopilot::to_text(&learned, &design, common.decisions));
+    }
     if report.is_ok() { Ok(()) } else { Err(Failure::Told) }
 }
 
-fn open(common: &Common) -> Result<Database, Failure> {
+fn open(common: &Common, learned: &Arc<Learned>) -> Result<Database, Failure> {
     let options = match &common.folder {
         Some(folder) => Options::in_folder(folder, common.sites),
         None => Options::in_memory(common.sites),
@@ -65,6 +70,7 @@ fn open(common: &Common) -> Result<Database, Failure> {
         StrategyName::Static => options.strategy(Static),
         StrategyName::TwoPhase => options.strategy(TwoPhase),
         StrategyName::OnDemand => options,
+        StrategyName::Learned => options.strategy(learned.clone()),
     };
     let db = Database::open(options)?;
     if db.design().tables().next().is_some() {

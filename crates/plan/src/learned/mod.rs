@@ -15,12 +15,21 @@
 //!
 //! Left out: the planner that weighs benefit against cost (section 5.3) and asks for changes.
 
+mod beneficial;
 pub mod cost;
+pub mod journal;
 pub mod linear;
+pub mod options;
+pub(crate) mod outlook;
+pub(crate) mod planner;
+pub mod recent;
 pub mod reservoir;
+pub mod traffic;
 pub mod workload;
 
-pub use cost::{Costs, Operation, Parts, Work};
+pub use cost::{Costs, Effort, Parts, Work};
 pub use linear::{Feature, Linear};
+pub use options::{Mode, Options};
+pub use planner::{Answer, Candidate};
 pub use reservoir::Reservoir;
 pub use workload::{Range, Workload};

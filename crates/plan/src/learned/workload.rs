@@ -13,6 +13,9 @@
 //! So splits and merges need no bookkeeping, and where inside a partition the accesses fall is known,
 //! not assumed to be even.
 //!
+//! How much a key is read and written is counted where its samples are found, so that the share of a
+//! range costs a step for each sampled key in it.
+//!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
 //!
@@ -42,12 +45,24 @@ pub struct Range {
 pub struct Sample {
     number: u64,
     footprint: Footprint,
+    rows: [usize; 2],
+    took_us: f64,
 }
 
 impl Sample {
     /// What it read and wrote.
     pub fn footprint(&self) -> &Footprint {
         &self.footprint
+    }
+
+    /// How many rows it read and wrote.
+    pub fn rows(&self) -> [usize; 2] {
+        self.rows
+    }
+
+    /// How long it took, in microseconds.
+    pub fn took_us(&self) -> f64 {
+        self.took_us
     }
 
     /// True if it accesses the range in this way.
@@ -66,12 +81,19 @@ pub struct Shares {
     pub written: f64,
 }
 
+/// The samples that access a key.
+#[derive(Debug, Default)]
+struct Touched {
+    samples: Vec<Arc<Sample>>,
+    shares: [u32; 2],
+}
+
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub struct Workload {
     reservoir: Reservoir<Arc<Sample>>,
     /// The samples with single keys, by key; and those with ranges.
-    keys: BTreeMap<(TableId, Key), Vec<Arc<Sample>>>,
+    keys: BTreeMap<(TableId, Key), Touched>,
     ranges: BTreeMap<TableId, Vec<(KeyRange, Arc<Sample>)>>,
     accesses: usize,
     taken: u64,
@@ -92,15 +114,24 @@ impl Workload {
         }
     }
 
-    /// A transaction comes by; `chances` are two numbers from 0 to below 1. True if it is kept.
-    pub fn offer(&mut self, now_ns: u64, footprint: &Footprint, chances: [f64; 2]) -> bool {
+    /// A transaction comes by that read and wrote so many `rows` and took so long; `chances` are two
+    /// numbers from 0 to below 1. True if it is kept.
+    pub fn offer(
+        &mut self,
+        now_ns: u64,
+        footprint: &Footprint,
+        rows: [usize; 2],
+        took_us: f64,
+        chances: [f64; 2],
+    ) -> bool {
         if footprint.is_empty() || !self.reservoir.wants(now_ns, chances[0]) {
             return false;
         }
         let expired: Vec<Arc<Sample>> = self.reservoir.expire(now_ns).collect();
         expired.iter().for_each(|sample| self.forget(sample));
         self.taken += 1;
-        let sample = Arc::new(Sample { number: self.taken, footprint: thinned(footprint) });
+        let sample =
+            Arc::new(Sample { number: self.taken, footprint: thinned(footprint), rows, took_us });
         self.enter(&sample);
         if let Some(replaced) = self.reservoir.take(now_ns, sample, chances[1]) {
             self.forget(&replaced);
@@ -120,17 +151,39 @@ impl Workload {
 
     /// Which shares of all accesses go to the range.
     pub fn shares(&self, range: &Range) -> Shares {
-        let (mut reads, mut writes) = (0, 0);
-        for sample in self.touching(range) {
-            for item in sample.footprint.items().iter().filter(|item| lies_in(item, range)) {
-                match item.access {
-                    Access::Read => reads += 1,
-                    Access::Write => writes += 1,
-                }
-            }
+        let mut counts = [0, 0];
+        for (_, touched) in self.keys_in(range) {
+            counts.iter_mut().zip(touched.shares).for_each(|(sum, count)| *sum += count);
+        }
+        for (_, sample) in self.ranges_in(range) {
+            let items = sample.footprint.items().iter();
+            items
+                .filter(|item| matches!(item.span, Span::Range(_)) && lies_in(item, range))
+                .for_each(|item| counts[item.access as usize] += 1);
         }
         let all = self.accesses.max(1) as f64;
-        Shares { read: f64::from(reads) / all, written: f64::from(writes) / all }
+        Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
+    }
+
+    /// Where to cut a range so that both parts are accessed about equally often; where one key takes
+    /// most of it, so that this key stands apart. `None` if it is not known to be accessed at two keys.
+    pub fn middle(&self, range: &Range) -> Option<Key> {
+        let weight = |touched: &Touched| u64::from(touched.shares[0] + touched.shares[1]);
+        let all: u64 = self.keys_in(range).map(|(_, touched)| weight(touched)).sum();
+        let mut below = 0;
+        for ((_, key), touched) in self.keys_in(range) {
+            // The key goes to the right part unless that makes the left one much too light.
+            let (left, with_it) = (below, below + weight(touched));
+            if left > 0 && all.abs_diff(2 * left) <= all.abs_diff(2 * with_it) {
+                return Some(key.clone());
+            }
+            below = with_it;
+            if 2 * below >= all {
+                let mut after = self.keys_in(range).map(|((_, other), _)| other);
+                return after.find(|other| *other > key).cloned();
+            }
+        }
+        None
     }
 
     /// The probability that a transaction that accesses `first` in the one way also accesses `second`
@@ -144,20 +197,40 @@ impl Workload {
     }
 
     /// The samples that access the range, oldest first.
-    pub fn touching(&self, range: &Range) -> Vec<&Arc<Sample>> {
+    pub fn touching<'a>(&'a self, range: &'a Range) -> Vec<&'a Arc<Sample>> {
+        self.touching_any(std::slice::from_ref(range))
+    }
+
+    /// The samples that access any of the ranges, oldest first.
+    pub fn touching_any<'a>(&'a self, ranges: &'a [Range]) -> Vec<&'a Arc<Sample>> {
+        let single = ranges.iter().flat_map(|range| self.keys_in(range));
+        let single = single.flat_map(|(_, touched)| &touched.samples);
+        let wide = ranges.iter().flat_map(|range| self.ranges_in(range)).map(|(_, sample)| sample);
+        let mut touching: Vec<&Arc<Sample>> = single.chain(wide).collect();
+        touching.sort_unstable_by_key(|sample| sample.number);
+        touching.dedup_by_key(|sample| sample.number);
+        touching
+    }
+
+    fn keys_in<'a>(
+        &'a self,
+        range: &'a Range,
+    ) -> impl Iterator<Item = (&'a (TableId, Key), &'a Touched)> {
         let Range { table, keys } = range;
         let from = Bound::Included((*table, keys.start.clone()));
         let to = match &keys.end {
             Some(end) => Bound::Excluded((*table, end.clone())),
             None => Bound::Excluded((TableId(table.0 + 1), Key::min())),
         };
-        let single = self.keys.range((from, to)).flat_map(|(_, samples)| samples);
-        let ranges = self.ranges.get(table).into_iter().flatten();
-        let wide = ranges.filter(|(other, _)| other.overlaps(keys)).map(|(_, sample)| sample);
-        let mut touching: Vec<&Arc<Sample>> = single.chain(wide).collect();
-        touching.sort_by_key(|sample| sample.number);
-        touching.dedup_by_key(|sample| sample.number);
-        touching
+        self.keys.range((from, to))
+    }
+
+    fn ranges_in<'a>(
+        &'a self,
+        range: &'a Range,
+    ) -> impl Iterator<Item = &'a (KeyRange, Arc<Sample>)> {
+        let ranges = self.ranges.get(&range.table).into_iter().flatten();
+        ranges.filter(|(other, _)| other.overlaps(&range.keys))
     }
 
     fn enter(&mut self, sample: &Arc<Sample>) {
@@ -165,8 +238,9 @@ impl Workload {
         for item in sample.footprint.items() {
             match &item.span {
                 Span::Key(key) => {
-                    let place = (item.table, key.clone());
-                    self.keys.entry(place).or_default().push(sample.clone());
+                    let touched = self.keys.entry((item.table, key.clone())).or_default();
+                    touched.shares[item.access as usize] += 1;
+                    touched.samples.push(sample.clone());
                 }
                 Span::Range(range) => {
                     let ranges = self.ranges.entry(item.table).or_default();
@@ -181,9 +255,10 @@ impl Workload {
         for item in sample.footprint.items() {
             if let Span::Key(key) = &item.span {
                 let place = (item.table, key.clone());
-                let samples = self.keys.get_mut(&place).expect("a sample is found by its keys");
-                samples.retain(|other| other.number != sample.number);
-                if samples.is_empty() {
+                let touched = self.keys.get_mut(&place).expect("a sample is found by its keys");
+                touched.shares[item.access as usize] -= 1;
+                touched.samples.retain(|other| other.number != sample.number);
+                if touched.samples.is_empty() {
                     self.keys.remove(&place);
                 }
             } else if let Some(ranges) = self.ranges.get_mut(&item.table) {
@@ -194,7 +269,7 @@ impl Workload {
     }
 }
 
-fn lies_in(item: &Item, range: &Range) -> bool {
+pub(crate) fn lies_in(item: &Item, range: &Range) -> bool {
     item.table == range.table
         && match &item.span {
             Span::Key(key) => range.keys.contains(key),
@@ -227,7 +302,7 @@ mod tests {
         let damping = Damping { size, expiry_ns: 1000, ..Damping::default() };
         let mut workload = Workload::new(damping, 0);
         for footprint in footprints {
-            assert!(workload.offer(1, footprint, [0.0, 0.0]));
+            assert!(workload.offer(1, footprint, [0, 0], 0.0, [0.0, 0.0]));
         }
         workload
     }
@@ -262,6 +337,19 @@ mod tests {
     }
 
     #[test]
+    fn a_range_is_cut_where_its_accesses_are() {
+        let cut = |keys: &[i64]| {
+            let each: Vec<Footprint> = keys.iter().map(|key| write(&[*key])).collect();
+            workload(10, &each).middle(&range(0, 100))
+        };
+        assert_eq!(cut(&[90, 92, 94, 96]), Some(Key::int(94)));
+        assert_eq!(cut(&[5, 50, 50, 50, 50, 50]), Some(Key::int(50)), "what is hot stands apart");
+        assert_eq!(cut(&[50, 50, 50, 50, 50, 70]), Some(Key::int(70)));
+        assert_eq!(cut(&[0, 0, 0, 0, 0, 70]), Some(Key::int(70)));
+        assert_eq!((cut(&[0, 0]), cut(&[])), (None, None));
+    }
+
+    #[test]
     fn co_accesses_are_told_apart_by_what_is_done() {
         let workload = picture();
         let (low, high) = (range(0, 10), range(10, 20));
@@ -275,9 +363,12 @@ mod tests {
     fn what_leaves_the_reservoir_leaves_no_trace() {
         let mut workload = workload(1, &[write(&[3, 5])]);
         let scan = Footprint::new().read_range(T, KeyRange::ints(0, 50));
-        assert!(workload.offer(2, &scan, [0.0, 0.0]));
+        assert!(workload.offer(2, &scan, [0, 0], 0.0, [0.0, 0.0]));
         assert_eq!(workload.shares(&range(0, 10)), Shares { read: 1.0, written: 0.0 });
-        assert!(workload.offer(5000, &write(&[7]), [0.0, 0.0]), "the scan has expired");
+        assert!(
+            workload.offer(5000, &write(&[7]), [0, 0], 0.0, [0.0, 0.0]),
+            "the scan has expired"
+        );
         assert_eq!(workload.shares(&range(0, 10)), Shares { read: 0.0, written: 1.0 });
         assert_eq!((workload.len(), workload.keys.len(), workload.ranges.len()), (1, 1, 0));
     }

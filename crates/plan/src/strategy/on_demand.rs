@@ -17,12 +17,9 @@
 //! Left out: anything that looks beyond this transaction. A learned strategy does
 //! that in the same place.
 
+use super::needs::{Need, needs};
 use super::{Decision, Place, Refused, Report, Request, Strategy, Verdict, pick};
-use isomer_design::{
-    Access, Change, Design, Footprint, Key, Placement, Plan, Route, SITES_MAX, SiteId, Span, Step,
-    TableId,
-};
-use std::collections::BTreeMap;
+use isomer_design::{Plan, Route, SITES_MAX, SiteId};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const REMASTER_COST: u64 = 1;
@@ -34,9 +31,6 @@ pub struct OnDemand {
     /// only read when a tie is to be broken.
     ran: Vec<AtomicU64>,
 }
-
-/// A partition of the footprint, and what is wanted of it.
-type Needs = BTreeMap<(TableId, Key), (Access, Placement)>;
 
 impl Default for OnDemand {
     fn default() -> OnDemand {
@@ -83,73 +77,28 @@ impl OnDemand {
             others.join(", ")
         );
         let mut first = Plan::new(reason);
-        for ((table, start), (access, placement)) in &needs {
-            steps(*table, start, *access, *placement, site).for_each(|step| first.push(step));
-        }
+        needs.iter().flat_map(|need| need.steps(site)).for_each(|step| first.push(step));
         Decision { place: Place::At(site), first, afterwards: Plan::default() }
     }
 }
 
-fn needs(design: &Design, footprint: &Footprint) -> Needs {
-    let mut needs = Needs::new();
-    for item in footprint.items() {
-        let mut add = |start: Key, placement: Placement| {
-            let need = needs.entry((item.table, start)).or_insert((item.access, placement));
-            need.0 = need.0.max(item.access);
-        };
-        match &item.span {
-            Span::Key(key) => {
-                if let Some((range, placement)) = design.partition_of(item.table, key) {
-                    add(range.start, placement);
-                }
-            }
-            Span::Range(range) => {
-                for (range, placement) in design.partitions_in(item.table, range) {
-                    add(range.start, placement);
-                }
-            }
-        }
-    }
-    needs
-}
-
-fn cost(needs: &Needs, site: SiteId) -> u64 {
-    let each = needs.values().map(|(access, placement)| {
-        let replica = if placement.holds(site) { 0 } else { REPLICA_COST };
-        let remaster =
-            if *access == Access::Write && placement.master != site { REMASTER_COST } else { 0 };
+fn cost(needs: &[Need], site: SiteId) -> u64 {
+    let each = needs.iter().map(|need| {
+        let replica = if need.lacks_replica(site) { REPLICA_COST } else { 0 };
+        let remaster = if need.lacks_master(site) { REMASTER_COST } else { 0 };
         replica + remaster
     });
     each.sum()
-}
-
-fn steps(
-    table: TableId,
-    start: &Key,
-    access: Access,
-    placement: Placement,
-    site: SiteId,
-) -> impl Iterator<Item = Step> {
-    let start = || start.clone();
-    let replica = (!placement.holds(site)).then(|| {
-        let why = match access {
-            Access::Read => format!("{site} has to read it"),
-            Access::Write => format!("{site} has to write it, and masters come from replicas"),
-        };
-        Step::new(Change::AddReplica { table, start: start(), site }, why)
-    });
-    let remaster = (access == Access::Write && placement.master != site).then(|| {
-        let why = format!("{site} has to write it together with what it masters");
-        Step::new(Change::Remaster { table, start: start(), to: site }, why)
-    });
-    replica.into_iter().chain(remaster)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::strategy::Static;
-    use isomer_design::{Column, ColumnType, RoutingTable, Schema, Time};
+    use isomer_design::{
+        Change, Column, ColumnType, Design, Footprint, Key, Placement, RoutingTable, Schema,
+        TableId, Time,
+    };
 
     const ITEMS: TableId = TableId(1);
 

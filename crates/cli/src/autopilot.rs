@@ -1,0 +1,36 @@
+//! What the autopilot has learned and decided, as people read it.
+
+use isomer_design::Design;
+use isomer_plan::learned::Costs;
+use isomer_plan::strategy::Learned;
+use std::fmt::Write as _;
+
+/// The learned costs, and the last `most` decisions, the newest first.
+pub(crate) fn to_text(learned: &Learned, design: &Design, most: usize) -> String {
+    let mut text = costs(&learned.costs());
+    learned.with_journal(|journal| {
+        let _ = writeln!(text, "\n{} decisions with changes", journal.len());
+        journal.entries().take(most).for_each(|entry| text += &entry.to_text(design));
+    });
+    text
+}
+
+/// One line for each learned function: what it was learned from, how well it foretells, its weights.
+pub(crate) fn costs(costs: &Costs) -> String {
+    let mut text = String::from("learned, in microseconds:\n");
+    for (name, function) in costs.functions() {
+        let foretold = match function.foretold() {
+            Some(share) => format!("R² {share:.2}"),
+            None => "R² ?".to_owned(),
+        };
+        let weights = function.weights().map(|(name, weight)| format!("{name} {weight:.4}"));
+        let weights: Vec<String> = weights.collect();
+        let _ = writeln!(
+            text,
+            "  {name:<18} {:>8} observed  {foretold:<8}  {}",
+            function.observed(),
+            weights.join(", ")
+        );
+    }
+    text
+}

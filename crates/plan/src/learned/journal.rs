@@ -1,0 +1,225 @@
+//! The journal of decisions: what was looked at, what was chosen and why, what became of it.
+//!
+//! ```text
+//!   decided ──▶ its changes are made, or not ──▶ what they took
+//!           └─▶ transactions that touch what changed, before and after ──▶ what they brought
+//! ```
+//!
+//! Only decisions that ask for changes are kept, the last [`KEPT_MAX`] of them. The effect is measured
+//! on the first [`EFFECT_OF`] measured transactions after the changes, for a few decisions at a time: so
+//! memory and work are bounded.
+
+use super::planner::Candidate;
+use super::workload::Range;
+use isomer_design::{Change, Design, Footprint, Key, SiteId, TableId};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+/// Decisions that are kept.
+pub const KEPT_MAX: usize = 1000;
+/// Transactions that an effect is measured on.
+pub const EFFECT_OF: u32 = 32;
+/// Decisions whose effect is measured at one time.
+const OPEN_MAX: usize = 16;
+/// So long an effect is waited for.
+const OPEN_NS: u64 = 10_000_000_000;
+
+/// What became of a change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It is on its way, or was only recommended.
+    Open,
+    /// It was made, and took so many nanoseconds.
+    Made(u64),
+    /// It was not made, and why.
+    Failed(String),
+}
+
+/// Mean latencies of the transactions that touch what changed, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Effect {
+    /// Before; of the samples that there were.
+    pub before_us: Option<f64>,
+    /// After; `None` until there were enough.
+    pub after_us: Option<f64>,
+    /// How many were looked at so far.
+    pub seen: u32,
+}
+
+/// A decision.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Counted from 1.
+    pub number: u64,
+    /// When it was made.
+    pub at_ns: u64,
+    /// The transaction that gave the occasion.
+    pub trigger: Footprint,
+    /// The sites that were looked at, the best first: the first one was chosen.
+    pub candidates: Vec<Candidate>,
+    /// Where the transaction runs.
+    pub site: SiteId,
+    /// It is carried out; otherwise it is a recommendation.
+    pub in_force: bool,
+    /// What became of the chosen changes, in their order.
+    pub fates: Vec<Fate>,
+    /// What they brought.
+    pub effect: Effect,
+    ranges: Vec<Range>,
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    entries: VecDeque<Entry>,
+    made: u64,
+    open: Vec<u64>,
+}
+
+impl Journal {
+    /// Enters a decision; `before_us` is what transactions that touch the `ranges` took until now.
+    pub(crate) fn enter(
+        &mut self,
+        at_ns: u64,
+        trigger: &Footprint,
+        candidates: Vec<Candidate>,
+        (site, in_force): (SiteId, bool),
+        (ranges, before_us): (Vec<Range>, Option<f64>),
+    ) {
+        self.made += 1;
+        let steps = candidates.first().map_or(0, |chosen| chosen.steps().count());
+        let entry = Entry {
+            number: self.made,
+            at_ns,
+            trigger: trigger.clone(),
+            candidates,
+            site,
+            in_force,
+            fates: vec![Fate::Open; steps],
+            effect: Effect { before_us, ..Effect::default() },
+            ranges,
+        };
+        if self.entries.len() == KEPT_MAX {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+        if in_force && self.open.len() < OPEN_MAX {
+            self.open.push(self.made);
+        }
+    }
+
+    /// A change was made, or was not.
+    pub(crate) fn hear(&mut self, change: &Change, took_ns: &Result<u64, String>) {
+        let fate = match took_ns {
+            Ok(took) => Fate::Made(*took),
+            Err(why) => Fate::Failed(why.clone()),
+        };
+        // It belongs to the latest decision that waits for it; old ones wait for nothing.
+        for entry in self.entries.iter_mut().rev().take(KEPT_MAX / 10).filter(|e| e.in_force) {
+            let Some(chosen) = entry.candidates.first() else { continue };
+            let waiting = |(step, fate): (&isomer_design::Step, &Fate)| {
+                step.change == *change && *fate == Fate::Open
+            };
+            if let Some(at) = chosen.steps().zip(&entry.fates).position(waiting) {
+                entry.fates[at] = fate;
+                return;
+            }
+        }
+    }
+
+    /// A transaction ran and took so long.
+    pub(crate) fn observe(&mut self, now_ns: u64, footprint: &Footprint, took_us: f64) {
+        let Journal { entries, open, made } = self;
+        open.retain(|number| {
+            let Some(back) = made.checked_sub(*number).filter(|b| (*b as usize) < entries.len())
+            else {
+                return false;
+            };
+            let at = entries.len() - 1 - back as usize;
+            let entry = &mut entries[at];
+            if now_ns.saturating_sub(entry.at_ns) > OPEN_NS {
+                return false;
+            }
+            let is_made = !entry.fates.contains(&Fate::Open);
+            if is_made && entry.ranges.iter().any(|range| range.is_touched_by(footprint)) {
+                let effect = &mut entry.effect;
+                effect.seen += 1;
+                let mean = effect.after_us.unwrap_or(0.0);
+                effect.after_us = Some(mean + (took_us - mean) / f64::from(effect.seen));
+            }
+            entry.effect.seen < EFFECT_OF
+        });
+    }
+
+    /// How many decisions there were.
+    pub fn len(&self) -> u64 {
+        self.made
+    }
+
+    /// True if there was none.
+    pub fn is_empty(&self) -> bool {
+        self.made == 0
+    }
+
+    /// The last decisions, the newest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().rev()
+    }
+
+    /// The decisions that changed the partition of a key, the newest first: how it came to be where it
+    /// is.
+    pub fn about<'a>(&'a self, table: TableId, key: &'a Key) -> impl Iterator<Item = &'a Entry> {
+        let about = move |range: &Range| range.table == table && range.keys.contains(key);
+        self.entries().filter(move |entry| entry.ranges.iter().any(about))
+    }
+}
+
+impl Entry {
+    /// The decision as a person reads it; `design` gives the names.
+    pub fn to_text(&self, design: &Design) -> String {
+        let verb = if self.in_force { "runs" } else { "would run" };
+        let mut text =
+            format!("#{} {} {verb} at {}\n", self.number, self.trigger.to_text(design), self.site);
+        for (rank, candidate) in self.candidates.iter().enumerate() {
+            text += &candidate.to_text(design, if rank == 0 { Some(&self.fates) } else { None });
+        }
+        let Effect { before_us, after_us, seen } = self.effect;
+        if let (Some(before), Some(after)) = (before_us, after_us) {
+            let _ = writeln!(
+                text,
+                "  effect: {before:.0} µs before, {after:.0} µs after ({seen} transactions)"
+            );
+        }
+        text
+    }
+}
+
+impl Candidate {
+    /// The candidate as a person reads it, with what became of its changes.
+    pub fn to_text(&self, design: &Design, fates: Option<&Vec<Fate>>) -> String {
+        let Candidate { site, cost_us, benefit_us, run_us, .. } = self;
+        let mut text = format!(
+            "  {site}: saves {benefit_us:.0}, changes cost {cost_us:.0}, runs in {run_us:.0}: net {:.0} µs\n",
+            self.net_us()
+        );
+        let steps = self.necessary.iter().map(|step| ("needs ", step));
+        let steps = steps.chain(self.beneficial.iter().map(|step| ("adds  ", step)));
+        for (at, (kind, step)) in steps.enumerate() {
+            let fate = match fates.and_then(|fates| fates.get(at)) {
+                Some(Fate::Made(ns)) => format!("  [took {:.0} µs]", *ns as f64 / 1e3),
+                Some(Fate::Failed(why)) => format!("  [not made: {why}]"),
+                Some(Fate::Open) | None => String::new(),
+            };
+            let change = step.change.to_text(design);
+            let _ = writeln!(text, "      {kind} {change}: {}{fate}", step.reason);
+        }
+        text
+    }
+}
+
+impl Range {
+    /// True if a footprint reads or writes any of it.
+    pub(crate) fn is_touched_by(&self, footprint: &Footprint) -> bool {
+        footprint.items().iter().any(|item| super::workload::lies_in(item, self))
+    }
+}

@@ -1,0 +1,247 @@
+//! What a design means for the transactions that are likely to come: the expected benefit E(S) of
+//! MorphoSys, section 5.3.2.
+//!
+//! The samples of the workload stand for the future: each for so many transactions a second. Under a
+//! design, each of them is placed where it would run, with what it would have to wait for:
+//!
+//! ```text
+//!   sample                   before                          after `remaster items[10] s1`
+//!   write 3, write 12        remaster first, then 80 µs      80 µs at s1         saved: the remaster
+//!   write 12, write 30       80 µs at s2                     remaster first …    lost: another one
+//!   write 7                  60 µs at s1                     60 µs at s1, busier by the first
+//! ```
+//!
+//! What is saved is the difference, for all samples that touch what changes, and for all transactions
+//! of the sites whose load changes, over the time for which the future is thought to be like the past
+//! ([`Options::horizon_ns`](super::Options)). Changes that a sample would need are part of its time: so
+//! designs that save changes later are worth more, and those that need changes later are worth less.
+//!
+//! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the heat of
+//! what changes.
+
+use super::cost::{Costs, Effort, Work};
+use super::traffic::Traffic;
+use super::workload::{Range, Sample, Workload};
+use crate::strategy::{Need, needs};
+use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most samples that are placed to judge a change.
+pub(crate) const SAMPLES_MAX: usize = 32;
+
+/// See the [module documentation](self).
+pub(crate) struct Outlook<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) costs: &'a Costs,
+    pub(crate) traffic: &'a Traffic,
+    /// Rows per partition of a table, as far as copies have told.
+    pub(crate) rows: &'a BTreeMap<TableId, f64>,
+    pub(crate) horizon_ns: u64,
+    /// W(p), where it was asked for.
+    contention: RefCell<BTreeMap<Range, f64>>,
+}
+
+/// Where some samples run, and what they wait for; per second.
+#[derive(Default)]
+struct Flow {
+    /// Microseconds of all of them, but for the service.
+    time_us: f64,
+    /// At each site: transactions, and rows read, written and refreshed.
+    sites: BTreeMap<SiteId, [f64; 4]>,
+}
+
+impl<'a> Outlook<'a> {
+    pub(crate) fn new(
+        workload: &'a Workload,
+        costs: &'a Costs,
+        traffic: &'a Traffic,
+        rows: &'a BTreeMap<TableId, f64>,
+        horizon_ns: u64,
+    ) -> Outlook<'a> {
+        Outlook { workload, costs, traffic, rows, horizon_ns, contention: RefCell::default() }
+    }
+
+    /// How many microseconds of waiting are saved within the horizon, if `after` takes the place of
+    /// `before`. They may differ in the ranges only.
+    pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> f64 {
+        let touching = self.workload.touching_any(ranges);
+        if touching.is_empty() {
+            return 0.0;
+        }
+        let used = touching.len().min(SAMPLES_MAX);
+        let samples: Vec<&Arc<Sample>> =
+            (0..used).map(|at| touching[at * touching.len() / used]).collect();
+        let rate = self.traffic.transactions() / self.workload.len() as f64;
+        let per_sample = rate * touching.len() as f64 / used as f64;
+        let (then, now) =
+            (self.flow(after, &samples, per_sample), self.flow(before, &samples, per_sample));
+        let seconds = self.horizon_ns as f64 / 1e9;
+        seconds * (now.time_us - then.time_us - self.service_gained(&now, &then))
+    }
+
+    /// What a transaction will take at a site under a design, without the changes that it needs.
+    pub(crate) fn work(&self, needs: &[Need], rows: [f64; 2], site: SiteId) -> Work {
+        let mut work = Work { load: self.traffic.site(site).busy, rows, ..Work::default() };
+        for need in needs {
+            let written = self.written(need.table, need);
+            match need.access {
+                Access::Write => {
+                    work.contention += written;
+                    work.partitions[1] += 1.0;
+                }
+                Access::Read => {
+                    work.partitions[0] += 1.0;
+                    if need.placement.master != site {
+                        work.updates = work.updates.max(written);
+                    }
+                }
+            }
+        }
+        work
+    }
+
+    /// What all changes take that a site needs before it can run a transaction.
+    pub(crate) fn changes_us(&self, needs: &[Need], site: SiteId) -> f64 {
+        let each = needs.iter().flat_map(|need| {
+            need.steps(site)
+                .map(move |step| self.change_us(&step.change, &need.range_of(), need.placement))
+        });
+        each.sum()
+    }
+
+    /// What a change of a partition takes.
+    pub(crate) fn change_us(&self, change: &Change, range: &Range, placement: Placement) -> f64 {
+        self.costs.change(change, &self.effort(change, range, placement))
+    }
+
+    /// What a change of a partition has to do.
+    pub(crate) fn effort(&self, change: &Change, range: &Range, placement: Placement) -> Effort {
+        let busy = |site: SiteId| self.traffic.site(site).busy;
+        let other = match change {
+            Change::AddReplica { site, .. } => Some(*site),
+            Change::Remaster { to, .. } => Some(*to),
+            _ => None,
+        };
+        Effort {
+            load: busy(placement.master) + other.map_or(0.0, busy),
+            contention: self.contention(range),
+            rows: self.rows.get(&range.table).copied().unwrap_or(0.0),
+        }
+    }
+
+    /// W(p): the share of all accesses that write to a range.
+    pub(crate) fn contention(&self, range: &Range) -> f64 {
+        if let Some(share) = self.contention.borrow().get(range) {
+            return *share;
+        }
+        let share = self.workload.shares(range).written;
+        self.contention.borrow_mut().insert(range.clone(), share);
+        share
+    }
+
+    fn written(&self, table: TableId, need: &Need) -> f64 {
+        self.contention(&Range { table, keys: need.range.clone() })
+    }
+
+    fn flow(&self, design: &Design, samples: &[&Arc<Sample>], per_second: f64) -> Flow {
+        let mut flow = Flow::default();
+        for sample in samples {
+            let needs = needs(design, sample.footprint());
+            let rows = sample.rows().map(|rows| rows as f64);
+            let free = free_sites(design, &needs);
+            if free.is_empty() {
+                self.place_with_changes(&mut flow, &needs, rows, per_second);
+                continue;
+            }
+            // The router spreads what several sites can run.
+            let share = per_second / free.len() as f64;
+            free.iter().for_each(|site| self.place(&mut flow, &needs, rows, site, share));
+        }
+        flow
+    }
+
+    /// Places a transaction that no site can run as it is where it is done soonest.
+    fn place_with_changes(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
+        let holders = needs.iter().map(|need| need.placement.holders());
+        let candidates = holders.fold(SiteSet::EMPTY, |all, some| all | some);
+        let took = |site: SiteId| {
+            self.changes_us(needs, site) + self.costs.service(self.traffic.site(site).busy)
+        };
+        let best =
+            candidates.iter().map(|site| (site, took(site))).min_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((site, _)) = best {
+            flow.time_us += per_second * self.changes_us(needs, site);
+            self.place(flow, needs, rows, site, per_second);
+        }
+    }
+
+    fn place(
+        &self,
+        flow: &mut Flow,
+        needs: &[Need],
+        rows: [f64; 2],
+        site: SiteId,
+        per_second: f64,
+    ) {
+        let parts = self.costs.transaction(&self.work(needs, rows, site));
+        flow.time_us += per_second * parts.at_site();
+        let counts = flow.sites.entry(site).or_default();
+        counts[0] += per_second;
+        counts[1] += per_second * rows[0];
+        counts[2] += per_second * rows[1];
+        let written: Vec<&Need> =
+            needs.iter().filter(|need| need.access == Access::Write).collect();
+        for need in &written {
+            let rows = per_second * rows[1] / written.len() as f64;
+            // Whoever holds a copy, but for the site that runs it, has to follow.
+            for follower in need.placement.holders().without(site).iter() {
+                flow.sites.entry(follower).or_default()[3] += rows;
+            }
+        }
+    }
+
+    /// How much more all transactions of the sites wait for service per second, if `then` takes the
+    /// place of `now`.
+    fn service_gained(&self, now: &Flow, then: &Flow) -> f64 {
+        let mut gained = 0.0;
+        let sites =
+            now.sites.keys().chain(then.sites.keys().filter(|s| !now.sites.contains_key(s)));
+        for site in sites {
+            let (traffic, none) = (self.traffic.site(*site), [0.0; 4]);
+            let [was, will] = [now, then].map(|flow| *flow.sites.get(site).unwrap_or(&none));
+            let rates = |part: &[f64; 4]| {
+                [0, 1, 2].map(|at| (traffic.rows[at] - was[at + 1] + part[at + 1]).max(0.0))
+            };
+            let more = self.costs.load(rates(&will)) - self.costs.load(rates(&was));
+            let busy = (traffic.busy + more).max(0.0);
+            // What the samples say and what was counted differ a little.
+            let before = traffic.transactions.max(was[0]);
+            let after = before - was[0] + will[0];
+            gained += after * self.costs.service(busy) - before * self.costs.service(traffic.busy);
+        }
+        gained
+    }
+}
+
+impl Need {
+    /// The partition.
+    pub(crate) fn range_of(&self) -> Range {
+        Range { table: self.table, keys: self.range.clone() }
+    }
+}
+
+/// The sites that can run a transaction as the design is.
+pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
+    needs.iter().fold(design.sites(), |sites, need| match need.access {
+        Access::Write => sites & SiteSet::of(need.placement.master),
+        Access::Read => sites & need.placement.holders(),
+    })
+}
+
+/// Rows of a footprint whose transaction has not run yet: one for each item.
+pub(crate) fn rows_of(footprint: &Footprint) -> [f64; 2] {
+    let written = footprint.items().iter().filter(|item| item.access == Access::Write).count();
+    [footprint.items().len() as f64, written as f64]
+}

@@ -1,0 +1,195 @@
+//! The planner: for one transaction, what each site would need to run it, what else would pay, and which
+//! site is the best (MorphoSys, section 5.3.3).
+//!
+//! ```text
+//!   footprint ─▶ candidate sites ─▶ for each S:   necessary   replicas and masters that S lacks
+//!                                                 beneficial  what passes its own test, one by one:
+//!                                                             split what is hot, merge what is cold,
+//!                                                             bring what is written or read together,
+//!                                                             drop replicas that nobody reads
+//!                                                 net(S) = λ·E(S) − C(S) − the transaction itself
+//!              ─▶ the site with the largest net(S); what it needs is done first, the rest afterwards
+//! ```
+//!
+//! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
+//! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
+//! within the horizon.
+//!
+//! **Steadiness.** A change that no transaction needs must save more than its cost by a margin; one that
+//! takes back a recent one is charged more ([`Recent`]). A transaction that a site can run as it is stays
+//! there, unless another site's net is better by the margin too.
+//!
+//! Pure: the same situation gives the same answer.
+
+use super::Options;
+use super::beneficial::{Extra, extras};
+use super::outlook::{Outlook, free_sites, rows_of};
+use super::recent::Recent;
+use super::workload::Range;
+use crate::strategy::{Need, needs};
+use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
+
+/// More sites than this are not looked at for one transaction: those that need least, and the idlest.
+const CANDIDATES_MAX: usize = 4;
+/// More partitions than this that a site lacks, and it is the cheapest site that gets it, without more
+/// thought.
+const NEEDS_MAX: usize = 64;
+
+/// What a decision is made of.
+pub(crate) struct Situation<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) design: &'a Design,
+    pub(crate) outlook: Outlook<'a>,
+    pub(crate) recent: &'a Recent,
+    pub(crate) options: &'a Options,
+    /// Changes may be added that the transaction does not need.
+    pub(crate) may_add: bool,
+}
+
+/// What one site would need, and bring. Times are in microseconds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// The site.
+    pub site: SiteId,
+    /// Changes without which it cannot run the transaction.
+    pub necessary: Vec<Step>,
+    /// Changes that pay.
+    pub beneficial: Vec<Step>,
+    /// What the changes take: C(S).
+    pub cost_us: f64,
+    /// What they save within the horizon: E(S).
+    pub benefit_us: f64,
+    /// What the transaction takes there.
+    pub run_us: f64,
+}
+
+impl Candidate {
+    /// E(S) − C(S), less the transaction itself.
+    pub fn net_us(&self) -> f64 {
+        self.benefit_us - self.cost_us - self.run_us
+    }
+
+    /// All changes, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.necessary.iter().chain(&self.beneficial)
+    }
+}
+
+/// What the planner says of a transaction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    /// The sites that were looked at, the best first.
+    pub candidates: Vec<Candidate>,
+    /// Whether the best one can run the transaction as the design is.
+    pub stays: bool,
+}
+
+impl Situation<'_> {
+    /// What is best for this transaction.
+    ///
+    /// # Panics
+    /// If the design has no sites.
+    pub(crate) fn plan(&self, footprint: &Footprint, last_site: Option<SiteId>) -> Answer {
+        let needs = needs(self.design, footprint);
+        let free = free_sites(self.design, &needs);
+        // What is changing already is not moved to and fro.
+        let changing = needs.iter().any(|need| self.recent.is_asked(need.table, &need.range));
+        let settled = !free.is_empty() && (changing || !self.may_add);
+        let mut candidates: Vec<Candidate> = self
+            .sites(&needs, free, last_site)
+            .into_iter()
+            .filter(|site| !settled || free.contains(*site))
+            .map(|site| self.candidate(site, footprint, &needs))
+            .collect();
+        // A site that can run it as it is has its place unless another is clearly better.
+        let rank = |candidate: &Candidate| {
+            let moves = !free.is_empty() && !free.contains(candidate.site);
+            let margin = if moves { self.options.margin * candidate.cost_us } else { 0.0 };
+            candidate.net_us() - margin
+        };
+        candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then(a.site.cmp(&b.site)));
+        let stays = free.contains(candidates.first().expect("a design has sites").site);
+        Answer { candidates, stays }
+    }
+
+    /// The sites worth a look.
+    fn sites(&self, needs: &[Need], free: SiteSet, last_site: Option<SiteId>) -> Vec<SiteId> {
+        let holders = needs.iter().map(|need| need.placement.holders());
+        let holders =
+            holders.fold(free & last_site.map_or(SiteSet::EMPTY, SiteSet::of), |a, b| a | b);
+        let known = holders & self.design.sites();
+        let mut sites: Vec<(f64, SiteId)> =
+            known.iter().map(|site| (self.outlook.changes_us(needs, site), site)).collect();
+        sites.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        sites.truncate(if needs.len() > NEEDS_MAX { 1 } else { CANDIDATES_MAX });
+        let mut sites: Vec<SiteId> = sites.into_iter().map(|(_, site)| site).collect();
+        let busy = |site: &SiteId| self.outlook.traffic.site(*site).busy;
+        let roomy = |site: &SiteId| !self.outlook.traffic.site(*site).is_full;
+        let idlest =
+            self.design.sites().iter().filter(roomy).min_by(|a, b| busy(a).total_cmp(&busy(b)));
+        let idlest = idlest.or_else(|| self.design.sites().first());
+        sites.extend(idlest.filter(|site| !sites.contains(site)));
+        sites
+    }
+
+    fn candidate(&self, site: SiteId, footprint: &Footprint, needs: &[Need]) -> Candidate {
+        let necessary: Vec<Step> = needs.iter().flat_map(|need| need.steps(site)).collect();
+        let mut design = self.design.clone();
+        for step in &necessary {
+            let applied = design.apply(&step.change);
+            applied.expect("what a site lacks can be brought to it");
+        }
+        let mut cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
+        let lacking: Vec<Range> =
+            needs.iter().filter(|n| n.steps(site).next().is_some()).map(Need::range_of).collect();
+        let mut benefit_us = self.outlook.saved(self.design, &design, &lacking);
+        let mut beneficial = Vec::new();
+        if self.may_add && needs.len() <= NEEDS_MAX {
+            for extra in extras(self, site, &design, needs) {
+                let Some((after, gain, cost)) = self.judge(&design, &extra) else { continue };
+                if gain > (1.0 + self.options.margin) * cost {
+                    let share = extra.steps.len() as f64;
+                    beneficial.extend(
+                        extra.steps.into_iter().map(|s| s.predicted(cost / share, gain / share)),
+                    );
+                    design = after;
+                    benefit_us += gain;
+                    cost_us += cost;
+                }
+            }
+        }
+        let now = crate::strategy::needs(&design, footprint);
+        let work = self.outlook.work(&now, rows_of(footprint), site);
+        let run_us = self.outlook.costs.transaction(&work).total();
+        Candidate { site, necessary, beneficial, cost_us, benefit_us, run_us }
+    }
+
+    /// What it takes to bring to a site what it lacks. Where memory is full, ten times as much.
+    fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
+        let full = if self.outlook.traffic.site(site).is_full { 10.0 } else { 1.0 };
+        let each = need.steps(site).map(|step| {
+            let cost = self.outlook.change_us(&step.change, &need.range_of(), need.placement);
+            let crowding =
+                if matches!(step.change, Change::AddReplica { .. }) { full } else { 1.0 };
+            cost * crowding * self.charge(&step.change, need.placement.master)
+        });
+        each.sum()
+    }
+
+    /// The design after a further step, what it saves, and what it takes; `None` if it is not possible.
+    fn judge(&self, design: &Design, extra: &Extra) -> Option<(Design, f64, f64)> {
+        let mut after = design.clone();
+        let mut cost = 0.0;
+        for step in &extra.steps {
+            after.apply(&step.change).ok()?;
+            cost += self.outlook.change_us(&step.change, &extra.range, extra.placement)
+                * self.charge(&step.change, extra.placement.master);
+        }
+        let ranges = std::slice::from_ref(&extra.range);
+        Some((after.clone(), extra.upkeep_us + self.outlook.saved(design, &after, ranges), cost))
+    }
+
+    fn charge(&self, change: &Change, from: SiteId) -> f64 {
+        self.recent.charge(self.now_ns, change, from)
+    }
+}

@@ -1,0 +1,235 @@
+//! What was changed lately, and is on its way: so that nothing is done twice, undone at once, or done
+//! too often.
+//!
+//! | rule | what it says |
+//! | --- | --- |
+//! | in flight | what was asked for is not asked for again until it is known what became of it |
+//! | rest | a partition that was changed is left alone for [`Limits::rest_ns`], unless a transaction cannot run without a change |
+//! | undoing | a change that takes back one of the last [`Limits::undo_ns`] is charged [`Limits::undo_charge`] times its cost |
+//! | budget | changes that no transaction needs come at most so many a second, on average |
+//!
+//! Memory is bounded: what is older than all rules look back is forgotten, and no more than
+//! [`CHANGES_MAX`] changes are remembered.
+
+use isomer_design::{Change, Key, KeyRange, SiteId, TableId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// More changes than this are not remembered.
+pub const CHANGES_MAX: usize = 4096;
+/// What was asked for so long ago, and never heard of again, is not on its way any more.
+const LOST_NS: u64 = 5_000_000_000;
+
+/// Constants of the rules.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Limits {
+    /// How long a changed partition is left alone.
+    pub rest_ns: u64,
+    /// How long a change may not be taken back at its price.
+    pub undo_ns: u64,
+    /// What taking it back costs, in its cost.
+    pub undo_charge: f64,
+    /// Changes a second that no transaction needs.
+    pub changes_per_second: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let second = 1_000_000_000;
+        Limits {
+            rest_ns: second / 2,
+            undo_ns: 10 * second,
+            undo_charge: 4.0,
+            changes_per_second: 500.0,
+        }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Recent {
+    limits: Limits,
+    /// What was made, in order, and when it was made last.
+    made: VecDeque<(u64, Change)>,
+    last: BTreeMap<Change, u64>,
+    /// When a partition was changed last, by its start.
+    places: BTreeMap<(TableId, Key), u64>,
+    /// What is on its way, by where it is, and since when.
+    asked: BTreeMap<(TableId, Key), Vec<(Change, u64)>>,
+    /// How many changes may be made at once, and since when.
+    budget: f64,
+    filled_ns: u64,
+}
+
+impl Recent {
+    /// Nothing was changed.
+    pub fn new(limits: Limits, now_ns: u64) -> Recent {
+        let (made, last) = (VecDeque::new(), BTreeMap::new());
+        let (places, asked) = (BTreeMap::new(), BTreeMap::new());
+        let budget = limits.changes_per_second;
+        Recent { limits, made, last, places, asked, budget, filled_ns: now_ns }
+    }
+
+    /// A change is asked for.
+    pub fn ask(&mut self, now_ns: u64, change: &Change) {
+        self.asked.retain(|_, asked| {
+            asked.retain(|(_, at)| now_ns.saturating_sub(*at) < LOST_NS);
+            !asked.is_empty()
+        });
+        if let Some(place) = place(change).filter(|_| self.asked.len() < CHANGES_MAX) {
+            self.asked.entry(place).or_default().push((change.clone(), now_ns));
+        }
+    }
+
+    /// A change was made, or was not.
+    pub fn hear(&mut self, now_ns: u64, change: &Change, made: bool) {
+        if let Some(place) = place(change)
+            && let Some(asked) = self.asked.get_mut(&place)
+        {
+            asked.retain(|(other, _)| other != change);
+            if asked.is_empty() {
+                self.asked.remove(&place);
+            }
+        }
+        if !made {
+            return;
+        }
+        if let Some(place) = place(change) {
+            self.places.insert(place, now_ns);
+        }
+        self.last.insert(change.clone(), now_ns);
+        self.made.push_back((now_ns, change.clone()));
+        let horizon = self.limits.undo_ns.max(self.limits.rest_ns);
+        while let Some((at, _)) = self.made.front()
+            && (self.made.len() > CHANGES_MAX || now_ns.saturating_sub(*at) > horizon)
+        {
+            let (at, old) = self.made.pop_front().expect("it was just looked at");
+            if self.last.get(&old).is_some_and(|last| *last <= at) {
+                self.last.remove(&old);
+            }
+            if let Some(place) = place(&old)
+                && self.places.get(&place).is_some_and(|last| *last <= at)
+            {
+                self.places.remove(&place);
+            }
+        }
+    }
+
+    /// True if a change of a partition is on its way.
+    pub fn is_asked(&self, table: TableId, range: &KeyRange) -> bool {
+        let asked = self.asked.range((table, range.start.clone())..);
+        let mut there = asked.take_while(|((t, at), _)| *t == table && range.is_below_end(at));
+        there.next().is_some()
+    }
+
+    /// True if the partition that starts here was changed a moment ago.
+    pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
+        let last = self.places.get(&(table, start.clone()));
+        last.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.rest_ns)
+    }
+
+    /// By what the cost of a change counts: more than once if it takes back a recent one. `from`
+    /// is the master before a remaster.
+    pub fn charge(&self, now_ns: u64, change: &Change, from: SiteId) -> f64 {
+        let made = self.last.get(&undone_by(change, from));
+        let recent = made.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.undo_ns);
+        if recent { self.limits.undo_charge } else { 1.0 }
+    }
+
+    /// How many changes may be made now that no transaction needs. It may have been overdrawn.
+    pub fn budget(&mut self, now_ns: u64) -> f64 {
+        let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
+        let rate = self.limits.changes_per_second;
+        self.budget = (self.budget + seconds * rate).min(rate);
+        self.filled_ns = self.filled_ns.max(now_ns);
+        self.budget
+    }
+
+    /// So many changes are asked for.
+    pub fn spend(&mut self, now_ns: u64, changes: usize) {
+        self.budget = self.budget(now_ns) - changes as f64;
+    }
+}
+
+/// The partition that a change touches.
+fn place(change: &Change) -> Option<(TableId, Key)> {
+    Some((change.table()?, change.start()?.clone()))
+}
+
+/// The change that this one takes back.
+fn undone_by(change: &Change, from: SiteId) -> Change {
+    match change.clone() {
+        Change::Split { table, at } => Change::Merge { table, at },
+        Change::Merge { table, at } => Change::Split { table, at },
+        Change::AddReplica { table, start, site } => Change::RemoveReplica { table, start, site },
+        Change::RemoveReplica { table, start, site } => Change::AddReplica { table, start, site },
+        Change::Remaster { table, start, .. } => Change::Remaster { table, start, to: from },
+        Change::AddSite { site } => Change::RemoveSite { site },
+        Change::RemoveSite { site } => Change::AddSite { site },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: TableId = TableId(1);
+    const S1: SiteId = SiteId(1);
+    const S2: SiteId = SiteId(2);
+    const SECOND: u64 = 1_000_000_000;
+
+    fn remaster(to: SiteId) -> Change {
+        Change::Remaster { table: T, start: Key::int(5), to }
+    }
+
+    #[test]
+    fn what_is_taken_back_at_once_costs_more() {
+        let mut recent = Recent::new(Limits::default(), 0);
+        recent.hear(SECOND, &remaster(S2), true);
+        assert_eq!(recent.charge(2 * SECOND, &remaster(S1), S2), 4.0);
+        assert_eq!(
+            recent.charge(2 * SECOND, &remaster(SiteId(3)), S1),
+            1.0,
+            "nobody moved it to s1"
+        );
+        assert_eq!(recent.charge(12 * SECOND, &remaster(S1), S2), 1.0);
+        assert!(
+            recent.rests(SECOND + 1, T, &Key::int(5)) && !recent.rests(2 * SECOND, T, &Key::int(5))
+        );
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_known_but_not_for_ever() {
+        let mut recent = Recent::new(Limits::default(), 0);
+        let asked = |recent: &Recent, from, to| recent.is_asked(T, &KeyRange::ints(from, to));
+        recent.ask(0, &remaster(S2));
+        assert!(asked(&recent, 0, 10) && !asked(&recent, 6, 10) && !asked(&recent, 0, 5));
+        recent.hear(1, &remaster(S2), false);
+        assert!(!asked(&recent, 0, 10) && !recent.rests(2, T, &Key::int(5)));
+        recent.ask(2, &remaster(S2));
+        let elsewhere = Change::Split { table: T, at: Key::int(70) };
+        recent.ask(6 * SECOND, &elsewhere);
+        assert!(!asked(&recent, 0, 10), "nobody has heard of it for five seconds");
+    }
+
+    #[test]
+    fn the_budget_is_kept_on_average_and_may_be_nothing() {
+        let limits = Limits { changes_per_second: 10.0, ..Limits::default() };
+        let mut recent = Recent::new(limits, 0);
+        recent.spend(0, 12);
+        assert!(recent.budget(0) == -2.0 && recent.budget(SECOND / 2) == 3.0);
+        assert_eq!(recent.budget(100 * SECOND), 10.0, "what is not used is not saved up");
+        let mut none = Recent::new(Limits { changes_per_second: 0.0, ..limits }, 0);
+        assert!(none.budget(100 * SECOND) < 1.0);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut recent = Recent::new(Limits::default(), 0);
+        for key in 0..10_000 {
+            let change = Change::Split { table: T, at: Key::int(key) };
+            recent.ask(1, &change);
+            recent.hear(1, &change, true);
+        }
+        assert!(recent.made.len() <= CHANGES_MAX && recent.places.len() <= CHANGES_MAX);
+    }
+}

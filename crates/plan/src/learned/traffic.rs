@@ -1,0 +1,159 @@
+//! How busy the sites are, and with what: the inputs of the function that foretells load.
+//!
+//! Transactions are counted where they are sampled, each for as many as it stands for, and the sites'
+//! own figures come from time to time. Both become running averages per second:
+//!
+//! ```text
+//!   sampled: 1 of 8 at s1, 3 rows written   ─┐                       s1   busy 0.4
+//!   sampled: 1 of 8 at s2, 600 rows read    ─┼─ every interval ──▶        900 transactions/s
+//!   s1 says: busy 0.4, 120 MB               ─┘                            0 / 2700 / 40 rows read / written / refreshed
+//! ```
+
+use crate::strategy::SiteLoad;
+use isomer_design::{SiteId, SiteSet};
+use std::collections::BTreeMap;
+
+/// Of a new interval, so much counts.
+const PACE: f64 = 0.5;
+/// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
+const FULL: f64 = 0.95;
+
+/// One site, as far as is known.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct SiteTraffic {
+    /// The share of its processors' time in use.
+    pub busy: f64,
+    /// Transactions per second.
+    pub transactions: f64,
+    /// Rows read, written and refreshed per second.
+    pub rows: [f64; 3],
+    /// Its memory is full, or nearly so.
+    pub is_full: bool,
+}
+
+/// What was counted since the last interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    transactions: f64,
+    rows: [f64; 3],
+    busy_us: f64,
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    sites: BTreeMap<SiteId, SiteTraffic>,
+    counts: BTreeMap<SiteId, Counts>,
+    since_ns: u64,
+    intervals: u64,
+}
+
+/// A transaction that was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Where it ran.
+    pub site: SiteId,
+    /// How many it stands for.
+    pub stands_for: f64,
+    /// Rows read and written.
+    pub rows: [usize; 2],
+    /// Who follows what it wrote.
+    pub followers: SiteSet,
+    /// For how long it kept a processor of the site, in microseconds.
+    pub busy_us: f64,
+}
+
+impl Traffic {
+    /// Nothing is known yet.
+    pub fn new(now_ns: u64) -> Traffic {
+        let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
+        Traffic { sites, counts, since_ns: now_ns, intervals: 0 }
+    }
+
+    /// Counts a transaction.
+    pub fn count(&mut self, seen: &Seen) {
+        let [reads, writes] = seen.rows.map(|rows| rows as f64 * seen.stands_for);
+        let counts = self.counts.entry(seen.site).or_default();
+        counts.transactions += seen.stands_for;
+        counts.rows[0] += reads;
+        counts.rows[1] += writes;
+        counts.busy_us += seen.busy_us * seen.stands_for;
+        for follower in seen.followers.iter() {
+            self.counts.entry(follower).or_default().rows[2] += writes;
+        }
+    }
+
+    /// An interval ends: what was counted becomes rates. Clocks that stand still or go back end none.
+    pub fn close(&mut self, now_ns: u64, loads: &[SiteLoad]) {
+        let seconds = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
+        if seconds <= 0.0 {
+            return;
+        }
+        self.since_ns = now_ns;
+        self.intervals += 1;
+        let pace = PACE.max(1.0 / self.intervals as f64);
+        self.sites.retain(|site, _| loads.iter().any(|load| load.site == *site));
+        for load in loads {
+            let counts = self.counts.remove(&load.site).unwrap_or_default();
+            let site = self.sites.entry(load.site).or_default();
+            let step = |average: &mut f64, now: f64| *average += pace * (now - *average);
+            let busy = load.busy.filter(|busy| busy.is_finite());
+            step(&mut site.busy, busy.unwrap_or(counts.busy_us / seconds / 1e6));
+            step(&mut site.transactions, counts.transactions / seconds);
+            site.rows.iter_mut().zip(counts.rows).for_each(|(rate, n)| step(rate, n / seconds));
+            let max = load.memory_max.map(|max| max as f64 * FULL);
+            site.is_full = max.is_some_and(|max| load.memory_bytes as f64 >= max);
+        }
+        self.counts.clear();
+    }
+
+    /// One site.
+    pub fn site(&self, site: SiteId) -> SiteTraffic {
+        self.sites.get(&site).copied().unwrap_or_default()
+    }
+
+    /// The sites that are known.
+    pub fn sites(&self) -> impl Iterator<Item = (SiteId, &SiteTraffic)> {
+        self.sites.iter().map(|(site, traffic)| (*site, traffic))
+    }
+
+    /// Transactions per second at all sites.
+    pub fn transactions(&self) -> f64 {
+        self.sites.values().map(|site| site.transactions).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S1: SiteId = SiteId(1);
+    const S2: SiteId = SiteId(2);
+
+    fn load(site: SiteId, busy: Option<f64>) -> SiteLoad {
+        SiteLoad { site, busy, memory_bytes: 96, memory_max: Some(100) }
+    }
+
+    #[test]
+    fn what_is_counted_becomes_rates_and_followers_refresh() {
+        let mut traffic = Traffic::new(0);
+        let followers = SiteSet::of(S2);
+        let seen = Seen { site: S1, stands_for: 8.0, rows: [1, 3], followers, busy_us: 1000.0 };
+        (0..10).for_each(|_| traffic.count(&seen));
+        traffic.close(1_000_000_000, &[load(S1, None), load(S2, Some(0.7))]);
+        let (one, two) = (traffic.site(S1), traffic.site(S2));
+        assert_eq!((one.transactions, one.rows, one.busy), (80.0, [80.0, 240.0, 0.0], 0.08));
+        assert_eq!((two.transactions, two.rows, two.busy), (0.0, [0.0, 0.0, 240.0], 0.7));
+        assert!(one.is_full && traffic.transactions() == 80.0);
+    }
+
+    #[test]
+    fn clocks_that_jump_and_loads_that_are_no_numbers_spoil_nothing() {
+        let mut traffic = Traffic::new(1000);
+        traffic.close(1000, &[load(S1, Some(0.5))]);
+        traffic.close(500, &[load(S1, Some(0.5))]);
+        assert_eq!(traffic.sites().count(), 0);
+        traffic.close(2_000_000_000, &[load(S1, Some(f64::NAN))]);
+        assert_eq!(traffic.site(S1).busy, 0.0);
+    }
+}

@@ -1,0 +1,406 @@
+//! The autopilot: every transaction is an opportunity to improve the design (MorphoSys, section 5).
+//!
+//! ```text
+//!   a site can run it ───────────▶ there; the idler of several
+//!        └ now and then ──────────▶ would something else pay?  planner ─▶ afterwards
+//!   no site can ── reserved ──────▶ what does each site need, what pays?  planner ─▶ first, afterwards
+//!
+//!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
+//!   changes made or not ───▶ costs · recent · journal
+//! ```
+//!
+//! **What it costs.** The common transaction reads a few words that are hardly ever written: no lock, no
+//! allocation. A fraction is measured, about [`Options::measured_per_second`]; these take the lock of the
+//! model, unless somebody holds it. Thinking about what could be better is done once in a while: every
+//! millisecond while things change, and less and less often while nothing does, down to every 50 ms.
+//!
+//! | module of [`crate::learned`] | what it holds |
+//! | --- | --- |
+//! | `workload`, `reservoir` | which transactions there are |
+//! | `cost`, `linear` | what things take |
+//! | `traffic` | how busy the sites are |
+//! | `recent` | what was changed lately: in flight, rest, undoing, budget |
+//! | `outlook` | what a design means for the transactions to come |
+//! | `planner`, `beneficial` | which site, which changes |
+//! | `journal` | what was decided, why, and what came of it |
+
+use super::{
+    Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict, needs,
+    pick,
+};
+use crate::learned::journal::Journal;
+use crate::learned::outlook::{Outlook, rows_of};
+use crate::learned::planner::{Answer, Situation};
+use crate::learned::recent::Recent;
+use crate::learned::traffic::{Seen, Traffic};
+use crate::learned::{Costs, Mode, Options, Parts, Range, Work, Workload};
+use isomer_design::{
+    Access, Change, Design, Plan, Route, SITES_MAX, SiteId, SiteSet, TableId, Time,
+};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// How often it is told how the sites are.
+const LOADS_EVERY_NS: u64 = 100_000_000;
+/// The pauses between two thoughts about routed transactions: the shortest and the longest.
+const THINK_NS: (u64, u64) = (1_000_000, 50_000_000);
+/// With fewer samples than this, nobody knows what pays.
+const KNOWN_MIN: usize = 32;
+/// Measured transactions that are under way, at most.
+const UNDER_WAY_MAX: usize = 4096;
+/// A site that is so much busier than another loses some of its readers to it.
+const IMBALANCE: f64 = 0.1;
+/// One reader in so many moves then.
+const MOVES_OF: u64 = 8;
+
+/// See the [module documentation](self).
+pub struct Learned {
+    options: Options,
+    mode: AtomicU8,
+    /// Tickets with none of these bits are measured.
+    mask: AtomicU64,
+    /// When it wants to hear of loads, and when it thinks again about a routed transaction.
+    loads_at: AtomicU64,
+    think_at: AtomicU64,
+    /// The load of each site, in thousandths.
+    busy: Vec<AtomicU64>,
+    brain: Mutex<Brain>,
+}
+
+/// Everything that was learned.
+#[derive(Debug)]
+struct Brain {
+    workload: Workload,
+    costs: Costs,
+    traffic: Traffic,
+    recent: Recent,
+    journal: Journal,
+    /// Rows per copied partition of a table.
+    rows: BTreeMap<TableId, f64>,
+    /// What measured transactions under way were thought to have to do.
+    under_way: BTreeMap<u64, (Work, SiteSet)>,
+    /// What changes under way were thought to have to do.
+    changing: BTreeMap<Change, crate::learned::Effort>,
+    measured: u64,
+    pause_ns: u64,
+}
+
+impl Default for Learned {
+    fn default() -> Learned {
+        Learned::new(Options::default())
+    }
+}
+
+impl Learned {
+    /// A strategy that knows nothing yet.
+    ///
+    /// # Panics
+    /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
+    pub fn new(options: Options) -> Learned {
+        let brain = Brain {
+            workload: Workload::new(options.damping, 0),
+            costs: Costs::default(),
+            traffic: Traffic::new(0),
+            recent: Recent::new(options.limits, 0),
+            journal: Journal::default(),
+            rows: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            changing: BTreeMap::new(),
+            measured: 0,
+            pause_ns: THINK_NS.0,
+        };
+        Learned {
+            options,
+            mode: AtomicU8::new(options.mode as u8),
+            mask: AtomicU64::new(0),
+            loads_at: AtomicU64::new(0),
+            think_at: AtomicU64::new(0),
+            busy: (0..=SITES_MAX).map(|_| AtomicU64::new(0)).collect(),
+            brain: Mutex::new(brain),
+        }
+    }
+
+    /// Whether decisions are carried out.
+    pub fn mode(&self) -> Mode {
+        match self.mode.load(Ordering::Relaxed) {
+            mode if mode == Mode::Off as u8 => Mode::Off,
+            mode if mode == Mode::Recommend as u8 => Mode::Recommend,
+            _ => Mode::Auto,
+        }
+    }
+
+    /// From now on decisions are carried out, or only recorded, or not made.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Looks at the journal.
+    pub fn with_journal<T>(&self, look: impl FnOnce(&Journal) -> T) -> T {
+        look(&self.brain.lock().journal)
+    }
+
+    /// The learned costs as they are.
+    pub fn costs(&self) -> Costs {
+        self.brain.lock().costs.clone()
+    }
+
+    /// Begins with costs that were learned before.
+    pub fn set_costs(&self, costs: Costs) {
+        self.brain.lock().costs = costs;
+    }
+
+    /// One of several sites: where the session ran last, unless another is clearly idler.
+    fn choose(&self, sites: SiteSet, request: &Request<'_>) -> SiteId {
+        let chosen = pick(sites, request);
+        if sites.len() == 1 || !request.ticket.is_multiple_of(MOVES_OF) {
+            return chosen;
+        }
+        let busy = |site: SiteId| self.busy[usize::from(site.0)].load(Ordering::Relaxed);
+        let idlest = sites.iter().min_by_key(|site| busy(*site)).unwrap_or(chosen);
+        let much = (IMBALANCE * 1000.0) as u64;
+        if busy(chosen) > busy(idlest) + much { idlest } else { chosen }
+    }
+
+    /// A transaction that a site can run: measured by chance, and now and then an opportunity.
+    fn routed(&self, request: &Request<'_>, sites: SiteSet) -> Decision {
+        let site = self.choose(sites, request);
+        let mut decision = Decision::at(site);
+        if !self.wants(request.ticket) {
+            return decision;
+        }
+        // Nobody waits for the model on this way.
+        let Some(mut brain) = self.brain.try_lock() else { return decision };
+        let design = (request.design)();
+        brain.set_out(&self.options, request, &design, site);
+        let now_ns = request.now.0;
+        let mode = self.mode();
+        if mode == Mode::Off || now_ns < self.think_at.load(Ordering::Relaxed) {
+            return decision;
+        }
+        let may_add = brain.recent.budget(now_ns) >= 1.0;
+        let answer = brain.plan(&self.options, request, &design, may_add);
+        let best = &answer.candidates[0];
+        let changes = best.steps().count();
+        brain.pause_ns =
+            if changes > 0 { THINK_NS.0 } else { (brain.pause_ns * 2).min(THINK_NS.1) };
+        self.think_at.store(now_ns + brain.pause_ns, Ordering::Relaxed);
+        if changes > 0 {
+            brain.recent.spend(now_ns, changes);
+            if mode == Mode::Auto {
+                decision.afterwards = plan_of(request, &design, best.steps());
+            }
+            brain.enter(request, &design, answer, (site, mode == Mode::Auto));
+        }
+        decision
+    }
+
+    /// A transaction for which the design has to change.
+    fn arranged(&self, request: &Request<'_>) -> Decision {
+        let design = (request.design)();
+        let mut brain = self.brain.lock();
+        let now_ns = request.now.0;
+        let may_add = self.mode() == Mode::Auto && brain.recent.budget(now_ns) >= 1.0;
+        let answer = brain.plan(&self.options, request, &design, may_add);
+        let best = &answer.candidates[0];
+        brain.recent.spend(now_ns, best.beneficial.len());
+        let site = best.site;
+        let first = plan_of(request, &design, best.necessary.iter());
+        let afterwards = plan_of(request, &design, best.beneficial.iter());
+        brain.set_out(&self.options, request, &design, site);
+        brain.enter(request, &design, answer, (site, true));
+        brain.pause_ns = THINK_NS.0;
+        Decision { place: Place::At(site), first, afterwards }
+    }
+}
+
+/// A plan of some steps, with the transaction that gave the occasion as its reason.
+fn plan_of<'s>(
+    request: &Request<'_>,
+    design: &Design,
+    steps: impl Iterator<Item = &'s isomer_design::Step>,
+) -> Plan {
+    let steps: Vec<_> = steps.cloned().collect();
+    if steps.is_empty() {
+        return Plan::default();
+    }
+    Plan { reason: request.footprint.to_text(design), steps }
+}
+
+impl Brain {
+    /// A transaction sets out: what it will have to do is remembered until it has run.
+    fn set_out(&mut self, options: &Options, request: &Request<'_>, design: &Design, site: SiteId) {
+        if self.under_way.len() >= UNDER_WAY_MAX {
+            // Those that never came back.
+            self.under_way.clear();
+        }
+        let needs = needs(design, request.footprint);
+        let outlook = self.outlook(options);
+        let work = outlook.work(&needs, rows_of(request.footprint), site);
+        let written = needs.iter().filter(|need| need.access == Access::Write);
+        let followers = written.fold(SiteSet::EMPTY, |all, need| all | need.placement.replicas);
+        self.under_way.insert(request.ticket, (work, followers));
+    }
+
+    fn outlook(&self, options: &Options) -> Outlook<'_> {
+        let Brain { workload, costs, traffic, rows, .. } = self;
+        Outlook::new(workload, costs, traffic, rows, options.horizon_ns)
+    }
+
+    fn plan(
+        &self,
+        options: &Options,
+        request: &Request<'_>,
+        design: &Design,
+        may_add: bool,
+    ) -> Answer {
+        let (now_ns, recent, outlook) = (request.now.0, &self.recent, self.outlook(options));
+        let may_add = may_add && self.workload.len() >= KNOWN_MIN;
+        let situation = Situation { now_ns, design, outlook, recent, options, may_add };
+        situation.plan(request.footprint, request.last_site)
+    }
+
+    /// Enters a decision into the journal, and what it asks for among what is on its way.
+    fn enter(
+        &mut self,
+        request: &Request<'_>,
+        design: &Design,
+        answer: Answer,
+        (site, in_force): (SiteId, bool),
+    ) {
+        let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
+        let mut ranges = BTreeSet::new();
+        for change in &steps {
+            let (Some(table), Some(start)) = (change.table(), change.start()) else { continue };
+            let Some((keys, placement)) = design.partition_of(table, start) else { continue };
+            let range = Range { table, keys };
+            if in_force {
+                let effort = self.outlook(&Options::default()).effort(change, &range, placement);
+                self.changing.insert(change.clone(), effort);
+                self.recent.ask(request.now.0, change);
+            }
+            ranges.insert(range);
+        }
+        let ranges: Vec<Range> = ranges.into_iter().collect();
+        let touching = self.workload.touching_any(&ranges);
+        let before = (!touching.is_empty()).then(|| {
+            touching.iter().map(|sample| sample.took_us()).sum::<f64>() / touching.len() as f64
+        });
+        let now = request.now.0;
+        self.journal.enter(
+            now,
+            request.footprint,
+            answer.candidates,
+            (site, in_force),
+            (ranges, before),
+        );
+    }
+
+    /// A measured transaction has run.
+    fn learn(&mut self, report: &Report<'_>, measured: &Measured, stands_for: f64) {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let took_us = us(report.latency_ns);
+        let chances = chances(report.ticket);
+        self.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
+        self.journal.observe(report.now.0, report.footprint, took_us);
+        self.measured += 1;
+        let set_out = self.under_way.remove(&report.ticket);
+        let followers = set_out.map_or(SiteSet::EMPTY, |(_, followers)| followers);
+        let (site, rows, busy_us) = (report.site, measured.rows, us(measured.run_ns));
+        self.traffic.count(&Seen { site, stands_for, rows, followers, busy_us });
+        // What it would have to do was not looked at in time: there is nothing to learn from.
+        let Some((work, _)) = set_out else { return };
+        let parts = Parts {
+            service: us(measured.service_ns),
+            wait: us(measured.wait_ns),
+            lock: us(measured.lock_ns),
+            read_write: us(measured.run_ns),
+            commit: us(measured.commit_ns),
+        };
+        let rows = rows.map(|rows| rows as f64);
+        self.costs.learn_transaction(&Work { rows, ..work }, &parts);
+    }
+}
+
+/// Two numbers from 0 to below 1 that a ticket gives.
+fn chances(ticket: u64) -> [f64; 2] {
+    let mix = |seed: u64| {
+        let mixed = (ticket ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64
+            / (1u64 << 53) as f64
+    };
+    [mix(1), mix(2)]
+}
+
+impl Strategy for Learned {
+    fn name(&self) -> &'static str {
+        "learned"
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        match request.route {
+            Route::Sites(sites) => Ok(Verdict::Run(self.routed(request, sites))),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::Nowhere { .. } if request.reserved => Ok(Verdict::Run(self.arranged(request))),
+            Route::Nowhere { .. } => Ok(Verdict::Reserve),
+        }
+    }
+
+    fn wants(&self, ticket: u64) -> bool {
+        ticket & self.mask.load(Ordering::Relaxed) == 0
+    }
+
+    fn observe(&self, report: &Report<'_>) {
+        if let Some(measured) = &report.measured
+            && let Some(mut brain) = self.brain.try_lock()
+        {
+            let stands_for = (self.mask.load(Ordering::Relaxed) + 1) as f64;
+            brain.learn(report, measured, stands_for);
+        }
+    }
+
+    fn changed(&self, changed: &Changed<'_>) {
+        let mut brain = self.brain.lock();
+        brain.recent.hear(changed.now.0, changed.change, changed.took_ns.is_ok());
+        brain.journal.hear(changed.change, &changed.took_ns);
+        let effort = brain.changing.remove(changed.change);
+        if let (Some(mut effort), Ok(took_ns)) = (effort, &changed.took_ns) {
+            if let (Change::AddReplica { table, .. }, rows) = (changed.change, changed.rows as f64)
+            {
+                let mean = brain.rows.entry(*table).or_insert(rows);
+                *mean += 0.1 * (rows - *mean);
+                effort.rows = rows;
+            }
+            brain.costs.learn_change(changed.change, &effort, *took_ns as f64 / 1e3);
+        }
+    }
+
+    fn wants_loads(&self, now: Time) -> bool {
+        let at = self.loads_at.load(Ordering::Relaxed);
+        let next = now.0 + LOADS_EVERY_NS;
+        let swap =
+            |at| self.loads_at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
+        // A clock that went far back is believed.
+        (now.0 >= at || at - now.0 > 2 * LOADS_EVERY_NS) && swap(at).is_ok()
+    }
+
+    fn loads(&self, now: Time, loads: &[SiteLoad]) {
+        let mut brain = self.brain.lock();
+        brain.traffic.close(now.0, loads);
+        for load in loads {
+            let site = brain.traffic.site(load.site);
+            brain.costs.learn_load(site.rows, site.busy);
+            let busy = &self.busy[usize::from(load.site.0)];
+            busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
+        }
+        let wanted = self.options.measured_per_second * LOADS_EVERY_NS as f64 / 1e9;
+        let measured = std::mem::take(&mut brain.measured) as f64;
+        let mask = self.mask.load(Ordering::Relaxed);
+        let mask = match measured / wanted {
+            share if share > 2.0 => (mask << 1 | 1).min(0xffff),
+            share if share < 0.5 => mask >> 1,
+            _ => mask,
+        };
+        self.mask.store(mask, Ordering::Relaxed);
+    }
+}

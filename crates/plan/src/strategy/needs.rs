@@ -1,0 +1,69 @@
+//! What a transaction needs of the design: the partitions of its footprint, and how it uses them.
+
+use isomer_design::{
+    Access, Change, Design, Footprint, KeyRange, Placement, SiteId, Span, Step, TableId,
+};
+
+/// A partition of a footprint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Need {
+    pub(crate) table: TableId,
+    pub(crate) range: KeyRange,
+    /// Written, if any item writes there.
+    pub(crate) access: Access,
+    pub(crate) placement: Placement,
+}
+
+/// The partitions of a footprint, ordered by table and key, each once. Tables that do not exist need
+/// nothing.
+pub(crate) fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
+    let mut needs: Vec<Need> = Vec::with_capacity(footprint.items().len());
+    for item in footprint.items() {
+        let mut add = |(range, placement): (KeyRange, Placement)| match needs.last_mut() {
+            Some(last) if last.table == item.table && last.range == range => {
+                last.access = last.access.max(item.access);
+            }
+            _ => needs.push(Need { table: item.table, range, access: item.access, placement }),
+        };
+        match &item.span {
+            Span::Key(key) => design.partition_of(item.table, key).into_iter().for_each(add),
+            Span::Range(range) => design.partitions_in(item.table, range).for_each(&mut add),
+        }
+    }
+    // Written first, so that this is what stays.
+    needs.sort_by(|a, b| {
+        let place = |need: &Need| (need.table, std::cmp::Reverse(need.access));
+        (a.table, &a.range.start).cmp(&(b.table, &b.range.start)).then(place(a).cmp(&place(b)))
+    });
+    needs.dedup_by(|next, kept| next.table == kept.table && next.range.start == kept.range.start);
+    needs
+}
+
+impl Need {
+    /// A replica must be brought to the site, before all else.
+    pub(crate) fn lacks_replica(&self, site: SiteId) -> bool {
+        !self.placement.holds(site)
+    }
+
+    /// The site must become the master.
+    pub(crate) fn lacks_master(&self, site: SiteId) -> bool {
+        self.access == Access::Write && self.placement.master != site
+    }
+
+    /// The changes that let a site serve it.
+    pub(crate) fn steps(&self, site: SiteId) -> impl Iterator<Item = Step> {
+        let (table, start) = (self.table, || self.range.start.clone());
+        let replica = self.lacks_replica(site).then(|| {
+            let why = match self.access {
+                Access::Read => format!("{site} has to read it"),
+                Access::Write => format!("{site} has to write it, and masters come from replicas"),
+            };
+            Step::new(Change::AddReplica { table, start: start(), site }, why)
+        });
+        let remaster = self.lacks_master(site).then(|| {
+            let why = format!("{site} has to write it together with what it masters");
+            Step::new(Change::Remaster { table, start: start(), to: site }, why)
+        });
+        replica.into_iter().chain(remaster)
+    }
+}

@@ -1,0 +1,205 @@
+//! Scripts about the autopilot: a design, what ran lately, then a transaction, and what is decided for it.
+//!
+//! | command | what it does |
+//! | --- | --- |
+//! | `sites N` | a design of sites s1 to sN |
+//! | `table NAME` | a table whose key is one number, mastered at s1 |
+//! | `change CHANGE…` | changes the design |
+//! | `design` | shows it |
+//! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second |
+//! | `loads s1=BUSY …`, `full=SITE` | a second passes; so busy the sites are; one has no room |
+//! | `decide FOOTPRINT` | what is decided; it is done at once, and said so |
+//! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
+//! | `wait MS` | time passes |
+//! | `mode MODE`, `options …` | what the autopilot is told |
+//! | `why KEY` | the decisions that brought a key of the first table where it is |
+
+use crate::{parse, run, site};
+use goldenscript::{Command, Context, Runner};
+use isomer_design::{
+    Change, Column, ColumnType, Design, Footprint, Key, Placement, RoutingTable, Schema, SiteId,
+    TableId, Time,
+};
+use isomer_plan::learned::{Mode, Options};
+use isomer_plan::strategy::{
+    Changed, Decision, Learned, Measured, Report, Request, SiteLoad, Strategy, Verdict,
+};
+use std::error::Error;
+use std::fmt::Write as _;
+
+#[test]
+fn learned_scripts() {
+    run("learned", State::default);
+}
+
+const MS: u64 = 1_000_000;
+
+struct State {
+    design: Design,
+    learned: Learned,
+    options: Options,
+    now: u64,
+    ticket: u64,
+}
+
+impl Default for State {
+    fn default() -> State {
+        let options = Options::default();
+        State {
+            design: Design::new([SiteId(1)]).expect("one site makes a design"),
+            learned: Learned::new(options),
+            options,
+            now: 1000 * MS,
+            ticket: 0,
+        }
+    }
+}
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+impl Runner for State {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _: &Context) -> Outcome<String> {
+        let mut args = command.consume_args();
+        match command.name.as_str() {
+            "sites" => {
+                let count: u16 = parse("sites", args.next_pos().ok_or("how many?")?)?;
+                self.design = Design::new((1..=count).map(SiteId))?;
+            }
+            "table" => {
+                let name = args.next_pos().ok_or("which?")?;
+                let id = TableId(self.design.tables().count() as u32 + 1);
+                let columns = vec![Column::new("id", ColumnType::Int64)];
+                let schema = Schema::new(name, columns, &["id"])?;
+                let partitions = [(Key::min(), Placement::at(SiteId(1)))];
+                self.design.create_table(id, schema, partitions)?;
+            }
+            "change" => {
+                while let Some(text) = args.next_pos() {
+                    let change = Change::parse(text, &self.design)?;
+                    self.design.apply(&change)?;
+                }
+            }
+            "design" => return Ok(self.design.summary()),
+            "ran" => {
+                let times: u64 = args.take_key("times").map_or(Ok(1), |n| parse("times", n))?;
+                let at = site_id(args.take_key("at").ok_or("at which site?")?)?;
+                let us: f64 = args.take_key("us").map_or(Ok(100.0), |us| parse("us", us))?;
+                let text = args.next_pos().ok_or("which?")?;
+                let footprint = Footprint::parse(text, &self.design)?;
+                (0..times).for_each(|_| self.ran(&footprint, at, us));
+            }
+            "loads" => {
+                let full = args.take_key("full").map(site_id).transpose()?;
+                self.now += 1000 * MS;
+                let mut loads = Vec::new();
+                for id in self.design.sites().iter() {
+                    let busy = args.take_key(&id.to_string());
+                    let busy = busy.map(|busy| parse("load", busy)).transpose()?;
+                    let memory_bytes = if full == Some(id) { 96 } else { 10 };
+                    loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max: Some(100) });
+                }
+                self.learned.loads(Time(self.now), &loads);
+            }
+            "mode" => self.learned.set_mode(args.next_pos().ok_or("which?")?.parse::<Mode>()?),
+            "options" => {
+                let rate = args.take_key("changes_per_second").ok_or("which options?")?;
+                self.options.limits.changes_per_second = parse("changes_per_second", rate)?;
+                self.learned = Learned::new(self.options);
+            }
+            "wait" => {
+                let ms: u64 = parse("milliseconds", args.next_pos().ok_or("how long?")?)?;
+                self.now += ms * MS;
+            }
+            "decide" | "ask" => {
+                let text = args.next_pos().ok_or("for what?")?;
+                let footprint = Footprint::parse(text, &self.design)?;
+                return self.decide(&footprint, command.name == "decide");
+            }
+            "why" => {
+                let key = Key::int(parse("key", args.next_pos().ok_or("which?")?)?);
+                return Ok(self.learned.with_journal(|journal| {
+                    let about = journal.about(TableId(1), &key);
+                    about.map(|entry| entry.to_text(&self.design)).collect()
+                }));
+            }
+            other => return Err(format!("there is no command {other}").into()),
+        }
+        args.reject_next()?;
+        self.now += MS;
+        Ok(String::new())
+    }
+}
+
+/// Sites of a design are counted from s1, planners count theirs from zero.
+fn site_id(text: &str) -> Outcome<SiteId> {
+    Ok(SiteId(site(text)? + 1))
+}
+
+impl State {
+    fn request<'a>(&self, footprint: &'a Footprint, design: &'a dyn Fn() -> Design) -> Request<'a> {
+        Request {
+            footprint,
+            route: RoutingTable::of(&self.design).home(footprint),
+            last_site: None,
+            ticket: self.ticket,
+            now: Time(self.now),
+            reserved: true,
+            design,
+        }
+    }
+
+    /// A transaction that ran somewhere, measured.
+    fn ran(&mut self, footprint: &Footprint, at: SiteId, us: f64) {
+        self.ticket += 1;
+        let ns = |share: f64| (us * share * 1000.0) as u64;
+        let written =
+            footprint.items().iter().filter(|item| item.access == isomer_design::Access::Write);
+        let measured = Measured {
+            service_ns: ns(0.5),
+            lock_ns: ns(0.1),
+            wait_ns: 0,
+            run_ns: ns(0.3),
+            commit_ns: ns(0.1),
+            rows: [footprint.items().len(), written.count()],
+        };
+        let report = Report {
+            ticket: self.ticket,
+            footprint,
+            site: at,
+            changes: 0,
+            now: Time(self.now),
+            latency_ns: ns(1.0),
+            measured: Some(measured),
+        };
+        self.learned.observe(&report);
+    }
+
+    fn decide(&mut self, footprint: &Footprint, done: bool) -> Outcome<String> {
+        self.ticket = 0;
+        let known = self.learned.with_journal(|journal| journal.len());
+        let design = self.design.clone();
+        let design = || design.clone();
+        let verdict = self.learned.decide(&self.request(footprint, &design))?;
+        let Verdict::Run(Decision { place, first, afterwards }) = verdict else {
+            return Err("it was reserved".into());
+        };
+        let text = self.learned.with_journal(|journal| {
+            let new = journal.entries().take((journal.len() - known) as usize);
+            new.map(|entry| entry.to_text(&self.design)).collect::<String>()
+        });
+        let mut text =
+            if text.is_empty() { format!("runs at {}, nothing changes\n", place.site()) } else { text };
+        for change in first.changes().chain(afterwards.changes()).filter(|_| done) {
+            let made = self.design.apply(change);
+            let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
+            if let Err(why) = &took_ns {
+                let _ = writeln!(text, "not made: {why}");
+            }
+            let now = Time(self.now);
+            self.learned.changed(&Changed { change, rows: 100, took_ns, now });
+        }
+        Ok(text)
+    }
+}
