@@ -2,12 +2,13 @@
 //!
 //! | system | strategy | masters at first | replicas at first |
 //! | --- | --- | --- | --- |
+//! | learned | the autopilot, which begins with an empty model | anywhere | none |
 //! | on-demand | the necessary changes | by range | none |
 //! | static | refuses what no site can run | by range | none |
 //! | static-2pc | commits it over several sites | by range | none |
 
 use isomer_design::{Placement, SiteId};
-use isomer_plan::strategy::{OnDemand, Static, Strategy, TwoPhase};
+use isomer_plan::strategy::{Learned, OnDemand, Static, Strategy, TwoPhase};
 use isomer_sim::world::World;
 
 /// One of the systems. See the [module documentation](self).
@@ -36,7 +37,13 @@ pub enum Masters {
 }
 
 /// All systems.
-pub const SYSTEMS: [System; 3] = [
+pub const SYSTEMS: [System; 4] = [
+    System {
+        name: "learned",
+        strategy: || Box::new(Learned::default()),
+        masters: Masters::Random,
+        replicated: false,
+    },
     System {
         name: "on-demand",
         strategy: || Box::new(OnDemand::default()),

@@ -60,7 +60,7 @@ pub(crate) fn extras(
         let need = Need { range, placement, ..before.clone() };
         let Situation { recent, now_ns, .. } = situation;
         if recent.rests(*now_ns, need.table, &need.range.start)
-            || recent.is_asked(need.table, &need.range)
+            || recent.is_asked(*now_ns, need.table, &need.range)
         {
             continue;
         }

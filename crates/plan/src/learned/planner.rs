@@ -93,7 +93,8 @@ impl Situation<'_> {
         let needs = needs(self.design, footprint);
         let free = free_sites(self.design, &needs);
         // What is changing already is not moved to and fro.
-        let changing = needs.iter().any(|need| self.recent.is_asked(need.table, &need.range));
+        let changing =
+            needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
         let settled = !free.is_empty() && (changing || !self.may_add);
         let mut candidates: Vec<Candidate> = self
             .sites(&needs, free, last_site)

@@ -115,10 +115,11 @@ impl Recent {
     }
 
     /// True if a change of a partition is on its way.
-    pub fn is_asked(&self, table: TableId, range: &KeyRange) -> bool {
+    pub fn is_asked(&self, now_ns: u64, table: TableId, range: &KeyRange) -> bool {
         let asked = self.asked.range((table, range.start.clone())..);
-        let mut there = asked.take_while(|((t, at), _)| *t == table && range.is_below_end(at));
-        there.next().is_some()
+        let there = asked.take_while(|((t, at), _)| *t == table && range.is_below_end(at));
+        let mut since = there.flat_map(|(_, changes)| changes).map(|(_, at)| at);
+        since.any(|at| now_ns.saturating_sub(*at) < LOST_NS)
     }
 
     /// True if the partition that starts here was changed a moment ago.
@@ -200,15 +201,14 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_known_but_not_for_ever() {
         let mut recent = Recent::new(Limits::default(), 0);
-        let asked = |recent: &Recent, from, to| recent.is_asked(T, &KeyRange::ints(from, to));
+        let asked =
+            |recent: &Recent, now, from, to| recent.is_asked(now, T, &KeyRange::ints(from, to));
         recent.ask(0, &remaster(S2));
-        assert!(asked(&recent, 0, 10) && !asked(&recent, 6, 10) && !asked(&recent, 0, 5));
+        assert!(asked(&recent, 1, 0, 10) && !asked(&recent, 1, 6, 10) && !asked(&recent, 1, 0, 5));
         recent.hear(1, &remaster(S2), false);
-        assert!(!asked(&recent, 0, 10) && !recent.rests(2, T, &Key::int(5)));
+        assert!(!asked(&recent, 1, 0, 10) && !recent.rests(2, T, &Key::int(5)));
         recent.ask(2, &remaster(S2));
-        let elsewhere = Change::Split { table: T, at: Key::int(70) };
-        recent.ask(6 * SECOND, &elsewhere);
-        assert!(!asked(&recent, 0, 10), "nobody has heard of it for five seconds");
+        assert!(!asked(&recent, 6 * SECOND, 0, 10), "nobody has heard of it for five seconds");
     }
 
     #[test]
