@@ -25,8 +25,8 @@
 //! | `journal` | what was decided, why, and what came of it |
 
 use super::{
-    Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict, needs,
-    pick,
+    Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
+    needs, pick,
 };
 use crate::learned::journal::Journal;
 use crate::learned::outlook::{Outlook, rows_of};

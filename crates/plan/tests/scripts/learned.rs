@@ -189,8 +189,11 @@ impl State {
             let new = journal.entries().take((journal.len() - known) as usize);
             new.map(|entry| entry.to_text(&self.design)).collect::<String>()
         });
-        let mut text =
-            if text.is_empty() { format!("runs at {}, nothing changes\n", place.site()) } else { text };
+        let mut text = if text.is_empty() {
+            format!("runs at {}, nothing changes\n", place.site())
+        } else {
+            text
+        };
         for change in first.changes().chain(afterwards.changes()).filter(|_| done) {
             let made = self.design.apply(change);
             let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
