@@ -1,9 +1,10 @@
 //! The embedded database, with real threads: transactions while the design changes under them.
 
-use isomer_cluster::{Database, Error, Options, Session};
+use isomer_cluster::{Database, Durability, Error, Options, Session};
 use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
 };
+use isomer_plan::strategy::TwoPhase;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -72,7 +73,16 @@ fn total(db: &Database, session: &mut Session, table: TableId) -> i64 {
 
 #[test]
 fn transfers_over_all_sites_conserve_money_while_the_design_changes() {
-    let db = Database::open(Options::in_memory(4)).expect("nothing is in the way");
+    conserve_money(Options::in_memory(4));
+}
+
+#[test]
+fn transfers_in_two_phases_conserve_money_while_the_design_changes() {
+    conserve_money(Options::in_memory(4).strategy(TwoPhase));
+}
+
+fn conserve_money(options: Options) {
+    let db = Database::open(options).expect("nothing is in the way");
     let table = bank(&db, 4);
     let (stop, transfers) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -111,10 +121,22 @@ fn transfers_over_all_sites_conserve_money_while_the_design_changes() {
 
 #[test]
 fn a_database_in_a_folder_comes_back_with_its_rows_and_its_design() {
+    come_back(|options| options);
+}
+
+#[test]
+fn a_database_that_commits_in_two_phases_comes_back() {
+    come_back(|options| options.strategy(TwoPhase));
+    let unforced = Durability::Interval(std::time::Duration::from_secs(1));
+    come_back(|options| options.strategy(TwoPhase).durability(unforced));
+}
+
+fn come_back(with: impl Fn(Options) -> Options) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let path = folder.path().join("bank");
+    let open = |sites| Database::open(with(Options::in_folder(&path, sites)));
     let (design, table) = {
-        let db = Database::open(Options::in_folder(&path, 3)).expect("a new database");
+        let db = open(3).expect("a new database");
         let table = bank(&db, 3);
         let mut session = db.session();
         for i in 0..20 {
@@ -126,12 +148,12 @@ fn a_database_in_a_folder_comes_back_with_its_rows_and_its_design() {
         }
         db.change(Change::Split { table, at: Key::int(3) }, "a test").expect("it can be split");
         assert!(matches!(
-            Database::open(Options::in_folder(&path, 3)),
+            open(3),
             Err(Error::Open(isomer_cluster::OpenDatabaseError::InUse { .. }))
         ));
         (db.design().to_text(), table)
     };
-    let db = Database::open(Options::in_folder(&path, 1)).expect("it opens again");
+    let db = open(1).expect("it opens again");
     assert_eq!(db.design().to_text(), design);
     assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
     let moved = transfer(&db, &mut db.session(), table, 1, 40, 1).expect("it works on");

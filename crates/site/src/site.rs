@@ -300,6 +300,16 @@ impl Site {
         (ready, closed)
     }
 
+    /// Ready when everything up to `position` is durable, whatever commits wait for: before another site
+    /// relies on it. A log whose commits wait for nothing is synced here.
+    pub(crate) async fn lasting_for_others(&self, position: Position) -> Result<(), LogError> {
+        self.durable(position).await?;
+        if self.log.durable() < position {
+            self.log.sync()?;
+        }
+        Ok(())
+    }
+
     /// Ready when everything up to `position` is as durable as the log promises.
     pub(crate) async fn durable(&self, position: Position) -> Result<(), LogError> {
         poll_fn(|cx| self.log.poll_durable(position, cx.waker())).await

@@ -77,7 +77,7 @@ impl Site {
         }
         let (commit, position) = self.decide(&mut licence, &own, snapshot, prepared)?;
         procedure.published(commit);
-        self.durable(position).await.map_err(Failure::Unknown)?;
+        self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
         self.tell(licence.txn);
         procedure.passed(Milestone::Durable);
         Ok(Committed { snapshot, commit: Some(commit) })

@@ -149,7 +149,7 @@ impl Site {
 
     async fn prepare(&self, txn: TxnId, at: Time, writes: &[RowWrite]) -> Result<Time, Failure> {
         let (proposal, position) = self.propose(txn, at, writes)?;
-        self.durable(position).await.map_err(Failure::Unknown)?;
+        self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
         Ok(proposal)
     }
 

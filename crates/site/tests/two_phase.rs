@@ -1,0 +1,187 @@
+//! What is undecided survives checkpoints and restarts: two sites in folders, and letters that arrive when
+//! the test says so.
+
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{Durability, FileLog, Options};
+use isomer_site::{
+    Across, Committed, Failure, Message, Network, Part, PartAnswer, Peers, Site, SiteOptions, Step,
+    TimeSource, Txn,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+const T: TableId = TableId(1);
+const S1: SiteId = SiteId(1);
+const S2: SiteId = SiteId(2);
+
+/// Letters that wait to be delivered, and the time.
+#[derive(Default)]
+struct Post {
+    letters: Mutex<VecDeque<(SiteId, SiteId, Message)>>,
+    now: AtomicU64,
+}
+
+impl Network for Post {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        self.letters.lock().unwrap().push_back((from, to, message));
+    }
+}
+
+impl TimeSource for Post {
+    fn now(&self) -> Time {
+        Time(self.now.fetch_add(1000, Ordering::Relaxed))
+    }
+}
+
+/// The other site, reached without delay.
+struct There<'s>(&'s Site);
+
+impl Peers for There<'_> {
+    async fn part(&self, _: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        self.0.part(part).await
+    }
+}
+
+struct Pair {
+    folder: tempfile::TempDir,
+    post: Arc<Post>,
+    sites: BTreeMap<SiteId, Site>,
+}
+
+impl Pair {
+    /// Accounts below 10 at s1, the others at s2.
+    fn new() -> Pair {
+        let (folder, post) = (tempfile::tempdir().unwrap(), Arc::default());
+        let mut pair = Pair { folder, post, sites: BTreeMap::new() };
+        for (id, range) in [
+            (S1, KeyRange::new(Key::min(), Some(Key::int(10)))),
+            (S2, KeyRange::new(Key::int(10), None)),
+        ] {
+            pair.restart(id);
+            ready(pair.sites[&id].step(Step::Create(T, vec![range]))).unwrap();
+        }
+        pair
+    }
+
+    /// Stops a site, after a sync, and starts it again. Letters on the way to it are lost.
+    fn restart(&mut self, id: SiteId) {
+        if let Some(site) = self.sites.remove(&id) {
+            site.log().sync().unwrap();
+        }
+        self.post.letters.lock().unwrap().retain(|(_, to, _)| *to != id);
+        self.post.now.fetch_add(1_000_000, Ordering::Relaxed);
+        self.sites.insert(id, open(self.folder.path(), id, &self.post));
+    }
+
+    /// Writes 3 and 13, coordinated by s1.
+    fn transfer(&self, value: u8) -> Result<Committed, Failure> {
+        let footprint = Footprint::new().write(T, Key::int(3)).write(T, Key::int(13));
+        let share = |key| Footprint::new().write(T, Key::int(key));
+        let shares = [(S1, share(3)), (S2, share(13))].into();
+        let across = Across { footprint: &footprint, shares, session: Time::ZERO };
+        let mut procedure = |txn: &mut Txn<'_>| {
+            txn.put(T, &Key::int(3), &[value])?;
+            txn.put(T, &Key::int(13), &[value])
+        };
+        ready(self.sites[&S1].coordinate(&across, &mut procedure, &There(&self.sites[&S2])))
+    }
+
+    /// Lets time pass and delivers letters until there are none.
+    fn settle(&self) {
+        for _ in 0..4 {
+            self.post.now.fetch_add(50_000_000, Ordering::Relaxed);
+            for site in self.sites.values() {
+                site.log().sync().unwrap();
+                site.tick();
+            }
+            while let Some((from, to, letter)) = self.next_letter() {
+                self.sites[&to].receive(from, letter);
+            }
+        }
+        for site in self.sites.values() {
+            assert_eq!(site.unfinished(), 0, "{} has heard of everything", site.id());
+        }
+    }
+
+    fn next_letter(&self) -> Option<(SiteId, SiteId, Message)> {
+        self.post.letters.lock().unwrap().pop_front()
+    }
+
+    fn read(&self, id: SiteId, key: i64) -> Option<Vec<u8>> {
+        let mut found = None;
+        let footprint = Footprint::new().read(T, Key::int(key));
+        let mut procedure = |txn: &mut Txn<'_>| {
+            found = txn.get(T, &Key::int(key))?.map(<[u8]>::to_vec);
+            Ok(())
+        };
+        ready(self.sites[&id].execute(&footprint, Time::ZERO, &mut procedure)).unwrap();
+        found
+    }
+}
+
+fn open(folder: &Path, id: SiteId, post: &Arc<Post>) -> Site {
+    let folder = folder.join(id.to_string());
+    // Commits wait for no disk: what other sites rely on must be on it all the same.
+    let options = Options { durability: Durability::None, ..Options::default() };
+    let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
+    let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
+    Site::open(SiteOptions { id, log, folder: Some(folder), network, time }).unwrap()
+}
+
+fn ready<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("nothing here has to wait"),
+    }
+}
+
+#[test]
+fn a_decision_is_found_in_the_checkpoint_by_who_asks_late() {
+    let mut pair = Pair::new();
+    pair.transfer(1).unwrap();
+    ready(pair.sites[&S1].checkpoint()).unwrap();
+    pair.restart(S1);
+    pair.restart(S2);
+    assert_eq!(pair.sites[&S2].unfinished(), 1, "it was prepared, and heard nothing");
+    pair.settle();
+    assert_eq!((pair.read(S1, 3), pair.read(S2, 13)), (Some(vec![1]), Some(vec![1])));
+    assert!(pair.transfer(2).is_ok());
+}
+
+#[test]
+fn a_checkpoint_waits_for_the_end_of_what_is_prepared_and_holds_it() {
+    let mut pair = Pair::new();
+    pair.transfer(1).unwrap();
+    {
+        let mut checkpoint = pin!(pair.sites[&S2].checkpoint());
+        let mut poll = || checkpoint.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending(), "its partition is locked");
+        pair.settle();
+        assert!(matches!(poll(), Poll::Ready(Ok(()))));
+    }
+    pair.restart(S2);
+    pair.settle();
+    assert_eq!(pair.read(S2, 13), Some(vec![1]));
+}
+
+#[test]
+fn a_dropped_request_is_an_abort_that_the_participant_hears_of() {
+    let pair = Pair::new();
+    let footprint = Footprint::new().write(T, Key::int(3)).write(T, Key::int(13));
+    let share = |key| Footprint::new().write(T, Key::int(key));
+    let shares = [(S1, share(3)), (S2, share(13))].into();
+    let across = Across { footprint: &footprint, shares, session: Time::ZERO };
+    let mut procedure = |_: &mut Txn<'_>| panic!("the procedure is at fault");
+    let there = There(&pair.sites[&S2]);
+    let coordination = pair.sites[&S1].coordinate(&across, &mut procedure, &there);
+    let fault = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ready(coordination)));
+    assert!(fault.is_err());
+    assert_eq!(pair.sites[&S2].unfinished(), 1, "it has entered");
+    pair.settle();
+    assert!(pair.transfer(2).is_ok(), "nothing is locked any more");
+}
