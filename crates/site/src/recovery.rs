@@ -139,7 +139,9 @@ impl Site {
             Ok((head, records)) => {
                 self.store.clock.raise(head.time);
                 match head.kind {
-                    FrameKind::Prepare(txn) => drop(prepared.insert(txn, frame.to_vec())),
+                    FrameKind::Prepare(txn) => {
+                        drop(prepared.insert(txn, (position, frame.to_vec())))
+                    }
                     FrameKind::End(txn) => drop(prepared.remove(&txn)),
                     FrameKind::Decide { txn, others } => {
                         self.restore_decision(txn, head.time, others);
@@ -157,7 +159,10 @@ impl Site {
         if let Some(bad) = bad {
             return Err(bad);
         }
-        prepared.into_iter().for_each(|(txn, frame)| self.restore_share(txn, frame));
+        for (txn, (position, frame)) in prepared {
+            let restored = self.restore_share(txn, frame);
+            restored.map_err(|error| RecoverError::Frame { position, error })?;
+        }
         Ok(())
     }
 

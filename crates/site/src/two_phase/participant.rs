@@ -14,7 +14,7 @@ use crate::execute::{Maps, Resolved, Wait, once};
 use crate::frame::{FrameKind, TxnId};
 use crate::held::Held;
 use crate::partition::SitePartition;
-use crate::record::{FrameWriter, read_any_frame};
+use crate::record::{BadFrame, FrameWriter, Record, read_any_frame};
 use crate::refresh::Came;
 use crate::site::{Site, woken};
 use crate::source::GatheredRow;
@@ -198,7 +198,7 @@ impl Site {
         at: Option<Time>,
     ) -> Result<Position, LogError> {
         let (_, records) = read_any_frame(&prepared.frame).expect("the site wrote it");
-        let partition_of = |record: &crate::Record<'_>| {
+        let partition_of = |record: &Record<'_>| {
             share.held.find(record.table, &record.start).expect("what is prepared is locked")
         };
         let mut frame = FrameWriter::new(FrameKind::End(txn));
@@ -208,6 +208,7 @@ impl Site {
             partitions.for_each(|partition| partition.cancel_publishing());
             return Ok(position);
         };
+        assert!(prepared.proposal <= time, "a commit is not before what was proposed");
         records.iter().for_each(|record| frame.record(record));
         let followers = records.iter().map(|record| partition_of(record).followers());
         let position = self.append_end(txn, frame, time, followers)?;
@@ -219,26 +220,27 @@ impl Site {
         Ok(position)
     }
 
-    /// Brings a share back that was prepared when the site stopped.
-    pub(crate) fn restore_share(&self, txn: TxnId, frame: Vec<u8>) {
-        let (head, records) = read_any_frame(&frame).expect("it was read before");
+    /// Brings a share back that was prepared when the site stopped. `frame` has been read before.
+    ///
+    /// # Errors
+    /// [`BadFrame`] if the partitions are not as they were when it was prepared, and locked since.
+    pub(crate) fn restore_share(&self, txn: TxnId, frame: Vec<u8>) -> Result<(), BadFrame> {
+        let (head, records) = read_any_frame(&frame)?;
         let mut share = Share::default();
-        let mut is_followed = false;
         for record in &records {
-            let table = self.table_or_new(record.table);
-            let partition =
-                table.starting_at(&record.start).filter(|p| p.version() == record.previous);
-            let partition = partition.expect("what is prepared stays locked until it ends");
+            let partition = self.table_or_new(record.table).starting_at(&record.start);
+            let partition = partition.filter(|p| p.is_master() && p.version() == record.previous);
+            let what = "a prepared record of a partition as it is in the end";
+            let partition = partition.ok_or(BadFrame { at: 0, what })?;
             let _ = share.held.lock(&partition, Waker::noop());
             partition.begin_publishing();
-            is_followed |= !partition.followers().is_empty();
         }
-        drop(records);
-        if is_followed {
+        if share.held.iter().any(|partition| !partition.followers().is_empty()) {
             self.open_proposal(txn, head.time);
         }
         share.prepared = Some(Prepared { frame, proposal: head.time, position: 0 });
         self.book.lock().shares.insert(txn, share);
+        Ok(())
     }
 
     /// Gives back what a share holds.
