@@ -139,76 +139,53 @@ impl Compare {
     }
 }
 
+/// What is inside of an expression: once for those who look, and once for those who change it.
+macro_rules! each_child {
+    ($expr:expr, $visit:expr, $iter:ident) => {
+        match $expr {
+            Expr::Const(_)
+            | Expr::Param(_)
+            | Expr::Column(_)
+            | Expr::Outer(..)
+            | Expr::Aggregate(_)
+            | Expr::Scalar(_)
+            | Expr::Exists(_) => {}
+            Expr::Cast(inner, _)
+            | Expr::Not(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsTruth(inner, _)
+            | Expr::InSelect(inner, _) => $visit(inner),
+            Expr::Arith(_, _, both)
+            | Expr::Compare(_, both)
+            | Expr::Same(both)
+            | Expr::Like { both, .. }
+            | Expr::Matches { both, .. } => both.$iter().for_each($visit),
+            Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.$iter().for_each($visit),
+            Expr::In(value, list) => {
+                $visit(value);
+                list.$iter().for_each($visit);
+            }
+            Expr::Case(whens, otherwise) => {
+                for (when, then) in whens.$iter() {
+                    $visit(when);
+                    $visit(then);
+                }
+                $visit(otherwise);
+            }
+        }
+    };
+}
+
 impl Expr {
     /// Calls `visit` with each expression directly inside this one. Queries inside are visited by
     /// those who care.
     pub fn children(&self, visit: &mut dyn FnMut(&Expr)) {
-        match self {
-            Expr::Const(_)
-            | Expr::Param(_)
-            | Expr::Column(_)
-            | Expr::Outer(..)
-            | Expr::Aggregate(_)
-            | Expr::Scalar(_)
-            | Expr::Exists(_) => {}
-            Expr::Cast(inner, _)
-            | Expr::Not(inner)
-            | Expr::IsNull(inner)
-            | Expr::IsTruth(inner, _)
-            | Expr::InSelect(inner, _) => visit(inner),
-            Expr::Arith(_, _, both) | Expr::Compare(_, both) | Expr::Same(both) => {
-                both.iter().for_each(visit);
-            }
-            Expr::Like { both, .. } | Expr::Matches { both, .. } => both.iter().for_each(visit),
-            Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.iter().for_each(visit),
-            Expr::In(value, list) => {
-                visit(value);
-                list.iter().for_each(visit);
-            }
-            Expr::Case(whens, otherwise) => {
-                whens.iter().for_each(|(when, then)| {
-                    visit(when);
-                    visit(then);
-                });
-                visit(otherwise);
-            }
-        }
+        each_child!(self, visit, iter);
     }
 
     /// As [`Expr::children`], to change them.
     pub fn children_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
-        match self {
-            Expr::Const(_)
-            | Expr::Param(_)
-            | Expr::Column(_)
-            | Expr::Outer(..)
-            | Expr::Aggregate(_)
-            | Expr::Scalar(_)
-            | Expr::Exists(_) => {}
-            Expr::Cast(inner, _)
-            | Expr::Not(inner)
-            | Expr::IsNull(inner)
-            | Expr::IsTruth(inner, _)
-            | Expr::InSelect(inner, _) => visit(inner),
-            Expr::Arith(_, _, both) | Expr::Compare(_, both) | Expr::Same(both) => {
-                both.iter_mut().for_each(visit);
-            }
-            Expr::Like { both, .. } | Expr::Matches { both, .. } => {
-                both.iter_mut().for_each(visit);
-            }
-            Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.iter_mut().for_each(visit),
-            Expr::In(value, list) => {
-                visit(value);
-                list.iter_mut().for_each(visit);
-            }
-            Expr::Case(whens, otherwise) => {
-                whens.iter_mut().for_each(|(when, then)| {
-                    visit(when);
-                    visit(then);
-                });
-                visit(otherwise);
-            }
-        }
+        each_child!(self, visit, iter_mut);
     }
 
     /// True if a query is somewhere inside.

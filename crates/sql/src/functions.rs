@@ -4,12 +4,18 @@
 //! bound; running it calls it by its number. Unless a function says otherwise, NULL goes in and NULL
 //! comes out. Results that could grow without bound (repeat, lpad) are limited.
 
+mod numbers;
+mod strings;
+mod times;
+
 use crate::catalog::Catalog;
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
-use crate::numeric::Decimal;
+use crate::error::SqlError;
 use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
+use numbers::{float, number, power};
+use strings::{pad, repeat, substring, take};
+use times::extract;
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -370,165 +376,6 @@ fn mix(seed: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
-}
-
-fn substring(text: &str, from: i64, length: Option<i64>) -> Result<Datum, SqlError> {
-    if length.is_some_and(|length| length < 0) {
-        return Err(SqlError::new("22011", "negative substring length not allowed"));
-    }
-    let end = length.map_or(i64::MAX, |length| from.saturating_add(length));
-    let start = from.max(1);
-    let count = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
-    let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
-    Ok(Datum::Text(text.chars().skip(skip).take(count).collect()))
-}
-
-/// The first (or last) characters; with a negative count, all but so many.
-fn take(text: &str, count: i64, from_end: bool) -> String {
-    let length = text.chars().count() as i64;
-    let count = if count < 0 { (length + count).max(0) } else { count.min(length) };
-    let skip = if from_end { length - count } else { 0 };
-    text.chars().skip(skip as usize).take(count as usize).collect()
-}
-
-const TEXT_BYTES_MAX: usize = 64 << 20;
-
-fn too_long() -> SqlError {
-    SqlError::new(code::PROGRAM_LIMIT, "requested length too large: a text has at most 64 MB")
-}
-
-fn repeat(text: &str, count: i64) -> Result<Datum, SqlError> {
-    let count = usize::try_from(count).unwrap_or(0);
-    match text.len().checked_mul(count) {
-        Some(bytes) if bytes <= TEXT_BYTES_MAX => Ok(Datum::Text(text.repeat(count))),
-        _ => Err(too_long()),
-    }
-}
-
-fn pad(text: &str, length: i64, with: &str, left: bool) -> Result<Datum, SqlError> {
-    let length = usize::try_from(length).unwrap_or(0);
-    if length > TEXT_BYTES_MAX {
-        return Err(too_long());
-    }
-    let have = text.chars().count();
-    let cut: String = text.chars().take(length).collect();
-    let fill: String = with
-        .chars()
-        .cycle()
-        .take(if with.is_empty() { 0 } else { length.saturating_sub(have) })
-        .collect();
-    Ok(Datum::Text(if left { format!("{fill}{cut}") } else { format!("{cut}{fill}") }))
-}
-
-fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, SqlError> {
-    if let Datum::Float(value) = value {
-        return Ok(Datum::Float(match func {
-            Func::Abs => value.abs(),
-            Func::Neg => -value,
-            Func::Sign => {
-                if *value == 0.0 {
-                    0.0
-                } else {
-                    value.signum()
-                }
-            }
-            Func::Round => value.round_ties_even(),
-            Func::Floor => value.floor(),
-            Func::Ceil => value.ceil(),
-            _ => value.trunc(),
-        }));
-    }
-    if let (Datum::Int(value), Func::Abs | Func::Neg) = (value, func) {
-        let result =
-            if func == Func::Neg || *value < 0 { value.checked_neg() } else { Some(*value) };
-        return result.map(Datum::Int).ok_or_else(|| crate::datum::out_of_range(SqlType::Int8));
-    }
-    let exact = value.to_decimal();
-    let down = |exact: Decimal| {
-        let factor = 10i128.pow(u32::from(exact.scale.min(38)));
-        Decimal { mantissa: exact.mantissa.div_euclid(factor), scale: 0 }
-    };
-    Ok(Datum::Numeric(match func {
-        Func::Abs => Decimal { mantissa: exact.mantissa.abs(), scale: exact.scale },
-        Func::Neg => exact.negated(),
-        Func::Sign => Decimal::int(exact.mantissa.signum() as i64),
-        Func::Floor => down(exact),
-        Func::Ceil => down(exact.negated()).negated(),
-        Func::Round => exact.rescale(u8::try_from(digits.clamp(0, 38)).unwrap_or(0))?,
-        _ => {
-            let scale = u8::try_from(digits.clamp(0, 38)).unwrap_or(0);
-            if scale >= exact.scale {
-                exact.rescale(scale)?
-            } else {
-                let factor = 10i128.pow(u32::from(exact.scale - scale));
-                Decimal { mantissa: exact.mantissa / factor, scale }
-            }
-        }
-    }))
-}
-
-fn power(base: &Datum, exponent: &Datum) -> Result<Datum, SqlError> {
-    let is_float = matches!(base, Datum::Float(_)) || matches!(exponent, Datum::Float(_));
-    if !is_float
-        && let Some(times) =
-            exponent.as_int().and_then(|e| u32::try_from(e).ok()).filter(|e| *e <= 64)
-        && matches!(base, Datum::Numeric(_))
-    {
-        let mut result = Decimal::int(1);
-        for _ in 0..times {
-            result = result.times(base.to_decimal())?;
-        }
-        return Ok(Datum::Numeric(result.rescale(16.max(base.to_decimal().scale))?));
-    }
-    let result = base.to_f64().powf(exponent.to_f64());
-    if result.is_infinite() && base.to_f64().is_finite() {
-        return Err(SqlError::new(code::OUT_OF_RANGE, "value out of range: overflow"));
-    }
-    let numeric = matches!(base, Datum::Numeric(_)) || matches!(exponent, Datum::Numeric(_));
-    if numeric && !is_float {
-        return Ok(Decimal::from_f64(result).map_or(Datum::Null, Datum::Numeric));
-    }
-    Ok(Datum::Float(result))
-}
-
-fn float(func: Func, value: f64) -> Result<Datum, SqlError> {
-    match func {
-        Func::Sqrt if value < 0.0 => {
-            Err(SqlError::new("2201F", "cannot take square root of a negative number"))
-        }
-        Func::Sqrt => Ok(Datum::Float(value.sqrt())),
-        Func::Ln if value <= 0.0 => {
-            Err(SqlError::new("2201E", "cannot take logarithm of this number"))
-        }
-        Func::Ln => Ok(Datum::Float(value.ln())),
-        _ => Ok(Datum::Float(value.exp())),
-    }
-}
-
-fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
-    let micros = match value {
-        Datum::Timestamp(micros) => *micros,
-        Datum::Int(days) => days.saturating_mul(86_400_000_000),
-        _ => return Ok(Datum::Null),
-    };
-    let (days, within) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
-    let (year, month, day) = crate::text::civil(days);
-    let exact = |micros: i64| Datum::Numeric(Decimal { mantissa: micros.into(), scale: 6 });
-    let whole = |value: i64| Datum::Numeric(Decimal::int(value));
-    Ok(match field.to_lowercase().as_str() {
-        "year" => whole(year),
-        "month" => whole(month.into()),
-        "day" => whole(day.into()),
-        "hour" => whole(within / 3_600_000_000),
-        "minute" => whole(within / 60_000_000 % 60),
-        "second" => exact(within % 60_000_000),
-        "epoch" => exact(micros),
-        "dow" => whole((days + 4).rem_euclid(7)),
-        other => {
-            let message = format!("unit \"{other}\" not recognized for type timestamp");
-            return Err(SqlError::new(code::INVALID_PARAMETER, message));
-        }
-    })
 }
 
 fn format_type(args: &[Datum]) -> Datum {

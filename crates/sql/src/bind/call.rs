@@ -1,6 +1,7 @@
 //! Functions and aggregates.
 
-use super::expr::{bare, typed};
+use super::convert::bare;
+use super::expr::typed;
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};

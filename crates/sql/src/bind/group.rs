@@ -7,7 +7,7 @@
 //! ```
 
 use super::Binder;
-use super::expr::bare;
+use super::convert::bare;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::plan::{Aggregate, AggregateKind, Source, Step};

@@ -2,11 +2,11 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`expr`], [`call`], [`name`] | expressions: names, types, conversions; functions, aggregates |
-//! | [`query`], [`from`], [`group`] | SELECT: sources, joins, grouping, order |
+//! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
+//! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`arrange`] | the order in which sources run |
 //! | [`access`] | which key or index finds the rows that a condition means |
-//! | [`change`] | INSERT, UPDATE, DELETE |
+//! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
@@ -15,11 +15,15 @@ mod access;
 mod arrange;
 mod call;
 mod change;
+mod convert;
 mod expr;
 mod from;
 mod group;
+mod insert;
 mod name;
+mod operators;
 mod query;
+mod select;
 
 use crate::catalog::Catalog;
 use crate::error::SqlError;
@@ -29,7 +33,8 @@ use sqlparser::ast::{Ident, Query};
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeMap;
 
-pub(crate) use expr::{Typed, bare};
+pub(crate) use convert::bare;
+pub(crate) use expr::Typed;
 pub(crate) use name::column_name;
 
 /// Expressions may be nested so deep.

@@ -1,6 +1,13 @@
-//! The names of columns that a statement gives none.
+//! Names: which place a name means, and the names of columns that a statement gives none.
+//!
+//! A name is looked for in the query itself, then in the queries around it, nearest first. One that two
+//! sources have is ambiguous; one that nobody has comes back with a name that is like it.
 
-use super::folded;
+use super::expr::{Typed, typed};
+use super::{Binder, ScopeColumn, folded};
+use crate::error::{SqlError, code, similar};
+use crate::expr::Expr;
+use crate::functions;
 use crate::types::SqlType;
 use sqlparser::ast;
 
@@ -64,4 +71,83 @@ fn has_name(ast: &ast::Expr) -> bool {
         ast::Expr::Case { else_result: Some(otherwise), .. } => has_name(otherwise),
         _ => false,
     }
+}
+
+impl Binder<'_> {
+    pub(super) fn name(
+        &mut self,
+        alias: Option<&ast::Ident>,
+        name: &ast::Ident,
+    ) -> Result<Typed, SqlError> {
+        let wanted = folded(name);
+        let alias_name = alias.map(folded);
+        for levels in 0..self.scopes.len() {
+            let at = self.scopes.len() - 1 - levels;
+            let fits = |column: &&ScopeColumn| {
+                column.name == wanted && alias_name.as_ref().is_none_or(|a| *a == column.alias)
+            };
+            let scope = &self.scopes[at];
+            let found: Vec<&ScopeColumn> = scope
+                .columns
+                .iter()
+                .filter(fits)
+                .filter(|column| alias.is_some() || column.shown)
+                .collect();
+            match found.as_slice() {
+                [] => {}
+                [column] => {
+                    let (slot, ty) = (column.slot, column.ty);
+                    self.scopes[at].used[slot] = true;
+                    if levels == 0 {
+                        return Ok(typed(Expr::Column(slot), ty));
+                    }
+                    self.scopes[at].seen_inside = true;
+                    return Ok(typed(Expr::Outer(levels, slot), ty));
+                }
+                _ => {
+                    let message = format!("column reference \"{wanted}\" is ambiguous");
+                    return Err(self.at(SqlError::new(code::AMBIGUOUS_COLUMN, message), name));
+                }
+            }
+        }
+        // Without a column of this name, some words are functions.
+        if alias.is_none() && name.quote_style.is_none() && is_bare_function(&wanted) {
+            let (func, ty) = functions::find(&wanted, &[]).expect("it is one of these");
+            return Ok(typed(Expr::Call(func, Vec::new()), ty));
+        }
+        Err(self.unknown_column(alias_name.as_deref(), name))
+    }
+
+    fn unknown_column(&self, alias: Option<&str>, name: &ast::Ident) -> SqlError {
+        let wanted = folded(name);
+        let columns = || self.scopes.iter().flat_map(|scope| &scope.columns);
+        if let Some(alias) = alias
+            && !columns().any(|column| column.alias == alias)
+        {
+            let message = format!("missing FROM-clause entry for table \"{alias}\"");
+            return self.at(SqlError::new(code::UNDEFINED_TABLE, message), name);
+        }
+        let shown = alias.map_or(wanted.clone(), |alias| format!("{alias}.{wanted}"));
+        let message = format!("column \"{shown}\" does not exist");
+        let error = self.at(SqlError::new(code::UNDEFINED_COLUMN, message), name);
+        match similar(&wanted, columns().map(|column| column.name.as_str())) {
+            Some(other) => error.hint(format!("Perhaps you meant the column \"{other}\".")),
+            None => error,
+        }
+    }
+}
+
+fn is_bare_function(name: &str) -> bool {
+    matches!(
+        name,
+        "current_timestamp"
+            | "localtimestamp"
+            | "current_date"
+            | "current_user"
+            | "session_user"
+            | "user"
+            | "current_catalog"
+            | "current_schema"
+            | "current_role"
+    )
 }

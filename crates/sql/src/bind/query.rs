@@ -1,27 +1,25 @@
-//! SELECT.
+//! Queries: what stands around a SELECT, and what stands in the place of one.
 //!
-//! The sources of a query are bound first, in the order of the statement, which gives each column its
-//! place. Then conditions are collected, and the sources put in the order in which they run: where all
-//! joins are inner ones, next comes always the source that can be looked up best with what is known.
+//! ```text
+//!   WITH names ( SELECT .. | VALUES .. | query UNION query ) ORDER BY .. LIMIT .. FOR UPDATE
+//!                  select.rs
+//! ```
+//!
+//! A query in the place of a table is a source like any other ([`wrap`]): so a UNION, or a query in
+//! parentheses that is sorted, becomes the one source of a query around it.
 
 use super::access::choose;
-use super::arrange::{arrange, comes_sorted};
-use super::group::Grouped;
-use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
+use super::arrange::arrange;
+use super::{Binder, Scope, Typed, folded};
 use crate::catalog::Table;
 use crate::error::{SqlError, code};
-use crate::expr::{Expr, conjuncts};
-use crate::plan::{Access, Busy, Group, Lock, OutputColumn, Select, SortKey, Source, Step};
-use crate::system::SystemTable;
+use crate::expr::Expr;
+use crate::plan::{Access, Busy, Lock, OutputColumn, Select, SortKey, Source, Step};
 use crate::types::SqlType;
 use sqlparser::ast::{
-    self, Distinct, GroupByExpr, JoinOperator, LimitClause, NonBlock, OrderByKind, Query,
-    SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor,
+    self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
 use std::sync::Arc;
-
-/// The most columns of a result.
-const COLUMNS_MAX: usize = 1664;
 
 impl Binder<'_> {
     /// Binds a query inside an expression.
@@ -181,287 +179,6 @@ impl Binder<'_> {
         }
         Ok(of_values(bound, output))
     }
-
-    /// Binds a SELECT without what stands around it, but for its order.
-    fn select(
-        &mut self,
-        select: &ast::Select,
-        order: &[ast::OrderByExpr],
-        lock: Option<Lock>,
-    ) -> Result<Select, SqlError> {
-        check_supported(select)?;
-        if select.from.iter().any(is_void) {
-            return Ok(nothing(&select.projection));
-        }
-        let scope = Scope { aggregates: None, ..Scope::default() };
-        let (mut plan, scope) =
-            self.within(scope, |binder| binder.select_inside(select, order, lock))?;
-        for step in &mut plan.steps {
-            step.used = scope.used[step.offset..step.offset + step.width].to_vec();
-        }
-        Ok(plan)
-    }
-
-    fn select_inside(
-        &mut self,
-        select: &ast::Select,
-        order: &[ast::OrderByExpr],
-        lock: Option<Lock>,
-    ) -> Result<Select, SqlError> {
-        let (mut steps, mut conditions) = (Vec::new(), Vec::new());
-        for table in &select.from {
-            self.table_with_joins(table, &mut steps, &mut conditions)?;
-        }
-        if let Some(filter) = &select.selection {
-            let filter = self.condition(filter)?;
-            conjuncts(filter, &mut conditions);
-        }
-        let width = self.scope().used.len();
-        self.scope().seen_inside = false;
-        self.scope().aggregates = Some(Vec::new());
-        let (mut project, mut output) = self.projection(&select.projection)?;
-        let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
-        let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
-        let mut sort = Vec::new();
-        for by in order {
-            let place = match output_place(&output, &project, &by.expr)? {
-                Some(place) => place,
-                None => {
-                    let value = self.expr(&by.expr)?;
-                    match project.iter().position(|known| *known == value.expr) {
-                        Some(place) => place,
-                        None if matches!(select.distinct, Some(Distinct::Distinct)) => {
-                            let message = "for SELECT DISTINCT, ORDER BY expressions must appear in \
-                                           select list";
-                            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
-                        }
-                        None => {
-                            project.push(value.expr);
-                            project.len() - 1
-                        }
-                    }
-                }
-            };
-            sort.push(sort_key(by, place));
-        }
-        let distinct_on = match &select.distinct {
-            Some(Distinct::On(exprs)) => {
-                self.distinct_on(exprs, &output, &mut project, &mut sort)?
-            }
-            _ => Vec::new(),
-        };
-        let aggregates = self.scope().aggregates.take().expect("it was put there");
-        let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
-        let mut group = None;
-        if is_grouped {
-            if self.scope().seen_inside {
-                return Err(SqlError::unsupported(
-                    "a query inside of a grouped one that looks at it",
-                ));
-            }
-            let mut having_parts = Vec::new();
-            having.into_iter().for_each(|having| conjuncts(having, &mut having_parts));
-            let mut grouped = Grouped { steps: &steps, keys: &mut group_keys, aggregates };
-            for expr in project.iter_mut().chain(&mut having_parts) {
-                grouped.over_groups(expr, self)?;
-            }
-            let aggregates = grouped.aggregates;
-            group = Some(Group { keys: group_keys, aggregates, having: having_parts });
-        }
-        for column in &mut output {
-            if column.ty == SqlType::Unknown {
-                column.ty = SqlType::Text;
-            }
-        }
-        let mut plan = Select {
-            steps: Vec::new(),
-            width,
-            filter: Vec::new(),
-            group,
-            project,
-            output,
-            distinct: matches!(select.distinct, Some(Distinct::Distinct)),
-            distinct_on,
-            order: sort,
-            limit: None,
-            offset: None,
-            lock: None,
-            union: Vec::new(),
-            sorted: false,
-        };
-        if lock.is_some() {
-            let [Step { source: Source::Table(table), .. }] = steps.as_slice() else {
-                return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
-            };
-            if plan.group.is_some() || plan.distinct || !plan.distinct_on.is_empty() {
-                let message = "FOR UPDATE is not allowed with DISTINCT, GROUP BY or aggregates";
-                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
-            }
-            for slot in table.key_slots() {
-                self.scope().used[slot] = true;
-                plan.project.push(Expr::Column(slot));
-            }
-            plan.lock = lock;
-        }
-        arrange(steps, conditions, &mut plan);
-        plan.sorted = comes_sorted(&plan);
-        Ok(plan)
-    }
-
-    /// The places that DISTINCT ON names. The order begins with them, or is made to.
-    fn distinct_on(
-        &mut self,
-        exprs: &[ast::Expr],
-        output: &[OutputColumn],
-        project: &mut Vec<Expr>,
-        sort: &mut Vec<SortKey>,
-    ) -> Result<Vec<usize>, SqlError> {
-        let mut places: Vec<usize> = Vec::new();
-        for expr in exprs {
-            let place = match output_place(output, project, expr)? {
-                Some(place) => place,
-                None => {
-                    let value = self.expr(expr)?.expr;
-                    let known = project.iter().position(|known| *known == value);
-                    known.unwrap_or_else(|| {
-                        project.push(value);
-                        project.len() - 1
-                    })
-                }
-            };
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
-        if sort.iter().take(places.len()).any(|key| !places.contains(&key.place)) {
-            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
-            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
-        }
-        for &place in &places {
-            if sort.iter().all(|key| key.place != place) {
-                sort.push(SortKey { place, descending: false, nulls_first: false });
-            }
-        }
-        Ok(places)
-    }
-
-    fn projection(
-        &mut self,
-        items: &[SelectItem],
-    ) -> Result<(Vec<Expr>, Vec<OutputColumn>), SqlError> {
-        let (mut project, mut output) = (Vec::new(), Vec::new());
-        for item in items {
-            match item {
-                SelectItem::UnnamedExpr(expr) => {
-                    let value = self.shown(expr)?;
-                    output.push(self.output(column_name(expr), &value));
-                    project.push(value.expr);
-                }
-                SelectItem::ExprWithAlias { expr, alias } => {
-                    let value = self.shown(expr)?;
-                    output.push(self.output(folded(alias), &value));
-                    project.push(value.expr);
-                }
-                SelectItem::Wildcard(_) => self.star(None, &mut project, &mut output)?,
-                SelectItem::QualifiedWildcard(kind, _) => {
-                    let ast::SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
-                        return Err(SqlError::unsupported("this use of *"));
-                    };
-                    let alias = name.0.last().and_then(|part| part.as_ident()).map(folded);
-                    self.star(alias.as_deref(), &mut project, &mut output)?;
-                }
-                SelectItem::ExprWithAliases { .. } => {
-                    return Err(SqlError::unsupported("several aliases of one expression"));
-                }
-            }
-        }
-        if output.len() > COLUMNS_MAX {
-            let message = format!("a result has at most {COLUMNS_MAX} columns");
-            return Err(SqlError::new(code::TOO_MANY_COLUMNS, message));
-        }
-        Ok((project, output))
-    }
-
-    /// An expression of the result; literals in quotes are texts.
-    fn shown(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
-        let value = self.expr(expr)?;
-        if value.ty == SqlType::Unknown {
-            let expr = self.coerce(value, SqlType::Text)?;
-            return Ok(Typed { expr, ty: SqlType::Text });
-        }
-        Ok(value)
-    }
-
-    fn output(&mut self, name: String, value: &Typed) -> OutputColumn {
-        let origin = match &value.expr {
-            Expr::Column(slot) => {
-                let found = self.scope().columns.iter().find(|column| column.slot == *slot);
-                found.map_or((0, 0), |column| column.origin)
-            }
-            _ => (0, 0),
-        };
-        OutputColumn { name, ty: value.ty, origin }
-    }
-
-    pub(crate) fn star(
-        &mut self,
-        alias: Option<&str>,
-        project: &mut Vec<Expr>,
-        output: &mut Vec<OutputColumn>,
-    ) -> Result<(), SqlError> {
-        let scope = self.scope();
-        let wanted = |column: &&ScopeColumn| match alias {
-            Some(alias) => column.alias == alias && column.origin.1 >= 0,
-            None => column.shown,
-        };
-        let columns: Vec<ScopeColumn> = scope.columns.iter().filter(wanted).cloned().collect();
-        if columns.is_empty() {
-            let message = match alias {
-                Some(alias) => format!("missing FROM-clause entry for table \"{alias}\""),
-                None => "SELECT * with no tables specified is not valid".to_owned(),
-            };
-            return Err(SqlError::new(code::SYNTAX, message));
-        }
-        for column in columns {
-            scope.used[column.slot] = true;
-            project.push(Expr::Column(column.slot));
-            let (name, ty, origin) = (column.name, column.ty, column.origin);
-            output.push(OutputColumn { name, ty, origin });
-        }
-        Ok(())
-    }
-
-    fn group_keys(
-        &mut self,
-        group_by: &GroupByExpr,
-        project: &[Expr],
-        output: &[OutputColumn],
-    ) -> Result<Vec<Expr>, SqlError> {
-        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
-            return Err(SqlError::unsupported("GROUP BY ALL"));
-        };
-        if !modifiers.is_empty() {
-            return Err(SqlError::unsupported("this kind of GROUP BY"));
-        }
-        let mut keys = Vec::new();
-        for expr in exprs {
-            let is_number = matches!(expr, ast::Expr::Value(_));
-            let is_column = match expr {
-                ast::Expr::Identifier(name) => {
-                    let name = folded(name);
-                    self.scope().columns.iter().any(|column| column.name == name)
-                }
-                _ => false,
-            };
-            let place =
-                if is_number || !is_column { output_place(output, project, expr)? } else { None };
-            keys.push(match place {
-                Some(place) => project[place].clone(),
-                None => self.expr(expr)?.expr,
-            });
-        }
-        Ok(keys)
-    }
 }
 
 /// Makes a query the source of another that shows the same.
@@ -488,7 +205,7 @@ fn wrap(inner: Select) -> Select {
     }
 }
 
-fn empty(output: Vec<OutputColumn>) -> Select {
+pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
     Select {
         steps: Vec::new(),
         width: 0,
@@ -507,39 +224,6 @@ fn empty(output: Vec<OutputColumn>) -> Select {
     }
 }
 
-/// True if a source that rows must come from is always empty.
-fn is_void(table: &ast::TableWithJoins) -> bool {
-    let void = |factor: &TableFactor| {
-        let TableFactor::Table { name, .. } = factor else { return false };
-        let parts: Vec<String> = name.0.iter().filter_map(|p| p.as_ident()).map(folded).collect();
-        match parts.as_slice() {
-            [name] => SystemTable::is_void(None, name),
-            [schema, name] => SystemTable::is_void(Some(schema), name),
-            _ => false,
-        }
-    };
-    let is = |join: &ast::Join, left: bool| match join.join_operator {
-        JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => left,
-        JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_) => !left,
-        _ => false,
-    };
-    if table.joins.iter().any(|join| is(join, false)) {
-        return false;
-    }
-    void(&table.relation) || table.joins.iter().any(|join| !is(join, true) && void(&join.relation))
-}
-
-/// A query without rows, with the names of its columns.
-fn nothing(items: &[SelectItem]) -> Select {
-    let name = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) => column_name(expr),
-        SelectItem::ExprWithAlias { alias, .. } => folded(alias),
-        _ => "?column?".to_owned(),
-    };
-    let column = |item| OutputColumn { name: name(item), ty: SqlType::Text, origin: (0, 0) };
-    of_values(Vec::new(), items.iter().map(column).collect())
-}
-
 /// A query that shows rows as they were written.
 pub(crate) fn of_values(rows: Vec<Vec<Expr>>, output: Vec<OutputColumn>) -> Select {
     let width = output.len();
@@ -550,7 +234,7 @@ pub(crate) fn of_values(rows: Vec<Vec<Expr>>, output: Vec<OutputColumn>) -> Sele
 }
 
 /// The place of a column of the result that ORDER BY or GROUP BY names by number or name.
-fn output_place(
+pub(super) fn output_place(
     output: &[OutputColumn],
     project: &[Expr],
     expr: &ast::Expr,
@@ -580,7 +264,7 @@ fn output_place(
     }
 }
 
-fn sort_key(by: &ast::OrderByExpr, place: usize) -> SortKey {
+pub(super) fn sort_key(by: &ast::OrderByExpr, place: usize) -> SortKey {
     let descending = matches!(by.options.sort, Some(ast::OrderBySort::Desc));
     SortKey { place, descending, nulls_first: by.options.nulls_first.unwrap_or(descending) }
 }
@@ -598,20 +282,6 @@ fn lock_of(query: &Query) -> Result<Option<Lock>, SqlError> {
         lock = Some(Lock { shared, busy });
     }
     Ok(lock)
-}
-
-fn check_supported(select: &ast::Select) -> Result<(), SqlError> {
-    let unsupported = [
-        (select.top.is_some(), "TOP"),
-        (select.into.is_some(), "SELECT INTO"),
-        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
-        (!select.named_window.is_empty(), "WINDOW"),
-        (select.qualify.is_some(), "QUALIFY"),
-    ];
-    match unsupported.iter().find(|(is_used, _)| *is_used) {
-        Some((_, what)) => Err(SqlError::unsupported(what)),
-        None => Ok(()),
-    }
 }
 
 /// The step of a table that is changed, in a scope that has been entered.

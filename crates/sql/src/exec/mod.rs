@@ -9,6 +9,7 @@ mod change;
 mod eval;
 mod find;
 mod insert;
+mod join;
 mod select;
 mod write;
 
@@ -125,6 +126,15 @@ impl<'a> Exec<'a> {
     }
 
     fn keep_row(&self, row: &[Datum]) -> Result<(), SqlError> {
-        self.keep(row.iter().map(Datum::bytes).sum::<usize>() + size_of::<Vec<Datum>>())
+        self.keep(row_bytes(row))
     }
+
+    /// A row is kept no longer.
+    fn forget_row(&self, row: &[Datum]) {
+        self.kept_bytes.set(self.kept_bytes.get() - row_bytes(row));
+    }
+}
+
+fn row_bytes(row: &[Datum]) -> usize {
+    row.iter().map(Datum::bytes).sum::<usize>() + size_of::<Vec<Datum>>()
 }

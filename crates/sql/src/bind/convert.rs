@@ -1,0 +1,165 @@
+//! Literals, and conversions that are written into expressions.
+//!
+//! A literal in quotes is of unknown type until it meets something; then it is converted once, when the
+//! statement is bound, and its errors are those of the statement. Anything else is converted when it runs.
+
+use super::Binder;
+use super::expr::{Typed, boolean, typed};
+use crate::datum::{Datum, convert};
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::functions::{Func, common};
+use crate::numeric::Decimal;
+use crate::types::{Family, SqlType};
+use sqlparser::ast;
+
+impl Binder<'_> {
+    pub(super) fn literal(&mut self, value: &ast::Value) -> Result<Typed, SqlError> {
+        use ast::Value;
+        Ok(match value {
+            Value::Null => typed(Expr::Const(Datum::Null), SqlType::Unknown),
+            Value::Boolean(truth) => boolean(Expr::Const(Datum::Bool(*truth))),
+            Value::Number(digits, _) => number(digits)?,
+            Value::Placeholder(name) => {
+                let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+                let number = number.filter(|n| (1..=65_535).contains(n)).ok_or_else(|| {
+                    let message =
+                        format!("there is no parameter {name}: they are $1, $2 and so on");
+                    SqlError::new(code::UNDEFINED_PARAMETER, message)
+                })?;
+                if self.params.len() < number {
+                    self.params.resize(number, SqlType::Unknown);
+                }
+                typed(Expr::Param(number - 1), self.params[number - 1])
+            }
+            Value::HexStringLiteral(_) => return Err(SqlError::unsupported("a bit string")),
+            other => match other.clone().into_string() {
+                Some(text) => typed(Expr::Const(Datum::Text(text)), SqlType::Unknown),
+                None => return Err(SqlError::unsupported(format!("the literal {other}"))),
+            },
+        })
+    }
+
+    pub(super) fn cast(
+        &mut self,
+        inner: &ast::Expr,
+        ty: &ast::DataType,
+    ) -> Result<Typed, SqlError> {
+        let value = self.expr(inner)?;
+        let name = ty.to_string().to_lowercase();
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        // Names of objects as numbers, and numbers as names.
+        if matches!(name, "regclass") {
+            if value.ty.family() == Family::Text || value.ty == SqlType::Unknown {
+                if matches!(value.expr, Expr::Param(_)) || value.expr == Expr::Const(Datum::Null) {
+                    return Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid));
+                }
+                if let Expr::Const(Datum::Text(text)) = &value.expr {
+                    let oid = match text.parse::<i64>() {
+                        Ok(oid) => oid,
+                        Err(_) => crate::system::regclass(self.catalog, text).ok_or_else(|| {
+                            let message = format!("relation \"{text}\" does not exist");
+                            SqlError::new(code::UNDEFINED_TABLE, message)
+                        })?,
+                    };
+                    return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
+                }
+                return Ok(typed(Expr::Call(Func::ToRegclass, vec![value.expr]), SqlType::Oid));
+            }
+            return Ok(typed(Expr::Call(Func::RegclassName, vec![value.expr]), SqlType::Text));
+        }
+        if name == "regtype" && value.ty.family() == Family::Number {
+            return Ok(typed(Expr::Call(Func::RegtypeName, vec![value.expr]), SqlType::Text));
+        }
+        if name.ends_with("[]") {
+            return Ok(typed(Expr::Cast(Box::new(value.expr), SqlType::Text), SqlType::Text));
+        }
+        let ty = SqlType::parse(ty)?;
+        if value.ty == SqlType::Unknown {
+            if let Expr::Const(datum) = value.expr {
+                return Ok(typed(Expr::Const(convert(datum, ty, true)?), ty));
+            }
+            return Ok(typed(self.coerce(value, ty)?, ty));
+        }
+        Ok(typed(Expr::Cast(Box::new(value.expr), ty), ty))
+    }
+
+    /// Brings values to one type.
+    pub(crate) fn together(
+        &mut self,
+        values: Vec<Typed>,
+    ) -> Result<(Vec<Expr>, SqlType), SqlError> {
+        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        let mut ty = common(&types);
+        if ty == SqlType::Unknown {
+            ty = SqlType::Text;
+        }
+        let mut exprs = Vec::with_capacity(values.len());
+        for value in values {
+            if value.ty != SqlType::Unknown && value.ty.family() != ty.family() {
+                let message =
+                    format!("types {} and {} cannot be matched", bare(ty), bare(value.ty));
+                return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+            }
+            let differs = bare(value.ty) != bare(ty) && value.ty != SqlType::Unknown;
+            let coerced = self.coerce(value, ty)?;
+            exprs.push(if differs { Expr::Cast(Box::new(coerced), ty) } else { coerced });
+        }
+        Ok((exprs, ty))
+    }
+
+    pub(crate) fn as_text(&mut self, value: Typed) -> Result<Expr, SqlError> {
+        match value.ty {
+            SqlType::Text | SqlType::Varchar(_) | SqlType::Name | SqlType::Char(_) => {
+                Ok(value.expr)
+            }
+            SqlType::Unknown => self.coerce(value, SqlType::Text),
+            _ => Ok(Expr::Cast(Box::new(value.expr), SqlType::Text)),
+        }
+    }
+
+    /// Gives a value of an unknown type a type, or converts a value to a type that compares with it.
+    pub(crate) fn coerce(&mut self, value: Typed, ty: SqlType) -> Result<Expr, SqlError> {
+        match (value.expr, value.ty) {
+            (Expr::Const(datum), SqlType::Unknown) => Ok(Expr::Const(convert(datum, ty, false)?)),
+            (Expr::Param(number), SqlType::Unknown) => {
+                if self.params[number] == SqlType::Unknown {
+                    self.params[number] = bare(ty);
+                }
+                Ok(Expr::Param(number))
+            }
+            (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
+                Ok(Expr::Cast(Box::new(expr), ty))
+            }
+            (expr, SqlType::Date) if matches!(ty, SqlType::Timestamp | SqlType::TimestampTz) => {
+                Ok(Expr::Cast(Box::new(expr), ty))
+            }
+            (expr, _) => Ok(expr),
+        }
+    }
+}
+
+pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
+    let whole = digits.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+    if let (true, Ok(value)) = (whole, digits.parse::<i64>()) {
+        let ty = if i32::try_from(value).is_ok() { SqlType::Int4 } else { SqlType::Int8 };
+        return Ok(typed(Expr::Const(Datum::Int(value)), ty));
+    }
+    match Decimal::parse(digits) {
+        Some(value) => Ok(typed(Expr::Const(Datum::Numeric(value)), SqlType::Numeric(None))),
+        None => {
+            let message = format!("the number {digits} has more than 38 digits");
+            Err(SqlError::new(code::OUT_OF_RANGE, message))
+        }
+    }
+}
+
+/// A type without its modifier.
+pub(crate) fn bare(ty: SqlType) -> SqlType {
+    match ty {
+        SqlType::Varchar(_) => SqlType::Varchar(None),
+        SqlType::Char(_) => SqlType::Char(None),
+        SqlType::Numeric(_) => SqlType::Numeric(None),
+        other => other,
+    }
+}

@@ -1,0 +1,247 @@
+//! INSERT, and COPY, which is an INSERT or a SELECT without the text.
+//!
+//! What is written is a list over all columns of the table: each is given, by its place in the source's rows,
+//! or is its default. ON CONFLICT names the key or the index that a row may be in the way of.
+
+use super::change::check_assignable;
+use super::query::of_values;
+use super::{Binder, Scope, folded};
+use crate::catalog::{Index, Table};
+use crate::error::{SqlError, code};
+use crate::plan::{Conflict, Filled, Insert, OutputColumn, Select};
+use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
+use std::sync::Arc;
+
+impl Binder<'_> {
+    pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<Insert, SqlError> {
+        let TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::unsupported("INSERT into anything but a table"));
+        };
+        let table = self.table_named(name)?;
+        let columns = self.insert_columns(&table, &insert.columns)?;
+        let source = match &insert.source {
+            None => of_values(vec![Vec::new()], Vec::new()),
+            Some(query) => self.insert_source(&table, &columns, query)?,
+        };
+        let given = source.output.len();
+        if given > columns.len() || (given < columns.len() && !insert.columns.is_empty()) {
+            let (more, less) = if given > columns.len() {
+                ("expressions", "target columns")
+            } else {
+                ("target columns", "expressions")
+            };
+            let message = format!("INSERT has more {more} than {less}");
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        let mut filled = Vec::with_capacity(table.columns.len());
+        for at in 0..table.columns.len() {
+            let place = columns[..given].iter().position(|column| *column == at);
+            filled.push(match place {
+                Some(place) => Filled::Given(place),
+                None => Filled::Default(self.default_of(&table, at)?),
+            });
+        }
+        let alias = insert.table_alias.as_ref().map(|alias| folded(&alias.alias));
+        let conflict = self.conflict(&table, alias.as_deref(), insert.on.as_ref())?;
+        let scope = self.table_scope(&table, &[alias.as_deref().unwrap_or(&table.name)])?;
+        let (returning, _) = self.returning(scope, insert.returning.as_deref())?;
+        let checks = self.checks(&table)?;
+        Ok(Insert { table, columns: filled, source, checks, conflict, returning })
+    }
+
+    fn insert_columns(
+        &self,
+        table: &Arc<Table>,
+        names: &[ast::ObjectName],
+    ) -> Result<Vec<usize>, SqlError> {
+        if names.is_empty() {
+            return Ok((0..table.columns.len()).collect());
+        }
+        let mut columns: Vec<usize> = Vec::new();
+        for name in names {
+            let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else { continue };
+            let at = table.column(&folded(ident)).map_err(|error| self.at(error, ident))?;
+            if columns.contains(&at) {
+                let message = format!("column \"{}\" specified more than once", folded(ident));
+                return Err(self.at(SqlError::new(code::DUPLICATE_COLUMN, message), ident));
+            }
+            columns.push(at);
+        }
+        Ok(columns)
+    }
+
+    fn insert_source(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &[usize],
+        query: &ast::Query,
+    ) -> Result<Select, SqlError> {
+        let SetExpr::Values(values) = &*query.body else {
+            let mut plan = self.query(query)?;
+            for (at, column) in columns.iter().zip(plan.output.clone()) {
+                check_assignable(&table.columns[*at], column.ty)?;
+            }
+            plan.lock = None;
+            return Ok(plan);
+        };
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for row in &values.rows {
+            if row.content.len() != width {
+                let message = "VALUES lists must all be the same length";
+                return Err(SqlError::new(code::SYNTAX, message));
+            }
+            let mut bound = Vec::with_capacity(width);
+            for (place, value) in row.content.iter().enumerate() {
+                let Some(&at) = columns.get(place) else {
+                    let message = "INSERT has more expressions than target columns";
+                    return Err(SqlError::new(code::SYNTAX, message));
+                };
+                bound.push(self.assigned(table, at, value, Scope::default())?.0);
+            }
+            rows.push(bound);
+        }
+        let output = (0..width)
+            .map(|place| OutputColumn {
+                name: table.columns[columns[place]].name.clone(),
+                ty: table.columns[columns[place]].ty,
+                origin: (0, 0),
+            })
+            .collect();
+        Ok(of_values(rows, output))
+    }
+
+    fn conflict(
+        &mut self,
+        table: &Arc<Table>,
+        alias: Option<&str>,
+        on: Option<&OnInsert>,
+    ) -> Result<Option<Conflict>, SqlError> {
+        let Some(OnInsert::OnConflict(on)) = on else {
+            return match on {
+                None => Ok(None),
+                Some(_) => Err(SqlError::unsupported("ON DUPLICATE KEY")),
+            };
+        };
+        let (index, any) = match &on.conflict_target {
+            None => (None, true),
+            Some(ConflictTarget::Columns(names)) => {
+                let names: Vec<String> = names.iter().map(folded).collect();
+                (self.conflict_index(table, &names)?, false)
+            }
+            Some(ConflictTarget::OnConstraint(name)) => {
+                let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
+                let name = name.unwrap_or_default();
+                let index = table.indexes.iter().find(|index| index.name == name && index.unique);
+                if index.is_none() && (table.key_name != name || !table.has_key()) {
+                    let message = format!(
+                        "constraint \"{name}\" for table \"{}\" does not exist",
+                        table.name
+                    );
+                    return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+                }
+                (index.cloned(), false)
+            }
+        };
+        let set = match &on.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(_) if any => {
+                let message = "ON CONFLICT DO UPDATE requires inference specification or constraint \
+                               name";
+                return Err(SqlError::new(code::SYNTAX, message));
+            }
+            OnConflictAction::DoUpdate(update) => {
+                let scope = self.table_scope(table, &[alias.unwrap_or(&table.name), "excluded"])?;
+                let (set, scope) = self.assignments(table, &update.assignments, scope)?;
+                let condition = match &update.selection {
+                    None => None,
+                    Some(condition) => {
+                        Some(self.within(scope, |binder| binder.condition(condition))?.0)
+                    }
+                };
+                Some((set, condition))
+            }
+        };
+        Ok(Some(Conflict { index, any, set }))
+    }
+
+    fn conflict_index(
+        &self,
+        table: &Table,
+        names: &[String],
+    ) -> Result<Option<Arc<Index>>, SqlError> {
+        let mut wanted = Vec::new();
+        for name in names {
+            wanted.push(table.column(name)?);
+        }
+        let same = |columns: &[usize]| {
+            columns.len() == wanted.len() && wanted.iter().all(|at| columns.contains(at))
+        };
+        if table.has_key() && same(&table.key) {
+            return Ok(None);
+        }
+        let index = table.indexes.iter().find(|index| index.unique && same(&index.columns));
+        index.cloned().map(Some).ok_or_else(|| {
+            let message = "there is no unique or exclusion constraint matching the ON CONFLICT \
+                           specification";
+            SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
+        })
+    }
+
+    /// An INSERT whose values are parameters, in the order of the columns.
+    pub(crate) fn copy_in(
+        &mut self,
+        name: &ast::ObjectName,
+        columns: &[ast::Ident],
+    ) -> Result<Insert, SqlError> {
+        let table = self.table_named(name)?;
+        let names: Vec<ast::ObjectName> =
+            columns.iter().map(|column| ast::ObjectName::from(column.clone())).collect();
+        let given = self.insert_columns(&table, &names)?;
+        let mut filled = Vec::with_capacity(table.columns.len());
+        for at in 0..table.columns.len() {
+            let place = given.iter().position(|column| *column == at);
+            filled.push(match place {
+                Some(place) => Filled::Given(place),
+                None => Filled::Default(self.default_of(&table, at)?),
+            });
+        }
+        let output = given
+            .iter()
+            .map(|&at| OutputColumn {
+                name: table.columns[at].name.clone(),
+                ty: table.columns[at].ty,
+                origin: (0, 0),
+            })
+            .collect();
+        let source = of_values(Vec::new(), output);
+        let checks = self.checks(&table)?;
+        Ok(Insert { table, columns: filled, source, checks, conflict: None, returning: None })
+    }
+
+    /// A query of the columns of a table.
+    pub(crate) fn copy_out(
+        &mut self,
+        name: &ast::ObjectName,
+        columns: &[ast::Ident],
+    ) -> Result<Select, SqlError> {
+        let table = self.table_named(name)?;
+        let mut shown: Vec<String> = columns.iter().map(folded).collect();
+        if shown.is_empty() {
+            shown = table.columns.iter().map(|column| column.name.clone()).collect();
+        }
+        for name in &shown {
+            table.column(name)?;
+        }
+        let always = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+        let shown: Vec<String> = shown.iter().map(always).collect();
+        let text = format!("SELECT {} FROM {}", shown.join(", "), always(&table.name));
+        match crate::parse::parse(&text)?.pop() {
+            Some(crate::parse::Parsed::Sql(statement)) => match *statement {
+                ast::Statement::Query(query) => self.query(&query),
+                _ => Err(SqlError::unsupported("this COPY")),
+            },
+            _ => Err(SqlError::unsupported("this COPY")),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Operators: comparisons, arithmetic, IN, LIKE, and what they make of the types of their sides.
+//!
+//! ```text
+//!   int4 + numeric     numeric          the wider of two numbers
+//!   int4 / int4        int4             whole
+//!   date - date        int4             days
+//!   $1 = int8          $1 is an int8    who has no type takes the other's
+//! ```
+
+use super::Binder;
+use super::convert::bare;
+use super::expr::{Typed, boolean, typed};
+use crate::error::{SqlError, code};
+use crate::expr::{Arith, Compare, Expr};
+use crate::functions::{self};
+use crate::types::{Family, SqlType};
+use sqlparser::ast::{self, BinaryOperator};
+
+impl Binder<'_> {
+    pub(crate) fn compare(
+        &mut self,
+        compare: Compare,
+        a: Typed,
+        b: Typed,
+    ) -> Result<Typed, SqlError> {
+        let (a, b) = self.unify(a, b, compare.sign())?;
+        Ok(boolean(Expr::Compare(compare, Box::new([a, b]))))
+    }
+
+    /// Brings two values to types that compare.
+    fn unify(&mut self, a: Typed, b: Typed, sign: &str) -> Result<(Expr, Expr), SqlError> {
+        let (a_ty, b_ty) = match (a.ty, b.ty) {
+            (SqlType::Unknown, SqlType::Unknown) => (SqlType::Text, SqlType::Text),
+            (SqlType::Unknown, b) => (bare(b), b),
+            (a, SqlType::Unknown) => (a, bare(a)),
+            (a, b) if a.family() == b.family() => match a.family() {
+                Family::Number if a.is_float() != b.is_float() => {
+                    (SqlType::Float8, SqlType::Float8)
+                }
+                Family::Time if (a == SqlType::Date) != (b == SqlType::Date) => {
+                    (SqlType::Timestamp, SqlType::Timestamp)
+                }
+                _ => (a, b),
+            },
+            (a, b) => {
+                let message = format!("operator does not exist: {} {sign} {}", bare(a), bare(b));
+                let hint = "No operator matches the given types; add a cast.";
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint));
+            }
+        };
+        Ok((self.coerce(a, a_ty)?, self.coerce(b, b_ty)?))
+    }
+
+    pub(super) fn compare_rows(
+        &mut self,
+        a: &[ast::Expr],
+        op: &BinaryOperator,
+        b: &[ast::Expr],
+    ) -> Result<Typed, SqlError> {
+        if a.len() != b.len() {
+            let message = "unequal number of entries in row expressions";
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        let negated = match op {
+            BinaryOperator::Eq => false,
+            BinaryOperator::NotEq => true,
+            other => return Err(SqlError::unsupported(format!("{other} between rows"))),
+        };
+        let mut equal = Vec::with_capacity(a.len());
+        for (a, b) in a.iter().zip(b) {
+            let (a, b) = (self.expr(a)?, self.expr(b)?);
+            equal.push(self.compare(Compare::Eq, a, b)?.expr);
+        }
+        Ok(negate(boolean(Expr::And(equal)), negated))
+    }
+
+    pub(super) fn in_list(
+        &mut self,
+        value: &ast::Expr,
+        list: &[ast::Expr],
+    ) -> Result<Typed, SqlError> {
+        if let ast::Expr::Tuple(columns) = value {
+            let mut rows = Vec::with_capacity(list.len());
+            for row in list {
+                let ast::Expr::Tuple(values) = row else {
+                    let message = "a row can only be compared with rows";
+                    return Err(SqlError::new(code::SYNTAX, message));
+                };
+                rows.push(self.compare_rows(columns, &BinaryOperator::Eq, values)?.expr);
+            }
+            return Ok(boolean(Expr::Or(rows)));
+        }
+        let value = self.expr(value)?;
+        let mut bound = Vec::with_capacity(list.len());
+        let mut left = value.clone();
+        for one in list {
+            let one = self.expr(one)?;
+            let (a, b) = self.unify(left.clone(), one.clone(), "=")?;
+            if left.ty == SqlType::Unknown {
+                let ty = if one.ty == SqlType::Unknown { SqlType::Text } else { one.ty };
+                left = typed(a, ty);
+            } else {
+                left.expr = a;
+            }
+            bound.push(b);
+        }
+        Ok(boolean(Expr::In(Box::new(left.expr), bound)))
+    }
+
+    /// `x = ANY (..)` over a query or a list in an array.
+    pub(super) fn any(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed, SqlError> {
+        match (op, right) {
+            (BinaryOperator::Eq, ast::Expr::Array(array)) => self.in_list(left, &array.elem),
+            (BinaryOperator::Eq, ast::Expr::Nested(inner)) => self.any(left, op, inner),
+            (BinaryOperator::Eq, ast::Expr::Subquery(query)) => self.expr(&ast::Expr::InSubquery {
+                expr: Box::new(left.clone()),
+                subquery: query.clone(),
+                negated: false,
+            }),
+            _ => Err(SqlError::unsupported("ANY over this")),
+        }
+    }
+
+    pub(super) fn arith(&mut self, op: Arith, a: Typed, b: Typed) -> Result<Typed, SqlError> {
+        let (a_ty, b_ty) = match (a.ty, b.ty) {
+            (SqlType::Unknown, SqlType::Unknown) => (SqlType::Float8, SqlType::Float8),
+            (SqlType::Unknown, b) => (bare(b), b),
+            (a, SqlType::Unknown) => (a, bare(a)),
+            both => both,
+        };
+        let ty = match (a_ty.family(), b_ty.family()) {
+            (Family::Number, Family::Number) => arith_type(a_ty, b_ty),
+            (Family::Time, Family::Number) if a_ty == SqlType::Date => SqlType::Date,
+            (Family::Time, Family::Time) if a_ty == b_ty && a_ty == SqlType::Date => SqlType::Int4,
+            _ => {
+                let sign = match op {
+                    Arith::Add => "+",
+                    Arith::Sub => "-",
+                    Arith::Mul => "*",
+                    Arith::Div => "/",
+                    _ => "%",
+                };
+                let message =
+                    format!("operator does not exist: {} {sign} {}", bare(a_ty), bare(b_ty));
+                let hint = "No operator matches the given types; add a cast.";
+                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint));
+            }
+        };
+        let both = [self.coerce(a, a_ty)?, self.coerce(b, b_ty)?];
+        Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
+    }
+
+    pub(super) fn is_truth(
+        &mut self,
+        inner: &ast::Expr,
+        truth: bool,
+        negated: bool,
+    ) -> Result<Typed, SqlError> {
+        let inner = Box::new(self.condition(inner)?);
+        Ok(negate(boolean(Expr::IsTruth(inner, truth)), negated))
+    }
+
+    pub(super) fn same(&mut self, a: &ast::Expr, b: &ast::Expr) -> Result<Typed, SqlError> {
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        let (a, b) = self.unify(a, b, "=")?;
+        Ok(boolean(Expr::Same(Box::new([a, b]))))
+    }
+
+    pub(super) fn like(
+        &mut self,
+        value: &ast::Expr,
+        pattern: &ast::Expr,
+        folds: bool,
+        negated: bool,
+    ) -> Result<Typed, SqlError> {
+        let (value, pattern) = (self.expr(value)?, self.expr(pattern)?);
+        let both = Box::new([self.as_text(value)?, self.as_text(pattern)?]);
+        Ok(negate(boolean(Expr::Like { both, folds }), negated))
+    }
+
+    pub(super) fn matches(
+        &mut self,
+        a: Typed,
+        b: Typed,
+        folds: bool,
+        negated: bool,
+    ) -> Result<Typed, SqlError> {
+        let both = Box::new([self.as_text(a)?, self.as_text(b)?]);
+        Ok(negate(boolean(Expr::Matches { both, folds }), negated))
+    }
+}
+
+fn arith_type(a: SqlType, b: SqlType) -> SqlType {
+    if (a.is_float() || b.is_float()) && a != b {
+        return SqlType::Float8;
+    }
+    if functions::number_rank(a) >= functions::number_rank(b) { bare(a) } else { bare(b) }
+}
+
+pub(super) fn negate(value: Typed, negated: bool) -> Typed {
+    if negated { boolean(Expr::Not(Box::new(value.expr))) } else { value }
+}
+
+pub(super) fn all(a: Expr, b: Expr) -> Expr {
+    match (a, b) {
+        (Expr::And(mut all), b) => {
+            all.push(b);
+            Expr::And(all)
+        }
+        (a, b) => Expr::And(vec![a, b]),
+    }
+}
+
+pub(super) fn any(a: Expr, b: Expr) -> Expr {
+    match (a, b) {
+        (Expr::Or(mut all), b) => {
+            all.push(b);
+            Expr::Or(all)
+        }
+        (a, b) => Expr::Or(vec![a, b]),
+    }
+}
+
+pub(super) fn named_operator(sign: &str) -> Result<BinaryOperator, SqlError> {
+    Ok(match sign {
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        ">" => BinaryOperator::Gt,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "||" => BinaryOperator::StringConcat,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        other => return Err(SqlError::unsupported(format!("OPERATOR({other})"))),
+    })
+}

@@ -1,0 +1,258 @@
+//! Joins: the rows of all sources, side by side.
+//!
+//! ```text
+//!   step 1 ─▶ step 2 ─▶ step 3 ─▶ filter       each row is pushed through what comes after
+//!                └ right join: the rows that nothing matched, at the end, behind NULLs
+//! ```
+//!
+//! A step that can look its rows up by what the steps before have found does so for each of their rows.
+//! One that cannot reads its source once, keeps the rows, and finds matches by a hash where the condition is
+//! an equality. A right join keeps its rows as well, to know which have matched.
+
+use super::select::{Emit, Hasher};
+use super::{Exec, Row};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Expr;
+use crate::plan::{Select, Source, Step};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+/// The rows of a source that does not depend on the rows before it, kept while the query runs.
+struct Kept {
+    rows: Vec<Vec<Datum>>,
+    /// Which of them have matched: a right join shows the others at the end.
+    matched: Vec<Cell<bool>>,
+    by_key: Option<HashMap<Vec<Datum>, Vec<usize>, Hasher>>,
+}
+
+/// What a query's steps have found and keep.
+type Memory = Vec<Option<Rc<Kept>>>;
+
+impl Exec<'_> {
+    /// The rows of all sources that pass the filter.
+    pub(super) fn joined_rows(
+        &self,
+        plan: &Select,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let mut row = vec![Datum::Null; plan.width];
+        let mut memory: Memory = vec![None; plan.steps.len()];
+        if self.step(plan, 0, &mut row, &mut memory, outer, emit)?.is_break() {
+            return Ok(());
+        }
+        for at in (0..plan.steps.len()).filter(|&at| plan.steps[at].right) {
+            if self.unmatched(plan, at, &mut row, &mut memory, outer, emit)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the rows of a right join's source that nothing before it matches.
+    fn unmatched(
+        &self,
+        plan: &Select,
+        at: usize,
+        row: &mut Vec<Datum>,
+        memory: &mut Memory,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let step = &plan.steps[at];
+        let kept = self.kept(step, at, memory, outer)?;
+        for (values, matched) in kept.rows.iter().zip(&kept.matched) {
+            if !matched.get() {
+                row.fill(Datum::Null);
+                row[step.offset..step.offset + step.width].clone_from_slice(values);
+                if self.step(plan, at + 1, row, memory, outer, emit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn step(
+        &self,
+        plan: &Select,
+        at: usize,
+        row: &mut Vec<Datum>,
+        memory: &mut Memory,
+        outer: Option<&Row<'_>>,
+        emit: Emit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let Some(step) = plan.steps.get(at) else {
+            if !self.all_hold(&plan.filter, Row { values: row, outer })? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            return emit(row);
+        };
+        let places = step.offset..step.offset + step.width;
+        let mut matched = false;
+        // What comes after, and whether the row fits to those before.
+        let mut next = |values: &mut [Datum],
+                        row: &mut Vec<Datum>,
+                        memory: &mut Memory|
+         -> Result<(ControlFlow<()>, bool), SqlError> {
+            self.tick()?;
+            row[places.clone()].swap_with_slice(values);
+            if !self.all_hold(&step.on, Row { values: row, outer })? {
+                return Ok((ControlFlow::Continue(()), false));
+            }
+            matched = true;
+            Ok((self.step(plan, at + 1, row, memory, outer, emit)?, true))
+        };
+        let is_kept = at > 0 && (step.right || step.access.spans.is_empty());
+        if is_kept {
+            let kept = self.kept(step, at, memory, outer)?;
+            let mut buffer = vec![Datum::Null; step.width];
+            for found in self.candidates(step, &kept, Row { values: row, outer })? {
+                buffer.clone_from_slice(&kept.rows[found]);
+                let (flow, fits) = next(&mut buffer, row, memory)?;
+                if fits {
+                    kept.matched[found].set(true);
+                }
+                if flow.is_break() {
+                    return Ok(flow);
+                }
+            }
+        } else {
+            // The values that decide where to look are those of the steps before.
+            let before = row.clone();
+            let flow = self.source(step, Row { values: &before, outer }, &mut |values| {
+                Ok(next(values, row, memory)?.0)
+            })?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        if step.left && !matched {
+            row[places].fill(Datum::Null);
+            return self.step(plan, at + 1, row, memory, outer, emit);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The rows of a source, for the rows before.
+    fn source(
+        &self,
+        step: &Step,
+        row: Row<'_>,
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        match &step.source {
+            Source::Table(table) => self.find(table, &step.access, &step.used, row, take),
+            Source::System(system) => {
+                for mut values in system.rows(self.catalog, self.around)? {
+                    if take(&mut values)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            Source::Query(query) => {
+                let mut flow = ControlFlow::Continue(());
+                let mut buffer = Vec::new();
+                self.rows(query, row.outer, &mut |values| {
+                    buffer.clear();
+                    buffer.extend_from_slice(&values[..step.width]);
+                    flow = take(&mut buffer)?;
+                    Ok(flow)
+                })?;
+                Ok(flow)
+            }
+            Source::Values(rows) => {
+                for exprs in rows {
+                    let values = exprs.iter().map(|expr| self.eval(expr, row));
+                    if take(&mut values.collect::<Result<_, _>>()?)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            Source::Series(bounds) => self.series(bounds, row, take),
+        }
+    }
+
+    fn series(
+        &self,
+        bounds: &[Expr; 3],
+        row: Row<'_>,
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let values = bounds.iter().map(|expr| self.eval(expr, row));
+        let values: Vec<Datum> = values.collect::<Result<_, _>>()?;
+        let (Some(from), Some(to), Some(by)) =
+            (values[0].as_int(), values[1].as_int(), values[2].as_int())
+        else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if by == 0 {
+            return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
+        }
+        let mut next = Some(from);
+        while let Some(value) = next.filter(|v| if by > 0 { *v <= to } else { *v >= to }) {
+            if take(&mut vec![Datum::Int(value)])?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            next = value.checked_add(by);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn kept(
+        &self,
+        step: &Step,
+        at: usize,
+        memory: &mut Memory,
+        outer: Option<&Row<'_>>,
+    ) -> Result<Rc<Kept>, SqlError> {
+        if let Some(kept) = &memory[at] {
+            return Ok(kept.clone());
+        }
+        let mut rows = Vec::new();
+        let _ = self.source(step, Row { values: &[], outer }, &mut |values| {
+            self.keep_row(values)?;
+            rows.push(values.clone());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let by_key =
+            if step.hash.is_empty() { None } else { Some(self.hashed(step, &rows, outer)?) };
+        let matched = vec![Cell::new(false); rows.len()];
+        let kept = Rc::new(Kept { rows, matched, by_key });
+        memory[at] = Some(kept.clone());
+        Ok(kept)
+    }
+
+    fn hashed(
+        &self,
+        step: &Step,
+        rows: &[Vec<Datum>],
+        outer: Option<&Row<'_>>,
+    ) -> Result<HashMap<Vec<Datum>, Vec<usize>, Hasher>, SqlError> {
+        let mut by_key: HashMap<Vec<Datum>, Vec<usize>, Hasher> = HashMap::default();
+        let mut wide = vec![Datum::Null; step.offset + step.width];
+        for (at, values) in rows.iter().enumerate() {
+            wide[step.offset..].clone_from_slice(values);
+            let row = Row { values: &wide, outer };
+            let key = step.hash.iter().map(|(_, own)| self.eval(own, row));
+            let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
+            if !key.iter().any(Datum::is_null) {
+                by_key.entry(key).or_default().push(at);
+            }
+        }
+        Ok(by_key)
+    }
+
+    /// The kept rows that can match.
+    fn candidates(&self, step: &Step, kept: &Kept, row: Row<'_>) -> Result<Vec<usize>, SqlError> {
+        let Some(by_key) = &kept.by_key else { return Ok((0..kept.rows.len()).collect()) };
+        let key = step.hash.iter().map(|(before, _)| self.eval(before, row));
+        let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
+        Ok(by_key.get(&key).cloned().unwrap_or_default())
+    }
+}

@@ -1,0 +1,93 @@
+//! Objects as text: the statement that makes an index, the words of a constraint, names to numbers and back.
+
+use super::{TABLES, key_oid, text};
+use crate::catalog::{Catalog, Table};
+use crate::datum::Datum;
+
+/// The number, the name and the statement of each index of a table.
+pub(super) fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
+    let mut all = Vec::new();
+    if table.has_key() {
+        let names: Vec<String> =
+            table.key.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
+        let definition = format!(
+            "CREATE UNIQUE INDEX {} ON public.{} USING btree ({})",
+            crate::catalog::quoted(&table.key_name),
+            crate::catalog::quoted(&table.name),
+            names.join(", ")
+        );
+        all.push((key_oid(table), table.key_name.clone(), definition));
+    }
+    for index in &table.indexes {
+        all.push((index.oid.into(), index.name.clone(), index.definition(table)));
+    }
+    all
+}
+
+/// The statement of an index, or the name of one of its columns.
+pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64) -> Datum {
+    for table in catalog.tables.values() {
+        for (found, _, definition) in index_definitions(table) {
+            if found != oid {
+                continue;
+            }
+            if column <= 0 {
+                return Datum::Text(definition);
+            }
+            let columns = match table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
+                Some(index) => &index.columns,
+                None => &table.key,
+            };
+            let at = usize::try_from(column - 1).ok().and_then(|n| columns.get(n));
+            return at.map_or(Datum::Null, |&at| text(&table.columns[at].name));
+        }
+    }
+    Datum::Null
+}
+
+/// What a constraint says.
+pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
+    let named = |table: &Table, columns: &[usize]| {
+        let names: Vec<String> =
+            columns.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
+        names.join(", ")
+    };
+    for table in catalog.tables.values() {
+        if table.has_key() && key_oid(table) == oid {
+            return Datum::Text(format!("PRIMARY KEY ({})", named(table, &table.key)));
+        }
+        if let Some(index) = table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
+            return Datum::Text(format!("UNIQUE ({})", named(table, &index.columns)));
+        }
+    }
+    Datum::Null
+}
+
+/// The number of a table or an index.
+pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
+    let name = name.strip_prefix("public.").unwrap_or(name);
+    let folded = name.to_lowercase();
+    let name = name.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(&folded);
+    if let Some(table) = catalog.tables.get(name) {
+        return Some(table.oid.into());
+    }
+    let known = TABLES.iter().position(|t| t.schema == "pg_catalog" && name.ends_with(t.name));
+    if let Some(at) = known {
+        return Some(1000 + at as i64);
+    }
+    let all = catalog.tables.values().flat_map(|table| index_definitions(table));
+    all.into_iter().find(|(_, found, _)| found == name).map(|(oid, ..)| oid)
+}
+
+/// The name of a table or an index.
+pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
+    for table in catalog.tables.values() {
+        if i64::from(table.oid) == oid {
+            return crate::catalog::quoted(&table.name);
+        }
+        if let Some((_, name, _)) = index_definitions(table).into_iter().find(|(o, ..)| *o == oid) {
+            return crate::catalog::quoted(&name);
+        }
+    }
+    oid.to_string()
+}

@@ -1,0 +1,225 @@
+//! The rows of the system's tables, made from the catalog each time they are read.
+
+use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC, int, key_oid, text, yes};
+use crate::catalog::Table;
+use crate::datum::Datum;
+use crate::transaction::Surroundings;
+use crate::types::SqlType;
+use std::sync::Arc;
+
+pub(super) fn classes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+    let has_index = table.has_key() || !table.indexes.is_empty();
+    let mut rows =
+        vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
+    if table.has_key() {
+        rows.push(class(key_oid(table), &table.key_name, "i", BTREE, table.key.len(), false));
+    }
+    for index in &table.indexes {
+        rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.columns.len(), false));
+    }
+    rows
+}
+
+fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: bool) -> Vec<Datum> {
+    vec![
+        int(oid),
+        text(name),
+        int(PUBLIC),
+        int(0),
+        int(0),
+        int(OWNER),
+        int(am),
+        int(oid),
+        int(0),
+        int(0),
+        Datum::Float(-1.0),
+        int(0),
+        yes(has_index),
+        yes(false),
+        text("p"),
+        text(kind),
+        int(columns as i64),
+        int(0),
+        yes(false),
+        yes(false),
+        yes(false),
+        yes(false),
+        yes(false),
+        yes(false),
+        text("d"),
+        Datum::Null,
+        Datum::Null,
+    ]
+}
+
+pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+    let row = |at: usize, relation: i64, number: usize| {
+        let column = &table.columns[at];
+        let collation = i64::from(column.ty.family() == crate::types::Family::Text) * 100;
+        vec![
+            int(relation),
+            text(&column.name),
+            int(column.ty.oid().into()),
+            int(column.ty.width().into()),
+            int(number as i64),
+            int(column.ty.modifier().into()),
+            yes(column.not_null || table.key.contains(&at)),
+            yes(column.default.is_some()),
+            text(""),
+            text(""),
+            yes(false),
+            int(collation),
+            int(0),
+            int(-1),
+            text("p"),
+            text(""),
+        ]
+    };
+    let mut rows: Vec<Vec<Datum>> =
+        (0..table.columns.len()).map(|at| row(at, table.oid.into(), at + 1)).collect();
+    let key = table.key.iter().enumerate();
+    rows.extend(key.map(|(number, &at)| row(at, key_oid(table), number + 1)));
+    for index in &table.indexes {
+        let columns = index.columns.iter().enumerate();
+        rows.extend(columns.map(|(number, &at)| row(at, index.oid.into(), number + 1)));
+    }
+    rows
+}
+
+pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+    let of = |(at, column): (usize, &crate::catalog::TableColumn)| {
+        let default = column.default.as_ref()?;
+        let oid = i64::from(table.oid);
+        Some(vec![int(oid), int(oid), int(at as i64 + 1), text(default)])
+    };
+    table.columns.iter().enumerate().filter_map(of).collect()
+}
+
+pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
+    let name = match ty {
+        SqlType::Bool => "bool",
+        SqlType::Int2 => "int2",
+        SqlType::Int4 => "int4",
+        SqlType::Int8 => "int8",
+        SqlType::Float4 => "float4",
+        SqlType::Float8 => "float8",
+        SqlType::Varchar(_) => "varchar",
+        SqlType::Char(_) => "bpchar",
+        SqlType::Timestamp => "timestamp",
+        SqlType::TimestampTz => "timestamptz",
+        SqlType::Numeric(_) => "numeric",
+        SqlType::Text => "text",
+        SqlType::Name => "name",
+        SqlType::Bytea => "bytea",
+        SqlType::Date => "date",
+        SqlType::Oid => "oid",
+        SqlType::Unknown => "unknown",
+    };
+    let category = match ty.family() {
+        crate::types::Family::Bool => "B",
+        crate::types::Family::Number => "N",
+        crate::types::Family::Text => "S",
+        crate::types::Family::Time => "D",
+        crate::types::Family::Bytes => "U",
+        crate::types::Family::Unknown => "X",
+    };
+    let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
+    vec![
+        int(ty.oid().into()),
+        text(name),
+        int(PG_CATALOG),
+        int(OWNER),
+        int(ty.width().into()),
+        text("b"),
+        text(category),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
+        int(0),
+        int(-1),
+        yes(false),
+        int(collation),
+        text(","),
+    ]
+}
+
+pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+    let row = |oid: i64, columns: &[usize], unique: bool, primary: bool| {
+        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+        let options: Vec<&str> = columns.iter().map(|_| "0").collect();
+        vec![
+            int(oid),
+            int(table.oid.into()),
+            int(columns.len() as i64),
+            yes(unique),
+            yes(primary),
+            yes(false),
+            yes(true),
+            yes(false),
+            text(&numbers.join(" ")),
+            Datum::Null,
+            Datum::Null,
+            text(&options.join(" ")),
+        ]
+    };
+    let mut rows = Vec::new();
+    if table.has_key() {
+        rows.push(row(key_oid(table), &table.key, true, true));
+    }
+    for index in &table.indexes {
+        rows.push(row(index.oid.into(), &index.columns, index.unique, false));
+    }
+    rows
+}
+
+pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+    let row = |oid: i64, name: &str, kind: &str, columns: &[usize]| {
+        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+        vec![
+            int(oid),
+            text(name),
+            int(PUBLIC),
+            text(kind),
+            yes(false),
+            yes(false),
+            int(table.oid.into()),
+            int(oid),
+            int(0),
+            text(&format!("{{{}}}", numbers.join(","))),
+            int(0),
+        ]
+    };
+    let mut rows = Vec::new();
+    if table.has_key() {
+        rows.push(row(key_oid(table), &table.key_name, "p", &table.key));
+    }
+    for index in table.indexes.iter().filter(|index| index.constraint) {
+        rows.push(row(index.oid.into(), &index.name, "u", &index.columns));
+    }
+    rows
+}
+
+pub(super) fn information_columns(table: &Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |(at, column): (usize, &crate::catalog::TableColumn)| {
+        let nullable = !(column.not_null || table.key.contains(&at));
+        let length = match column.ty {
+            SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
+            _ => Datum::Null,
+        };
+        let ty = crate::bind::bare(column.ty).to_string();
+        let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
+        vec![
+            text(&around.database),
+            text("public"),
+            text(&table.name),
+            text(&column.name),
+            int(at as i64 + 1),
+            column.default.as_deref().map_or(Datum::Null, text),
+            text(if nullable { "YES" } else { "NO" }),
+            text(&ty),
+            length,
+        ]
+    };
+    table.columns.iter().enumerate().map(row).collect()
+}
