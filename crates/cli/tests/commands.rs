@@ -138,6 +138,7 @@ fn benchmarks_print_a_line_of_json_with_their_inputs_and_checks() {
     for (name, args) in [
         ("ycsb", vec!["--rows", "5000", "--skew", "zipf:0.99"]),
         ("smallbank", vec!["--rows", "1000", "--skew", "hot:100:0.5"]),
+        ("smallbank", vec!["--rows", "1000", "--skew", "uniform", "--strategy", "static-2pc"]),
     ] {
         let ended = isomer(&[&["bench", name], &small[..], &args[..]].concat());
         assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);

@@ -46,10 +46,11 @@
 //! | [`participant`] | entering, preparing, ending a part |
 //! | [`outcome`] | who tells whom, who asks whom, until all have heard; recovery |
 //!
-//! **Left out.** Readers of a marked partition wait even if their snapshot could be earlier. A decision is
-//! not handed to another site if the coordinator stays away: participants wait for it (this is what
-//! two-phase commit is known for). The writes are in a participant's log twice, so that who reads a log
-//! need not join two of its frames.
+//! **Left out.** Readers of a marked partition wait even if their snapshot could be earlier: whatever a
+//! client was told can be read at the masters from then on, by anybody. A decision is not handed to
+//! another site if the coordinator stays away: participants wait for it (this is what two-phase commit is
+//! known for). The writes are in a participant's log twice, so that who reads a log need not join two of
+//! its frames.
 
 pub(crate) mod coordinator;
 mod outcome;
