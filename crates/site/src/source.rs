@@ -65,6 +65,7 @@ impl<'a> Source<'a> {
     }
 
     /// The version of a row that the snapshot sees: its time, and its value unless it is a deletion.
+    #[inline]
     pub(crate) fn row(
         &self,
         item: usize,
@@ -80,6 +81,7 @@ impl<'a> Source<'a> {
     }
 
     /// Visits the versions of the rows of a range, in the order of their keys.
+    #[inline]
     pub(crate) fn scan(
         &self,
         item: usize,
