@@ -1,4 +1,5 @@
-# Everything here needs a Rust toolchain and nothing else. `make` lists what there is.
+# Everything here needs a Rust toolchain and nothing else; clients that are missing are named and passed over.
+# `make` lists what there is.
 
 CARGO ?= cargo
 ISOMER = $(CARGO) run --quiet --package isomer --
@@ -6,11 +7,12 @@ FAST = $(CARGO) run --quiet --release --package isomer --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 
-.PHONY: help demo test bench format lint unit docs smoke
+.PHONY: help demo test bench clients format lint unit docs smoke
 
 help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
 	@echo "make test    formatting, lints, all tests, documentation, short runs of the program"
+	@echo "make clients psql, pgbench, sysbench, Python and Java against a server whose design changes (minutes)"
 	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
 	@echo
 	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
@@ -20,6 +22,8 @@ demo:
 	$(FAST) demo $(ARGS)
 
 test: format lint unit docs smoke
+	clients/install
+	clients/run --short
 
 format:
 	$(CARGO) fmt --all --check
@@ -47,6 +51,10 @@ smoke:
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
 	$(ISOMER) design check $(OUT)/ycsb
 	$(ISOMER) sim --seeds 1..20
+
+clients:
+	clients/install
+	PROFILE=release clients/run
 
 bench:
 	$(FAST) bench store --json

@@ -4,7 +4,7 @@ use crate::clock;
 use crate::failure::Failure;
 use clap::Args;
 use isomer_cluster::{Database, Durability, Options};
-use isomer_server::{Engine, Server, ServerOptions};
+use isomer_server::{Engine, Server, ServerOptions, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,9 +24,18 @@ pub(crate) struct ServeArgs {
     /// Sites of a new database
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
-    /// Where to listen; a loopback address
+    /// Where to listen; other addresses than loopback need a certificate and a user with a password
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
+    /// A certificate (PEM), to encrypt connections with; clients of other machines have to
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Ask clients of this machine for a password too
+    #[arg(long)]
+    passwords_always: bool,
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
@@ -64,7 +73,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         eprintln!("{note}");
     }
     let engine = Engine::open(database).map_err(Failure::failed)?;
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => {
+            Some(Tls::open(certificate, key).map_err(Failure::failed)?)
+        }
+        _ => None,
+    };
     let server = ServerOptions {
+        tls,
+        passwords_always: args.passwords_always,
         connections_max: args.connections as usize,
         message_bytes_max: usize::from(args.message_mb) << 20,
         statement_bytes_max: (args.statement_mb as usize) << 20,

@@ -49,6 +49,7 @@ pub struct Engine {
     pub(crate) defining: Mutex<()>,
     pub(crate) catalog_table: (TableId, Arc<Schema>),
     sequences_table: (TableId, Arc<Schema>),
+    pub(crate) users_table: (TableId, Arc<Schema>),
     sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
     compiled: Mutex<HashMap<Arc<str>, Arc<Compiled>, FixedState>>,
     /// Tables of the store that no table or index of the catalog uses any more.
@@ -64,6 +65,7 @@ impl Engine {
     pub fn open(database: Database) -> Result<Arc<Engine>, SqlError> {
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
+        let users_table = system_table(&database, crate::users::schema())?;
         let decisions = Arc::new(Mutex::new(VecDeque::new()));
         let remembered = decisions.clone();
         let next = AtomicU64::new(1);
@@ -81,6 +83,7 @@ impl Engine {
             defining: Mutex::new(()),
             catalog_table,
             sequences_table,
+            users_table,
             sequences: Mutex::default(),
             compiled: Mutex::default(),
             dropped: Mutex::default(),

@@ -110,6 +110,7 @@ fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
             select(engine, query, depth + 1, lines);
         }
         Source::Values(rows) => lines.push(format!("{pad}{join}Values, {} rows", rows.len())),
+        Source::Elements(..) => lines.push(format!("{pad}{join}Elements of an array")),
         Source::Series(_) => lines.push(format!("{pad}{join}Series")),
     }
 }

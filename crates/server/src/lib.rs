@@ -11,20 +11,22 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`server`](Server) | the listener, a thread per client, cancel requests |
+//! | `startup`, `connection` | who a client is; messages out of its stream |
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
 //! | `limits` | limits on time |
+//! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `ddl` | CREATE, DROP, ALTER |
 //! | `design` | the design in SQL |
 //! | `backend` | the transaction that statements run in |
 //!
-//! Left out so far: passwords (SCRAM) and encryption (TLS), and therefore clients of other machines; the
-//! binary format of COPY.
+//! Left out so far: rights (every user may do everything); the binary format of COPY.
 
 mod alter;
 mod backend;
+mod connection;
 mod copy;
 mod ddl;
 mod design;
@@ -32,11 +34,16 @@ mod engine;
 mod explain;
 mod limits;
 mod options;
+mod scram;
 mod server;
 mod session;
 mod settings;
+mod startup;
+mod stream;
+mod users;
 mod wire;
 
 pub use engine::Engine;
 pub use options::ServerOptions;
 pub use server::Server;
+pub use stream::Tls;

@@ -33,6 +33,15 @@ pub(crate) struct Limits {
     pub(crate) transaction: u64,
 }
 
+/// The settings that limit time.
+pub(crate) const NAMES: [&str; 5] = [
+    "statement_timeout",
+    "lock_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "transaction_timeout",
+];
+
 impl Limits {
     /// The limit that a setting is the name of.
     pub(crate) fn named(&mut self, name: &str) -> Option<&mut u64> {

@@ -1,12 +1,18 @@
 //! How to serve.
 
+use crate::stream::Tls;
 use std::net::SocketAddr;
 
 /// How to serve. What is not an argument of [`ServerOptions::new`] has a default.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where to listen: a loopback address.
+    /// Where to listen. Other addresses than loopback need [`tls`](ServerOptions::tls), and a user with a
+    /// password.
     pub listen: SocketAddr,
+    /// What to encrypt connections with (nothing). Clients of other machines have to; others may.
+    pub tls: Option<Tls>,
+    /// Clients of this machine need a password as well (no).
+    pub passwords_always: bool,
     /// Clients at a time (1000). One more is told 53300.
     pub connections_max: usize,
     /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with 08P01.
@@ -27,6 +33,8 @@ impl ServerOptions {
     pub fn new(listen: SocketAddr, clock: fn() -> i64, random: fn(&mut [u8])) -> ServerOptions {
         ServerOptions {
             listen,
+            tls: None,
+            passwords_always: false,
             connections_max: 1000,
             message_bytes_max: 256 << 20,
             statement_bytes_max: 256 << 20,

@@ -10,33 +10,27 @@
 //! A thread blocks on its socket, or on a row lock, or on the disk; there is nothing else it could do
 //! meanwhile. So there is no runtime, and no hand-over between a statement and its answer.
 
+use crate::connection::{Connection, FLUSH_BYTES, Sending, is_silence};
 use crate::engine::Engine;
 use crate::limits::{self, Watch};
 use crate::options::ServerOptions;
-use crate::session::{Flush, Session};
+use crate::session::Session;
 use crate::settings::{REPORTED, Settings};
-use crate::wire::{
-    CANCEL_REQUEST, GSS_REQUEST, Out, Reader, SSL_REQUEST, STARTUP_BYTES_MAX, violation,
-};
+use crate::stream::Stream;
+use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{Impatience, Patience};
-use isomer_sql::SqlError;
+use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Output is sent when it is longer than this, though more may come.
-const FLUSH_BYTES: usize = 128 << 10;
-/// A socket is read in pieces of this size.
-const READ_BYTES: usize = 32 << 10;
 /// A client that does not read its answers for so long is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A client that is told why its connection ends has so long to take notice.
-const LINGER: Duration = Duration::from_secs(1);
 /// A client has to say who it is in this time.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
 /// So many connections are taken beyond those that may be served.
@@ -60,6 +54,8 @@ struct Shared {
     connected: AtomicUsize,
     next_process: AtomicI32,
     clients: Mutex<BTreeMap<i32, Client>>,
+    /// What the salts of users that do not exist are made of.
+    decoy: [u8; 16],
 }
 
 /// A connected client, as others see it.
@@ -73,16 +69,12 @@ impl Server {
     /// Begins to listen.
     ///
     /// # Errors
-    /// If the address is not a loopback address, or cannot be listened to; if the settings cannot be set.
+    /// If the address cannot be listened to, or may not, as other machines reach it and there is no
+    /// encryption or no user with a password; if the settings cannot be set.
     pub fn start(engine: Arc<Engine>, options: ServerOptions) -> io::Result<Server> {
-        if !options.listen.ip().is_loopback() {
-            let message = format!(
-                "{} is not a loopback address: passwords and encryption are not there yet, so clients \
-                 of other machines are refused; listen at 127.0.0.1",
-                options.listen
-            );
-            return Err(io::Error::new(ErrorKind::Unsupported, message));
-        }
+        check_address(&engine, &options)?;
+        let mut decoy = [0; 16];
+        (options.random)(&mut decoy);
         let settings = Settings::new(options.settings.clone().into());
         let settings =
             settings.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error.to_string()))?;
@@ -97,6 +89,7 @@ impl Server {
             connected: AtomicUsize::new(0),
             next_process: AtomicI32::new(1),
             clients: Mutex::default(),
+            decoy,
         });
         let watching = shared.clone();
         let watch = thread("isomer-watch", move || watching.watch.run(watching.engine.gateway()))?;
@@ -142,6 +135,29 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Other machines are served with encryption and passwords only.
+fn check_address(engine: &Engine, options: &ServerOptions) -> io::Result<()> {
+    let listen = options.listen;
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let refuse = |why: &str| {
+        let message =
+            format!("other machines can reach {listen}, so {why}; or listen at 127.0.0.1");
+        Err(io::Error::new(ErrorKind::Unsupported, message))
+    };
+    if options.tls.is_none() {
+        return refuse("it takes a certificate: give --tls-cert FILE and --tls-key FILE");
+    }
+    if !engine.has_users().map_err(|error| io::Error::other(error.to_string()))? {
+        return refuse(
+            "it takes a user with a password: serve at 127.0.0.1 first, and there say \
+             CREATE USER name PASSWORD 'text'",
+        );
+    }
+    Ok(())
 }
 
 #[allow(clippy::disallowed_methods, reason = "the edge: clients are served by threads")]
@@ -197,10 +213,25 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(STARTUP_TIMEOUT))?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let mut connection =
-        Connection { stream, silence: None, input: Vec::new(), read_to: 0, used_to: 0 };
-    let Some((user, database, settings)) = connection.startup(shared)? else { return Ok(()) };
-    connection.stream.set_read_timeout(None)?;
+    let is_near = stream.peer_addr()?.ip().to_canonical().is_loopback();
+    let stream = Stream::Plain(stream);
+    let mut connection = Connection::new(stream);
+    let cancel = |body: &[u8]| shared.cancel(body);
+    let Some((user, database, settings)) = connection.startup(&shared.options, &cancel)? else {
+        return Ok(());
+    };
+    if !is_near && !connection.stream.is_encrypted() {
+        let message = "clients of other machines have to encrypt their connection";
+        let error = SqlError::new("28000", message).hint("Connect with sslmode=require.");
+        return connection.refuse::<()>(&error).map(|_| ());
+    }
+    if (!is_near || shared.options.passwords_always)
+        && let Err(error) =
+            connection.authenticate(&shared.engine, &shared.options, &shared.decoy, &user)?
+    {
+        return connection.refuse::<()>(&error).map(|_| ());
+    }
+    connection.stream.socket().set_read_timeout(None)?;
     let mut out = Out::default();
     if shared.connected.load(Ordering::SeqCst) > shared.options.connections_max {
         let message = format!(
@@ -216,7 +247,7 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     (own.user, own.database, own.process) = (user.into(), database.into(), process);
     let mut secret = [0; 4];
     (shared.options.random)(&mut secret);
-    out.message(b'R', |body| body.extend(0i32.to_be_bytes()));
+    out.authentication(0, b"");
     for name in REPORTED {
         out.parameter(name, &own.get(name).unwrap_or_default());
     }
@@ -226,143 +257,27 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     });
     wrong.iter().for_each(|error| out.notice("WARNING", error));
     out.ready(b'I');
-    let other = connection.stream.try_clone()?;
+    let other = connection.stream.socket().try_clone()?;
     let client = Client { secret, patience: patience.clone(), stream: other };
     shared.clients.lock().insert(process, client);
+    let _listed = Listed { shared, process };
     let (engine, watch) = (shared.engine.clone(), shared.watch.clone());
     let session = Session::new(engine, patience, own, watch, &shared.options);
-    let result = connection.talk(shared, session, out);
-    shared.clients.lock().remove(&process);
-    result
+    connection.talk(shared, session, out)
 }
 
-/// A socket, and what was read from it.
-struct Connection {
-    stream: TcpStream,
-    /// How long a read waits.
-    silence: Option<Duration>,
-    input: Vec<u8>,
-    /// The bytes of `input` from `used_to` to `read_to` are not handled yet.
-    read_to: usize,
-    used_to: usize,
+/// A client that is there for others until this is dropped.
+struct Listed<'s> {
+    shared: &'s Shared,
+    process: i32,
 }
 
-/// Who connects, to what, and with which settings.
-type Startup = (String, String, Vec<(String, String)>);
-
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.shared.clients.lock().remove(&self.process);
+    }
+}
 impl Connection {
-    /// Reads until so many bytes are there; `false` if the client has gone.
-    fn fill(&mut self, wanted: usize) -> io::Result<bool> {
-        if self.used_to == self.read_to {
-            (self.used_to, self.read_to) = (0, 0);
-        }
-        if self.used_to + wanted > self.input.len() {
-            self.input.copy_within(self.used_to..self.read_to, 0);
-            self.read_to -= self.used_to;
-            self.used_to = 0;
-            if self.input.len() > 16 * READ_BYTES
-                && wanted < READ_BYTES
-                && self.read_to < READ_BYTES
-            {
-                // A long message has passed; its room is given back.
-                self.input.truncate(READ_BYTES);
-                self.input.shrink_to_fit();
-            }
-            if self.input.len() < wanted.max(READ_BYTES) {
-                // As long as the message is said to be, but no longer than what has come by twice.
-                let room = wanted.max(READ_BYTES).min(2 * self.read_to.max(READ_BYTES));
-                self.input.resize(room.max(self.input.len()), 0);
-            }
-        }
-        while self.read_to - self.used_to < wanted {
-            if self.read_to == self.input.len() {
-                let room = (2 * self.input.len()).min(self.used_to + wanted.max(READ_BYTES));
-                self.input.resize(room.max(self.input.len() + 1), 0);
-            }
-            match self.stream.read(&mut self.input[self.read_to..]) {
-                Ok(0) => return Ok(false),
-                Ok(count) => self.read_to += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-
-    fn i32_at(&self, at: usize) -> i32 {
-        let bytes = &self.input[self.used_to + at..self.used_to + at + 4];
-        i32::from_be_bytes(bytes.try_into().expect("four bytes"))
-    }
-
-    /// Reads who connects. `None`: it was something else, and has been answered.
-    fn startup(&mut self, shared: &Shared) -> io::Result<Option<Startup>> {
-        loop {
-            if !self.fill(8)? {
-                return Ok(None);
-            }
-            let (length, version) = (self.i32_at(0), self.i32_at(4));
-            let length = usize::try_from(length).unwrap_or(0);
-            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
-                return self.refuse(&violation("the start-up message has an impossible length"));
-            }
-            if !self.fill(length)? {
-                return Ok(None);
-            }
-            let body = self.input[self.used_to + 8..self.used_to + length].to_vec();
-            self.used_to += length;
-            match version {
-                SSL_REQUEST | GSS_REQUEST => self.stream.write_all(b"N")?,
-                CANCEL_REQUEST => {
-                    shared.cancel(&body);
-                    return Ok(None);
-                }
-                version if version >> 16 == 3 => {
-                    if version & 0xffff != 0 {
-                        self.negotiate(&body)?;
-                    }
-                    return match read_startup(&body) {
-                        Ok(startup) => Ok(Some(startup)),
-                        Err(error) => self.refuse(&error),
-                    };
-                }
-                version => {
-                    let message = format!(
-                        "unsupported frontend protocol {}.{}: server supports 3.0",
-                        version >> 16,
-                        version & 0xffff
-                    );
-                    return self.refuse(&SqlError::new("0A000", message));
-                }
-            }
-        }
-    }
-
-    fn refuse<T>(&mut self, error: &SqlError) -> io::Result<Option<T>> {
-        let mut out = Out::default();
-        out.fatal(error);
-        self.stream.write_all(&out.bytes)?;
-        Ok(None)
-    }
-
-    /// Says that the protocol is 3.0, and which options are not known.
-    fn negotiate(&mut self, body: &[u8]) -> io::Result<()> {
-        let options: Vec<String> = read_startup(body)
-            .map(|(_, _, settings)| settings.into_iter().map(|(name, _)| name).collect())
-            .unwrap_or_default();
-        let unknown: Vec<&String> =
-            options.iter().filter(|name| name.starts_with("_pq_.")).collect();
-        let mut out = Out::default();
-        out.message(b'v', |body| {
-            body.extend((3i32 << 16).to_be_bytes());
-            body.extend((unknown.len() as i32).to_be_bytes());
-            for name in unknown {
-                body.extend(name.as_bytes());
-                body.push(0);
-            }
-        });
-        self.stream.write_all(&out.bytes)
-    }
-
     /// Handles messages until the client goes.
     fn talk(&mut self, shared: &Shared, mut session: Session, mut out: Out) -> io::Result<()> {
         let error = loop {
@@ -383,11 +298,22 @@ impl Connection {
                 }
                 Err(error) => return Err(error),
             };
-            let mut sending = Sending { stream: &self.stream };
-            match session.message(tag, &self.input[body], &mut out, &mut sending) {
-                Ok(true) => {}
-                Ok(false) => return self.send(&mut out),
-                Err(last) => break last,
+            let mut sending = Sending { stream: &mut self.stream };
+            let message = &self.input[body];
+            // A fault of a statement ends its own connection, and rolls back its own transaction.
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                session.message(tag, message, &mut out, &mut sending)
+            }));
+            match done {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => return self.send(&mut out),
+                Ok(Err(last)) => break last,
+                Err(_) => {
+                    break SqlError::new(
+                        code::INTERNAL,
+                        "a fault of the server; its log says more",
+                    );
+                }
             }
             if out.bytes.len() > FLUSH_BYTES {
                 self.send(&mut out)?;
@@ -397,109 +323,6 @@ impl Connection {
         self.send(&mut out)?;
         self.linger()
     }
-
-    /// Takes what the client still sends, as it might not see its last answer otherwise: a socket that is
-    /// closed with something unread is reset.
-    fn linger(&mut self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Write)?;
-        self.wait_at_most(Some(LINGER))?;
-        let until = limits::now() + LINGER;
-        let mut scrap = [0; 4096];
-        while limits::now() < until && self.stream.read(&mut scrap)? > 0 {}
-        Ok(())
-    }
-
-    /// True if a whole message was read.
-    fn has_message(&self) -> bool {
-        let there = self.read_to - self.used_to;
-        there >= 5 && usize::try_from(self.i32_at(1)).is_ok_and(|length| there > length)
-    }
-
-    /// The next message: its tag, and where its body is; none if the client has gone.
-    fn message(&mut self, bytes_max: usize) -> io::Result<Option<(u8, Range<usize>)>> {
-        if !self.fill(5)? {
-            return Ok(None);
-        }
-        let (tag, length) = (self.input[self.used_to], self.i32_at(1));
-        let Some(length) = usize::try_from(length).ok().filter(|l| (4..=bytes_max).contains(l))
-        else {
-            let what = format!("a length of {length} is not from 4 to {bytes_max}");
-            return Err(io::Error::new(ErrorKind::InvalidData, what));
-        };
-        if !self.fill(1 + length)? {
-            return Ok(None);
-        }
-        let body = self.used_to + 5..self.used_to + 1 + length;
-        self.used_to = body.end;
-        Ok(Some((tag, body)))
-    }
-
-    fn wait_at_most(&mut self, silence: Option<Duration>) -> io::Result<()> {
-        if silence != self.silence {
-            self.stream.set_read_timeout(silence)?;
-            self.silence = silence;
-        }
-        Ok(())
-    }
-
-    /// Sends what there is, and gives back what a long answer took.
-    fn send(&mut self, out: &mut Out) -> io::Result<()> {
-        if !out.bytes.is_empty() {
-            self.stream.write_all(&out.bytes)?;
-            out.sent();
-            if out.bytes.capacity() > 4 * FLUSH_BYTES {
-                out.bytes.shrink_to(FLUSH_BYTES);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// True if a read has waited as long as it was to.
-fn is_silence(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-/// Sends rows while a statement runs.
-struct Sending<'s> {
-    stream: &'s TcpStream,
-}
-
-impl Flush for Sending<'_> {
-    fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError> {
-        if out.bytes.len() < FLUSH_BYTES {
-            return Ok(());
-        }
-        let sent = self.stream.write_all(&out.bytes);
-        out.sent();
-        sent.map_err(|error| SqlError::new("08006", format!("the client does not read: {error}")))
-    }
-}
-
-fn read_startup(body: &[u8]) -> Result<Startup, SqlError> {
-    let mut reader = Reader::new(body);
-    let (mut user, mut database, mut settings) = (None, None, Vec::new());
-    loop {
-        let name = reader.text()?;
-        if name.is_empty() {
-            break;
-        }
-        let value = reader.text()?.to_owned();
-        match name {
-            "user" => user = Some(value),
-            "database" => database = Some(value),
-            "options" | "replication" => {}
-            name => settings.push((name.to_owned(), value)),
-        }
-    }
-    if !reader.is_empty() {
-        return Err(violation("there is more than there should be"));
-    }
-    let user = user.ok_or_else(|| {
-        SqlError::new("28000", "no PostgreSQL user name specified in startup packet")
-    })?;
-    let database = database.unwrap_or_else(|| user.clone());
-    Ok((user, database, settings))
 }
 
 impl Shared {

@@ -45,9 +45,9 @@ pub(crate) trait Flush {
 pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) patience: Arc<Patience>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     /// What the settings will be after the block.
-    pub(crate) kept_settings: Option<Box<Kept>>,
+    pub(crate) kept_settings: Option<Kept>,
     pub(crate) copy: Option<CopyIn>,
     txn: Option<Backend>,
     /// True between BEGIN and its end.
@@ -61,6 +61,7 @@ pub(crate) struct Session {
     transaction_until: Option<Instant>,
     statement_until: Option<Instant>,
     clock: fn() -> i64,
+    random: fn(&mut [u8]),
     statement_bytes_max: usize,
     seed: u64,
     /// After an error in the extended protocol: messages are passed over until the next Sync.
@@ -106,7 +107,7 @@ impl Session {
             engine,
             patience,
             seed: settings.process as u64,
-            settings,
+            settings: Arc::new(settings),
             kept_settings: None,
             copy: None,
             txn: None,
@@ -119,6 +120,7 @@ impl Session {
             transaction_until: None,
             statement_until: None,
             clock: options.clock,
+            random: options.random,
             statement_bytes_max: options.statement_bytes_max,
             skips: false,
             last: None,
@@ -351,6 +353,13 @@ impl Session {
                 out.complete("ALTER TABLE");
                 Ok(())
             }
+            Action::User(statement) => {
+                let mut salt = [0; 16];
+                (self.random)(&mut salt);
+                let tag = self.engine.change_user(statement, salt)?;
+                out.complete(tag);
+                Ok(())
+            }
             Action::Explain(inner) => {
                 let lines = crate::explain::explain(&self.engine, inner);
                 self.show_lines(compiled, lines, formats, describes, out);
@@ -434,6 +443,7 @@ impl Session {
             process: self.settings.process,
             memory_bytes: self.statement_bytes_max,
             design: self.engine.clone(),
+            settings: self.settings.clone(),
             seed: self.seed ^ now_us as u64,
         }
     }

@@ -12,6 +12,7 @@ use crate::limits::{self, Limits};
 use crate::session::Session;
 use crate::wire::{Formats, Out};
 use isomer_sql::statement::{Compiled, Setting};
+use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub(crate) struct Settings {
 
 /// Settings as they will be after a block that has changed some.
 pub(crate) struct Kept {
-    commit: Settings,
-    rollback: Settings,
+    commit: Arc<Settings>,
+    rollback: Arc<Settings>,
 }
 
 /// What is told to clients when they start, and when it changes.
@@ -51,7 +52,7 @@ pub(crate) const REPORTED: [&str; 10] = [
     "is_superuser",
 ];
 
-const DEFAULTS: [(&str, &str); 16] = [
+const DEFAULTS: [(&str, &str); 17] = [
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("server_encoding", "UTF8"),
@@ -68,6 +69,7 @@ const DEFAULTS: [(&str, &str); 16] = [
     ("max_identifier_length", "63"),
     ("synchronous_commit", "on"),
     ("max_index_keys", "32"),
+    ("password_encryption", "scram-sha-256"),
 ];
 
 impl Settings {
@@ -196,6 +198,22 @@ impl Settings {
     }
 }
 
+impl SettingsView for Settings {
+    fn setting(&self, name: &str) -> Option<String> {
+        self.get(name)
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let known = DEFAULTS.iter().map(|(name, _)| *name).chain(limits::NAMES);
+        let mut names: Vec<&str> = known.chain(self.values.keys().map(String::as_str)).collect();
+        names.extend(["default_transaction_read_only", "transaction_isolation"]);
+        names.sort_unstable();
+        names.dedup();
+        let value = |name: &str| Some((name.to_owned(), self.get(name)?));
+        names.into_iter().filter_map(value).collect()
+    }
+}
+
 fn not_possible(name: &str, value: &str, right: &str) -> SqlError {
     let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
     SqlError::new(code::INVALID_PARAMETER, message).hint(right)
@@ -245,13 +263,13 @@ impl Session {
         change: impl Fn(&mut Settings) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         let before = self.settings.clone();
-        change(&mut self.settings)?;
+        change(Arc::make_mut(&mut self.settings))?;
         if self.is_in_block() {
-            let kept = self.kept_settings.get_or_insert_with(|| {
-                Box::new(Kept { commit: before.clone(), rollback: before.clone() })
-            });
+            let kept = self
+                .kept_settings
+                .get_or_insert_with(|| Kept { commit: before.clone(), rollback: before.clone() });
             if !is_local {
-                change(&mut kept.commit)?;
+                change(Arc::make_mut(&mut kept.commit))?;
             }
         }
         self.settings_changed(&before, out);

@@ -133,6 +133,14 @@ impl Out {
         self.message(tag, |_| {});
     }
 
+    /// A step of authentication.
+    pub(crate) fn authentication(&mut self, step: i32, data: &[u8]) {
+        self.message(b'R', |body| {
+            body.extend(step.to_be_bytes());
+            body.extend(data);
+        });
+    }
+
     pub(crate) fn ready(&mut self, status: u8) {
         self.message(b'Z', |body| body.push(status));
     }

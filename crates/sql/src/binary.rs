@@ -30,6 +30,10 @@ pub fn encode(value: &Datum, ty: SqlType, out: &mut Vec<u8>) {
         (Datum::Numeric(value), _) => encode_decimal(*value, out),
         (Datum::Timestamp(micros), _) => out.extend((micros - EPOCH_US).to_be_bytes()),
         (Datum::Bytes(bytes), _) => out.extend(bytes),
+        (Datum::Text(array), SqlType::Array(_) | SqlType::Int2Vector) => {
+            let element = ty.element().expect("an array has elements");
+            crate::array::encode(array, element, out);
+        }
         (Datum::Text(_) | Datum::Null, _) => {
             out.extend(crate::text::format(value, ty).as_bytes());
         }
@@ -66,6 +70,12 @@ pub fn decode(bytes: &[u8], ty: SqlType) -> Result<Datum, SqlError> {
         }
         SqlType::Numeric(_) => Datum::Numeric(decode_decimal(bytes).ok_or_else(wrong)?),
         SqlType::Bytea => Datum::Bytes(bytes.to_vec()),
+        SqlType::Uuid => Datum::Bytes(fixed::<16>(bytes).ok_or_else(wrong)?.to_vec()),
+        SqlType::Array(_) | SqlType::Int2Vector => {
+            let element = ty.element().expect("an array has elements");
+            let array = crate::array::decode(bytes, element)?;
+            return crate::text::parse(&array, ty);
+        }
         SqlType::Text
         | SqlType::Varchar(_)
         | SqlType::Char(_)
@@ -168,6 +178,8 @@ mod tests {
             (SqlType::Date, Datum::Int(20_000)),
             (SqlType::Text, Datum::text("ü")),
             (SqlType::Bytea, Datum::Bytes(vec![0, 1])),
+            (SqlType::Uuid, Datum::Bytes((0..16).collect())),
+            (SqlType::Array(&SqlType::Text), Datum::text("{a,NULL,\"b c\"}")),
         ];
         for (ty, value) in cases {
             let mut bytes = Vec::new();

@@ -38,6 +38,19 @@ pub enum Expr {
     Same(Box<[Expr; 2]>),
     /// True if the value is one of the list.
     In(Box<Expr>, Vec<Expr>),
+    /// True if the comparison holds with any element of an array, or with all.
+    Elements {
+        /// How the value is compared with an element.
+        compare: Compare,
+        /// With all, not any.
+        all: bool,
+        /// The value and the array.
+        both: Box<[Expr; 2]>,
+        /// The type of an element.
+        element: SqlType,
+    },
+    /// The values of a query, as an array.
+    Gathered(Box<Select>),
     /// LIKE.
     Like {
         /// The text and the pattern.
@@ -149,6 +162,7 @@ macro_rules! each_child {
             | Expr::Outer(..)
             | Expr::Aggregate(_)
             | Expr::Scalar(_)
+            | Expr::Gathered(_)
             | Expr::Exists(_) => {}
             Expr::Cast(inner, _)
             | Expr::Not(inner)
@@ -158,6 +172,7 @@ macro_rules! each_child {
             Expr::Arith(_, _, both)
             | Expr::Compare(_, both)
             | Expr::Same(both)
+            | Expr::Elements { both, .. }
             | Expr::Like { both, .. }
             | Expr::Matches { both, .. } => both.$iter().for_each($visit),
             Expr::And(all) | Expr::Or(all) | Expr::Call(_, all) => all.$iter().for_each($visit),
@@ -190,7 +205,10 @@ impl Expr {
 
     /// True if a query is somewhere inside.
     pub fn has_query(&self) -> bool {
-        if matches!(self, Expr::Scalar(_) | Expr::Exists(_) | Expr::InSelect(..)) {
+        if matches!(
+            self,
+            Expr::Scalar(_) | Expr::Gathered(_) | Expr::Exists(_) | Expr::InSelect(..)
+        ) {
             return true;
         }
         let mut found = false;

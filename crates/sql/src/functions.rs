@@ -10,12 +10,15 @@ mod times;
 
 use crate::catalog::Catalog;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
 use numbers::{float, number, power};
 use strings::{pad, repeat, substring, take};
 use times::extract;
+
+/// The elements of `current_schemas`.
+static NAME: SqlType = SqlType::Name;
 
 /// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +88,12 @@ pub enum Func {
     StartsWith,
     LPad,
     RPad,
+    Element,
+    ArrayLength,
+    ArrayToString,
+    CurrentSchemas,
+    CurrentSetting,
+    ShowUuid,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -118,6 +127,12 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("reverse", 1) => (Reverse, SqlType::Text),
         ("lpad", 2 | 3) => (LPad, SqlType::Text),
         ("rpad", 2 | 3) => (RPad, SqlType::Text),
+        ("array_element", 2) => (Element, SqlType::Unknown),
+        ("array_length" | "array_upper", 2) | ("cardinality", 1) => (ArrayLength, SqlType::Int4),
+        ("array_to_string", 2 | 3) => (ArrayToString, SqlType::Text),
+        ("getdatabaseencoding", 0) => (EncodingName, SqlType::Name),
+        ("current_schemas", 1) => (CurrentSchemas, SqlType::Array(&NAME)),
+        ("current_setting", 1 | 2) => (CurrentSetting, SqlType::Text),
         ("starts_with", 2) => (StartsWith, SqlType::Bool),
         ("abs", 1) => (Abs, numeric),
         ("round", 1 | 2) => (Round, exact),
@@ -152,6 +167,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("random", 0) => (Random, SqlType::Float8),
         ("date_part" | "extract", 2) => (Extract, SqlType::Numeric(None)),
         ("format_type", 2) => (FormatType, SqlType::Text),
+        ("has_column_privilege" | "pg_has_role", 2..=4) => (True, SqlType::Bool),
         (
             "pg_table_is_visible"
             | "pg_type_is_visible"
@@ -181,17 +197,27 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             | "pg_get_viewdef"
             | "pg_get_serial_sequence"
             | "pg_get_statisticsobjdef_columns"
-            | "array_to_string"
             | "pg_get_partkeydef"
             | "pg_get_triggerdef"
             | "pg_get_function_result"
+            | "pg_get_function_arguments"
+            | "pg_get_functiondef"
+            | "pg_get_function_identity_arguments"
+            | "pg_get_partition_constraintdef"
+            | "pg_tablespace_location"
             | "pg_get_ruledef",
             1..=3,
         ) => (NullText, SqlType::Text),
-        ("pg_relation_filenode" | "pg_my_temp_schema" | "inet_server_port", _) => {
-            (Zero, SqlType::Oid)
-        }
+        (
+            "pg_relation_filenode"
+            | "pg_my_temp_schema"
+            | "inet_server_port"
+            | "pg_char_to_encoding",
+            _,
+        ) => (Zero, SqlType::Oid),
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
+        // There are no such locks, so none is held.
+        ("pg_advisory_unlock_all", 0) => (NullText, SqlType::Text),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
         _ => return None,
     })
@@ -358,6 +384,36 @@ pub fn call(
             let oid = u32::try_from(int(0)).unwrap_or(0);
             Datum::Text(SqlType::of_oid(oid).map_or("-".to_owned(), |ty| ty.to_string()))
         }
+        Element => {
+            let ty = u32::try_from(int(2)).ok().and_then(SqlType::of_oid);
+            // As the function, all count from 1; as a subscript, as the array does.
+            let first = args.get(3).map_or(1, |_| crate::array::first_number(text(0)));
+            crate::array::element(text(0), int(1), first, ty.unwrap_or(SqlType::Text))?
+        }
+        ArrayLength => match crate::array::elements(text(0))?.len() {
+            0 => Datum::Null,
+            count => Datum::Int(count as i64),
+        },
+        ArrayToString => {
+            let (between, null) = (text(1), args.get(2).and_then(Datum::as_text));
+            let elements = crate::array::elements(text(0))?;
+            let shown = elements.iter().filter_map(|element| element.as_deref().or(null));
+            Datum::Text(shown.collect::<Vec<&str>>().join(between))
+        }
+        CurrentSchemas => Datum::text(if args[0].as_bool() == Some(true) {
+            "{pg_catalog,public}"
+        } else {
+            "{public}"
+        }),
+        CurrentSetting => match around.settings.setting(text(0)) {
+            Some(value) => Datum::Text(value),
+            None if args.get(1).and_then(Datum::as_bool) == Some(true) => Datum::Null,
+            None => {
+                let message = format!("unrecognized configuration parameter \"{}\"", text(0));
+                return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+            }
+        },
+        ShowUuid => Datum::Text(crate::text::format(&args[0], SqlType::Uuid).into_owned()),
         NextVal | Sleep | Md5Like => return Err(SqlError::unsupported("this function")),
     })
 }

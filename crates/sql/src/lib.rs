@@ -26,6 +26,7 @@
 //! functions, recursive queries, arrays, right and full joins, views, triggers, foreign keys (understood
 //! and ignored, with a notice), CHECK.
 
+mod array;
 pub mod binary;
 mod bind;
 pub mod catalog;

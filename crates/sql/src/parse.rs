@@ -8,6 +8,7 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
+//!   CREATE | ALTER USER name PASSWORD 'text'  DROP USER [IF EXISTS] name
 //! ```
 //!
 //! Statements that only make sense for PostgreSQL's own storage (VACUUM and the like) are understood,
@@ -32,6 +33,8 @@ pub enum Parsed {
     Sql(Box<Statement>),
     /// A statement about the design.
     Design(DesignStatement),
+    /// A statement about a user.
+    User(UserStatement),
     /// A statement that does nothing, and its tag.
     Nothing(&'static str),
 }
@@ -47,6 +50,32 @@ pub enum DesignStatement {
         table: ObjectName,
         /// What is to be changed.
         change: DesignChange,
+    },
+}
+
+/// A statement about a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UserStatement {
+    /// `CREATE USER`
+    Create {
+        /// Its name.
+        name: String,
+        /// Its password; none: it cannot connect where one is asked for.
+        password: Option<String>,
+    },
+    /// `ALTER USER`
+    Alter {
+        /// Its name.
+        name: String,
+        /// Its new password; none: none.
+        password: Option<String>,
+    },
+    /// `DROP USER`
+    Drop {
+        /// Its name.
+        name: String,
+        /// True if it need not exist.
+        if_exists: bool,
     },
 }
 
@@ -139,7 +168,13 @@ fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
         ("COMMENT", _) => return Ok(Parsed::Nothing("COMMENT")),
         ("GRANT", _) => return Ok(Parsed::Nothing("GRANT")),
         ("REVOKE", _) => return Ok(Parsed::Nothing("REVOKE")),
+        // There are no cursors of SQL and no channels: none of them is open.
+        ("CLOSE", "ALL") => return Ok(Parsed::Nothing("CLOSE CURSOR ALL")),
+        ("UNLISTEN", _) => return Ok(Parsed::Nothing("UNLISTEN")),
         ("LOCK", _) => return Ok(Parsed::Nothing("LOCK TABLE")),
+        ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") => {
+            return user(&tokens).map(Parsed::User).map_err(|error| refused(error, text));
+        }
         ("ABORT", _) => {
             let rollback = Parser::parse_sql(&PostgreSqlDialect {}, "ROLLBACK");
             let rollback = rollback.ok().and_then(|mut all| all.pop()).expect("it is a statement");
@@ -254,6 +289,41 @@ fn site(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
     let number = found.trim_start_matches(['s', 'S']).parse();
     number.map_err(|_| {
         ParserError::ParserError(format!("Expected: the number of a site, found: {found}"))
+    })
+}
+
+/// `CREATE | ALTER | DROP USER name ..`; ROLE is another word for it, and what else is said of one, such as
+/// LOGIN or SUPERUSER, is so for every user.
+fn user(tokens: &[TokenWithSpan]) -> Result<UserStatement, ParserError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let verb = parser.next_token().token.to_string().to_uppercase();
+    parser.next_token();
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let ident = parser.parse_identifier()?;
+    let name = if ident.quote_style.is_some() { ident.value } else { ident.value.to_lowercase() };
+    let mut password = None;
+    loop {
+        let word = parser.next_token();
+        match word.token.to_string().to_uppercase().as_str() {
+            "EOF" => break,
+            "PASSWORD" if verb != "DROP" => {
+                let null = parser.parse_keyword(Keyword::NULL);
+                password = if null { None } else { Some(parser.parse_literal_string()?) };
+            }
+            "WITH" | "LOGIN" | "SUPERUSER" | "ENCRYPTED" | "INHERIT" | "CREATEDB"
+            | "CREATEROLE"
+                if verb != "DROP" => {}
+            _ => {
+                let message =
+                    format!("Expected: PASSWORD 'text', found: {}{}", word.token, word.span.start);
+                return Err(ParserError::ParserError(message));
+            }
+        }
+    }
+    Ok(match verb.as_str() {
+        "CREATE" => UserStatement::Create { name, password },
+        "ALTER" => UserStatement::Alter { name, password },
+        _ => UserStatement::Drop { name, if_exists },
     })
 }
 

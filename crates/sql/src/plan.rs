@@ -139,6 +139,22 @@ pub enum Source {
     Values(Vec<Vec<Expr>>),
     /// The numbers from the first to the second, by steps of the third.
     Series(Box<[Expr; 3]>),
+    /// The elements of an array, of this type.
+    Elements(Box<Expr>, SqlType),
+}
+
+impl Source {
+    /// True if all that the source depends on is known: places of rows before.
+    pub fn is_ready(&self, known: &dyn Fn(usize) -> bool) -> bool {
+        let mut ready = true;
+        let exprs: &[Expr] = match self {
+            Source::Series(bounds) => &bounds[..],
+            Source::Elements(array, _) => std::slice::from_ref(array),
+            _ => &[],
+        };
+        exprs.iter().for_each(|expr| expr.columns(&mut |slot| ready &= known(slot)));
+        ready
+    }
 }
 
 /// How the rows of a table are found.

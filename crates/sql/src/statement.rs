@@ -57,6 +57,8 @@ pub enum Action {
     Define(Box<Statement>),
     /// A statement about the design: likewise.
     Design(Box<crate::parse::DesignStatement>),
+    /// A statement about a user: likewise.
+    User(crate::parse::UserStatement),
     /// Nothing, and its tag.
     Nothing(&'static str),
 }
@@ -152,7 +154,13 @@ pub fn compile(
             let query = format!("SELECT * FROM isomer.{name}");
             return compile(&crate::parse::parse(&query)?[0], &query, catalog, params);
         }
+        Parsed::Sql(statement) if session::is_show_all(statement) => {
+            let query =
+                "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings";
+            return compile(&crate::parse::parse(query)?[0], query, catalog, params);
+        }
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
+        Parsed::User(statement) => Action::User(statement.clone()),
         Parsed::Sql(statement) => action(&mut binder, statement)?,
     };
     let params = std::mem::take(&mut binder.params);

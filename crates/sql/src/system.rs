@@ -53,6 +53,10 @@ const I8: SqlType = SqlType::Int8;
 const OID: SqlType = SqlType::Oid;
 const NAME: SqlType = SqlType::Name;
 const TEXT: SqlType = SqlType::Text;
+const VECTOR: SqlType = SqlType::Int2Vector;
+const VECTORS: SqlType = SqlType::Array(&SqlType::Int2);
+const TEXTS: SqlType = SqlType::Array(&SqlType::Text);
+const TSTZ: SqlType = SqlType::TimestampTz;
 const BOOL: SqlType = SqlType::Bool;
 const F8: SqlType = SqlType::Float8;
 
@@ -69,40 +73,52 @@ static TABLES: &[Definition] = tables! {
         "relpages" I4, "reltuples" F8, "reltoastrelid" OID, "relhasindex" BOOL, "relisshared" BOOL,
         "relpersistence" TEXT, "relkind" TEXT, "relnatts" I2, "relchecks" I2, "relhasrules" BOOL,
         "relhastriggers" BOOL, "relhassubclass" BOOL, "relrowsecurity" BOOL,
-        "relforcerowsecurity" BOOL, "relispartition" BOOL, "relreplident" TEXT, "reloptions" TEXT,
+        "relforcerowsecurity" BOOL, "relispartition" BOOL, "relreplident" TEXT, "reloptions" TEXTS,
         "relacl" TEXT)
     "pg_catalog" "pg_attribute" ("attrelid" OID, "attname" NAME, "atttypid" OID, "attlen" I2,
         "attnum" I2, "atttypmod" I4, "attnotnull" BOOL, "atthasdef" BOOL, "attidentity" TEXT,
         "attgenerated" TEXT, "attisdropped" BOOL, "attcollation" OID, "attndims" I4,
-        "attstattarget" I4, "attstorage" TEXT, "attcompression" TEXT)
+        "attstattarget" I4, "attstorage" TEXT, "attcompression" TEXT, "attacl" TEXTS,
+        "attfdwoptions" TEXT, "attoptions" TEXT)
     "pg_catalog" "pg_attrdef" ("oid" OID, "adrelid" OID, "adnum" I2, "adbin" TEXT)
     "pg_catalog" "pg_type" ("oid" OID, "typname" NAME, "typnamespace" OID, "typowner" OID,
         "typlen" I2, "typtype" TEXT, "typcategory" TEXT, "typrelid" OID, "typelem" OID,
-        "typarray" OID, "typinput" OID, "typbasetype" OID, "typtypmod" I4, "typnotnull" BOOL,
-        "typcollation" OID, "typdelim" TEXT)
+        "typarray" OID, "typinput" TEXT, "typbasetype" OID, "typtypmod" I4, "typnotnull" BOOL,
+        "typcollation" OID, "typdelim" TEXT, "typdefault" TEXT, "typacl" TEXT, "typoutput" TEXT)
     "pg_catalog" "pg_index" ("indexrelid" OID, "indrelid" OID, "indnatts" I2, "indisunique" BOOL,
         "indisprimary" BOOL, "indisclustered" BOOL, "indisvalid" BOOL, "indisreplident" BOOL,
-        "indkey" TEXT, "indexprs" TEXT, "indpred" TEXT, "indoption" TEXT)
+        "indkey" VECTOR, "indexprs" TEXT, "indpred" TEXT, "indoption" VECTOR, "indnkeyatts" I2,
+        "indimmediate" BOOL, "indnullsnotdistinct" BOOL, "indcollation" TEXT, "indclass" TEXT)
     "pg_catalog" "pg_constraint" ("oid" OID, "conname" NAME, "connamespace" OID, "contype" TEXT,
         "condeferrable" BOOL, "condeferred" BOOL, "conrelid" OID, "conindid" OID, "confrelid" OID,
-        "conkey" TEXT, "conparentid" OID)
+        "conkey" VECTORS, "conparentid" OID, "confkey" VECTORS, "confupdtype" TEXT,
+        "confdeltype" TEXT, "confmatchtype" TEXT, "convalidated" BOOL, "contypid" OID)
     "pg_catalog" "pg_am" ("oid" OID, "amname" NAME, "amtype" TEXT)
     "pg_catalog" "pg_database" ("oid" OID, "datname" NAME, "datdba" OID, "encoding" I4,
         "datcollate" TEXT, "datctype" TEXT, "datacl" TEXT, "datallowconn" BOOL,
         "datistemplate" BOOL, "daticulocale" TEXT, "datlocprovider" TEXT, "datconnlimit" I4)
-    "pg_catalog" "pg_roles" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolcanlogin" BOOL)
+    "pg_catalog" "pg_roles" ("oid" OID, "rolname" NAME, "rolsuper" BOOL, "rolcanlogin" BOOL,
+        "rolinherit" BOOL, "rolcreaterole" BOOL, "rolcreatedb" BOOL, "rolreplication" BOOL,
+        "rolbypassrls" BOOL, "rolconnlimit" I4, "rolvaliduntil" TSTZ)
     "pg_catalog" "pg_user" ("usename" NAME, "usesysid" OID, "usesuper" BOOL)
-    "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT)
+    "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
+        "context" TEXT, "vartype" TEXT)
     "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
     "pg_catalog" "pg_indexes" ("schemaname" NAME, "tablename" NAME, "indexname" NAME,
         "indexdef" TEXT)
-    "pg_catalog" "pg_collation" ("oid" OID, "collname" NAME, "collnamespace" OID)
+    "pg_catalog" "pg_collation" ("oid" OID, "collname" NAME, "collnamespace" OID, "collencoding" I4,
+        "collprovider" TEXT, "collcollate" TEXT, "collctype" TEXT, "colliculocale" TEXT,
+        "collisdeterministic" BOOL)
     "pg_catalog" "pg_description" ("objoid" OID, "classoid" OID, "objsubid" I4, "description" TEXT)
     "pg_catalog" "pg_range" ("rngtypid" OID, "rngsubtype" OID)
     "pg_catalog" "pg_enum" ("oid" OID, "enumtypid" OID, "enumlabel" NAME)
-    "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID)
+    "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID, "prokind" TEXT, "pronargs" I2,
+        "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXT,
+        "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT)
     "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "refclassid" OID, "refobjid" OID,
         "refobjsubid" I4, "deptype" TEXT)
+    "pg_catalog" "pg_get_keywords" ("word" TEXT, "catcode" TEXT, "barelabel" BOOL, "catdesc" TEXT,
+        "baredesc" TEXT)
     "information_schema" "tables" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
         "table_type" TEXT)
     "information_schema" "columns" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
@@ -147,12 +163,35 @@ static VOID: &[&str] = &[
     "pg_matviews",
     "pg_stat_activity",
     "pg_locks",
+    "pg_db_role_setting",
+    "pg_auth_members",
+    "pg_foreign_data_wrapper",
+    "pg_user_mapping",
+    "pg_ts_config",
+    "pg_ts_dict",
+    "pg_ts_parser",
+    "pg_ts_template",
+    "pg_parameter_acl",
+    "pg_conversion",
+    "pg_opfamily",
+    "pg_amop",
+    "pg_amproc",
+    "pg_largeobject_metadata",
 ];
 
 /// What somebody else knows about the design.
 pub trait DesignView: Send + Sync {
     /// The rows of a table of the schema `isomer`.
     fn rows(&self, table: &str, catalog: &Catalog) -> Vec<Vec<Datum>>;
+}
+
+/// What a session has set.
+pub trait SettingsView: Send + Sync {
+    /// The value of a setting, if there is one of this name.
+    fn setting(&self, name: &str) -> Option<String>;
+
+    /// All settings and their values.
+    fn settings(&self) -> Vec<(String, String)>;
 }
 
 impl SystemTable {
@@ -199,7 +238,10 @@ impl SystemTable {
                 catalog.tables.values().flat_map(attributes).collect()
             }
             ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
-            ("pg_catalog", "pg_type") => ALL.iter().map(|ty| type_row(*ty)).collect(),
+            ("pg_catalog", "pg_type") => {
+                let arrays = ALL.iter().filter_map(|ty| ty.array());
+                ALL.iter().copied().chain(arrays).map(type_row).collect()
+            }
             ("pg_catalog", "pg_index") => catalog.tables.values().flat_map(indexes).collect(),
             ("pg_catalog", "pg_constraint") => {
                 catalog.tables.values().flat_map(constraints).collect()
@@ -223,9 +265,36 @@ impl SystemTable {
                 int(-1),
             ]],
             ("pg_catalog", "pg_roles") => {
-                vec![vec![int(OWNER), text(&around.user), yes(true), yes(true)]]
+                let role = vec![
+                    int(OWNER),
+                    text(&around.user),
+                    yes(true),
+                    yes(true),
+                    yes(true),
+                    yes(true),
+                    yes(true),
+                    yes(false),
+                    yes(true),
+                    int(-1),
+                    Datum::Null,
+                ];
+                vec![role]
             }
             ("pg_catalog", "pg_user") => vec![vec![text(&around.user), int(OWNER), yes(true)]],
+            ("pg_catalog", "pg_settings") => {
+                let row = |(name, value): (String, String)| {
+                    let blank = || text("");
+                    vec![
+                        Datum::Text(name),
+                        Datum::Text(value),
+                        blank(),
+                        blank(),
+                        text("user"),
+                        text("string"),
+                    ]
+                };
+                around.settings.settings().into_iter().map(row).collect()
+            }
             ("pg_catalog", "pg_tables") => {
                 let row = |table: &std::sync::Arc<Table>| {
                     vec![text("public"), text(&table.name), text(&around.user)]
@@ -243,6 +312,13 @@ impl SystemTable {
                         .collect()
                 };
                 catalog.tables.values().flat_map(row).collect()
+            }
+            ("pg_catalog", "pg_get_keywords") => {
+                let row = |word: &&str| {
+                    let word = Datum::Text(word.to_lowercase());
+                    vec![word, text("U"), yes(true), text("unreserved"), text("")]
+                };
+                sqlparser::keywords::ALL_KEYWORDS.iter().map(row).collect()
             }
             ("information_schema", "tables") => {
                 let row = |table: &std::sync::Arc<Table>| {

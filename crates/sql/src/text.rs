@@ -27,6 +27,13 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
         (Datum::Float(value), SqlType::Float4) => Cow::Owned(format_float(*value, true)),
         (Datum::Float(value), _) => Cow::Owned(format_float(*value, false)),
         (Datum::Numeric(value), _) => Cow::Owned(value.to_string()),
+        (Datum::Bytes(bytes), SqlType::Uuid) => {
+            let mut digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            for at in [20, 16, 12, 8] {
+                digits.insert(at.min(digits.len()), '-');
+            }
+            Cow::Owned(digits)
+        }
         (Datum::Bytes(bytes), _) => {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             Cow::Owned(format!("\\x{digits}"))
@@ -91,6 +98,12 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             let (micros, offset) = parse_timestamp(trimmed).ok_or_else(|| bad_time(text, ty))?;
             Ok(Datum::Timestamp(micros - offset))
         }
+        SqlType::Uuid => parse_uuid(trimmed).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
+        SqlType::Array(element) => {
+            crate::array::values(text, *element)?;
+            Ok(Datum::text(trimmed))
+        }
+        SqlType::Int2Vector => Ok(Datum::text(trimmed)),
         SqlType::Char(_)
         | SqlType::Text
         | SqlType::Varchar(_)
@@ -186,6 +199,14 @@ fn parse_bytes(text: &str) -> Option<Vec<u8>> {
         }
     }
     Some(bytes)
+}
+
+/// Thirty-two digits, with dashes where people put them.
+fn parse_uuid(text: &str) -> Option<Vec<u8>> {
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let digits = inner.replace('-', "");
+    let is_whole = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_whole { parse_bytes(&format!("\\x{digits}")) } else { None }
 }
 
 /// Year, month and day of a day since 1970, in the Gregorian calendar.
@@ -308,6 +329,8 @@ mod tests {
             (SqlType::Float4, "0.1"),
             (SqlType::Numeric(Some((5, 2))), "-0.05"),
             (SqlType::Bytea, "\\x00ff"),
+            (SqlType::Uuid, "00000000-0000-0001-ffff-000000000002"),
+            (SqlType::Array(&SqlType::Int4), "{1,NULL,3}"),
             (SqlType::Bool, "t"),
             (SqlType::Char(Some(4)), "ab  "),
         ];
@@ -328,6 +351,8 @@ mod tests {
             (SqlType::Varchar(Some(3)), "abcd", code::STRING_TOO_LONG),
             (SqlType::Bytea, "\\x0", code::INVALID_TEXT),
             (SqlType::Bool, "maybe", code::INVALID_TEXT),
+            (SqlType::Uuid, "0000-1", code::INVALID_TEXT),
+            (SqlType::Array(&SqlType::Int4), "{1,x}", code::INVALID_TEXT),
         ];
         for (ty, text, expected) in cases {
             assert_eq!(parse(text, ty).unwrap_err().code, expected, "{text}");

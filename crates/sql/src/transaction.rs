@@ -1,7 +1,7 @@
 //! What statements need of a transaction: the one way down to the store.
 
 use crate::error::SqlError;
-use crate::system::DesignView;
+use crate::system::{DesignView, SettingsView};
 use isomer_design::{Key, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -131,6 +131,8 @@ impl<F: FnMut(&[crate::datum::Datum]) -> Result<(), SqlError>> Sink for F {
 /// What statements can know of where they run.
 #[derive(Clone)]
 pub struct Surroundings {
+    /// What the session has set.
+    pub settings: Arc<dyn SettingsView>,
     /// When the transaction began: microseconds since 1970.
     pub begun_us: i64,
     /// When the statement began.

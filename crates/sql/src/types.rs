@@ -7,6 +7,8 @@
 //!   numeric                                  Text         not in keys: its digits have no fixed place
 //!   text, varchar(n), char(n), name          Text         char(n) without its trailing blanks
 //!   timestamp, timestamp with time zone      Timestamp
+//!   uuid                                     Bytes        sixteen
+//!   arrays                                   none         parameters, and what the catalog has
 //! ```
 
 use crate::error::{SqlError, code};
@@ -47,6 +49,12 @@ pub enum SqlType {
     Timestamp,
     /// `timestamp with time zone`; the session's time zone is UTC.
     TimestampTz,
+    /// `uuid`
+    Uuid,
+    /// An array; its elements are of a type of [`ALL`].
+    Array(&'static SqlType),
+    /// `int2vector`: of the catalog.
+    Int2Vector,
     /// `oid`: the number of an object of the catalog.
     Oid,
     /// Not known yet: a literal in quotes, NULL, a parameter.
@@ -64,6 +72,10 @@ pub enum Family {
     Text,
     /// Bytes.
     Bytes,
+    /// Identifiers.
+    Uuid,
+    /// Arrays.
+    Array,
     /// Dates and times.
     Time,
     /// Anything.
@@ -76,6 +88,9 @@ impl SqlType {
         match self {
             SqlType::Bool => 16,
             SqlType::Bytea => 17,
+            SqlType::Int2Vector => 22,
+            SqlType::Uuid => 2950,
+            SqlType::Array(element) => element.array_oid(),
             SqlType::Name => 19,
             SqlType::Int8 => 20,
             SqlType::Int2 => 21,
@@ -94,9 +109,48 @@ impl SqlType {
         }
     }
 
+    /// The number of the type's arrays; 0 if there are none.
+    pub fn array_oid(self) -> u32 {
+        match self {
+            SqlType::Bool => 1000,
+            SqlType::Bytea => 1001,
+            SqlType::Name => 1003,
+            SqlType::Int2 => 1005,
+            SqlType::Int4 => 1007,
+            SqlType::Text => 1009,
+            SqlType::Char(_) => 1014,
+            SqlType::Varchar(_) => 1015,
+            SqlType::Int8 => 1016,
+            SqlType::Float4 => 1021,
+            SqlType::Float8 => 1022,
+            SqlType::Oid => 1028,
+            SqlType::Timestamp => 1115,
+            SqlType::Date => 1182,
+            SqlType::TimestampTz => 1185,
+            SqlType::Numeric(_) => 1231,
+            SqlType::Uuid => 2951,
+            SqlType::Array(_) | SqlType::Int2Vector | SqlType::Unknown => 0,
+        }
+    }
+
     /// The type that clients know by a number.
     pub fn of_oid(oid: u32) -> Option<SqlType> {
-        ALL.iter().copied().find(|ty| ty.oid() == oid)
+        let array = || ALL.iter().find(|ty| ty.array_oid() == oid && oid > 0).map(SqlType::Array);
+        ALL.iter().copied().find(|ty| ty.oid() == oid).or_else(array)
+    }
+
+    /// The type of arrays of this one, without its modifier.
+    pub fn array(self) -> Option<SqlType> {
+        SqlType::of_oid(self.array_oid()).filter(|_| self.array_oid() > 0)
+    }
+
+    /// The type of an array's elements.
+    pub fn element(self) -> Option<SqlType> {
+        match self {
+            SqlType::Array(element) => Some(*element),
+            SqlType::Int2Vector => Some(SqlType::Int2),
+            _ => None,
+        }
     }
 
     /// The bytes of a value, or -1.
@@ -107,6 +161,7 @@ impl SqlType {
             SqlType::Int4 | SqlType::Float4 | SqlType::Oid | SqlType::Date => 4,
             SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::TimestampTz => 8,
             SqlType::Name => 64,
+            SqlType::Uuid => 16,
             SqlType::Unknown => -2,
             _ => -1,
         }
@@ -143,6 +198,8 @@ impl SqlType {
             SqlType::Bool => Family::Bool,
             SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Name => Family::Text,
             SqlType::Bytea => Family::Bytes,
+            SqlType::Uuid => Family::Uuid,
+            SqlType::Array(_) | SqlType::Int2Vector => Family::Array,
             SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => Family::Time,
             SqlType::Unknown => Family::Unknown,
             _ => Family::Number,
@@ -168,7 +225,7 @@ impl SqlType {
             }
             SqlType::Float4 | SqlType::Float8 => ColumnType::Float64,
             SqlType::Numeric(Some((_, scale))) => ColumnType::Decimal { scale },
-            SqlType::Bytea => ColumnType::Bytes,
+            SqlType::Bytea | SqlType::Uuid => ColumnType::Bytes,
             SqlType::Timestamp | SqlType::TimestampTz => ColumnType::Timestamp,
             _ => ColumnType::Text,
         }
@@ -206,6 +263,7 @@ impl SqlType {
                 SqlType::Char(Some(characters(length.as_ref())?.unwrap_or(1)))
             }
             DataType::Bytea => SqlType::Bytea,
+            DataType::Uuid => SqlType::Uuid,
             DataType::Date => SqlType::Date,
             DataType::Timestamp(_, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
                 SqlType::TimestampTz
@@ -225,6 +283,7 @@ impl SqlType {
         let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower).trim_matches('"');
         Some(match name {
             "name" => SqlType::Name,
+            "uuid" => SqlType::Uuid,
             "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" => SqlType::Oid,
             "char" | "cstring" => SqlType::Text,
             "bpchar" => SqlType::Char(None),
@@ -247,7 +306,7 @@ impl SqlType {
 }
 
 /// One of each, without modifiers.
-pub(crate) const ALL: [SqlType; 17] = [
+pub(crate) static ALL: [SqlType; 18] = [
     SqlType::Bool,
     SqlType::Int2,
     SqlType::Int4,
@@ -264,13 +323,14 @@ pub(crate) const ALL: [SqlType; 17] = [
     SqlType::Timestamp,
     SqlType::TimestampTz,
     SqlType::Oid,
+    SqlType::Uuid,
     SqlType::Unknown,
 ];
 
 fn unknown_type(name: &str) -> SqlError {
     SqlError::new(code::FEATURE_NOT_SUPPORTED, format!("type {name} is not supported")).hint(
         "there are smallint, integer, bigint, serial, real, double precision, numeric, boolean, \
-         text, varchar, char, bytea, date, timestamp and timestamptz",
+         text, varchar, char, bytea, uuid, date, timestamp and timestamptz",
     )
 }
 
@@ -329,6 +389,9 @@ impl fmt::Display for SqlType {
             SqlType::Timestamp => "timestamp without time zone",
             SqlType::TimestampTz => "timestamp with time zone",
             SqlType::Oid => "oid",
+            SqlType::Uuid => "uuid",
+            SqlType::Array(element) => return write!(f, "{element}[]"),
+            SqlType::Int2Vector => "int2vector",
             SqlType::Unknown => "unknown",
         })
     }

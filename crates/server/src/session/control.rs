@@ -51,8 +51,9 @@ impl Session {
             }
             Control::Set(modes, for_session) => {
                 if *for_session {
-                    self.settings.repeatable = modes.repeatable.unwrap_or(self.settings.repeatable);
-                    self.settings.read_only = modes.read_only.unwrap_or(self.settings.read_only);
+                    let settings = std::sync::Arc::make_mut(&mut self.settings);
+                    settings.repeatable = modes.repeatable.unwrap_or(settings.repeatable);
+                    settings.read_only = modes.read_only.unwrap_or(settings.read_only);
                 } else if self.in_block {
                     self.change_modes(*modes)?;
                 } else {

@@ -32,9 +32,10 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
         let at = if has_outer {
             0
         } else {
-            // The first of those that can be looked up best.
-            let best = rest.iter().map(rank).max().unwrap_or(0);
-            rest.iter().position(|step| rank(step) == best).unwrap_or(0)
+            // The first of those that can be looked up best, and need nothing that comes later.
+            let ready = |step: &&Step| step.source.is_ready(&|slot| known[slot]);
+            let best = rest.iter().filter(ready).map(rank).max().unwrap_or(0);
+            rest.iter().position(|step| ready(&step) && rank(step) == best).unwrap_or(0)
         };
         let mut step = rest.remove(at);
         added_later -= usize::from(step.right);

@@ -24,6 +24,18 @@ impl Binder<'_> {
     pub(crate) fn function(&mut self, function: &ast::Function) -> Result<Typed, SqlError> {
         let last = function.name.0.last().and_then(|part| part.as_ident());
         let name = last.map(folded).unwrap_or_default();
+        if let Some(number) = super::drivers::numbered(function) {
+            return self.expr(number);
+        }
+        if let (FunctionArguments::Subquery(query), "array") = (&function.args, name.as_str()) {
+            let query = self.inner_query(query)?;
+            let [column] = query.output.as_slice() else {
+                let message = "subquery must return only one column";
+                return Err(SqlError::new(code::SYNTAX, message));
+            };
+            let ty = column.ty.array().unwrap_or(SqlType::Text);
+            return Ok(typed(Expr::Gathered(Box::new(query)), ty));
+        }
         if function.over.is_some() {
             return Err(SqlError::unsupported("a window function"));
         }
@@ -68,6 +80,9 @@ impl Binder<'_> {
             let ty = bare(types[0]).to_string();
             return Ok(typed(Expr::Call(func, vec![Expr::Const(Datum::Text(ty))]), SqlType::Text));
         }
+        if func == Func::Element {
+            return self.element(args, false);
+        }
         if matches!(func, Func::Coalesce | Func::Greatest | Func::Least | Func::NullIf) {
             let (args, ty) = self.together(args)?;
             return Ok(typed(Expr::Call(func, args), ty));
@@ -111,6 +126,26 @@ impl Binder<'_> {
             });
         }
         Ok(typed(Expr::Call(func, exprs), ty))
+    }
+
+    /// An element of an array, by its number.
+    pub(crate) fn element(
+        &mut self,
+        args: Vec<Typed>,
+        is_subscript: bool,
+    ) -> Result<Typed, SqlError> {
+        let [array, number] = <[Typed; 2]>::try_from(args).map_err(|_| {
+            SqlError::new(code::UNDEFINED_FUNCTION, "an element has an array and a number")
+        })?;
+        let Some(ty) = array.ty.element() else {
+            let message = format!("cannot subscript type {} because it is no array", array.ty);
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+        };
+        let number = self.coerce(number, SqlType::Int4)?;
+        let oid = Expr::Const(Datum::Int(ty.oid().into()));
+        let mut args = vec![array.expr, number, oid];
+        args.extend(is_subscript.then_some(Expr::Const(Datum::Bool(true))));
+        Ok(typed(Expr::Call(Func::Element, args), ty))
     }
 
     fn aggregate(

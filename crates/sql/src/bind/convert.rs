@@ -68,13 +68,27 @@ impl Binder<'_> {
             }
             return Ok(typed(Expr::Call(Func::RegclassName, vec![value.expr]), SqlType::Text));
         }
+        if let ("regproc", Expr::Const(Datum::Text(function))) = (name, &value.expr) {
+            // Functions have no numbers; the catalog names them.
+            let function = function.strip_prefix("pg_catalog.").unwrap_or(function);
+            return Ok(typed(Expr::Const(Datum::text(function)), SqlType::Text));
+        }
         if name == "regtype" && value.ty.family() == Family::Number {
             return Ok(typed(Expr::Call(Func::RegtypeName, vec![value.expr]), SqlType::Text));
         }
-        if name.ends_with("[]") {
-            return Ok(typed(Expr::Cast(Box::new(value.expr), SqlType::Text), SqlType::Text));
+        let ty = match ty {
+            ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)) => {
+                let element = SqlType::parse(element)?;
+                element.array().ok_or_else(|| SqlError::unsupported(format!("type {name}")))?
+            }
+            ty => SqlType::parse(ty)?,
+        };
+        if value.ty == ty {
+            return Ok(value);
         }
-        let ty = SqlType::parse(ty)?;
+        if value.ty == SqlType::Uuid && ty.family() == Family::Text {
+            return Ok(typed(Expr::Call(Func::ShowUuid, vec![value.expr]), SqlType::Text));
+        }
         if value.ty == SqlType::Unknown {
             if let Expr::Const(datum) = value.expr {
                 return Ok(typed(Expr::Const(convert(datum, ty, true)?), ty));
@@ -114,6 +128,7 @@ impl Binder<'_> {
                 Ok(value.expr)
             }
             SqlType::Unknown => self.coerce(value, SqlType::Text),
+            SqlType::Uuid => Ok(Expr::Call(Func::ShowUuid, vec![value.expr])),
             _ => Ok(Expr::Cast(Box::new(value.expr), SqlType::Text)),
         }
     }

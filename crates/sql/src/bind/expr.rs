@@ -13,6 +13,7 @@
 //! expression. So running it decides nothing about types. Nesting is bounded, as the binder recurses.
 
 use super::convert::number;
+use super::operators::comparison;
 use super::operators::{all, any, named_operator, negate};
 use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
@@ -151,7 +152,14 @@ impl Binder<'_> {
                     None => self.named_call(name, &[expr]),
                 }
             }
-            ast::Expr::AnyOp { left, compare_op, right, .. } => self.any(left, compare_op, right),
+            ast::Expr::AnyOp { left, compare_op, right, .. } => {
+                self.any(left, compare_op, right, false)
+            }
+            ast::Expr::AllOp { left, compare_op, right } => self.any(left, compare_op, right, true),
+            ast::Expr::Array(array) => self.array(&array.elem),
+            ast::Expr::CompoundFieldAccess { root, access_chain } => {
+                self.access(root, access_chain)
+            }
             ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row as a value")),
             other => Err(SqlError::unsupported(format!("the expression {other}"))),
         }
@@ -184,13 +192,10 @@ impl Binder<'_> {
             }
             op => op,
         };
+        if let Some(compare) = comparison(op) {
+            return self.compare(compare, a, b);
+        }
         match op {
-            Op::Eq => self.compare(Compare::Eq, a, b),
-            Op::NotEq => self.compare(Compare::Ne, a, b),
-            Op::Lt => self.compare(Compare::Lt, a, b),
-            Op::LtEq => self.compare(Compare::Le, a, b),
-            Op::Gt => self.compare(Compare::Gt, a, b),
-            Op::GtEq => self.compare(Compare::Ge, a, b),
             Op::Plus => self.arith(Arith::Add, a, b),
             Op::Minus => self.arith(Arith::Sub, a, b),
             Op::Multiply => self.arith(Arith::Mul, a, b),

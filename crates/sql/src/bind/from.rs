@@ -177,6 +177,19 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let name = name.to_lowercase();
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+        if let (Some(system), []) = (SystemTable::find(None, name), args) {
+            return self.enter(Source::System(system), alias, name, steps);
+        }
+        if let ("unnest", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array))]) =
+            (name, args)
+        {
+            let array = self.expr(array)?;
+            let ty = array.ty.element().ok_or_else(|| {
+                let message = format!("function unnest({}) does not exist", array.ty);
+                SqlError::new(code::UNDEFINED_FUNCTION, message)
+            })?;
+            return self.enter(Source::Elements(Box::new(array.expr), ty), alias, name, steps);
+        }
         if name != "generate_series" || !(2..=3).contains(&args.len()) {
             return Err(SqlError::unsupported(format!("the table function {name}")));
         }
@@ -203,7 +216,7 @@ impl Binder<'_> {
     ) -> Result<(), SqlError> {
         let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
         let mut columns = source_columns(&source);
-        if let Source::Series(_) = source {
+        if let Source::Series(_) | Source::Elements(..) = source {
             columns[0].0.clone_from(&shown);
         }
         if let Some(alias) = alias {
@@ -289,6 +302,7 @@ fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
             query.output.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
         }
         Source::Values(_) => Vec::new(),
+        Source::Elements(_, ty) => vec![("unnest".to_owned(), *ty, (0, 0))],
         Source::Series(_) => vec![("generate_series".to_owned(), SqlType::Int8, (0, 0))],
     }
 }

@@ -6,6 +6,7 @@
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`arrange`] | the order in which sources run |
 //! | [`access`] | which key or index finds the rows that a condition means |
+//! | [`drivers`] | what only drivers write |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
@@ -16,6 +17,7 @@ mod arrange;
 mod call;
 mod change;
 mod convert;
+mod drivers;
 mod expr;
 mod from;
 mod group;

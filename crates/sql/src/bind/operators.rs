@@ -10,6 +10,8 @@
 use super::Binder;
 use super::convert::bare;
 use super::expr::{Typed, boolean, typed};
+use super::folded;
+use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
 use crate::functions::{self};
@@ -107,22 +109,83 @@ impl Binder<'_> {
         Ok(boolean(Expr::In(Box::new(left.expr), bound)))
     }
 
-    /// `x = ANY (..)` over a query or a list in an array.
+    /// `x = ANY (..)` and `x <> ALL (..)` over a query, a list in an array, or an array.
     pub(super) fn any(
         &mut self,
         left: &ast::Expr,
         op: &BinaryOperator,
         right: &ast::Expr,
+        all: bool,
     ) -> Result<Typed, SqlError> {
-        match (op, right) {
-            (BinaryOperator::Eq, ast::Expr::Array(array)) => self.in_list(left, &array.elem),
-            (BinaryOperator::Eq, ast::Expr::Nested(inner)) => self.any(left, op, inner),
-            (BinaryOperator::Eq, ast::Expr::Subquery(query)) => self.expr(&ast::Expr::InSubquery {
-                expr: Box::new(left.clone()),
-                subquery: query.clone(),
-                negated: false,
-            }),
-            _ => Err(SqlError::unsupported("ANY over this")),
+        let compare = comparison(op)
+            .ok_or_else(|| SqlError::unsupported(format!("the operator {op} with ANY or ALL")))?;
+        let is_in = compare == Compare::Eq && !all;
+        match right {
+            ast::Expr::Nested(inner) => return self.any(left, op, inner, all),
+            ast::Expr::Array(array) if is_in => return self.in_list(left, &array.elem),
+            ast::Expr::Subquery(query) if is_in => {
+                return self.expr(&ast::Expr::InSubquery {
+                    expr: Box::new(left.clone()),
+                    subquery: query.clone(),
+                    negated: false,
+                });
+            }
+            ast::Expr::Subquery(_) => return Err(SqlError::unsupported("ALL over a query")),
+            _ => {}
+        }
+        let (value, array) = (self.expr(left)?, self.expr(right)?);
+        let element = match array.ty {
+            SqlType::Unknown => bare(value.ty),
+            ty => ty.element().ok_or_else(|| {
+                let message = "op ANY/ALL (array) requires array on right side";
+                SqlError::new("42809", message)
+            })?,
+        };
+        let array = self.coerce(array, element.array().unwrap_or(SqlType::Text))?;
+        let (value, _) =
+            self.unify(value, typed(Expr::Const(Datum::Null), element), compare.sign())?;
+        let both = Box::new([value, array]);
+        Ok(boolean(Expr::Elements { compare, all, both, element }))
+    }
+
+    /// `ARRAY[..]` of literals.
+    pub(super) fn array(&mut self, elements: &[ast::Expr]) -> Result<Typed, SqlError> {
+        let elements = elements.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
+        let (values, ty) = self.together(elements)?;
+        let texts = values.iter().map(|value| match value {
+            Expr::Const(Datum::Null) => Ok(None),
+            Expr::Const(value) => Ok(Some(crate::text::format(value, ty).into_owned())),
+            _ => Err(SqlError::unsupported("ARRAY with anything but literals")),
+        });
+        let texts = texts.collect::<Result<Vec<_>, SqlError>>()?;
+        let array = crate::array::format(texts.iter().map(Option::as_deref));
+        Ok(typed(Expr::Const(Datum::Text(array)), ty.array().unwrap_or(SqlType::Text)))
+    }
+
+    /// An element of an array; or the field of a record that drivers make of one.
+    pub(super) fn access(
+        &mut self,
+        root: &ast::Expr,
+        chain: &[ast::AccessExpr],
+    ) -> Result<Typed, SqlError> {
+        use ast::{AccessExpr, Subscript};
+        // `t.column[1]` is read as a part of a part of `t`.
+        if let (
+            ast::Expr::Identifier(table),
+            [AccessExpr::Dot(ast::Expr::Identifier(name)), rest @ ..],
+        ) = (root, chain)
+        {
+            let column = ast::Expr::CompoundIdentifier(vec![table.clone(), name.clone()]);
+            return self.access(&column, rest);
+        }
+        let root = self.expr(root)?;
+        match chain {
+            [AccessExpr::Subscript(Subscript::Index { index })] => {
+                let index = self.expr(index)?;
+                self.element(vec![root, index], true)
+            }
+            [AccessExpr::Dot(ast::Expr::Identifier(field))] if folded(field) == "x" => Ok(root),
+            _ => Err(SqlError::unsupported("a part of a value like this")),
         }
     }
 
@@ -224,6 +287,18 @@ pub(super) fn any(a: Expr, b: Expr) -> Expr {
         }
         (a, b) => Expr::Or(vec![a, b]),
     }
+}
+
+pub(super) fn comparison(op: &BinaryOperator) -> Option<Compare> {
+    Some(match op {
+        BinaryOperator::Eq => Compare::Eq,
+        BinaryOperator::NotEq => Compare::Ne,
+        BinaryOperator::Lt => Compare::Lt,
+        BinaryOperator::LtEq => Compare::Le,
+        BinaryOperator::Gt => Compare::Gt,
+        BinaryOperator::GtEq => Compare::Ge,
+        _ => return None,
+    })
 }
 
 pub(super) fn named_operator(sign: &str) -> Result<BinaryOperator, SqlError> {

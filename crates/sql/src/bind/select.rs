@@ -27,6 +27,9 @@ impl Binder<'_> {
         lock: Option<Lock>,
     ) -> Result<Select, SqlError> {
         check_supported(select)?;
+        if let Some(expanded) = super::drivers::expanded(select) {
+            return self.select(&expanded, order, lock);
+        }
         if select.from.iter().any(is_void) {
             return Ok(nothing(&select.projection));
         }

@@ -86,6 +86,31 @@ impl Exec<'_> {
                 })?;
                 found
             }
+            Expr::Gathered(query) => {
+                let mut gathered = Vec::new();
+                let ty = query.output[0].ty;
+                self.rows(query, Some(&row), &mut |values| {
+                    let known = (!values[0].is_null())
+                        .then(|| crate::text::format(&values[0], ty).into_owned());
+                    self.keep(known.as_ref().map_or(0, String::len) + size_of::<String>())?;
+                    gathered.push(known);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Datum::Text(crate::array::format(gathered.iter().map(Option::as_deref)))
+            }
+            Expr::Elements { compare, all, both, element } => {
+                let (value, array) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
+                let Some(array) = array.as_text() else { return Ok(Datum::Null) };
+                let mut unknown = false;
+                for other in crate::array::values(array, *element)? {
+                    if value.is_null() || other.is_null() {
+                        unknown = true;
+                    } else if compare.holds(value.compare(&other)) != *all {
+                        return Ok(Datum::Bool(!*all));
+                    }
+                }
+                if unknown { Datum::Null } else { Datum::Bool(*all) }
+            }
             Expr::Exists(query) => {
                 let mut found = false;
                 self.rows(query, Some(&row), &mut |_| {

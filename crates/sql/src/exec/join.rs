@@ -106,7 +106,9 @@ impl Exec<'_> {
             matched = true;
             Ok((self.step(plan, at + 1, row, memory, outer, emit)?, true))
         };
-        let is_kept = at > 0 && (step.right || step.access.spans.is_empty());
+        // What depends on no row before is looked up once.
+        let whole = step.access.spans.is_empty() && step.source.is_ready(&|_| false);
+        let is_kept = at > 0 && (step.right || whole);
         if is_kept {
             let kept = self.kept(step, at, memory, outer)?;
             let mut buffer = vec![Datum::Null; step.width];
@@ -175,6 +177,15 @@ impl Exec<'_> {
                 Ok(ControlFlow::Continue(()))
             }
             Source::Series(bounds) => self.series(bounds, row, take),
+            Source::Elements(array, ty) => {
+                let array = self.eval(array, row)?;
+                for value in crate::array::values(array.as_text().unwrap_or("{}"), *ty)? {
+                    if take(&mut vec![value])?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
         }
     }
 

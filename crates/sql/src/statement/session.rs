@@ -75,6 +75,11 @@ fn setting_value(value: &ast::Expr) -> String {
     }
 }
 
+/// `SHOW ALL`.
+pub(super) fn is_show_all(statement: &ast::Statement) -> bool {
+    matches!(statement, ast::Statement::ShowVariable { variable } if setting_name(variable) == "all")
+}
+
 pub(super) fn setting_name(words: &[ast::Ident]) -> String {
     let words: Vec<String> = words.iter().map(|word| word.value.to_lowercase()).collect();
     match words.join(" ").as_str() {

@@ -73,6 +73,9 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             int(-1),
             text("p"),
             text(""),
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
         ]
     };
     let mut rows: Vec<Vec<Datum>> =
@@ -96,7 +99,20 @@ pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
 }
 
 pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
+    if let Some(element) = ty.element() {
+        let mut row = type_row(element);
+        let name = format!("_{}", row[1].as_text().unwrap_or_default());
+        row[0] = int(ty.oid().into());
+        row[1] = Datum::Text(name);
+        row[4] = int(-1);
+        row[6] = text("A");
+        (row[8], row[9]) = (int(element.oid().into()), int(0));
+        row[10] = text("array_in");
+        return row;
+    }
     let name = match ty {
+        SqlType::Uuid => "uuid",
+        SqlType::Array(_) | SqlType::Int2Vector => "",
         SqlType::Bool => "bool",
         SqlType::Int2 => "int2",
         SqlType::Int4 => "int4",
@@ -120,7 +136,8 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         crate::types::Family::Number => "N",
         crate::types::Family::Text => "S",
         crate::types::Family::Time => "D",
-        crate::types::Family::Bytes => "U",
+        crate::types::Family::Bytes | crate::types::Family::Uuid => "U",
+        crate::types::Family::Array => "A",
         crate::types::Family::Unknown => "X",
     };
     let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
@@ -134,13 +151,16 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         text(category),
         int(0),
         int(0),
-        int(0),
-        int(0),
+        int(ty.array_oid().into()),
+        text(&format!("{name}in")),
         int(0),
         int(-1),
         yes(false),
         int(collation),
         text(","),
+        Datum::Null,
+        Datum::Null,
+        text(&format!("{name}out")),
     ]
 }
 
@@ -160,6 +180,11 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             text(&numbers.join(" ")),
             Datum::Null,
             Datum::Null,
+            text(&options.join(" ")),
+            int(columns.len() as i64),
+            yes(true),
+            yes(false),
+            text(&options.join(" ")),
             text(&options.join(" ")),
         ]
     };
@@ -187,6 +212,12 @@ pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             int(oid),
             int(0),
             text(&format!("{{{}}}", numbers.join(","))),
+            int(0),
+            Datum::Null,
+            text(" "),
+            text(" "),
+            text(" "),
+            yes(true),
             int(0),
         ]
     };

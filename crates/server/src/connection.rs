@@ -1,0 +1,167 @@
+//! A client's connection: messages out of a stream of bytes, and bytes into it.
+//!
+//! ```text
+//!   input   ▒▒▒▒▒▒▒▒▒▒██████████████░░░░░░░      ▒ handled   █ read, to be handled   ░ room
+//!                     used_to       read_to
+//! ```
+//!
+//! A message is lent from where it was read to. Room grows with what has come, not with what a message
+//! says of its length, and is given back when a long message has passed.
+
+use crate::limits;
+use crate::session::Flush;
+use crate::stream::Stream;
+use crate::wire::Out;
+use isomer_sql::SqlError;
+use std::io::{self, ErrorKind, Read, Write};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Output is sent when it is longer than this, though more may come.
+pub(crate) const FLUSH_BYTES: usize = 128 << 10;
+/// A socket is read in pieces of this size.
+const READ_BYTES: usize = 32 << 10;
+/// A client that is told why its connection ends has so long to take notice.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A socket, and what was read from it.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    /// How long a read waits.
+    silence: Option<Duration>,
+    pub(crate) input: Vec<u8>,
+    /// The bytes of `input` from `used_to` to `read_to` are not handled yet.
+    pub(crate) read_to: usize,
+    pub(crate) used_to: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream) -> Connection {
+        Connection { stream, silence: None, input: Vec::new(), read_to: 0, used_to: 0 }
+    }
+
+    /// Reads until so many bytes are there; `false` if the client has gone.
+    pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<bool> {
+        if self.used_to == self.read_to {
+            (self.used_to, self.read_to) = (0, 0);
+        }
+        if self.used_to + wanted > self.input.len() {
+            self.input.copy_within(self.used_to..self.read_to, 0);
+            self.read_to -= self.used_to;
+            self.used_to = 0;
+            if self.input.len() > 16 * READ_BYTES
+                && wanted < READ_BYTES
+                && self.read_to < READ_BYTES
+            {
+                // A long message has passed; its room is given back.
+                self.input.truncate(READ_BYTES);
+                self.input.shrink_to_fit();
+            }
+            if self.input.len() < wanted.max(READ_BYTES) {
+                // As long as the message is said to be, but no longer than what has come by twice.
+                let room = wanted.max(READ_BYTES).min(2 * self.read_to.max(READ_BYTES));
+                self.input.resize(room.max(self.input.len()), 0);
+            }
+        }
+        while self.read_to - self.used_to < wanted {
+            if self.read_to == self.input.len() {
+                let room = (2 * self.input.len()).min(self.used_to + wanted.max(READ_BYTES));
+                self.input.resize(room.max(self.input.len() + 1), 0);
+            }
+            match self.stream.read(&mut self.input[self.read_to..]) {
+                Ok(0) => return Ok(false),
+                Ok(count) => self.read_to += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn i32_at(&self, at: usize) -> i32 {
+        let bytes = &self.input[self.used_to + at..self.used_to + at + 4];
+        i32::from_be_bytes(bytes.try_into().expect("four bytes"))
+    }
+    pub(crate) fn refuse<T>(&mut self, error: &SqlError) -> io::Result<Option<T>> {
+        let mut out = Out::default();
+        out.fatal(error);
+        self.send(&mut out)?;
+        Ok(None)
+    }
+    /// Takes what the client still sends, as it might not see its last answer otherwise: a socket that is
+    /// closed with something unread is reset.
+    pub(crate) fn linger(&mut self) -> io::Result<()> {
+        self.stream.end_writing()?;
+        self.wait_at_most(Some(LINGER))?;
+        let until = limits::now() + LINGER;
+        let mut scrap = [0; 4096];
+        while limits::now() < until && self.stream.read(&mut scrap)? > 0 {}
+        Ok(())
+    }
+
+    /// True if a whole message was read.
+    pub(crate) fn has_message(&self) -> bool {
+        let there = self.read_to - self.used_to;
+        there >= 5 && usize::try_from(self.i32_at(1)).is_ok_and(|length| there > length)
+    }
+
+    /// The next message: its tag, and where its body is; none if the client has gone.
+    pub(crate) fn message(&mut self, bytes_max: usize) -> io::Result<Option<(u8, Range<usize>)>> {
+        if !self.fill(5)? {
+            return Ok(None);
+        }
+        let (tag, length) = (self.input[self.used_to], self.i32_at(1));
+        let Some(length) = usize::try_from(length).ok().filter(|l| (4..=bytes_max).contains(l))
+        else {
+            let what = format!("a length of {length} is not from 4 to {bytes_max}");
+            return Err(io::Error::new(ErrorKind::InvalidData, what));
+        };
+        if !self.fill(1 + length)? {
+            return Ok(None);
+        }
+        let body = self.used_to + 5..self.used_to + 1 + length;
+        self.used_to = body.end;
+        Ok(Some((tag, body)))
+    }
+
+    pub(crate) fn wait_at_most(&mut self, silence: Option<Duration>) -> io::Result<()> {
+        if silence != self.silence {
+            self.stream.socket().set_read_timeout(silence)?;
+            self.silence = silence;
+        }
+        Ok(())
+    }
+
+    /// Sends what there is, and gives back what a long answer took.
+    pub(crate) fn send(&mut self, out: &mut Out) -> io::Result<()> {
+        if !out.bytes.is_empty() {
+            self.stream.write_all(&out.bytes)?;
+            self.stream.flush()?;
+            out.sent();
+            if out.bytes.capacity() > 4 * FLUSH_BYTES {
+                out.bytes.shrink_to(FLUSH_BYTES);
+            }
+        }
+        Ok(())
+    }
+}
+/// True if a read has waited as long as it was to.
+pub(crate) fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Sends rows while a statement runs.
+pub(crate) struct Sending<'s> {
+    pub(crate) stream: &'s mut Stream,
+}
+
+impl Flush for Sending<'_> {
+    fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError> {
+        if out.bytes.len() < FLUSH_BYTES {
+            return Ok(());
+        }
+        let sent = self.stream.write_all(&out.bytes).and_then(|()| self.stream.flush());
+        out.sent();
+        sent.map_err(|error| SqlError::new("08006", format!("the client does not read: {error}")))
+    }
+}

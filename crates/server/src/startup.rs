@@ -1,0 +1,171 @@
+//! How a client begins: whether it encrypts, who it is, and how it proves that.
+//!
+//! ```text
+//!   SSLRequest ─▶ S, and everything is encrypted from here on; or N
+//!   CancelRequest ─▶ the patience of another client ends, and the connection
+//!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
+//! ```
+
+use crate::connection::Connection;
+use crate::engine::Engine;
+use crate::options::ServerOptions;
+use crate::scram::{Exchange, MECHANISM, Verifier};
+use crate::wire::{
+    CANCEL_REQUEST, GSS_REQUEST, Out, Reader, SSL_REQUEST, STARTUP_BYTES_MAX, violation,
+};
+use isomer_sql::SqlError;
+use std::io::{self, ErrorKind, Write};
+
+/// Who connects, to what, and with which settings.
+pub(crate) type Startup = (String, String, Vec<(String, String)>);
+impl Connection {
+    /// Reads who connects. `None`: it was something else, and has been answered.
+    pub(crate) fn startup(
+        &mut self,
+        options: &ServerOptions,
+        cancel: &dyn Fn(&[u8]),
+    ) -> io::Result<Option<Startup>> {
+        loop {
+            if !self.fill(8)? {
+                return Ok(None);
+            }
+            let (length, version) = (self.i32_at(0), self.i32_at(4));
+            let length = usize::try_from(length).unwrap_or(0);
+            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+                return self.refuse(&violation("the start-up message has an impossible length"));
+            }
+            if !self.fill(length)? {
+                return Ok(None);
+            }
+            let body = self.input[self.used_to + 8..self.used_to + length].to_vec();
+            self.used_to += length;
+            match version {
+                SSL_REQUEST => self.answer_ssl(options)?,
+                GSS_REQUEST => self.stream.write_all(b"N")?,
+                CANCEL_REQUEST => {
+                    cancel(&body);
+                    return Ok(None);
+                }
+                version if version >> 16 == 3 => {
+                    if version & 0xffff != 0 {
+                        self.negotiate(&body)?;
+                    }
+                    return match read_startup(&body) {
+                        Ok(startup) => Ok(Some(startup)),
+                        Err(error) => self.refuse(&error),
+                    };
+                }
+                version => {
+                    let message = format!(
+                        "unsupported frontend protocol {}.{}: server supports 3.0",
+                        version >> 16,
+                        version & 0xffff
+                    );
+                    return self.refuse(&SqlError::new("0A000", message));
+                }
+            }
+        }
+    }
+
+    /// Encrypts the connection, if there is something to encrypt with.
+    fn answer_ssl(&mut self, options: &ServerOptions) -> io::Result<()> {
+        let Some(tls) = options.tls.as_ref().filter(|_| !self.stream.is_encrypted()) else {
+            return self.stream.write_all(b"N");
+        };
+        if self.used_to < self.read_to {
+            // Somebody has put it there who wants it to be taken for encrypted.
+            let what = "something was sent before the encryption began";
+            return Err(io::Error::new(ErrorKind::InvalidData, what));
+        }
+        self.stream.write_all(b"S")?;
+        self.stream = tls.encrypt(self.stream.socket().try_clone()?)?;
+        Ok(())
+    }
+
+    /// Lets the client prove that it knows the user's password.
+    pub(crate) fn authenticate(
+        &mut self,
+        engine: &Engine,
+        options: &ServerOptions,
+        decoy: &[u8],
+        user: &str,
+    ) -> io::Result<Result<(), SqlError>> {
+        let verifier = match engine.verifier(user) {
+            Ok(verifier) => verifier,
+            Err(error) => return Ok(Err(error)),
+        };
+        let is_known = verifier.is_some();
+        let verifier = verifier.unwrap_or_else(|| Verifier::decoy(decoy, user));
+        let mut nonce = [0; 18];
+        (options.random)(&mut nonce);
+        let mut out = Out::default();
+        out.authentication(10, format!("{MECHANISM}\0\0").as_bytes());
+        self.send(&mut out)?;
+        let failed = || {
+            let message = format!("password authentication failed for user \"{user}\"");
+            Ok(Err(SqlError::new("28P01", message)))
+        };
+        let Some(first) = self.password_message()? else { return failed() };
+        let mut reader = Reader::new(&first);
+        let (Ok(MECHANISM), Ok(_)) = (reader.text(), reader.i32()) else { return failed() };
+        let first = String::from_utf8_lossy(reader.rest());
+        let Some(exchange) = Exchange::begin(&first, verifier, nonce) else { return failed() };
+        out.authentication(11, exchange.server_first().as_bytes());
+        self.send(&mut out)?;
+        let Some(last) = self.password_message()? else { return failed() };
+        let proved = exchange.end(&String::from_utf8_lossy(&last)).filter(|_| is_known);
+        let Some(signature) = proved else { return failed() };
+        out.authentication(12, signature.as_bytes());
+        self.send(&mut out)?;
+        Ok(Ok(()))
+    }
+
+    fn password_message(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let message = self.message(STARTUP_BYTES_MAX)?;
+        Ok(message.filter(|(tag, _)| *tag == b'p').map(|(_, body)| self.input[body].to_vec()))
+    }
+    /// Says that the protocol is 3.0, and which options are not known.
+    fn negotiate(&mut self, body: &[u8]) -> io::Result<()> {
+        let options: Vec<String> = read_startup(body)
+            .map(|(_, _, settings)| settings.into_iter().map(|(name, _)| name).collect())
+            .unwrap_or_default();
+        let unknown: Vec<&String> =
+            options.iter().filter(|name| name.starts_with("_pq_.")).collect();
+        let mut out = Out::default();
+        out.message(b'v', |body| {
+            body.extend((3i32 << 16).to_be_bytes());
+            body.extend((unknown.len() as i32).to_be_bytes());
+            for name in unknown {
+                body.extend(name.as_bytes());
+                body.push(0);
+            }
+        });
+        self.stream.write_all(&out.bytes)
+    }
+}
+
+fn read_startup(body: &[u8]) -> Result<Startup, SqlError> {
+    let mut reader = Reader::new(body);
+    let (mut user, mut database, mut settings) = (None, None, Vec::new());
+    loop {
+        let name = reader.text()?;
+        if name.is_empty() {
+            break;
+        }
+        let value = reader.text()?.to_owned();
+        match name {
+            "user" => user = Some(value),
+            "database" => database = Some(value),
+            "options" | "replication" => {}
+            name => settings.push((name.to_owned(), value)),
+        }
+    }
+    if !reader.is_empty() {
+        return Err(violation("there is more than there should be"));
+    }
+    let user = user.ok_or_else(|| {
+        SqlError::new("28000", "no PostgreSQL user name specified in startup packet")
+    })?;
+    let database = database.unwrap_or_else(|| user.clone());
+    Ok((user, database, settings))
+}

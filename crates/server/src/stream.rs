@@ -1,0 +1,102 @@
+//! A client's socket, plain or encrypted.
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A certificate and its key, to encrypt connections with.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// Reads a certificate (with those that it depends on, if any) and its key: files in the format PEM.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the two do not fit together.
+    pub fn open(certificate: &Path, key: &Path) -> io::Result<Tls> {
+        let wrong = |path: &Path, what: String| {
+            io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
+        };
+        let chain = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| wrong(certificate, error.to_string()))?;
+        let private =
+            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map(|config| config.with_no_client_auth())
+            .and_then(|config| config.with_single_cert(chain, private))
+            .map_err(|error| wrong(certificate, error.to_string()))?;
+        Ok(Tls { config: Arc::new(config) })
+    }
+
+    /// Encrypts what goes over a socket from now on.
+    pub(crate) fn encrypt(&self, socket: TcpStream) -> io::Result<Stream> {
+        let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
+        Ok(Stream::Encrypted(Box::new(StreamOwned::new(connection, socket))))
+    }
+}
+
+/// See the [module documentation](self).
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Encrypted(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Stream {
+    pub(crate) fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Encrypted(stream) => stream.get_ref(),
+        }
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self, Stream::Encrypted(_))
+    }
+
+    /// Says that nothing more is sent.
+    pub(crate) fn end_writing(&mut self) -> io::Result<()> {
+        if let Stream::Encrypted(stream) = self {
+            stream.conn.send_close_notify();
+            stream.flush()?;
+        }
+        self.socket().shutdown(Shutdown::Write)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(into),
+            Stream::Encrypted(stream) => match stream.read(into) {
+                // A client that goes without a farewell has gone all the same.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+                read => read,
+            },
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Encrypted(stream) => stream.flush(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+select * from t where id = 1
+select a.id, b.v from t a left join u b on b.id = a.id and b.v > 3 where a.name like 'x%' order by 2 desc nulls last limit 3 offset 1
+select count(*), sum(v), min(name), max(n), avg(v), count(distinct v) from t group by v having count(*) > 0
+select distinct v, name from t where (id, v) in ((1, 2), (3, 4)) or id between -5 and 5 for update
+insert into t (id, v, name, n) values (1, 2, 'x', 1.5), (2, null, E'a\tb', -0.01) on conflict (id) do update set v = t.v + excluded.v returning id, v
+insert into t select n, n % 7, 'name ' || n, n / 3.0 from generate_series(1, 20) n on conflict do nothing
+update t set v = case when v > 3 then v - 1 else coalesce(v, 0) + 1 end, n = round(n * 1.1, 2) where id in (1, 2, 3)
+delete from t where id = any('{1,2,NULL}') and name is not null
+with w as (select id, v from t where v is not null) select w.id from w where exists (select 1 from u where u.id = w.id)
+select v from t where v = (select max(v) from u where u.id <> t.id) union all select 7 union select null
+begin isolation level repeatable read
+savepoint s
+rollback to savepoint s
+commit
+rollback
+copy (select id, name from t) to stdout with (delimiter '|', null 'n', header true)
+create table if not exists w (a serial, b varchar(3) default 'x' not null, c numeric(5, 2), d timestamptz default now(), primary key (b, a))
+create unique index if not exists w_c on w (c, d)
+alter table w add constraint w_key unique (a)
+alter table t split at (10)
+alter table t remaster at (10) to site 2
+alter table t add replica on site 3
+alter table t merge at (10)
+drop table if exists w cascade
+truncate t, u
+prepare p (int, text) as select * from t where id = $1 or name = $2
+execute p (1, 'x')
+deallocate all
+set local statement_timeout = '1min'
+show all
+show partitions
+explain select * from t where v = 3 and name = 'x'
+create user ada with password 'x'
+select 'a' || 1 || null || true, 1 / 3.0, -7 % 3, 2 ^ 10, 1.5::int, '2024-02-30'::date, 'infinity'::float8, '\xff'::bytea
+select cast('9223372036854775807' as bigint) + 1, 0.1 + 0.2, 1e400, '00000000-0000-0000-0000-000000000001'::uuid
+select extract(epoch from timestamp '2024-01-01 00:00:00'), date '2024-01-01' + 5, now() - now(), current_timestamp::text
+select substring('abc' from 2 for 1), position('b' in 'abc'), trim(both 'x' from 'xax'), lpad('a', 5, 'bc'), repeat('x', 3), 'A' ~* 'a+(b|c)?$'
+select array[1, 2, null], ('{a,"b c"}'::text[])[2], array_to_string(array(select v from t), ','), 3 <> all(array[1, 2])
+select n.nspname, c.relname, row_number() over (partition by a.attrelid order by a.attnum), (information_schema._pg_expandarray(i.indkey)).n from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid join pg_index i on i.indrelid = c.oid
+select c.oid::regclass, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid) from pg_class c, pg_attribute a left join pg_attrdef d on d.adnum = a.attnum where c.relname operator(pg_catalog.~) '^(t)$' collate pg_catalog.default
+select array(select from t), (select from t), 1 in (select from t), any(array(select 1, 2))

@@ -1,0 +1,155 @@
+//! Clients that vanish, stare, or change their minds: nothing is lost or half done, nobody else notices,
+//! memory stays bounded.
+
+mod fixture;
+
+use fixture::{Fixture, options};
+use isomer_cluster::Options;
+use isomer_server::ServerOptions;
+use postgres::error::SqlState;
+use postgres::{Client, NoTls};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A bare socket that has started, and sends these messages.
+fn socket(fixture: &Fixture, messages: &[(u8, &[u8])]) -> TcpStream {
+    let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
+    stream.write_all(b"\0\0\0\x10\0\x03\0\0user\0x\0\0").expect("it is read");
+    for (tag, body) in messages {
+        let length = (body.len() as i32 + 4).to_be_bytes();
+        stream.write_all(&[&[*tag], &length[..], body].concat()).expect("it is read");
+    }
+    stream
+}
+
+fn count(client: &mut Client, query: &str) -> i64 {
+    client.query_one(query, &[]).expect("one row").get(0)
+}
+
+/// The memory of this process, in bytes.
+fn memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kilobytes.unwrap_or(0) << 10
+}
+
+#[test]
+fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute("create table t (id int primary key, v int); insert into t values (1, 0)")
+        .expect("a table");
+    for messages in [
+        &[(b'Q', &b"begin; update t set v = 1 where id = 1; insert into t values (2, 2)\0"[..])][..],
+        &[(b'Q', b"copy t from stdin\0"), (b'd', b"3\t3\n4\t4\n"), (b'd', b"5\t")],
+        &[(b'Q', b"begin\0"), (b'Q', b"copy t from stdin\0"), (b'd', b"6\t6\n"), (b'c', b"")],
+        &[
+            (b'P', b"\0insert into t values (7, 7)\0\0\0"),
+            (b'B', b"\0\0\0\0\0\0\0\0"),
+            (b'E', b"\0\0\0\0\0"),
+        ],
+    ] {
+        let stream = socket(&fixture, messages);
+        // The server has begun to work, unless it is quicker than this.
+        client.batch_execute("select pg_sleep(0.02)").expect("time passes");
+        drop(stream);
+    }
+    // Waits for the row until the one who changed it has gone.
+    client.batch_execute("update t set v = v + 10 where id = 1").expect("the row is free");
+    while fixture.server.connected() > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(fixture.engine.gateway().locked_rows(), 0);
+    assert_eq!(count(&mut client, "select sum(id * 100 + v) from t"), 110);
+}
+
+#[test]
+fn a_thousand_idle_clients_cost_little() {
+    const CLIENTS: usize = 1000;
+    let many = ServerOptions { connections_max: CLIENTS + 10, ..options() };
+    let fixture = Fixture::serve(Options::in_memory(2), many);
+    let mut client = fixture.client();
+    client.batch_execute("create table t (id int primary key)").expect("a table");
+    let before = memory();
+    let idle: Vec<TcpStream> =
+        (0..CLIENTS).map(|_| socket(&fixture, &[(b'Q', b"begin; select * from t\0")])).collect();
+    while fixture.server.connected() <= CLIENTS {
+        std::thread::yield_now();
+    }
+    client.batch_execute("insert into t values (1)").expect("there is room to work");
+    let each = memory().saturating_sub(before) / CLIENTS;
+    eprintln!("an idle client takes {} KB", each >> 10);
+    assert!(each < 256 << 10, "{each} bytes");
+    drop(idle);
+    while fixture.server.connected() > 1 {
+        std::thread::yield_now();
+    }
+}
+
+/// A client that asks for much and reads nothing: the answer is made as fast as it is taken.
+#[test]
+fn who_does_not_read_fills_no_memory_and_stops_nobody() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.batch_execute("create table t (id int primary key)").expect("a table");
+    let before = memory();
+    let query = b"select repeat('x', 1000) from generate_series(1, 10000000)\0";
+    let slow: Vec<TcpStream> = (0..4).map(|_| socket(&fixture, &[(b'Q', query)])).collect();
+    for id in 0..100i32 {
+        client.execute("insert into t values ($1)", &[&id]).expect("a row");
+    }
+    client.batch_execute("select pg_sleep(0.3)").expect("time passes");
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes");
+    // One that reads at last gets what it asked for, from the beginning.
+    let mut start = [0; 4096];
+    for mut stream in slow {
+        stream.read_exact(&mut start).expect("an answer");
+        assert_eq!(start[0], b'R');
+    }
+}
+
+/// A cancel request can come at any time, also while a transaction commits: it is then either committed or
+/// refused, and the client is told which.
+#[test]
+fn cancelled_commits_are_told_truly() {
+    const ROUNDS: i64 = 300;
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute("create table t (id int primary key, v int); insert into t values (1, 0)")
+        .expect("a table");
+    let token = client.cancel_token();
+    let done = AtomicBool::new(false);
+    let (mut committed, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = token.cancel_query(NoTls);
+            }
+        });
+        for round in 0..ROUNDS {
+            let change = "update t set v = v + 1 where id = 1";
+            let result = if round % 2 == 0 {
+                client.batch_execute(change)
+            } else {
+                client.batch_execute(&format!("begin; {change}; commit"))
+            };
+            match result {
+                Ok(()) => committed += 1,
+                Err(error) => {
+                    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{error:?}");
+                    refused += 1;
+                    let _ = client.batch_execute("rollback");
+                }
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(committed + refused, ROUNDS);
+    let mut other = fixture.client();
+    assert_eq!(count(&mut other, "select sum(v) from t"), committed);
+}

@@ -1,0 +1,93 @@
+//! What drivers ask the catalog with, and nobody else: one pattern for each, turned into plain SQL.
+//!
+//! ```text
+//!   SELECT (_pg_expandarray(a)).n, _pg_expandarray(a) AS k      a row for each element of an array
+//!   SELECT n, array_element(a, n) AS k FROM .., generate_series(1, array_length(a, 1)) n
+//!
+//!   row_number() OVER (PARTITION BY attrelid ORDER BY attnum)   the number among the columns there are
+//!   attnum                                                      the same, as columns are numbered so
+//! ```
+//!
+//! Functions that return rows, records and windows are not there otherwise, and say so.
+
+use super::folded;
+use sqlparser::ast::{self, AccessExpr, Expr, Function, FunctionArguments, SelectItem};
+
+/// The name of the source that counts the elements of an array.
+const COUNTER: &str = "_pg_element_number";
+
+/// A SELECT that expands an array into rows, as one that does so in FROM.
+pub(super) fn expanded(select: &ast::Select) -> Option<ast::Select> {
+    let array = select.projection.iter().find_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expansion(expr),
+        _ => None,
+    });
+    let (array, _) = array?;
+    let mut select = select.clone();
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+            && let Some((array, field)) = expansion(expr)
+        {
+            let element = format!("array_element({array}, {COUNTER})");
+            *expr = read(if field == "n" { COUNTER } else { &element });
+        }
+    }
+    let counter = format!("SELECT 1 FROM generate_series(1, array_length({array}, 1)) {COUNTER}");
+    select.from.extend(match *read_query(&counter).body {
+        ast::SetExpr::Select(counter) => counter.from,
+        _ => Vec::new(),
+    });
+    Some(select)
+}
+
+/// The array that an expression expands, and which field of its elements is asked for.
+fn expansion(expr: &Expr) -> Option<(String, String)> {
+    match expr {
+        Expr::Function(function) if is_named(function, "_pg_expandarray") => {
+            let FunctionArguments::List(list) = &function.args else { return None };
+            Some((list.args.first()?.to_string(), "x".to_owned()))
+        }
+        Expr::Nested(inner) => expansion(inner),
+        Expr::CompoundFieldAccess { root, access_chain } => match access_chain.as_slice() {
+            [AccessExpr::Dot(Expr::Identifier(field))] => Some((expansion(root)?.0, folded(field))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The column that a window over the columns of relations numbers.
+pub(super) fn numbered(function: &Function) -> Option<&Expr> {
+    let Some(ast::WindowType::WindowSpec(window)) = &function.over else { return None };
+    let last = |expr: &Expr| match expr {
+        Expr::CompoundIdentifier(names) => names.last().map(folded),
+        Expr::Identifier(name) => Some(folded(name)),
+        _ => None,
+    };
+    let ([by], [order]) = (window.partition_by.as_slice(), window.order_by.as_slice()) else {
+        return None;
+    };
+    let is_number = is_named(function, "row_number")
+        && last(by).as_deref() == Some("attrelid")
+        && last(&order.expr).as_deref() == Some("attnum");
+    is_number.then_some(&order.expr)
+}
+
+fn is_named(function: &Function, wanted: &str) -> bool {
+    let last = function.name.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|name| folded(name) == wanted)
+}
+
+fn read(text: &str) -> Expr {
+    crate::parse::parse_expression(text).expect("it was put together here")
+}
+
+fn read_query(text: &str) -> ast::Query {
+    match crate::parse::parse(text).ok().and_then(|mut all| all.pop()) {
+        Some(crate::parse::Parsed::Sql(statement)) => match *statement {
+            ast::Statement::Query(query) => *query,
+            _ => unreachable!("it is a query"),
+        },
+        _ => unreachable!("it was put together here"),
+    }
+}
