@@ -54,6 +54,17 @@ impl Chooser {
     }
 }
 
+/// Draws one of several things by their weights, whose sum is not 0.
+pub(crate) fn draw(weights: &[u32], rng: &mut Random) -> usize {
+    let mut ticket = rng.random_range(0..weights.iter().sum::<u32>());
+    let drawn = weights.iter().position(|&weight| {
+        let drawn = ticket < weight;
+        ticket = ticket.saturating_sub(weight);
+        drawn
+    });
+    drawn.unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

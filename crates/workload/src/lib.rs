@@ -54,6 +54,8 @@
 //!
 //! * [`Ycsb`]: read-modify-writes of three keys and scans, uniform or skewed.
 //! * [`SmallBank`]: six short banking procedures.
+//! * [`Tpcc`]: a wholesaler's orders, payments and deliveries.
+//! * [`Twitter`]: what people write, and who follows whom.
 //! * [`TraceWorkload`]: requests of a production cache, as transactions of a few keys.
 //! * [`Model`]: the simplest thing that executes them, as an example and for comparison.
 //!
@@ -65,8 +67,7 @@
 //!
 //! # What was left out
 //!
-//! Think times and arrival rates belong to whoever drives the clients. TPC-C and the social network
-//! of the MorphoSys paper are not here yet.
+//! Think times and arrival rates belong to whoever drives the clients.
 
 mod access;
 mod chooser;
@@ -74,7 +75,9 @@ mod error;
 mod model;
 mod number;
 mod smallbank;
+mod tpcc;
 mod trace;
+mod twitter;
 mod workload;
 mod ycsb;
 
@@ -83,10 +86,12 @@ pub use chooser::{Chooser, Skew};
 pub use error::OptionsError;
 pub use model::{Model, ModelError};
 pub use smallbank::{HotSpot, SmallBank, SmallBankOptions, SmallBankTransaction};
+pub use tpcc::{Order, Tpcc, TpccOptions, TpccTransaction};
 pub use trace::{
     Locality, Request, Trace, TraceError, TraceOptions, TraceTransaction, TraceWorkload,
 };
-pub use workload::{Audit, LoadRow, Mismatch, Outcome, Totals, Transaction, Workload};
+pub use twitter::{Twitter, TwitterOptions, TwitterTransaction};
+pub use workload::{Audit, Examiner, LoadRow, Mismatch, Outcome, Totals, Transaction, Workload};
 pub use ycsb::{Companions, Ycsb, YcsbOptions, YcsbTransaction};
 
 use rand_xoshiro::rand_core::SeedableRng;

@@ -33,6 +33,7 @@
 //! evaluation (at most two customers, no look-up). Amounts are in cents and drawn at random, not
 //! constants, so that two procedures are rarely interchangeable.
 
+use crate::chooser::draw;
 use crate::error::{check_count, check_share};
 use crate::number::{add_to_number, number};
 use crate::{
@@ -142,16 +143,10 @@ impl SmallBank {
     }
 
     fn procedure(&self, rng: &mut Random) -> Procedure {
-        let weights: u32 = self.options.mix.iter().sum();
-        let mut ticket = rng.random_range(0..weights);
-        let kind = self.options.mix.iter().position(|&weight| {
-            let drawn = ticket < weight;
-            ticket = ticket.saturating_sub(weight);
-            drawn
-        });
+        let kind = draw(&self.options.mix, rng);
         let (customer, to) = self.customers(rng);
         let most = self.options.cents_max;
-        match kind.unwrap_or(0) {
+        match kind {
             0 => Procedure::Amalgamate { from: customer, to },
             1 => Procedure::Balance { customer },
             2 => Procedure::DepositChecking { customer, cents: rng.random_range(1..=most) },

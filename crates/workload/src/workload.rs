@@ -99,6 +99,11 @@ pub trait Workload {
     /// distributed database sums up piece by piece, at rest, so that no site needs all rows.
     fn audits(&self, rows: u64) -> Vec<Audit>;
 
+    /// Looks for what does not fit together beyond the sum. Sees every row of a database at rest, once.
+    fn examiner(&self) -> Box<dyn Examiner + '_> {
+        Box::new(Content)
+    }
+
     /// Compares the totals over all audits with what they should be, after transactions that added
     /// `added` in all have committed.
     ///
@@ -124,6 +129,29 @@ pub trait Workload {
             totals = totals + audit.run(data)?;
         }
         Ok(self.judge(totals, added))
+    }
+}
+
+/// Sees every row of a database at rest, and says whether they fit together.
+pub trait Examiner {
+    /// Takes in a row.
+    fn see(&mut self, table: TableId, key: &[u8], row: &[u8]);
+
+    /// To be asked once all rows were seen.
+    ///
+    /// # Errors
+    /// What does not fit, in words.
+    fn verdict(&self) -> Result<(), String>;
+}
+
+/// Has nothing to find wrong.
+struct Content;
+
+impl Examiner for Content {
+    fn see(&mut self, _table: TableId, _key: &[u8], _row: &[u8]) {}
+
+    fn verdict(&self) -> Result<(), String> {
+        Ok(())
     }
 }
 
