@@ -21,18 +21,21 @@
 //! | --- | --- | --- |
 //! | [`Static`] | never any | refuses it |
 //! | [`TwoPhase`] | never any | runs it over several, by two-phase commit |
+//! | [`Replicated`] | masters, or none | as another strategy says; reads go to any copy |
 //! | [`OnDemand`] | the necessary ones (paper, sections 3.1 and 5.3.3) | makes one site able to |
 //! | [`Learned`] | the necessary ones, and those that pay (section 5) | makes the best site able to |
 
 mod learned;
 mod needs;
 mod on_demand;
+mod replicated;
 mod static_design;
 mod two_phase;
 
 pub use learned::Learned;
 pub(crate) use needs::{Need, needs};
 pub use on_demand::OnDemand;
+pub use replicated::Replicated;
 pub use static_design::Static;
 pub use two_phase::TwoPhase;
 
