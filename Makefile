@@ -45,12 +45,15 @@ smoke:
 	$(ISOMER) demo --seconds 2 --partition-keys 1 --plain --plot $(OUT)/demo.svg
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1
 	$(ISOMER) bench smallbank --rows 2000 --seconds 1
+	$(ISOMER) bench tpcc-procedures --full --warehouses 2 --customers 30 --items 200 --seconds 1
+	$(ISOMER) bench twitter --users 500 --seconds 1
 	$(ISOMER) bench trace --seconds 1
 	$(ISOMER) bench store --rows 20000 --partitions 20 --turn-ms 20
 	$(ISOMER) bench plan --smoke
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
 	$(ISOMER) design check $(OUT)/ycsb
 	$(ISOMER) sim --seeds 1..20
+	$(ISOMER) lab run all --smoke --out $(OUT)/lab
 
 clients:
 	clients/install

@@ -1,6 +1,7 @@
 //! A database on virtual machines: set up, loaded, and checked afterwards.
 
 use crate::costs::Costs;
+use crate::drive::Drive;
 use crate::machines::{Hardware, Machines};
 use crate::system::System;
 use crate::transport::LabTransport;
@@ -10,8 +11,8 @@ use isomer_design::{
 };
 use isomer_sim::world::World;
 use isomer_site::{Abort, Step, Txn};
-use isomer_workload::{LoadRow, Totals, Workload};
-use std::cell::{Cell, RefCell};
+use isomer_workload::{Examiner, LoadRow, Totals};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -49,9 +50,12 @@ impl Cluster {
         hardware: Hardware,
         costs: &Costs,
         system: &System,
-        workload: &impl Workload,
+        workload: &impl Drive,
         partition_rows: u64,
     ) -> Result<Rc<Cluster>, String> {
+        // Who runs one transaction at a time does not let it wait for a disk.
+        let sync_us = if system.serial { 0 } else { hardware.sync_us };
+        let hardware = Hardware { sync_us, ..hardware };
         let machines = Machines::start(world.clone(), hardware, costs);
         let sites = (1..=machines.hardware.sites).map(SiteId);
         let design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
@@ -59,6 +63,11 @@ impl Cluster {
         let router = Router::new(transport, design, (system.strategy)());
         let cluster = Rc::new(Cluster { world, machines, router });
         let parts = cluster.parts(system, workload, partition_rows);
+        if system.serial {
+            let parts =
+                parts.iter().map(|part| (part.table, &part.range.start, part.placement.master));
+            cluster.machines.make_serial(parts);
+        }
         let problem = Rc::new(RefCell::new(None));
         let setting_up = {
             let (cluster, problem) = (cluster.clone(), problem.clone());
@@ -76,17 +85,23 @@ impl Cluster {
     }
 
     /// The partitions of a workload: a table begins a new one wherever its workload says.
-    fn parts(&self, system: &System, workload: &impl Workload, rows: u64) -> Vec<Part> {
+    fn parts(&self, system: &System, workload: &impl Drive, rows: u64) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let borders = workload.borders(rows);
         for (table, _) in workload.tables() {
             let starts = std::iter::once(Key::min())
                 .chain(borders.get(&table).into_iter().flatten().cloned());
             let starts: Vec<Key> = starts.collect();
+            let everywhere = system.knows && workload.constant_tables().contains(&table);
             for (at, start) in starts.iter().enumerate() {
                 let range = KeyRange::new(start.clone(), starts.get(at + 1).cloned());
-                let placement =
-                    system.place(at, starts.len(), self.machines.hardware.sites, &self.world);
+                let placement = system.place(
+                    at,
+                    starts.len(),
+                    self.machines.hardware.sites,
+                    &self.world,
+                    everywhere,
+                );
                 parts.push(Part { table, range, placement, rows: Vec::new() });
             }
         }
@@ -175,15 +190,16 @@ impl Cluster {
         problem.take().map_or(Ok(()), Err)
     }
 
-    /// What all masters hold, in a session that has seen `seen`.
-    pub(crate) fn totals(self: &Rc<Cluster>) -> Result<Totals, String> {
+    /// Reads every row at its master, and has the workload look at all of them.
+    pub(crate) fn examine<W: Drive>(self: &Rc<Cluster>, workload: &W) -> Result<Totals, String> {
         self.machines.set_charging(false);
         let found = Rc::new(RefCell::new(Ok(Totals::default())));
         let reading = {
-            let (cluster, found) = (self.clone(), found.clone());
+            let (cluster, found, workload) = (self.clone(), found.clone(), workload.clone());
             self.world.spawn("audit".into(), async move {
-                let totals = cluster.read_all().await;
-                *found.borrow_mut() = totals;
+                let mut examiner = workload.examiner();
+                let totals = cluster.read_all(&mut *examiner).await;
+                *found.borrow_mut() = totals.and_then(|totals| examiner.verdict().map(|()| totals));
             })
         };
         self.world.run_for(PATIENCE_NS, || self.world.is_done(reading));
@@ -191,26 +207,22 @@ impl Cluster {
         found.replace(Ok(Totals::default()))
     }
 
-    async fn read_all(&self) -> Result<Totals, String> {
+    async fn read_all(&self, examiner: &mut dyn Examiner) -> Result<Totals, String> {
         let design = self.router.design();
         let mut all = Totals::default();
         for (table, found) in design.tables() {
             for (range, placement) in found.partitions_in(&KeyRange::all()) {
                 let site = &self.machines.host(placement.master).site;
                 let footprint = Footprint::new().read_range(table, range.clone());
-                let totals = Cell::new(Totals::default());
                 let mut read = |txn: &mut Txn<'_>| {
-                    let mut sum = Totals::default();
-                    txn.scan(table, &range, |_, row| {
-                        sum.count(row);
+                    txn.scan(table, &range, |key, row| {
+                        all.count(row);
+                        examiner.see(table, key, row);
                         ControlFlow::Continue(())
-                    })?;
-                    totals.set(sum);
-                    Ok(())
+                    })
                 };
                 let done = site.execute(&footprint, Time::ZERO, &mut read).await;
                 done.map_err(|failure| failure.to_string())?;
-                all = all + totals.get();
             }
         }
         Ok(all)

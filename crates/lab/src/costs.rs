@@ -1,7 +1,7 @@
 //! What each step of the real code costs a core.
 //!
-//! The table is measured on the machine at hand from the code itself (`calibrate`), in nanoseconds
-//! of one core; an experiment then says by how much its virtual cores are slower.
+//! The table is in nanoseconds of one core. `isomer lab calibrate` measures it on the machine at hand from
+//! the code itself; the one that comes with the crate is an estimate. An experiment then says by how much its virtual cores are slower.
 //!
 //! ```text
 //!   a read-modify-write of 3 rows in 2 partitions, at one site
@@ -61,9 +61,28 @@ pub(crate) struct Work {
 }
 
 impl Costs {
-    /// The table that comes with the crate.
-    pub fn measured() -> Costs {
-        toml::from_str(include_str!("../costs.toml")).expect("the table of the crate is valid")
+    /// The table that comes with the crate: estimates, for experiments that ask for ratios only.
+    pub fn standard() -> Costs {
+        Costs::read(include_str!("../costs.toml")).expect("the table of the crate is valid")
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// In words: what cannot be read.
+    pub fn read(text: &str) -> Result<Costs, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// The table as text.
+    pub fn to_text(&self) -> String {
+        let rows = serde_json::to_value(self).expect("numbers are values");
+        let rows = rows.as_object().into_iter().flatten();
+        let rows = rows.map(|(name, ns)| format!("{name} = {:.1}\n", ns.as_f64().unwrap_or(0.0)));
+        format!(
+            "# Nanoseconds of one core, written by `isomer lab calibrate`.\n{}",
+            rows.collect::<String>()
+        )
     }
 
     /// The table of cores that take `factor` times as long.

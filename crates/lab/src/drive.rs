@@ -1,17 +1,36 @@
 //! Workloads as the laboratory drives them: with time, and with clients that know their number.
 
-use isomer_workload::{SmallBank, Workload, Ycsb, YcsbOptions};
+use isomer_design::TableId;
+use isomer_workload::{SmallBank, Tpcc, Twitter, Workload, Ycsb, YcsbOptions};
 
 /// A workload that clients run in virtual time.
 pub(crate) trait Drive: Workload + Clone + 'static {
     /// This clone is for client `number` of `count`.
     fn become_client(&mut self, _number: u64, _count: u64) {}
 
+    /// Tables that are read only: whoever knows the workload beforehand has them everywhere.
+    fn constant_tables(&self) -> Vec<TableId> {
+        Vec::new()
+    }
+
     /// So many seconds have passed since the clients began.
     fn time_passes(&mut self, _seconds: f64) {}
 }
 
 impl Drive for SmallBank {}
+
+impl Drive for Twitter {}
+
+impl Drive for Tpcc {
+    /// Clients are spread over the warehouses.
+    fn become_client(&mut self, number: u64, _count: u64) {
+        self.live_at(number as u32);
+    }
+
+    fn constant_tables(&self) -> Vec<TableId> {
+        Tpcc::constant_tables(self)
+    }
+}
 
 /// YCSB whose hot spot moves.
 #[derive(Clone)]
@@ -35,7 +54,7 @@ impl Workload for Shifting {
         self.ycsb.name()
     }
 
-    fn tables(&self) -> Vec<(isomer_design::TableId, isomer_design::Schema)> {
+    fn tables(&self) -> Vec<(TableId, isomer_design::Schema)> {
         self.ycsb.tables()
     }
 

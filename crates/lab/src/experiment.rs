@@ -2,7 +2,9 @@
 
 use crate::machines::Hardware;
 use crate::results::Claim;
-use isomer_workload::{Companions, Skew, SmallBankOptions, YcsbOptions};
+use isomer_workload::{
+    Companions, Skew, SmallBankOptions, TpccOptions, TwitterOptions, YcsbOptions,
+};
 use serde::{Deserialize, Serialize};
 
 /// A question, and what it takes to answer it.
@@ -60,6 +62,10 @@ pub enum Varied {
     Sites,
     /// How much slower cores are.
     Slowdown,
+    /// The share of TPC-C's orders and payments that touch another warehouse.
+    Remote,
+    /// TPC-C's warehouses for each site.
+    Warehouses,
 }
 
 /// What clients do.
@@ -70,6 +76,10 @@ pub enum WorkloadSpec {
     Ycsb(YcsbSpec),
     /// SmallBank.
     SmallBank(SmallBankSpec),
+    /// TPC-C.
+    Tpcc(TpccSpec),
+    /// Twitter.
+    Twitter(TwitterSpec),
 }
 
 /// YCSB in an experiment file.
@@ -96,8 +106,19 @@ pub struct SmallBankSpec {
     pub customers: u64,
 }
 
-const FILES: [(&str, &str); 1] =
-    [("ycsb-write-zipf", include_str!("../experiments/ycsb-write-zipf.toml"))];
+const FILES: [(&str, &str); 11] = [
+    ("ycsb-read-zipf", include_str!("../experiments/ycsb-read-zipf.toml")),
+    ("ycsb-write-zipf", include_str!("../experiments/ycsb-write-zipf.toml")),
+    ("ycsb-read-uniform", include_str!("../experiments/ycsb-read-uniform.toml")),
+    ("ycsb-write-uniform", include_str!("../experiments/ycsb-write-uniform.toml")),
+    ("ycsb-shift", include_str!("../experiments/ycsb-shift.toml")),
+    ("scale", include_str!("../experiments/scale.toml")),
+    ("tpcc", include_str!("../experiments/tpcc.toml")),
+    ("tpcc-remote", include_str!("../experiments/tpcc-remote.toml")),
+    ("smallbank", include_str!("../experiments/smallbank.toml")),
+    ("twitter", include_str!("../experiments/twitter.toml")),
+    ("slowdown", include_str!("../experiments/slowdown.toml")),
+];
 
 impl Experiment {
     /// Reads an experiment.
@@ -136,6 +157,15 @@ impl Experiment {
             match vary.what {
                 Varied::Sites => point.cluster.sites = *value as u16,
                 Varied::Slowdown => point.cluster.slowdown = *value,
+                Varied::Remote | Varied::Warehouses => {
+                    let WorkloadSpec::Tpcc(tpcc) = &mut point.workload else {
+                        panic!("{} varies TPC-C, but its workload is another", self.name)
+                    };
+                    match vary.what {
+                        Varied::Remote => tpcc.remote = Some(*value),
+                        _ => tpcc.warehouses_per_site = *value as u32,
+                    }
+                }
             }
             (Some(*value), point)
         };
@@ -156,8 +186,55 @@ impl Experiment {
         match &mut smoke.workload {
             WorkloadSpec::Ycsb(ycsb) => ycsb.rows = 5000,
             WorkloadSpec::SmallBank(bank) => bank.customers = 1000,
+            WorkloadSpec::Tpcc(tpcc) => (tpcc.customers, tpcc.items) = (30, 200),
+            WorkloadSpec::Twitter(twitter) => twitter.users = 200,
         }
         smoke
+    }
+}
+
+/// TPC-C in an experiment file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TpccSpec {
+    /// Warehouses for each site.
+    pub warehouses_per_site: u32,
+    /// Customers of a district.
+    pub customers: u32,
+    /// Items.
+    pub items: u32,
+    /// All five procedures, and not only New-Order, Payment and Stock-Level.
+    #[serde(default)]
+    pub full_mix: bool,
+    /// The share of orders and of payments that touch another warehouse, if not the standard's.
+    pub remote: Option<f64>,
+}
+
+/// Twitter in an experiment file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TwitterSpec {
+    /// Users.
+    pub users: u32,
+}
+
+impl TpccSpec {
+    pub(crate) fn options(&self, sites: u16) -> TpccOptions {
+        let standard = TpccOptions::default();
+        TpccOptions {
+            warehouses: self.warehouses_per_site * u32::from(sites),
+            customers: self.customers,
+            items: self.items,
+            mix: if self.full_mix { TpccOptions::FULL_MIX } else { TpccOptions::SHORT_MIX },
+            remote_orders: self.remote.unwrap_or(standard.remote_orders),
+            remote_payments: self.remote.unwrap_or(standard.remote_payments),
+        }
+    }
+}
+
+impl TwitterSpec {
+    pub(crate) fn options(&self) -> TwitterOptions {
+        TwitterOptions { users: self.users, ..TwitterOptions::default() }
     }
 }
 

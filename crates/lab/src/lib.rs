@@ -1,5 +1,42 @@
 //! The laboratory: the real router, strategies and sites on virtual machines.
+//!
+//! # The problem
+//!
+//! What a strategy does to sixteen sites of twelve cores cannot be measured on two cores. But all of
+//! the database's code runs under virtual time already (`isomer-sim`). So here that code runs on
+//! machines that do not exist: cores that are held while it computes, wires with a latency and a
+//! bandwidth, disks that take their time. What each step costs comes from a table that can be measured on
+//! this very code ([`calibrate()`]).
+//!
+//! ```text
+//!   experiments/*.toml ──▶ Experiment ─┬─ cluster   Hardware: sites, cores, wires, disks
+//!                                      ├─ systems   strategy, first placement
+//!                                      └─ workload  clients in a closed loop
+//!                                              │ run, for each system, point and seed
+//!                                              ▼
+//!        Measured ──▶ rows: means, 95 % confidence, the paper's numbers ──▶ lines, page, plot
+//! ```
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`experiment`](Experiment), [`system`](System) | what is asked, and of whom |
+//! | [`run`](run()) | one run; `cluster` sets the database up and examines it afterwards |
+//! | `client`, `transport`, `machines`, `cores` | how time passes for what is done |
+//! | `costs`, `calibrate` | how much of it |
+//! | [`results`](rows), [`page`], `plot` | what came out, beside what the paper says |
+//!
+//! # Invariants
+//!
+//! * A seed repeats a run to the last digit.
+//! * A run counts only if no transaction failed and its workload's own check holds at the end.
+//! * Time passes with the locks held that the code holds.
+//!
+//! # What was left out
+//!
+//! Adaptive replication (ADR) and Clay are not among the systems yet. Caches, memory bandwidth and the
+//! clients' own machines are not modelled; planning costs as much as routing.
 
+mod calibrate;
 mod client;
 mod cluster;
 mod cores;
@@ -15,8 +52,11 @@ mod system;
 mod tally;
 mod transport;
 
+pub use calibrate::{Stopwatch, calibrate};
 pub use costs::Costs;
-pub use experiment::{Experiment, SmallBankSpec, Varied, Vary, WorkloadSpec, YcsbSpec};
+pub use experiment::{
+    Experiment, SmallBankSpec, TpccSpec, TwitterSpec, Varied, Vary, WorkloadSpec, YcsbSpec,
+};
 pub use machines::Hardware;
 pub use plot::draw;
 pub use results::{Claim, Mean, Metric, Relation, Row, Sample, rows};

@@ -11,17 +11,18 @@
 //! While a database is set up ([`Machines::set_charging`]) everything is free of charge: it is not
 //! what is to be measured.
 
-use crate::cores::Cores;
+use crate::cores::{Core, Cores};
 use crate::costs::{Costs, MESSAGE_BYTES};
-use isomer_design::SiteId;
+use isomer_design::{Footprint, Key, SiteId, TableId};
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
 use isomer_sim::world::World;
 use isomer_site::{Message, Network, Site, SiteOptions};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -59,11 +60,16 @@ pub(crate) struct Machines {
     sites: BTreeMap<SiteId, Host>,
     outbox: Arc<Outbox>,
     charging: Cell<bool>,
+    /// Which executor of its site each partition belongs to, by its first key; empty unless executors
+    /// are serial.
+    executors: RefCell<BTreeMap<(TableId, Key), (SiteId, usize)>>,
 }
 
 /// Cores and a wire.
 pub(crate) struct Machine {
     pub(crate) cores: Rc<Cores>,
+    /// A turn at each serial executor, one for each core.
+    executors: Vec<Rc<Cores>>,
     /// When everything before is on its way.
     wire_free_at: Cell<u64>,
 }
@@ -92,7 +98,8 @@ impl Network for Outbox {
 
 impl Machine {
     fn new(world: &Rc<World>, cores: u16) -> Machine {
-        Machine { cores: Cores::new(world.clone(), cores), wire_free_at: Cell::new(0) }
+        let executors = (0..cores).map(|_| Cores::new(world.clone(), 1)).collect();
+        Machine { cores: Cores::new(world.clone(), cores), executors, wire_free_at: Cell::new(0) }
     }
 }
 
@@ -113,6 +120,7 @@ impl Machines {
             sites,
             outbox,
             charging: Cell::new(false),
+            executors: RefCell::default(),
         });
         machines.run_postman();
         for (id, host) in &machines.sites {
@@ -139,6 +147,55 @@ impl Machines {
     /// What is charged for something that costs `ns`.
     pub(crate) fn charge(&self, ns: u64) -> u64 {
         if self.charging.get() { ns } else { 0 }
+    }
+
+    /// Gives each partition to an executor of its site, in equal parts.
+    pub(crate) fn make_serial<'p>(
+        &self,
+        parts: impl Iterator<Item = (TableId, &'p Key, SiteId)> + Clone,
+    ) {
+        let mut counts: BTreeMap<(TableId, SiteId), usize> = BTreeMap::new();
+        parts.clone().for_each(|(table, _, site)| *counts.entry((table, site)).or_default() += 1);
+        let mut seen: BTreeMap<(TableId, SiteId), usize> = BTreeMap::new();
+        let mut executors = self.executors.borrow_mut();
+        for (table, start, site) in parts {
+            let at = seen.entry((table, site)).or_default();
+            let executor = *at * usize::from(self.hardware.cores) / counts[&(table, site)];
+            executors.insert((table, start.clone()), (site, executor));
+            *at += 1;
+        }
+    }
+
+    /// Waits for the turns of every executor that a footprint needs: of one site, or with `None` of all.
+    /// They are taken in one order, so nobody waits in a circle.
+    pub(crate) async fn turns(&self, at: Option<SiteId>, footprint: &Footprint) -> Vec<Core<'_>> {
+        let mut turns = Vec::new();
+        for (site, executor) in self.executors_of(at, footprint) {
+            turns.push(self.sites[&site].machine.executors[executor].take().await);
+        }
+        turns
+    }
+
+    fn executors_of(&self, at: Option<SiteId>, footprint: &Footprint) -> BTreeSet<(SiteId, usize)> {
+        let executors = self.executors.borrow();
+        let mut found = BTreeSet::new();
+        if executors.is_empty() {
+            return found;
+        }
+        for item in footprint.items() {
+            let table = item.table;
+            let start = item.span.start().clone();
+            let first = executors.range(..=(table, start)).next_back();
+            let more = executors
+                .range((Bound::Excluded((table, item.span.start().clone())), Bound::Unbounded));
+            let reached =
+                more.take_while(|((of, start), _)| *of == table && item.span.reaches(start));
+            // At one site all it needs is there: copies have the same executor as their master.
+            let places =
+                first.into_iter().chain(reached).map(|(_, (site, executor))| (site, executor));
+            found.extend(places.map(|(site, executor)| (at.unwrap_or(*site), *executor)));
+        }
+        found
     }
 
     /// How long a message of so many bytes is on its way, if nothing else is on the wire.

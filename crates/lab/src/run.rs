@@ -10,7 +10,7 @@ use crate::system::System;
 use crate::tally::Tally;
 use isomer_design::TableId;
 use isomer_sim::world::{Manners, World};
-use isomer_workload::{SmallBank, Ycsb};
+use isomer_workload::{OptionsError, SmallBank, Tpcc, Twitter, Ycsb};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -61,20 +61,31 @@ pub fn run(
     costs: &Costs,
     seed: u64,
 ) -> Result<Measured, String> {
+    let sites = experiment.cluster.sites;
     match &experiment.workload {
         WorkloadSpec::Ycsb(spec) => {
             let options = spec.options();
-            let ycsb =
-                Ycsb::new(options.clone(), FIRST_TABLE).map_err(|error| error.to_string())?;
+            let ycsb = Ycsb::new(options.clone(), FIRST_TABLE).map_err(in_words)?;
             let shifting = Shifting::new(ycsb, &options, spec.shift_every_s);
             run_workload(experiment, system, costs, seed, &shifting)
         }
         WorkloadSpec::SmallBank(spec) => {
-            let bank =
-                SmallBank::new(spec.options(), FIRST_TABLE).map_err(|error| error.to_string())?;
+            let bank = SmallBank::new(spec.options(), FIRST_TABLE).map_err(in_words)?;
             run_workload(experiment, system, costs, seed, &bank)
         }
+        WorkloadSpec::Tpcc(spec) => {
+            let tpcc = Tpcc::new(spec.options(sites), FIRST_TABLE).map_err(in_words)?;
+            run_workload(experiment, system, costs, seed, &tpcc)
+        }
+        WorkloadSpec::Twitter(spec) => {
+            let twitter = Twitter::new(spec.options(), FIRST_TABLE).map_err(in_words)?;
+            run_workload(experiment, system, costs, seed, &twitter)
+        }
     }
+}
+
+fn in_words(error: OptionsError) -> String {
+    error.to_string()
 }
 
 fn run_workload<W: Drive>(
@@ -144,7 +155,7 @@ fn measure<W: Drive>(
     if unfinished > 0 {
         return Err(format!("{unfinished} clients came to no end"));
     }
-    let totals = cluster.totals()?;
+    let totals = cluster.examine(workload)?;
     let tally = clients.tally.borrow();
     if tally.failed > 0 {
         return Err(format!("{} transactions failed: {}", tally.failed, tally.failures.join("; ")));

@@ -3,12 +3,20 @@
 //! | system | strategy | masters at first | replicas at first |
 //! | --- | --- | --- | --- |
 //! | learned | the autopilot, which begins with an empty model | anywhere | none |
-//! | on-demand | the necessary changes | by range | none |
+//! | on-demand | the necessary changes | anywhere | none |
 //! | static | refuses what no site can run | by range | none |
 //! | static-2pc | commits it over several sites | by range | none |
+//! | serial | the same, on serial executors, as VoltDB has them | by range | none |
+//! | single-master | all updates at one site | the first site | everywhere |
+//! | multi-master | commits over several sites | by range | everywhere |
+//! | dynamast | moves masters together | by range | everywhere |
+//!
+//! By range is the placement of somebody who knows the workload: neighbouring keys belong together in
+//! all workloads here (near keys, warehouses, users), and each site gets as many. Who knows the workload
+//! also has tables that are only read at every site.
 
 use isomer_design::{Placement, SiteId};
-use isomer_plan::strategy::{Learned, OnDemand, Static, Strategy, TwoPhase};
+use isomer_plan::strategy::{Learned, OnDemand, Replicated, Static, Strategy, TwoPhase};
 use isomer_sim::world::World;
 
 /// One of the systems. See the [module documentation](self).
@@ -22,6 +30,12 @@ pub struct System {
     pub masters: Masters,
     /// Every site has a replica of everything at first.
     pub replicated: bool,
+    /// Its placement is made by somebody who knows the workload: tables that are only read are
+    /// everywhere.
+    pub knows: bool,
+    /// Each core has partitions of its own and runs one transaction after the other on them; one that
+    /// touches several cores' partitions holds them all from its beginning to its end.
+    pub serial: bool,
 }
 
 /// Where masters are at first.
@@ -37,32 +51,38 @@ pub enum Masters {
 }
 
 /// All systems.
-pub const SYSTEMS: [System; 4] = [
+pub const SYSTEMS: [System; 8] = [
+    System { masters: Masters::Random, knows: false, ..system("learned", learned) },
+    System { masters: Masters::Random, knows: false, ..system("on-demand", on_demand) },
+    system("static", || Box::new(Static)),
+    system("static-2pc", two_phase),
+    System { serial: true, ..system("serial", two_phase) },
     System {
-        name: "learned",
-        strategy: || Box::new(Learned::default()),
-        masters: Masters::Random,
-        replicated: false,
+        masters: Masters::First,
+        replicated: true,
+        ..system("single-master", || Box::new(Replicated::single_master(SiteId(1))))
     },
-    System {
-        name: "on-demand",
-        strategy: || Box::new(OnDemand::default()),
-        masters: Masters::Random,
-        replicated: false,
-    },
-    System {
-        name: "static",
-        strategy: || Box::new(Static),
-        masters: Masters::ByRange,
-        replicated: false,
-    },
-    System {
-        name: "static-2pc",
-        strategy: || Box::new(TwoPhase),
-        masters: Masters::ByRange,
-        replicated: false,
-    },
+    System { replicated: true, ..system("multi-master", || Box::new(Replicated::multi_master())) },
+    System { replicated: true, ..system("dynamast", || Box::new(Replicated::dynamast())) },
 ];
+
+fn learned() -> Box<dyn Strategy> {
+    Box::new(Learned::default())
+}
+
+fn on_demand() -> Box<dyn Strategy> {
+    Box::new(OnDemand::default())
+}
+
+fn two_phase() -> Box<dyn Strategy> {
+    Box::new(TwoPhase)
+}
+
+/// A system that begins with what somebody placed who knows the workload.
+const fn system(name: &'static str, strategy: fn() -> Box<dyn Strategy>) -> System {
+    let masters = Masters::ByRange;
+    System { name, strategy, masters, replicated: false, knows: true, serial: false }
+}
 
 impl System {
     /// The system of a name.
@@ -78,7 +98,14 @@ impl System {
     }
 
     /// Where partition `at` of the `of` partitions of a table begins.
-    pub(crate) fn place(&self, at: usize, of: usize, sites: u16, world: &World) -> Placement {
+    pub(crate) fn place(
+        &self,
+        at: usize,
+        of: usize,
+        sites: u16,
+        world: &World,
+        everywhere: bool,
+    ) -> Placement {
         let count = u64::from(sites);
         let number = match self.masters {
             Masters::ByRange => at as u64 * count / of as u64,
@@ -87,6 +114,6 @@ impl System {
         };
         let master = SiteId(number as u16 + 1);
         let all = (1..=sites).map(SiteId).filter(|site| *site != master);
-        Placement::new(master, all.filter(|_| self.replicated))
+        Placement::new(master, all.filter(|_| self.replicated || everywhere))
     }
 }

@@ -125,7 +125,7 @@ async fn ask(
         Ok(PartAnswer::Entered(entered)) => &entered.rows[..],
         _ => &[],
     };
-    let read_ns = rows.len() as f64 * costs.read;
+    let read_ns = rows.len() as f64 * costs.snapshot_row;
     to.machine.cores.compute(machines.charge(read_ns as u64)).await;
     let bytes: usize = rows.iter().map(|row| row.key.len() + row.value.len()).sum();
     let way_ns = machines.arrival_ns(&to.machine, MESSAGE_BYTES + bytes as u64);
@@ -168,8 +168,10 @@ impl Transport for LabTransport {
         let host = self.machines.host(site);
         let items = footprint.items().len();
         self.go(items, request_bytes(items)).await;
+        let turns = self.machines.turns(Some(site), footprint).await;
         let execution = host.site.execute(footprint, session, procedure);
         let result = self.work(host, self.machines.costs.receive as u64, execution).await;
+        drop(turns);
         self.come_back(host, MESSAGE_BYTES).await;
         result
     }
@@ -183,9 +185,11 @@ impl Transport for LabTransport {
         let host = self.machines.host(coordinator);
         let items = across.footprint.items().len();
         self.go(items, request_bytes(items)).await;
+        let turns = self.machines.turns(None, across.footprint).await;
         let peers = Peer { machines: self.machines.clone(), coordinator };
         let coordination = host.site.coordinate(across, procedure, &peers);
         let result = self.work(host, self.machines.costs.receive as u64, coordination).await;
+        drop(turns);
         self.come_back(host, MESSAGE_BYTES).await;
         result
     }

@@ -1,13 +1,14 @@
 //! Small runs: that they repeat exactly, that time costs something, that what is wrong is said.
 
-use isomer_lab::{Costs, Experiment, Measured, System, run};
+use isomer_lab::{Costs, Experiment, Measured, System, calibrate, run};
+use std::cell::Cell;
 
 fn small(name: &str) -> Experiment {
     Experiment::named(name).unwrap().smoke()
 }
 
 fn measured(experiment: &Experiment, system: &str, seed: u64) -> Measured {
-    run(experiment, &System::named(system).unwrap(), &Costs::measured(), seed).unwrap()
+    run(experiment, &System::named(system).unwrap(), &Costs::standard(), seed).unwrap()
 }
 
 #[test]
@@ -20,6 +21,18 @@ fn a_seed_repeats_to_the_last_digit() {
 }
 
 #[test]
+fn every_system_answers_and_every_workload_adds_up() {
+    for name in ["ycsb-write-zipf", "tpcc", "smallbank", "twitter"] {
+        let mut experiment = small(name);
+        (experiment.warm_up_s, experiment.seconds) = (0.1, 0.3);
+        for system in experiment.systems.clone() {
+            let run = measured(&experiment, &system, 3);
+            assert!(run.transactions > 0 && run.refused == 0, "{name} {system}: {run:?}");
+        }
+    }
+}
+
+#[test]
 fn slower_cores_make_slower_clusters() {
     let mut experiment = small("ycsb-write-zipf");
     // One core for all clients of a site, so that it is the cores they wait for.
@@ -29,6 +42,17 @@ fn slower_cores_make_slower_clusters() {
     let slow = measured(&experiment, "on-demand", 1);
     assert!(slow.throughput_per_s < 0.5 * fast.throughput_per_s, "{slow:?} {fast:?}");
     assert!(slow.busy > 0.5, "{slow:?}");
+}
+
+#[test]
+fn a_calibration_measures_every_cost_and_can_be_read_again() {
+    // A clock that only counts how often it is asked: what is tested is that all can be measured.
+    let asked = Cell::new(0u64);
+    let costs = calibrate(&|| asked.replace(asked.get() + 1000)).unwrap();
+    let text = costs.to_text();
+    assert!(text.lines().skip(1).all(|line| !line.ends_with(" 0.0")), "{text}");
+    let again = Costs::read(&text).unwrap();
+    assert!((again.receive - costs.receive).abs() < 0.1 && again.receive > 0.0, "{text}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `ycsb` | read-modify-writes of three rows, and scans |
 //! | `smallbank` | six short procedures of a bank |
+//! | `tpcc-procedures` | TPC-C as procedures, without SQL |
+//! | `twitter` | what people write, and who follows whom |
 //! | `trace` | a production cache's requests as transactions |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
@@ -23,8 +25,8 @@ use crate::failure::Failure;
 use crate::{out, text, trace};
 use isomer_design::TableId;
 use isomer_workload::{
-    Companions, HotSpot, Skew, SmallBank, SmallBankOptions, TraceOptions, TraceWorkload, Ycsb,
-    YcsbOptions,
+    Companions, HotSpot, Skew, SmallBank, SmallBankOptions, Tpcc, TpccOptions, TraceOptions,
+    TraceWorkload, Twitter, TwitterOptions, Ycsb, YcsbOptions,
 };
 use options::Common;
 use serde_json::json;
@@ -37,6 +39,8 @@ const TABLE: TableId = TableId(1);
 pub(crate) enum BenchCommand {
     Ycsb(YcsbArgs),
     Smallbank(SmallBankArgs),
+    TpccProcedures(TpccArgs),
+    Twitter(TwitterArgs),
     Trace(TraceArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
@@ -92,6 +96,46 @@ pub(crate) struct SmallBankArgs {
     mix: Mix,
 }
 
+/// TPC-C as procedures, without SQL: New-Order, Payment, Stock-Level, or all five
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench tpcc-procedures --warehouses 4
+  isomer bench tpcc-procedures --full --remote 0.5 --strategy static-2pc")]
+pub(crate) struct TpccArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Warehouses, of ten districts each
+    #[arg(long, default_value_t = 4)]
+    warehouses: u32,
+    /// Customers of a district (the standard: 3000)
+    #[arg(long, default_value_t = 300)]
+    customers: u32,
+    /// Items (the standard: 100000)
+    #[arg(long, default_value_t = 10_000)]
+    items: u32,
+    /// All five procedures
+    #[arg(long)]
+    full: bool,
+    /// The share of orders and payments that touch another warehouse, if not the standard's
+    #[arg(long)]
+    remote: Option<f64>,
+}
+
+/// Twitter: mostly the last tweets of somebody, at times somebody's followers, or a new tweet
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench twitter --users 20000")]
+pub(crate) struct TwitterArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Users
+    #[arg(long, default_value_t = 5000)]
+    users: u32,
+    /// Tweets of each user at first
+    #[arg(long, default_value_t = 20)]
+    tweets: u32,
+}
+
 type Mix = [u32; 6];
 type Hot = Option<HotSpot>;
 
@@ -129,6 +173,8 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Ycsb(args) => ycsb(args),
         BenchCommand::Smallbank(args) => smallbank(args),
+        BenchCommand::TpccProcedures(args) => tpcc(args),
+        BenchCommand::Twitter(args) => twitter(args),
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
@@ -177,6 +223,33 @@ fn smallbank(args: &SmallBankArgs) -> Result<(), Failure> {
     let mix = args.mix.map(|weight| weight.to_string()).join(",");
     let inputs = json!({ "rows": args.rows, "skew": skew, "mix": mix });
     run::run(&args.common, "smallbank", inputs, |_| Ok(workload.clone()))
+}
+
+fn tpcc(args: &TpccArgs) -> Result<(), Failure> {
+    let standard = TpccOptions::default();
+    let options = TpccOptions {
+        warehouses: args.warehouses,
+        customers: args.customers,
+        items: args.items,
+        mix: if args.full { TpccOptions::FULL_MIX } else { TpccOptions::SHORT_MIX },
+        remote_orders: args.remote.unwrap_or(standard.remote_orders),
+        remote_payments: args.remote.unwrap_or(standard.remote_payments),
+    };
+    let inputs = json!({
+        "warehouses": options.warehouses, "customers": options.customers, "items": options.items,
+        "mix": options.mix, "remote_orders": options.remote_orders,
+        "remote_payments": options.remote_payments,
+    });
+    let workload = Tpcc::new(options, TABLE)?;
+    run::run(&args.common, "tpcc", inputs, |_| Ok(workload.clone()))
+}
+
+fn twitter(args: &TwitterArgs) -> Result<(), Failure> {
+    let options =
+        TwitterOptions { users: args.users, tweets: args.tweets, ..TwitterOptions::default() };
+    let inputs = json!({ "users": options.users, "tweets": options.tweets });
+    let workload = Twitter::new(options, TABLE)?;
+    run::run(&args.common, "twitter", inputs, |_| Ok(workload.clone()))
 }
 
 fn replay(args: &TraceArgs) -> Result<(), Failure> {

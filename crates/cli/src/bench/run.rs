@@ -3,9 +3,9 @@
 use super::measure::measure;
 use super::options::{Common, StrategyName, durability_text};
 use super::report::Report;
-use crate::checks::{copies, invariants, no_failures, sums};
+use crate::checks::{Check, copies, invariants, no_failures, sums};
 use crate::failure::Failure;
-use crate::work::{Layout, inspect, load};
+use crate::work::{Layout, inspect_with, load};
 use crate::{autopilot, out, text};
 use isomer_cluster::{Database, Options};
 use isomer_plan::strategy::{Learned, Static, TwoPhase};
@@ -45,10 +45,19 @@ pub(super) fn run<W: Workload + Send>(
     let added = measured.warm.added + measured.counted.added;
     let mut all = measured.warm.clone();
     all.add(&measured.counted);
-    let found = inspect(&db, &measured.session)?;
+    let mut examiner = first.examiner();
+    let mut see = |table, key: &[u8], row: &[u8]| examiner.see(table, key, row);
+    let found = inspect_with(&db, &measured.session, &mut see)?;
     let design = db.design();
-    let checks =
-        vec![no_failures(&all), sums(&first, &found, added), invariants(&design), copies(&found)];
+    let conditions =
+        Check::of("the workload's own conditions hold", examiner.verdict().map(|()| String::new()));
+    let checks = vec![
+        no_failures(&all),
+        sums(&first, &found, added),
+        conditions,
+        invariants(&design),
+        copies(&found),
+    ];
     let report = Report::of(common, name, inputs, &db, &measured, checks);
     match common.json {
         true => out::line(serde_json::to_string(&report).map_err(Failure::failed)?),

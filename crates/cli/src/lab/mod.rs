@@ -3,8 +3,10 @@
 //! | command | what it does |
 //! | --- | --- |
 //! | `lab list` | the experiments and systems there are |
+//! | `lab calibrate` | measures what the code costs on this machine, and compares a laboratory with it |
 //! | `lab run FILE, NAME or all` | runs them, two at a time, and writes lines of JSON, plots and a page |
 
+mod calibrate;
 mod run;
 
 use crate::failure::Failure;
@@ -18,6 +20,7 @@ pub(crate) enum LabCommand {
     /// Lists the experiments and the systems
     List,
     Run(RunArgs),
+    Calibrate(calibrate::CalibrateArgs),
 }
 
 /// Runs experiments: those of a file, of a name, or all
@@ -32,6 +35,9 @@ pub(crate) struct RunArgs {
     /// Where lines of JSON, plots and the page go; nowhere if missing
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// What the code costs: a file of `isomer lab calibrate`, if not the one that comes with it
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Only these systems
     #[arg(long, value_delimiter = ',')]
     systems: Vec<String>,
@@ -57,6 +63,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
             Ok(())
         }
         LabCommand::Run(args) => run::run(args),
+        LabCommand::Calibrate(args) => calibrate::run(args),
     }
 }
 

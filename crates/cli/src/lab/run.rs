@@ -40,7 +40,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
         samples.push(of_this);
     }
-    let results = carry_out(&jobs, args.threads);
+    let results = carry_out(&jobs, args.threads, &costs(args)?);
     for (job, result) in jobs.iter().zip(results) {
         let sample = &mut samples[job.sample.0][job.sample.1];
         match result {
@@ -78,11 +78,17 @@ fn experiments(args: &RunArgs) -> Result<Vec<Experiment>, Failure> {
     Ok(found)
 }
 
+fn costs(args: &RunArgs) -> Result<Costs, Failure> {
+    let Some(file) = &args.costs else { return Ok(Costs::standard()) };
+    let wrong = |what: String| Failure::usage(format!("{}: {what}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    Costs::read(&text).map_err(wrong)
+}
+
 /// Carries out jobs, some at once; results in the order of the jobs.
-fn carry_out(jobs: &[Job], threads: u16) -> Vec<Result<Measured, String>> {
+fn carry_out(jobs: &[Job], threads: u16, costs: &Costs) -> Vec<Result<Measured, String>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results: Mutex<Vec<Option<Result<Measured, String>>>> = Mutex::new(vec![None; jobs.len()]);
-    let costs = Costs::measured();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -90,7 +96,7 @@ fn carry_out(jobs: &[Job], threads: u16) -> Vec<Result<Measured, String>> {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(at) else { break };
                     let begun = clock::now();
-                    let result = isomer_lab::run(&job.experiment, &job.system, &costs, job.seed);
+                    let result = isomer_lab::run(&job.experiment, &job.system, costs, job.seed);
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                     told(job, &result, begun.elapsed().as_secs_f64(), done, jobs.len());
                     results.lock().expect("no thread panics with it")[at] = Some(result);

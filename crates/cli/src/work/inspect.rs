@@ -15,6 +15,9 @@ const AGAIN_MAX: usize = 100;
 /// Differences beyond these are only counted.
 const DIFFERENCES_KEPT: usize = 5;
 
+/// What is shown every row: its table, key and value.
+pub(crate) type See<'s> = &'s mut dyn FnMut(TableId, &[u8], &[u8]);
+
 /// What was found.
 #[derive(Default, Debug)]
 pub(crate) struct Inspection {
@@ -31,16 +34,25 @@ pub(crate) struct Inspection {
 /// Reads every partition at its master, and compares its replicas. `session` has seen what they must
 /// have.
 pub(crate) fn inspect(db: &Database, session: &Session) -> Result<Inspection, Error> {
+    inspect_with(db, session, &mut |_, _, _| {})
+}
+
+/// The same, and shows every row of a master to `see`.
+pub(crate) fn inspect_with(
+    db: &Database,
+    session: &Session,
+    see: See<'_>,
+) -> Result<Inspection, Error> {
     let design = db.design();
     let mut found = Inspection { partitions: design.partition_count(), ..Inspection::default() };
     let mut progress = Progress::new("reading partitions", found.partitions as u64);
     for (id, table) in design.tables() {
         for (range, placement) in table.partitions_in(&KeyRange::all()) {
-            let master = Copy::read(db, placement.master, session, id, &range)?;
+            let master = Copy::read(db, placement.master, session, id, &range, see)?;
             found.totals = found.totals + master.totals;
             for site in placement.replicas.iter() {
                 found.replicas += 1;
-                let replica = || Copy::read(db, site, session, id, &range);
+                let replica = || Copy::read(db, site, session, id, &range, &mut |_, _, _| {});
                 if let Some(difference) = master.compare(replica)? {
                     found.differ += 1;
                     let name = table.schema().partition_name(&range.start);
@@ -72,10 +84,12 @@ impl Copy {
         session: &Session,
         table: TableId,
         range: &KeyRange,
+        see: See<'_>,
     ) -> Result<Copy, Error> {
         let mut copy = Copy::default();
         db.read_at(site, session, table, range, |key, row| {
             copy.totals.count(row);
+            see(table, key, row);
             for part in [key, row] {
                 copy.bytes.extend((part.len() as u64).to_le_bytes());
                 copy.bytes.extend(part);

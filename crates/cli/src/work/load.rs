@@ -35,43 +35,41 @@ impl Layout {
         SiteId((at % sites) as u16 + 1)
     }
 
-    fn placement(&self, rows: u64) -> Vec<(Key, SiteId)> {
-        let partitions = rows.div_ceil(self.rows_per_partition).max(1);
-        let start = |partition: u64| match partition {
-            0 => Key::min(),
-            _ => Key::int((partition * self.rows_per_partition) as i64),
-        };
-        (0..partitions).map(|p| (start(p), self.site(p, partitions))).collect()
+    /// Partitions that begin at the first key and at these.
+    fn placement(&self, borders: &[Key]) -> Vec<(Key, SiteId)> {
+        let count = borders.len() as u64 + 1;
+        let starts = std::iter::once(Key::min()).chain(borders.iter().cloned());
+        starts.zip(0..).map(|(start, at)| (start, self.site(at, count))).collect()
     }
 }
 
-/// Creates the tables of a workload, and loads them. Keys are the numbers from 0.
+/// Creates the tables of a workload, and loads them.
 pub(crate) fn load(db: &Database, workload: &impl Workload, layout: Layout) -> Result<(), Error> {
-    let (tables, rows) = (workload.tables(), workload.loaded().rows);
-    for (id, schema) in &tables {
-        let placement = layout.placement(rows / tables.len() as u64);
-        let created = db.create_table(schema.clone(), &placement)?;
-        assert_eq!(created, *id, "tables get numbers from 1, as the workload expects");
+    let borders = workload.borders(layout.rows_per_partition);
+    for (id, schema) in workload.tables() {
+        let created = db.create_table(schema, &layout.placement(&borders[&id]))?;
+        assert_eq!(created, id, "tables get numbers from 1, as the workload expects");
     }
-    let mut progress = Progress::new("loading rows", rows);
+    let mut progress = Progress::new("loading rows", workload.loaded().rows);
     let mut session = db.session();
     let mut batch: Vec<LoadRow> = Vec::new();
-    let batch_rows = BATCH_ROWS.min(layout.rows_per_partition);
-    let mut since_start = 0;
     for row in workload.load() {
-        // Batches do not cross borders of partitions or tables.
-        let is_next_table = batch.last().is_some_and(|last| last.table != row.table);
-        since_start = if is_next_table { 0 } else { since_start };
-        let is_full = (since_start % layout.rows_per_partition).is_multiple_of(batch_rows);
-        if is_next_table || is_full {
+        if batch.first().is_some_and(|first| !are_together(&borders[&first.table], first, &row))
+            || batch.len() as u64 == BATCH_ROWS
+        {
             progress.add(batch.len() as u64);
             insert(db, &mut session, &batch)?;
             batch.clear();
         }
-        since_start += 1;
         batch.push(row);
     }
     insert(db, &mut session, &batch)
+}
+
+/// True if two rows are in the same partition.
+fn are_together(borders: &[Key], one: &LoadRow, other: &LoadRow) -> bool {
+    let partition = |row: &LoadRow| borders.partition_point(|border| *border <= row.key);
+    one.table == other.table && partition(one) == partition(other)
 }
 
 fn insert(db: &Database, session: &mut Session, rows: &[LoadRow]) -> Result<(), Error> {
@@ -91,8 +89,9 @@ mod tests {
     #[test]
     fn a_range_layout_gives_each_site_one_part_and_a_hash_layout_mixes() {
         let layout = |spread| Layout { sites: 4, rows_per_partition: 10, spread };
+        let borders: Vec<Key> = (1..40).map(|at| Key::int(at * 10)).collect();
         let sites = |spread| -> Vec<u16> {
-            layout(spread).placement(400).into_iter().map(|(_, site)| site.0).collect()
+            layout(spread).placement(&borders).into_iter().map(|(_, site)| site.0).collect()
         };
         let range = sites(Spread::Range);
         assert_eq!(range.len(), 40);

@@ -14,6 +14,6 @@ mod load;
 mod tally;
 
 pub(crate) use client::{Client, Memory};
-pub(crate) use inspect::{Inspection, inspect};
+pub(crate) use inspect::{Inspection, inspect, inspect_with};
 pub(crate) use load::{Layout, Spread, load};
 pub(crate) use tally::{Latency, Tally};

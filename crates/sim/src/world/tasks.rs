@@ -46,29 +46,51 @@ pub(super) struct Tasks {
     current: Cell<TaskId>,
 }
 
-/// Tasks by their numbers, which count from 1; `None` once a task has come to its end.
+/// Tasks by their numbers: a place, and how often it was used before. Places of tasks that have come
+/// to their end are used again, so that memory is bounded by how many there are at once.
 #[derive(Default)]
-struct Table(Vec<Option<Task>>);
+struct Table {
+    places: Vec<(u32, Option<Task>)>,
+    free: Vec<u32>,
+}
 
 impl Table {
-    fn next_id(&self) -> TaskId {
-        self.0.len() as TaskId + 1
+    /// Takes a place for a task.
+    fn take_id(&mut self) -> TaskId {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            self.places.len() as u32 - 1
+        });
+        u64::from(self.places[place as usize].0) << 32 | u64::from(place)
+    }
+
+    /// Puts a task at the place that was taken for it.
+    fn put(&mut self, id: TaskId, task: Task) {
+        self.places[id as u32 as usize].1 = Some(task);
     }
 
     fn get(&self, id: &TaskId) -> Option<&Task> {
-        self.0.get((*id as usize).checked_sub(1)?)?.as_ref()
+        let (used, task) = self.places.get(*id as u32 as usize)?;
+        task.as_ref().filter(|_| u64::from(*used) == id >> 32)
     }
 
     fn get_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
-        self.0.get_mut((*id as usize).checked_sub(1)?)?.as_mut()
+        let (used, task) = self.places.get_mut(*id as u32 as usize)?;
+        task.as_mut().filter(|_| u64::from(*used) == id >> 32)
     }
 
     fn remove(&mut self, id: &TaskId) -> Option<Task> {
-        self.0.get_mut((*id as usize).checked_sub(1)?)?.take()
+        self.get(id)?;
+        let (used, task) = &mut self.places[*id as u32 as usize];
+        *used += 1;
+        self.free.push(*id as u32);
+        task.take()
     }
 
     fn iter(&self) -> impl Iterator<Item = (TaskId, &Task)> {
-        (1..).zip(&self.0).filter_map(|(id, task)| Some((id, task.as_ref()?)))
+        let id = |place: u32, used: u32| u64::from(used) << 32 | u64::from(place);
+        let places = (0..).zip(&self.places);
+        places.filter_map(move |(place, (used, task))| Some((id(place, *used), task.as_ref()?)))
     }
 }
 
@@ -133,7 +155,7 @@ impl World {
     }
 
     fn enter(&self, name: String, body: impl FnOnce(Waker) -> Body) -> TaskId {
-        let id = self.tasks.tasks.borrow().next_id();
+        let id = self.tasks.tasks.borrow_mut().take_id();
         let ready = self.tasks.ready.clone();
         let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
         let body = Some(body(Waker::from(waker.clone())));
@@ -141,7 +163,7 @@ impl World {
         let doing = String::from("is about to begin");
         let (paused, missed, place) = (false, false, None);
         let task = Task { name, waker, body, paused, missed, doing, place };
-        self.tasks.tasks.borrow_mut().0.push(Some(task));
+        self.tasks.tasks.borrow_mut().put(id, task);
         id
     }
 

@@ -1,0 +1,315 @@
+//! The table of costs, measured on the machine at hand from the code itself.
+//!
+//! Each cost is a slope between two sizes, so that what both have in common cancels out; and a median
+//! of many rounds, so that what else the machine does hardly counts.
+//!
+//! ```text
+//!   scan of 1000 rows − scan of 100 rows         = 900 · scan
+//!   read of 9 partitions − 9 rows of one         = 8 · partition
+//!   change of 9 rows − change of 1 row           = 8 · (read + write)
+//!   change of 1 row − read of 1 row              = commit + write
+//! ```
+//!
+//! Two sites stand side by side on one thread, their messages handed over by hand; a message's own cost
+//! is that of a small one over a socket of this machine. Time comes from the caller.
+
+use crate::costs::Costs;
+use isomer_design::{Column, ColumnType};
+use isomer_design::{
+    Design, Footprint, Key, KeyRange, Placement, RoutingTable, Schema, SiteId, TableId, Time,
+};
+use isomer_log::{Log, MemoryLog, MemoryOptions};
+use isomer_site::{Answer, Message, Network, Procedure, Site, SiteOptions, Step, TimeSource, Txn};
+use parking_lot::Mutex;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+const TABLE: TableId = TableId(1);
+const ROWS: i64 = 100_000;
+const PARTITION_ROWS: i64 = 1000;
+const ROW: [u8; 26] = [7; 26];
+/// A round repeats what it measures so often.
+const REPEAT: usize = 200;
+const ROUNDS: usize = 41;
+
+/// Nanoseconds from some moment on.
+pub type Stopwatch<'c> = &'c dyn Fn() -> u64;
+
+/// Measures every cost.
+///
+/// # Errors
+/// In words, if this machine cannot talk to itself over a socket.
+pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
+    let bench = Bench::new();
+    let median = |run: &mut dyn FnMut(i64)| median(now, run);
+    let read = |keys: i64, apart: i64| {
+        median(&mut |at| bench.read((0..keys).map(|key| at % 50 * PARTITION_ROWS + key * apart)))
+    };
+    let change = |keys: i64| {
+        median(&mut |at| bench.change((0..keys).map(|key| at % 90 * PARTITION_ROWS + key)))
+    };
+    let scan = |rows: i64| median(&mut |at| bench.scan(at % 90 * PARTITION_ROWS, rows));
+    let (read_1, read_9, read_9_apart) = (read(1, 1), read(9, 1), read(9, PARTITION_ROWS));
+    let (change_1, change_9) = (change(1), change(9));
+    let slope = |more: f64, less: f64, by: f64| ((more - less) / by).max(1.0);
+    let read = slope(read_9, read_1, 8.0);
+    let write = slope(slope(change_9, change_1, 8.0), read, 1.0);
+    let partition = slope(read_9_apart, read_9, 8.0);
+    let (route_1, route_9) = (bench.route(1, now), bench.route(9, now));
+    let (refresh_1, refresh_9) = bench.refresh(now);
+    let step = bench.step(now);
+    let (snapshot_row, install_row) = bench.copy(now);
+    let (send, receive) =
+        message(now).map_err(|error| format!("a socket on this machine: {error}"))?;
+    let begin = slope(read_1, read + partition, 1.0);
+    let refresh_row = slope(refresh_9, refresh_1, 8.0);
+    Ok(Costs {
+        route: slope(route_1, slope(route_9, route_1, 8.0), 1.0),
+        route_item: slope(route_9, route_1, 8.0),
+        receive,
+        send,
+        begin,
+        // Whoever is woken goes the same way again.
+        resume: begin,
+        partition,
+        read,
+        write,
+        scan: slope(scan(1000), scan(100), 900.0),
+        commit: slope(change_1, read_1 + write, 1.0),
+        refresh: slope(refresh_1, refresh_row, 1.0),
+        refresh_row,
+        step,
+        snapshot_row,
+        install_row,
+    })
+}
+
+/// The median over rounds of what one call takes.
+fn median(now: Stopwatch<'_>, run: &mut dyn FnMut(i64)) -> f64 {
+    let mut rounds: Vec<u64> = (0..ROUNDS)
+        .map(|round| {
+            let begun = now();
+            for at in 0..REPEAT {
+                run((round * REPEAT + at) as i64);
+            }
+            now() - begun
+        })
+        .collect();
+    rounds.sort_unstable();
+    rounds[ROUNDS / 2] as f64 / REPEAT as f64
+}
+
+/// Two sites: the first is master of everything.
+struct Bench {
+    sites: [Arc<Site>; 2],
+    letters: Arc<Letters>,
+}
+
+#[derive(Default)]
+struct Letters(Mutex<Vec<(SiteId, SiteId, Message)>>);
+
+impl Network for Letters {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        self.0.lock().push((from, to, message));
+    }
+}
+
+/// Time that goes on by one whenever somebody looks.
+struct Count(AtomicU64);
+
+impl TimeSource for Count {
+    fn now(&self) -> Time {
+        Time(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let letters = Arc::<Letters>::default();
+        let time = Arc::new(Count(AtomicU64::new(1)));
+        let open = |number| {
+            let log: Arc<dyn Log> = Arc::new(MemoryLog::new(MemoryOptions::default()));
+            let (network, time) = (letters.clone(), time.clone());
+            let options = SiteOptions { id: SiteId(number), log, folder: None, network, time };
+            Arc::new(Site::open(options).expect("an empty log can be read"))
+        };
+        let bench = Bench { sites: [open(1), open(2)], letters };
+        bench.sites[0].greet([SiteId(2)].into_iter());
+        bench.hand_over();
+        let borders = (0..ROWS / PARTITION_ROWS).map(|at| partition(at * PARTITION_ROWS));
+        poll(bench.sites[0].step(Step::Create(TABLE, borders.collect()))).expect("a new table");
+        for at in 0..ROWS / PARTITION_ROWS {
+            let range = partition(at * PARTITION_ROWS);
+            let footprint = Footprint::new().write_range(TABLE, range);
+            let keys = at * PARTITION_ROWS..(at + 1) * PARTITION_ROWS;
+            bench.execute(&footprint, &mut |txn: &mut Txn<'_>| {
+                keys.clone().try_for_each(|key| txn.put(TABLE, &Key::int(key), &ROW))
+            });
+        }
+        bench
+    }
+
+    fn hand_over(&self) {
+        loop {
+            let letters = std::mem::take(&mut *self.letters.0.lock());
+            if letters.is_empty() {
+                return;
+            }
+            for (from, to, message) in letters {
+                self.sites[usize::from(to.0) - 1].receive(from, message);
+            }
+        }
+    }
+
+    fn execute(&self, footprint: &Footprint, procedure: &mut dyn Procedure) {
+        poll(self.sites[0].execute(footprint, Time::ZERO, procedure))
+            .expect("nothing is in the way");
+    }
+
+    fn read(&self, keys: impl Iterator<Item = i64>) {
+        let keys: Vec<Key> = keys.map(Key::int).collect();
+        let footprint = keys.iter().fold(Footprint::new(), |all, key| all.read(TABLE, key.clone()));
+        self.execute(&footprint, &mut |txn: &mut Txn<'_>| {
+            keys.iter().try_for_each(|key| txn.get(TABLE, key).map(drop))
+        });
+    }
+
+    fn change(&self, keys: impl Iterator<Item = i64>) {
+        let keys: Vec<Key> = keys.map(Key::int).collect();
+        let footprint =
+            keys.iter().fold(Footprint::new(), |all, key| all.write(TABLE, key.clone()));
+        self.execute(&footprint, &mut |txn: &mut Txn<'_>| {
+            keys.iter().try_for_each(|key| txn.update(TABLE, key, |row| row[0] ^= 1).map(drop))
+        });
+    }
+
+    fn scan(&self, first: i64, rows: i64) {
+        let range = KeyRange::ints(first, first + rows);
+        let footprint = Footprint::new().read_range(TABLE, range.clone());
+        self.execute(&footprint, &mut |txn: &mut Txn<'_>| {
+            txn.scan(TABLE, &range, |_, _| ControlFlow::Continue(()))
+        });
+    }
+
+    /// Finding the site of a footprint of so many keys.
+    fn route(&self, keys: i64, now: Stopwatch<'_>) -> f64 {
+        let mut design = Design::new([1, 2].map(SiteId)).expect("two sites");
+        let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
+        let starts = (0..ROWS / PARTITION_ROWS)
+            .map(|at| (partition(at * PARTITION_ROWS).start, Placement::at(SiteId(1))));
+        let schema = schema.expect("a valid schema");
+        design.create_table(TABLE, schema, starts).expect("a valid design");
+        let table = RoutingTable::of(&design);
+        median(now, &mut |at| {
+            let keys = (0..keys).map(|key| Key::int((at * 37 + key * 7919) % ROWS));
+            let footprint = keys.fold(Footprint::new(), |all, key| all.write(TABLE, key));
+            std::hint::black_box(table.home(&footprint));
+        })
+    }
+
+    /// Applying an event with one row at a replica, and one with nine.
+    fn refresh(&self, now: Stopwatch<'_>) -> (f64, f64) {
+        self.follow(0);
+        let one = |rows: i64| {
+            let mut rounds: Vec<u64> = (0..ROUNDS)
+                .map(|_| {
+                    (0..REPEAT as i64).for_each(|at| {
+                        self.change((0..rows).map(|key| (at + key) % PARTITION_ROWS))
+                    });
+                    self.sites[0].ship(true);
+                    let begun = now();
+                    self.hand_over();
+                    now() - begun
+                })
+                .collect();
+            rounds.sort_unstable();
+            rounds[ROUNDS / 2] as f64 / REPEAT as f64
+        };
+        (one(1), one(9))
+    }
+
+    fn follow(&self, first: i64) {
+        let start = partition(first).start;
+        let step = Step::Follow(TABLE, start, SiteId(2));
+        let Ok(Answer::Snapshot(snapshot)) = poll(self.sites[0].step(step)) else {
+            panic!("a follow is answered with a snapshot")
+        };
+        poll(self.sites[1].step(Step::Install(snapshot))).expect("there is no replica yet");
+        self.hand_over();
+    }
+
+    /// A split or merge.
+    fn step(&self, now: Stopwatch<'_>) -> f64 {
+        let at = Key::int(50 * PARTITION_ROWS + 500);
+        let mut run = |_| {
+            poll(self.sites[0].step(Step::Split(TABLE, at.clone()))).expect("it can be split");
+            poll(self.sites[0].step(Step::Merge(TABLE, at.clone()))).expect("it can be merged");
+        };
+        median(now, &mut run) / 2.0
+    }
+
+    /// A row read for a replica, and one installed there.
+    fn copy(&self, now: Stopwatch<'_>) -> (f64, f64) {
+        let (mut reads, mut installs) = (Vec::new(), Vec::new());
+        for at in 60..60 + 31 {
+            let start = partition(at * PARTITION_ROWS).start;
+            let begun = now();
+            let answer = poll(self.sites[0].step(Step::Follow(TABLE, start, SiteId(2))));
+            let Ok(Answer::Snapshot(snapshot)) = answer else {
+                panic!("a follow gives a snapshot")
+            };
+            let read = now();
+            poll(self.sites[1].step(Step::Install(snapshot))).expect("there is no replica yet");
+            reads.push(read - begun);
+            installs.push(now() - read);
+        }
+        self.hand_over();
+        let middle = |mut times: Vec<u64>| {
+            times.sort_unstable();
+            times[times.len() / 2] as f64 / PARTITION_ROWS as f64
+        };
+        (middle(reads), middle(installs))
+    }
+}
+
+fn partition(first: i64) -> KeyRange {
+    let end = first + PARTITION_ROWS;
+    let start = if first == 0 { Key::min() } else { Key::int(first) };
+    KeyRange::new(start, (end < ROWS).then(|| Key::int(end)))
+}
+
+/// Polls what has nothing to wait for.
+fn poll<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return done;
+        }
+    }
+}
+
+/// What a core spends to send a small message, and to receive it.
+fn message(now: Stopwatch<'_>) -> std::io::Result<(f64, f64)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut one = TcpStream::connect(listener.local_addr()?)?;
+    let (mut other, _) = listener.accept()?;
+    one.set_nodelay(true)?;
+    let mut bytes = [0u8; 200];
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS * REPEAT {
+        let begun = now();
+        one.write_all(&bytes)?;
+        let sent = now();
+        other.read_exact(&mut bytes)?;
+        sends.push(sent - begun);
+        receives.push(now() - sent);
+    }
+    sends.sort_unstable();
+    receives.sort_unstable();
+    Ok((sends[sends.len() / 2] as f64, receives[receives.len() / 2] as f64))
+}
