@@ -47,6 +47,7 @@ pub use database::{Database, Explorer, Options, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use isomer_log::{Counters, Durability};
+pub use isomer_plan::strategy::Place;
 pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
 pub use open::{
     Asked, Expect, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction,

@@ -80,8 +80,8 @@ impl Session {
 /// How a transaction ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ran {
-    /// Where.
-    pub site: SiteId,
+    /// Where: at one site, or over several.
+    pub place: Place,
     /// When.
     pub committed: Committed,
     /// How many changes were made for it.
@@ -298,7 +298,7 @@ impl<T: Transport> Router<T> {
         session.has_seen(committed.session());
         session.last_site = Some(site);
         self.tell(asked, site, changes, measured);
-        Ok(Ran { site, committed, changes })
+        Ok(Ran { place, committed, changes })
     }
 
     async fn execute_at(

@@ -23,7 +23,7 @@
 //! | [`TwoPhase`] | never any | runs it over several, by two-phase commit |
 //! | [`Replicated`] | masters, or none | as another strategy says; reads go to any copy |
 //! | [`OnDemand`] | the necessary ones (paper, sections 3.1 and 5.3.3) | makes one site able to |
-//! | [`Learned`] | the necessary ones, and those that pay (section 5) | makes the best site able to |
+//! | [`Learned`] | those that pay (section 5) | what is worth more: makes one site able to, or two-phase commit |
 
 mod learned;
 mod needs;

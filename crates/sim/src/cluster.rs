@@ -123,8 +123,8 @@ impl Cluster {
         };
         let result = self.router.run(&mut client.session, footprint, &mut recorded).await;
         self.transactions.borrow_mut()[at].outcome = match &result {
-            Ok(Ran { site, committed, .. }) => Outcome::Committed {
-                site: *site,
+            Ok(Ran { place, committed, .. }) => Outcome::Committed {
+                site: place.site(),
                 snapshot: committed.snapshot,
                 commit: committed.commit,
             },

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 /// Replays a production trace on a database that rearranges itself, and checks the outcome
 ///
 /// Starts a database in this process, with keys spread over its sites at random, and replays a
-/// cache trace of Twitter as transactions of one to four keys. Whenever no single site can run a
-/// transaction, the design is changed for it first: masters move, replicas appear. Meanwhile an
-/// operator splits busy partitions, joins quiet neighbours, and adds and removes replicas.
+/// cache trace of Twitter as transactions of one to four keys. What no single site can run commits over
+/// several; meanwhile the autopilot learns what is used together and what things cost, and changes the
+/// design where that pays: masters move, replicas come and go, partitions split and merge. Then the
+/// same trace runs for a third of the time on a design that nobody changes, to compare.
 ///
 /// On a terminal the run is shown live; `q` ends it early. At the end every row of every copy is
 /// read, and everything that was promised is checked; exit code 1 if a check fails.

@@ -12,8 +12,6 @@ use std::time::Instant;
 const LAST: usize = 12;
 /// Different reasons that are told apart, for each operator.
 const REASONS: usize = 64;
-/// How the operator's reasons begin.
-const BY_OPERATOR: &str = "operator: ";
 
 /// Listens to the changes of a database.
 pub(crate) struct ChangeLog {
@@ -41,7 +39,6 @@ pub(crate) struct LastChange {
 #[derive(Default)]
 struct Statistics {
     count: u64,
-    by_operator: u64,
     took_ns: u64,
     /// How often, by the reason without its numbers; with one example each.
     reasons: BTreeMap<String, (u64, String)>,
@@ -52,8 +49,6 @@ struct Statistics {
 pub(crate) struct ChangeSummary {
     pub(crate) operator: &'static str,
     pub(crate) count: u64,
-    /// How many of them the operator thread asked for; the strategy asked for the others.
-    pub(crate) by_operator: u64,
     pub(crate) mean_ns: u64,
     /// The most frequent reason, as an example.
     pub(crate) reason: String,
@@ -119,7 +114,6 @@ impl LastChange {
 impl Statistics {
     fn enter(&mut self, event: &ChangeEvent) {
         self.count += 1;
-        self.by_operator += u64::from(event.reason.starts_with(BY_OPERATOR));
         self.took_ns += event.took_ns;
         let alike: String =
             event.reason.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
@@ -134,7 +128,6 @@ impl Statistics {
         ChangeSummary {
             operator,
             count: self.count,
-            by_operator: self.by_operator,
             mean_ns: self.took_ns / self.count.max(1),
             reason,
             reason_count,

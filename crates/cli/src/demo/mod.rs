@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   clients ──transactions──▶ database ──changes──▶ ChangeLog ─┐
-//!      │ │                       ▲                             │
-//!      │ └─▶ Counts ─▶ operator ─┘ splits, merges, replicas    ├─▶ Series ─▶ live view, report, plot
+//!      │                         ▲ autopilot                   ├─▶ Series ─▶ live view, report, plot
 //!      └───▶ Tally ────────────────────────────────────────────┘
+//!
+//!   afterwards: the same trace on a design that nobody changes
 //! ```
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `run.rs` | the threads, and the loop that looks at them |
-//! | `heat.rs`, `operator.rs` | which partitions are busy, and what the operator does about it |
+//! | `compare.rs` | the same trace without the autopilot |
 //! | `changes.rs`, `series.rs` | what happened: changes with reasons, counts over time |
 //! | `screen.rs`, `lines.rs` | the live view on a terminal, and lines elsewhere |
 //! | `checks.rs`, `report.rs`, `plot.rs` | the end: what holds, in words and as a picture |
@@ -18,9 +19,8 @@
 mod args;
 mod changes;
 mod checks;
-mod heat;
+mod compare;
 mod lines;
-mod operator;
 mod plot;
 mod report;
 mod run;
@@ -35,8 +35,10 @@ use crate::work::{Layout, Spread, load};
 use crate::{clock, out, text, trace};
 use isomer_cluster::{Database, Options};
 use isomer_design::TableId;
+use isomer_plan::strategy::{Learned, Strategy, TwoPhase};
 use isomer_workload::{TraceOptions, TraceWorkload};
 use report::Report;
+use std::sync::Arc;
 
 const TABLE: TableId = TableId(1);
 
@@ -57,10 +59,8 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     };
     let workload = |client| TraceWorkload::new(named.trace.clone(), options(client), TABLE);
     let first = workload(0)?;
-    let db = Database::open(Options::in_memory(args.sites))?;
-    let layout =
-        Layout { sites: args.sites, rows_per_partition: args.partition_keys, spread: Spread::Hash };
-    load(&db, &first, layout)?;
+    let learned = Arc::new(Learned::default());
+    let db = open(args, learned.clone(), &first)?;
     say(format!(
         "{} sites in this process; {} keys of {} in {} partitions, spread at random ({:.1} s)",
         args.sites,
@@ -70,13 +70,30 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
         begun.elapsed().as_secs_f64(),
     ));
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
-    let ran = run::run(args, &db, clients?, named.trace.keys())?;
+    let ran = run::run(args, &db, clients?)?;
     let checks = checks::check(&db, &first, &ran)?;
+    say("the same trace on a design that nobody changes …".to_owned());
+    let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
+    let unchanged = open(args, TwoPhase, &first)?;
+    let compared = compare::run(args, &unchanged, clients?);
     plot::draw(&ran.series, &args.plot).map_err(Failure::failed)?;
-    let report = Report::of(args, &named.name, &db, &ran, checks);
+    let report = Report::of(args, &named.name, &db, &ran, &learned, compared, checks);
     match args.json {
         true => out::line(serde_json::to_string(&report).map_err(Failure::failed)?),
         false => out::print(report.to_text()),
     }
     if report.is_ok() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// A database with the rows of the trace, spread at random.
+fn open(
+    args: &DemoArgs,
+    strategy: impl Strategy + 'static,
+    workload: &TraceWorkload,
+) -> Result<Database, Failure> {
+    let db = Database::open(Options::in_memory(args.sites).strategy(strategy))?;
+    let layout =
+        Layout { sites: args.sites, rows_per_partition: args.partition_keys, spread: Spread::Hash };
+    load(&db, workload, layout)?;
+    Ok(db)
 }

@@ -2,13 +2,18 @@
 
 use super::DemoArgs;
 use super::changes::ChangeSummary;
+use super::compare::Compared;
 use super::run::Ran;
 use crate::checks::Check;
 use crate::text::{self, columns};
 use crate::work::Latency;
 use isomer_cluster::Database;
+use isomer_plan::strategy::Learned;
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Decisions that the report shows.
+const DECISIONS_SHOWN: usize = 3;
 
 /// Everything that is told at the end.
 #[derive(Debug, Serialize)]
@@ -28,6 +33,12 @@ pub(super) struct Report {
     single_site_share_first_tenth: f64,
     single_site_share_last_tenth: f64,
     changes: Vec<ChangeSummary>,
+    decisions: u64,
+    /// The last decisions, as people read them.
+    last_decisions: Vec<String>,
+    unchanged_throughput_per_s: f64,
+    unchanged_latency: Latency,
+    unchanged_single_site_share: f64,
     load: Vec<SiteLoad>,
     partitions: usize,
     routing_entries: usize,
@@ -52,8 +63,15 @@ impl Report {
         trace: &str,
         db: &Database,
         ran: &Ran,
+        learned: &Learned,
+        unchanged: Compared,
         checks: Vec<Check>,
     ) -> Report {
+        let design = db.design();
+        let (decisions, last_decisions) = learned.with_journal(|journal| {
+            let last = journal.entries().filter(|entry| entry.effect.after_us.is_some());
+            (journal.len(), last.take(DECISIONS_SHOWN).map(|e| e.to_text(&design)).collect())
+        });
         let total = &ran.series.total;
         let seconds = ran.series.intervals.last().map_or(0.0, |last| last.end_s);
         let (first, last) = ran.series.first_and_last_tenth();
@@ -81,6 +99,11 @@ impl Report {
             single_site_share_first_tenth: first,
             single_site_share_last_tenth: last,
             changes: ran.log.changes().summary(),
+            decisions,
+            last_decisions,
+            unchanged_throughput_per_s: unchanged.tally.committed as f64 / unchanged.seconds,
+            unchanged_latency: unchanged.tally.latency(),
+            unchanged_single_site_share: unchanged.tally.single_site_share(),
             load: load.collect(),
             partitions: db.design().partition_count(),
             routing_entries,
@@ -114,6 +137,21 @@ impl Report {
             text::percent(self.single_site_share_first_tenth),
             text::percent(self.single_site_share_last_tenth),
         );
+        let unchanged = &self.unchanged_latency;
+        let _ = writeln!(
+            text,
+            "on a design that nobody changes: {} per second; p50 {}, p99 {}; single-site share {}",
+            text::count(self.unchanged_throughput_per_s as u64),
+            text::duration(unchanged.p50_ns as f64),
+            text::duration(unchanged.p99_ns as f64),
+            text::percent(self.unchanged_single_site_share),
+        );
+        let _ = writeln!(
+            text,
+            "\n{} decisions; the last that were seen to have an effect:",
+            self.decisions
+        );
+        self.last_decisions.iter().for_each(|decision| text.push_str(decision));
         text.push_str("\nchanges of the design\n");
         text.push_str(&columns(&self.change_rows(), 2));
         text.push_str("\nsites\n");
@@ -133,13 +171,12 @@ impl Report {
     }
 
     fn change_rows(&self) -> Vec<Vec<String>> {
-        let head = ["operator", "count", "by strategy", "mean time", "most frequent reason"];
+        let head = ["operator", "count", "mean time", "most frequent reason"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.changes.iter().map(|change| {
             vec![
                 change.operator.to_owned(),
                 text::count(change.count),
-                text::count(change.count - change.by_operator),
                 text::duration(change.mean_ns as f64),
                 format!("{} ({}×)", change.reason, text::count(change.reason_count)),
             ]

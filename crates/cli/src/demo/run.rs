@@ -1,26 +1,21 @@
-//! The run itself: client threads, the operator's thread, and a loop that looks at them.
+//! The run itself: client threads, and a loop that looks at them.
 
+use super::DemoArgs;
 use super::changes::ChangeLog;
-use super::heat::Counts;
 use super::lines::Lines;
-use super::operator::operate;
 use super::screen::Screen;
 use super::series::Series;
 use super::view::View;
-use super::{DemoArgs, TABLE};
 use crate::clock;
 use crate::failure::Failure;
 use crate::work::{Client, Memory, Tally};
 use isomer_cluster::{Database, Session};
-use isomer_design::{Access, Design};
+use isomer_design::Design;
 use isomer_workload::{TraceWorkload, random};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Every so many-th transaction is counted for the operator.
-const HEAT_SAMPLE: u64 = 4;
 
 /// What is left of a run.
 pub(super) struct Ran {
@@ -32,37 +27,34 @@ pub(super) struct Ran {
     pub(super) session: Session,
 }
 
-/// Runs clients and operator for the time that was asked for.
+/// Runs clients for the time that was asked for.
 pub(super) fn run(
     args: &DemoArgs,
     db: &Database,
     workloads: Vec<TraceWorkload>,
-    keys: usize,
 ) -> Result<Ran, Failure> {
     let begun = clock::now();
     let log = Arc::new(ChangeLog::new(begun));
     let (before, listener) = (db.design(), log.clone());
     db.watch(move |event| listener.enter(event));
-    let (stop, counts) = (AtomicBool::new(false), Counts::new(keys));
+    let stop = AtomicBool::new(false);
     let tallies: Vec<Mutex<Tally>> = workloads.iter().map(|_| Mutex::default()).collect();
     let mut session = db.session();
     let mut series = Series::default();
     let shown = std::thread::scope(|scope| {
-        let (stop, counts) = (&stop, &counts);
+        let stop = &stop;
         let mut clients = Vec::new();
         for (number, (workload, tally)) in (0u64..).zip(workloads.into_iter().zip(&tallies)) {
             let rng = random(args.seed.wrapping_mul(1000).wrapping_add(number));
             let mut client = Client::new(db, workload, rng);
             client.memory = Some(Memory::default());
-            clients.push(scope.spawn(move || replay(client, counts, tally, stop)));
+            clients.push(scope.spawn(move || replay(client, tally, stop)));
         }
-        let operator = scope.spawn(move || operate(db, TABLE, counts, stop));
         let shown = look(args, db, begun, &tallies, &log, &mut series);
         stop.store(true, Ordering::Relaxed);
         for client in clients {
             session.has_seen(client.join().expect("a client does not panic").seen());
         }
-        operator.join().expect("the operator does not panic");
         shown
     });
     let changes = log.changes().all.len() as u64;
@@ -73,22 +65,11 @@ pub(super) fn run(
 /// A client's thread.
 fn replay(
     mut client: Client<'_, TraceWorkload>,
-    counts: &Counts,
     tally: &Mutex<Tally>,
     stop: &AtomicBool,
 ) -> Session {
-    let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
         let transaction = client.next();
-        number += 1;
-        if number % HEAT_SAMPLE == 0 {
-            for (key, access) in &transaction.accesses {
-                match access {
-                    Access::Read => counts.read(*key),
-                    Access::Write => counts.write(*key),
-                }
-            }
-        }
         // Nobody else wants the tally but the loop that looks, a few times a second.
         client.run(&transaction, &mut tally.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -60,7 +60,7 @@ impl<'d, W: Workload> Client<'d, W> {
         }
         match (result, outcome) {
             (Ok(ran), Some(Outcome::Commit { added })) => {
-                tally.commit(ran.site, ran.changes, added);
+                tally.commit(&ran, added);
                 tally.went_back += u64::from(ran.committed.snapshot < seen);
             }
             (Err(Error::Abort(Abort::Rolled(_))), Some(Outcome::Rollback { .. })) => {

@@ -1,6 +1,7 @@
 //! What a client counts while it runs.
 
 use hdrhistogram::Histogram;
+use isomer_cluster::{Place, Ran};
 use isomer_design::{SITES_MAX, SiteId};
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ const FAILURES_KEPT: usize = 3;
 pub(crate) struct Tally {
     /// Transactions that committed.
     pub(crate) committed: u64,
-    /// Those of them for which no change of the design had to be made.
+    /// Those of them that ran at one site at once: no change of the design was waited for.
     pub(crate) single_site: u64,
     /// Changes that were made for the others.
     pub(crate) changes: u64,
@@ -65,12 +66,13 @@ impl Default for Tally {
 
 impl Tally {
     /// Counts a commit.
-    pub(crate) fn commit(&mut self, site: SiteId, changes: usize, added: i64) {
+    pub(crate) fn commit(&mut self, ran: &Ran, added: i64) {
         self.committed += 1;
-        self.single_site += u64::from(changes == 0);
-        self.changes += changes as u64;
+        let at_once = matches!(ran.place, Place::At(_)) && ran.changes == 0;
+        self.single_site += u64::from(at_once);
+        self.changes += ran.changes as u64;
         self.added += i128::from(added);
-        self.by_site[usize::from(site.0)] += 1;
+        self.by_site[usize::from(ran.place.site().0)] += 1;
     }
 
     /// Counts how long a transaction took, whatever its end.

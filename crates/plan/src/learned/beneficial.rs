@@ -8,6 +8,7 @@
 //! | remaster | another partition is mostly written with it, at the site that will run it |
 //! | replicate | another partition is mostly read with it |
 //! | remove a replica | of what is written here: it may cost more than it saves |
+//! | | at a site that is nearly out of memory: what it will miss least |
 //!
 //! Hot and cold are apart, so that a split is not followed by the merge that takes it back.
 
@@ -25,6 +26,9 @@ const COMPANIONS_MAX: usize = 2;
 const TOGETHER: f64 = 0.25;
 /// Transactions that are asked for their other partitions.
 const ASKED_MAX: usize = 32;
+/// Replicas that are looked at when a site is full, and those that go at once.
+const REPLICAS_MAX: usize = 64;
+const RELIEVED_MAX: usize = 8;
 /// However few partitions there are: one that takes this share of all accesses is not cold.
 const AVERAGE_MAX: f64 = 1.0 / 32.0;
 
@@ -129,6 +133,42 @@ fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> Extra {
     let why = format!("{site} follows what is written there, and hardly reads it");
     let steps = vec![Step::new(Change::RemoveReplica { table, start, site }, why)];
     Extra { upkeep_us, ..extra(need, steps) }
+}
+
+/// Replicas at a site without room, those first that nobody will miss. Of very many, some are looked at.
+pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
+    let design = situation.design;
+    let (everything, mut replicas) = (KeyRange::all(), Vec::<Need>::new());
+    for (table, found) in design.tables() {
+        let here = found.partitions_in(&everything).filter(|(_, at)| at.replicas.contains(site));
+        replicas.extend(here.map(|(range, placement)| Need {
+            table,
+            range,
+            placement,
+            access: Access::Read,
+        }));
+    }
+    let stride = replicas.len().div_ceil(REPLICAS_MAX).max(1);
+    let first = (situation.now_ns / 1_000_000) as usize % stride;
+    let judged = replicas.iter().skip(first).step_by(stride).filter_map(|need| {
+        let recent = situation.recent;
+        if recent.is_asked(situation.now_ns, need.table, &need.range) {
+            return None;
+        }
+        let (table, start) = (need.table, need.range.start.clone());
+        let change = Change::RemoveReplica { table, start, site };
+        let mut after = design.clone();
+        after.apply(&change).ok()?;
+        let saved = situation.outlook.saved(design, &after, &[need.range_of()]);
+        Some((saved, change))
+    });
+    let mut judged: Vec<(f64, Change)> = judged.collect();
+    judged.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let why = format!("{site} is nearly out of memory, and this is what it will miss least");
+    // All that nobody misses; or else the one that is missed least, and then it is looked again.
+    let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
+    let steps = judged.into_iter().take(harmless.clamp(1, RELIEVED_MAX));
+    steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
 /// What is mostly accessed together with a partition that is brought to a site comes along.

@@ -11,7 +11,8 @@
 
 use super::planner::Candidate;
 use super::workload::Range;
-use isomer_design::{Change, Design, Footprint, Key, SiteId, TableId};
+use crate::strategy::Place;
+use isomer_design::{Change, Design, Footprint, Key, TableId};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
@@ -57,8 +58,8 @@ pub struct Entry {
     pub trigger: Footprint,
     /// The sites that were looked at, the best first: the first one was chosen.
     pub candidates: Vec<Candidate>,
-    /// Where the transaction runs.
-    pub site: SiteId,
+    /// Where the transaction ran.
+    pub place: Place,
     /// It is carried out; otherwise it is a recommendation.
     pub in_force: bool,
     /// What became of the chosen changes, in their order.
@@ -83,7 +84,7 @@ impl Journal {
         at_ns: u64,
         trigger: &Footprint,
         candidates: Vec<Candidate>,
-        (site, in_force): (SiteId, bool),
+        (place, in_force): (Place, bool),
         (ranges, before_us): (Vec<Range>, Option<f64>),
     ) {
         self.made += 1;
@@ -93,7 +94,7 @@ impl Journal {
             at_ns,
             trigger: trigger.clone(),
             candidates,
-            site,
+            place,
             in_force,
             fates: vec![Fate::Open; steps],
             effect: Effect { before_us, ..Effect::default() },
@@ -177,9 +178,9 @@ impl Journal {
 impl Entry {
     /// The decision as a person reads it; `design` gives the names.
     pub fn to_text(&self, design: &Design) -> String {
-        let verb = if self.in_force { "runs" } else { "would run" };
-        let mut text =
-            format!("#{} {} {verb} at {}\n", self.number, self.trigger.to_text(design), self.site);
+        let what = if self.in_force { "" } else { ", and would change" };
+        let trigger = self.trigger.to_text(design);
+        let mut text = format!("#{} {trigger} runs {}{what}\n", self.number, to_text(self.place));
         for (rank, candidate) in self.candidates.iter().enumerate() {
             text += &candidate.to_text(design, if rank == 0 { Some(&self.fates) } else { None });
         }
@@ -197,10 +198,10 @@ impl Entry {
 impl Candidate {
     /// The candidate as a person reads it, with what became of its changes.
     pub fn to_text(&self, design: &Design, fates: Option<&Vec<Fate>>) -> String {
-        let Candidate { site, cost_us, benefit_us, run_us, .. } = self;
+        let Candidate { place, cost_us, benefit_us, run_us, .. } = self;
+        let (place, net) = (to_text(*place), self.net_us());
         let mut text = format!(
-            "  {site}: saves {benefit_us:.0}, changes cost {cost_us:.0}, runs in {run_us:.0}: net {:.0} µs\n",
-            self.net_us()
+            "  {place}: saves {benefit_us:.0}, costs {cost_us:.0}, net {net:.0}; runs in {run_us:.0} µs\n"
         );
         let steps = self.necessary.iter().map(|step| ("needs ", step));
         let steps = steps.chain(self.beneficial.iter().map(|step| ("adds  ", step)));
@@ -214,6 +215,15 @@ impl Candidate {
             let _ = writeln!(text, "      {kind} {change}: {}{fate}", step.reason);
         }
         text
+    }
+}
+
+fn to_text(place: Place) -> String {
+    match place {
+        Place::At(site) => format!("at {site}"),
+        Place::Across { coordinator } => {
+            format!("over several sites, coordinated by {coordinator}")
+        }
     }
 }
 

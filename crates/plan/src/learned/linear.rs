@@ -25,6 +25,12 @@ pub struct Feature {
     pub cap: f64,
 }
 
+impl Feature {
+    fn scaled(&self, input: f64) -> f64 {
+        (input / self.scale).min(self.cap)
+    }
+}
+
 /// See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Linear {
@@ -80,7 +86,12 @@ impl Linear {
     /// # Panics
     /// If there is not one input for each feature.
     pub fn predict(&self, inputs: &[f64]) -> f64 {
-        dot(&self.weights, &self.scaled(inputs)).max(0.0)
+        assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
+        let scaled = inputs.iter().zip(self.features).zip(&self.weights[1..]);
+        let sum = scaled.fold(self.weights[0], |sum, ((input, feature), weight)| {
+            sum + weight * feature.scaled(*input)
+        });
+        sum.max(0.0)
     }
 
     /// Learns what came of these inputs. What is not a number is not learned from.
@@ -131,8 +142,8 @@ impl Linear {
 
     fn scaled(&self, inputs: &[f64]) -> Vec<f64> {
         assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
-        let scaled = inputs.iter().zip(self.features);
-        let scaled = scaled.map(|(input, feature)| (input / feature.scale).min(feature.cap));
+        let scaled =
+            inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
         std::iter::once(1.0).chain(scaled).collect()
     }
 

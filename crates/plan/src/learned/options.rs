@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// Whether decisions are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Only what a transaction needs is changed.
+    /// Nothing is changed: what no site can run commits over several.
     Off,
     /// As off; but what would be done is decided and recorded: a dry run.
     Recommend,

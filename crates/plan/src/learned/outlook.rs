@@ -11,10 +11,13 @@
 //!   write 7                  60 µs at s1                     60 µs at s1, busier by the first
 //! ```
 //!
+//! A sample that no site can run as the design is waits for what is sooner: the changes that it needs, or
+//! a commit over several sites.
+//!
 //! What is saved is the difference, for all samples that touch what changes, and for all transactions
 //! of the sites whose load changes, over the time for which the future is thought to be like the past
-//! ([`Options::horizon_ns`](super::Options)). Changes that a sample would need are part of its time: so
-//! designs that save changes later are worth more, and those that need changes later are worth less.
+//! ([`Options::horizon_ns`](super::Options)). So designs under which one site can run more are worth more, and
+//! those that take that away are worth less.
 //!
 //! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the heat of
 //! what changes.
@@ -85,16 +88,15 @@ impl<'a> Outlook<'a> {
     pub(crate) fn work(&self, needs: &[Need], rows: [f64; 2], site: SiteId) -> Work {
         let mut work = Work { load: self.traffic.site(site).busy, rows, ..Work::default() };
         for need in needs {
-            let written = self.written(need.table, need);
             match need.access {
                 Access::Write => {
-                    work.contention += written;
+                    work.contention += self.contention(&need.range_of());
                     work.partitions[1] += 1.0;
                 }
                 Access::Read => {
                     work.partitions[0] += 1.0;
                     if need.placement.master != site {
-                        work.updates = work.updates.max(written);
+                        work.updates = work.updates.max(self.contention(&need.range_of()));
                     }
                 }
             }
@@ -124,9 +126,10 @@ impl<'a> Outlook<'a> {
             Change::Remaster { to, .. } => Some(*to),
             _ => None,
         };
+        let copies = matches!(change, Change::AddReplica { .. } | Change::RemoveReplica { .. });
         Effort {
             load: busy(placement.master) + other.map_or(0.0, busy),
-            contention: self.contention(range),
+            contention: if copies { 0.0 } else { self.contention(range) },
             rows: self.rows.get(&range.table).copied().unwrap_or(0.0),
         }
     }
@@ -139,10 +142,6 @@ impl<'a> Outlook<'a> {
         let share = self.workload.shares(range).written;
         self.contention.borrow_mut().insert(range.clone(), share);
         share
-    }
-
-    fn written(&self, table: TableId, need: &Need) -> f64 {
-        self.contention(&Range { table, keys: need.range.clone() })
     }
 
     fn flow(&self, design: &Design, samples: &[&Arc<Sample>], per_second: f64) -> Flow {
@@ -162,6 +161,12 @@ impl<'a> Outlook<'a> {
         flow
     }
 
+    /// What a transaction will take that commits over all the sites where its partitions are.
+    pub(crate) fn across_us(&self, needs: &[Need], coordinator: SiteId) -> f64 {
+        let work = self.work(needs, [0.0; 2], coordinator);
+        self.costs.across(&work, masters(needs).len())
+    }
+
     /// Places a transaction that no site can run as it is where it is done soonest.
     fn place_with_changes(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
         let holders = needs.iter().map(|need| need.placement.holders());
@@ -169,11 +174,32 @@ impl<'a> Outlook<'a> {
         let took = |site: SiteId| {
             self.changes_us(needs, site) + self.costs.service(self.traffic.site(site).busy)
         };
-        let best =
-            candidates.iter().map(|site| (site, took(site))).min_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((site, _)) = best {
-            flow.time_us += per_second * self.changes_us(needs, site);
-            self.place(flow, needs, rows, site, per_second);
+        let best = candidates.iter().map(|site| (took(site), site));
+        let Some((us, site)) = best.min_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        let across_us = self.across_us(needs, site);
+        if across_us <= us {
+            return self.place_across(flow, needs, rows, across_us * per_second, per_second);
+        }
+        flow.time_us += per_second * self.changes_us(needs, site);
+        self.place(flow, needs, rows, site, per_second);
+    }
+
+    /// Each of the masters has a share of the work, and all of the service.
+    fn place_across(
+        &self,
+        flow: &mut Flow,
+        needs: &[Need],
+        rows: [f64; 2],
+        time_us: f64,
+        per_second: f64,
+    ) {
+        let sites = masters(needs);
+        flow.time_us += time_us;
+        for site in sites.iter() {
+            let counts = flow.sites.entry(site).or_default();
+            let share = per_second / sites.len() as f64;
+            counts[1] += share * rows[0];
+            counts[2] += share * rows[1];
         }
     }
 
@@ -230,6 +256,11 @@ impl Need {
     pub(crate) fn range_of(&self) -> Range {
         Range { table: self.table, keys: self.range.clone() }
     }
+}
+
+/// The sites that a transaction runs over if it is run where its partitions are.
+pub(crate) fn masters(needs: &[Need]) -> SiteSet {
+    needs.iter().map(|need| need.placement.master).collect()
 }
 
 /// The sites that can run a transaction as the design is.

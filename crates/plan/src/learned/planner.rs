@@ -7,26 +7,30 @@
 //!                                                             split what is hot, merge what is cold,
 //!                                                             bring what is written or read together,
 //!                                                             drop replicas that nobody reads
-//!                                                 net(S) = λ·E(S) − C(S) − the transaction itself
-//!              ─▶ the site with the largest net(S); what it needs is done first, the rest afterwards
+//!                                                 net(S) = λ·E(S) − C(S)
+//!              ─▶ the site with the largest net(S)
 //! ```
+//!
+//! A transaction that no site can run as the design is has one choice more than in the paper: it may wait
+//! for what a site needs, or commit over several sites with nothing changed. What is worth more is done; so
+//! a transaction that is one of its kind brings nothing about, and where two groups of keys meet, their
+//! border is not moved to and fro.
 //!
 //! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
 //! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
 //! within the horizon.
 //!
-//! **Steadiness.** A change that no transaction needs must save more than its cost by a margin; one that
-//! takes back a recent one is charged more ([`Recent`]). A transaction that a site can run as it is stays
-//! there, unless another site's net is better by the margin too.
+//! **Steadiness.** Changes must save more than they cost by a margin; one that takes back a recent one is
+//! charged more ([`Recent`]).
 //!
 //! Pure: the same situation gives the same answer.
 
 use super::Options;
-use super::beneficial::{Extra, extras};
+use super::beneficial::{Extra, extras, relieve};
 use super::outlook::{Outlook, free_sites, rows_of};
 use super::recent::Recent;
 use super::workload::Range;
-use crate::strategy::{Need, needs};
+use crate::strategy::{Need, Place, needs};
 use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
 
 /// More sites than this are not looked at for one transaction: those that need least, and the idlest.
@@ -42,15 +46,15 @@ pub(crate) struct Situation<'a> {
     pub(crate) outlook: Outlook<'a>,
     pub(crate) recent: &'a Recent,
     pub(crate) options: &'a Options,
-    /// Changes may be added that the transaction does not need.
+    /// Changes may be asked for.
     pub(crate) may_add: bool,
 }
 
 /// What one site would need, and bring. Times are in microseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
-    /// The site.
-    pub site: SiteId,
+    /// Where it runs.
+    pub place: Place,
     /// Changes without which it cannot run the transaction.
     pub necessary: Vec<Step>,
     /// Changes that pay.
@@ -64,9 +68,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// E(S) − C(S), less the transaction itself.
+    /// E(S) − C(S).
     pub fn net_us(&self) -> f64 {
-        self.benefit_us - self.cost_us - self.run_us
+        self.benefit_us - self.cost_us
     }
 
     /// All changes, in order.
@@ -78,39 +82,60 @@ impl Candidate {
 /// What the planner says of a transaction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answer {
-    /// The sites that were looked at, the best first.
+    /// What was looked at, the best first.
     pub candidates: Vec<Candidate>,
-    /// Whether the best one can run the transaction as the design is.
-    pub stays: bool,
 }
 
 impl Situation<'_> {
-    /// What is best for this transaction.
+    /// What is best for this transaction; if it has to run over several sites, `coordinator` is one.
     ///
     /// # Panics
     /// If the design has no sites.
-    pub(crate) fn plan(&self, footprint: &Footprint, last_site: Option<SiteId>) -> Answer {
+    pub(crate) fn plan(
+        &self,
+        footprint: &Footprint,
+        last_site: Option<SiteId>,
+        coordinator: Option<SiteId>,
+    ) -> Answer {
         let needs = needs(self.design, footprint);
         let free = free_sites(self.design, &needs);
         // What is changing already is not moved to and fro.
         let changing =
             needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
-        let settled = !free.is_empty() && (changing || !self.may_add);
-        let mut candidates: Vec<Candidate> = self
-            .sites(&needs, free, last_site)
-            .into_iter()
-            .filter(|site| !settled || free.contains(*site))
-            .map(|site| self.candidate(site, footprint, &needs))
-            .collect();
-        // A site that can run it as it is has its place unless another is clearly better.
+        let may_move = self.may_add && !changing;
+        let sites = self.sites(&needs, free, last_site).into_iter();
+        let sites = sites.filter(|site| may_move || free.contains(*site));
+        let mut candidates: Vec<Candidate> =
+            sites.map(|site| self.candidate(site, footprint, &needs)).collect();
+        candidates.extend(coordinator.map(|site| self.across(site, &needs)));
+        // A site that can run it has its place unless another is clearly better.
         let rank = |candidate: &Candidate| {
-            let moves = !free.is_empty() && !free.contains(candidate.site);
+            let moves = !candidate.necessary.is_empty() && !free.is_empty();
             let margin = if moves { self.options.margin * candidate.cost_us } else { 0.0 };
-            candidate.net_us() - margin
+            candidate.net_us() - candidate.run_us - margin
         };
-        candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then(a.site.cmp(&b.site)));
-        let stays = free.contains(candidates.first().expect("a design has sites").site);
-        Answer { candidates, stays }
+        candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        assert!(!candidates.is_empty(), "a transaction runs somewhere");
+        Answer { candidates }
+    }
+
+    /// What is to be done about a site that is nearly out of memory: it comes before all else.
+    pub(crate) fn relief(&self, place: Place) -> Option<Answer> {
+        let mut full = self.outlook.traffic.sites().filter(|(_, traffic)| traffic.is_full);
+        let beneficial =
+            full.find_map(|(site, _)| Some(relieve(self, site)).filter(|s| !s.is_empty()))?;
+        let benefit_us = beneficial.iter().filter_map(|step| step.predicted_benefit).sum();
+        let (necessary, cost_us, run_us) = (Vec::new(), 0.0, 0.0);
+        let candidate = Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us };
+        Some(Answer { candidates: vec![candidate] })
+    }
+
+    /// Over several sites, with nothing changed.
+    fn across(&self, coordinator: SiteId, needs: &[Need]) -> Candidate {
+        let (necessary, beneficial) = (Vec::new(), Vec::new());
+        let run_us = self.outlook.across_us(needs, coordinator);
+        let place = Place::Across { coordinator };
+        Candidate { place, necessary, beneficial, cost_us: 0.0, benefit_us: 0.0, run_us }
     }
 
     /// The sites worth a look.
@@ -162,7 +187,7 @@ impl Situation<'_> {
         let now = crate::strategy::needs(&design, footprint);
         let work = self.outlook.work(&now, rows_of(footprint), site);
         let run_us = self.outlook.costs.transaction(&work).total();
-        Candidate { site, necessary, beneficial, cost_us, benefit_us, run_us }
+        Candidate { place: Place::At(site), necessary, beneficial, cost_us, benefit_us, run_us }
     }
 
     /// What it takes to bring to a site what it lacks. Where memory is full, ten times as much.

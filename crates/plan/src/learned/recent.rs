@@ -4,9 +4,9 @@
 //! | rule | what it says |
 //! | --- | --- |
 //! | in flight | what was asked for is not asked for again until it is known what became of it |
-//! | rest | a partition that was changed is left alone for [`Limits::rest_ns`], unless a transaction cannot run without a change |
+//! | rest | nothing is added to what was changed less than [`Limits::rest_ns`] ago |
 //! | undoing | a change that takes back one of the last [`Limits::undo_ns`] is charged [`Limits::undo_charge`] times its cost |
-//! | budget | changes that no transaction needs come at most so many a second, on average |
+//! | budget | at most so many changes a second, on average |
 //!
 //! Memory is bounded: what is older than all rules look back is forgotten, and no more than
 //! [`CHANGES_MAX`] changes are remembered.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub undo_ns: u64,
     /// What taking it back costs, in its cost.
     pub undo_charge: f64,
-    /// Changes a second that no transaction needs.
+    /// Changes a second.
     pub changes_per_second: f64,
 }
 
@@ -136,7 +136,7 @@ impl Recent {
         if recent { self.limits.undo_charge } else { 1.0 }
     }
 
-    /// How many changes may be made now that no transaction needs. It may have been overdrawn.
+    /// How many changes may be made now. It may have been overdrawn.
     pub fn budget(&mut self, now_ns: u64) -> f64 {
         let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
         let rate = self.limits.changes_per_second;

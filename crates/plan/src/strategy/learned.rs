@@ -1,9 +1,10 @@
 //! The autopilot: every transaction is an opportunity to improve the design (MorphoSys, section 5).
 //!
 //! ```text
-//!   a site can run it ───────────▶ there; the idler of several
-//!        └ now and then ──────────▶ would something else pay?  planner ─▶ afterwards
-//!   no site can ── reserved ──────▶ what does each site need, what pays?  planner ─▶ first, afterwards
+//!   a site can run it ───▶ there; the idler of several
+//!        └ now and then ──▶ would something else pay?           planner ─▶ changes, afterwards
+//!   no site can ─────────▶ what would let one, what would pay?  planner ─▶ changes, first
+//!                                                                    └──▶ or over several sites
 //!
 //!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
 //!   changes made or not ───▶ costs · recent · journal
@@ -24,12 +25,13 @@
 //! | `planner`, `beneficial` | which site, which changes |
 //! | `journal` | what was decided, why, and what came of it |
 
+use super::two_phase::coordinator;
 use super::{
     Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
     needs, pick,
 };
 use crate::learned::journal::Journal;
-use crate::learned::outlook::{Outlook, rows_of};
+use crate::learned::outlook::{Outlook, masters, rows_of};
 use crate::learned::planner::{Answer, Situation};
 use crate::learned::recent::Recent;
 use crate::learned::traffic::{Seen, Traffic};
@@ -79,11 +81,23 @@ struct Brain {
     /// Rows per copied partition of a table.
     rows: BTreeMap<TableId, f64>,
     /// What measured transactions under way were thought to have to do.
-    under_way: BTreeMap<u64, (Work, SiteSet)>,
+    under_way: BTreeMap<u64, UnderWay>,
     /// What changes under way were thought to have to do.
     changing: BTreeMap<Change, crate::learned::Effort>,
     measured: u64,
+    /// Until it thinks again about a transaction that a site can run.
     pause_ns: u64,
+    horizon_ns: u64,
+}
+
+/// A measured transaction that has not come back yet.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    work: Work,
+    /// Who follows what it writes.
+    followers: SiteSet,
+    /// Over how many sites it runs.
+    sites: usize,
 }
 
 impl Default for Learned {
@@ -109,6 +123,7 @@ impl Learned {
             changing: BTreeMap::new(),
             measured: 0,
             pause_ns: THINK_NS.0,
+            horizon_ns: options.horizon_ns,
         };
         Learned {
             options,
@@ -162,24 +177,21 @@ impl Learned {
         if busy(chosen) > busy(idlest) + much { idlest } else { chosen }
     }
 
-    /// A transaction that a site can run: measured by chance, and now and then an opportunity.
-    fn routed(&self, request: &Request<'_>, sites: SiteSet) -> Decision {
-        let site = self.choose(sites, request);
-        let mut decision = Decision::at(site);
+    /// A transaction on its way to where it can run: measured by chance, and now and then an opportunity.
+    fn send(&self, request: &Request<'_>, place: Place) -> Decision {
+        let mut decision = Decision { place, first: Plan::default(), afterwards: Plan::default() };
+        let (now_ns, mode) = (request.now.0, self.mode());
         if !self.wants(request.ticket) {
             return decision;
         }
         // Nobody waits for the model on this way.
         let Some(mut brain) = self.brain.try_lock() else { return decision };
         let design = (request.design)();
-        brain.set_out(&self.options, request, &design, site);
-        let now_ns = request.now.0;
-        let mode = self.mode();
+        brain.set_out(request, &design, place);
         if mode == Mode::Off || now_ns < self.think_at.load(Ordering::Relaxed) {
             return decision;
         }
-        let may_add = brain.recent.budget(now_ns) >= 1.0;
-        let answer = brain.plan(&self.options, request, &design, may_add);
+        let answer = brain.plan(&self.options, request, &design, place);
         let best = &answer.candidates[0];
         let changes = best.steps().count();
         brain.pause_ns =
@@ -190,27 +202,33 @@ impl Learned {
             if mode == Mode::Auto {
                 decision.afterwards = plan_of(request, &design, best.steps());
             }
-            brain.enter(request, &design, answer, (site, mode == Mode::Auto));
+            brain.enter(request, &design, answer, (place, mode == Mode::Auto));
         }
         decision
     }
 
-    /// A transaction for which the design has to change.
-    fn arranged(&self, request: &Request<'_>) -> Decision {
+    /// True if changes may be made for a transaction that needs them.
+    fn may_change(&self, now: Time) -> bool {
+        self.mode() == Mode::Auto && self.brain.lock().may_change(now)
+    }
+
+    /// A transaction that no site can run: it waits for changes, or runs `across` sites.
+    fn arrange(&self, request: &Request<'_>, across: Place) -> Decision {
         let design = (request.design)();
         let mut brain = self.brain.lock();
-        let now_ns = request.now.0;
-        let may_add = self.mode() == Mode::Auto && brain.recent.budget(now_ns) >= 1.0;
-        let answer = brain.plan(&self.options, request, &design, may_add);
+        let answer = brain.plan(&self.options, request, &design, across);
         let best = &answer.candidates[0];
-        brain.recent.spend(now_ns, best.beneficial.len());
-        let site = best.site;
+        let place = best.place;
         let first = plan_of(request, &design, best.necessary.iter());
         let afterwards = plan_of(request, &design, best.beneficial.iter());
-        brain.set_out(&self.options, request, &design, site);
-        brain.enter(request, &design, answer, (site, true));
-        brain.pause_ns = THINK_NS.0;
-        Decision { place: Place::At(site), first, afterwards }
+        brain.set_out(request, &design, place);
+        let changes = best.steps().count();
+        if changes > 0 {
+            brain.recent.spend(request.now.0, changes);
+            brain.pause_ns = THINK_NS.0;
+            brain.enter(request, &design, answer, (place, true));
+        }
+        Decision { place, first, afterwards }
     }
 }
 
@@ -229,35 +247,50 @@ fn plan_of<'s>(
 
 impl Brain {
     /// A transaction sets out: what it will have to do is remembered until it has run.
-    fn set_out(&mut self, options: &Options, request: &Request<'_>, design: &Design, site: SiteId) {
+    fn set_out(&mut self, request: &Request<'_>, design: &Design, place: Place) {
         if self.under_way.len() >= UNDER_WAY_MAX {
             // Those that never came back.
             self.under_way.clear();
         }
         let needs = needs(design, request.footprint);
-        let outlook = self.outlook(options);
-        let work = outlook.work(&needs, rows_of(request.footprint), site);
+        let outlook = self.outlook();
+        let work = outlook.work(&needs, rows_of(request.footprint), place.site());
         let written = needs.iter().filter(|need| need.access == Access::Write);
         let followers = written.fold(SiteSet::EMPTY, |all, need| all | need.placement.replicas);
-        self.under_way.insert(request.ticket, (work, followers));
+        let across = matches!(place, Place::Across { .. });
+        let sites = if across { masters(&needs).len() } else { 1 };
+        self.under_way.insert(request.ticket, UnderWay { work, followers, sites });
     }
 
-    fn outlook(&self, options: &Options) -> Outlook<'_> {
-        let Brain { workload, costs, traffic, rows, .. } = self;
-        Outlook::new(workload, costs, traffic, rows, options.horizon_ns)
+    fn outlook(&self) -> Outlook<'_> {
+        let Brain { workload, costs, traffic, rows, horizon_ns, .. } = self;
+        Outlook::new(workload, costs, traffic, rows, *horizon_ns)
     }
 
     fn plan(
-        &self,
+        &mut self,
         options: &Options,
         request: &Request<'_>,
         design: &Design,
-        may_add: bool,
+        place: Place,
     ) -> Answer {
-        let (now_ns, recent, outlook) = (request.now.0, &self.recent, self.outlook(options));
-        let may_add = may_add && self.workload.len() >= KNOWN_MIN;
+        let now_ns = request.now.0;
+        let may_add = self.may_change(request.now);
+        let (recent, outlook) = (&self.recent, self.outlook());
         let situation = Situation { now_ns, design, outlook, recent, options, may_add };
-        situation.plan(request.footprint, request.last_site)
+        if let Some(answer) = situation.relief(place).filter(|_| may_add) {
+            return answer;
+        }
+        let coordinator = match place {
+            Place::Across { coordinator } => Some(coordinator),
+            Place::At(_) => None,
+        };
+        situation.plan(request.footprint, request.last_site, coordinator)
+    }
+
+    /// True if enough is known, and the budget is not spent.
+    fn may_change(&mut self, now: Time) -> bool {
+        self.workload.len() >= KNOWN_MIN && self.recent.budget(now.0) >= 1.0
     }
 
     /// Enters a decision into the journal, and what it asks for among what is on its way.
@@ -266,7 +299,7 @@ impl Brain {
         request: &Request<'_>,
         design: &Design,
         answer: Answer,
-        (site, in_force): (SiteId, bool),
+        (place, in_force): (Place, bool),
     ) {
         let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
         let mut ranges = BTreeSet::new();
@@ -275,7 +308,7 @@ impl Brain {
             let Some((keys, placement)) = design.partition_of(table, start) else { continue };
             let range = Range { table, keys };
             if in_force {
-                let effort = self.outlook(&Options::default()).effort(change, &range, placement);
+                let effort = self.outlook().effort(change, &range, placement);
                 self.changing.insert(change.clone(), effort);
                 self.recent.ask(request.now.0, change);
             }
@@ -291,7 +324,7 @@ impl Brain {
             now,
             request.footprint,
             answer.candidates,
-            (site, in_force),
+            (place, in_force),
             (ranges, before),
         );
     }
@@ -305,11 +338,14 @@ impl Brain {
         self.journal.observe(report.now.0, report.footprint, took_us);
         self.measured += 1;
         let set_out = self.under_way.remove(&report.ticket);
-        let followers = set_out.map_or(SiteSet::EMPTY, |(_, followers)| followers);
+        let followers = set_out.map_or(SiteSet::EMPTY, |set_out| set_out.followers);
         let (site, rows, busy_us) = (report.site, measured.rows, us(measured.run_ns));
         self.traffic.count(&Seen { site, stands_for, rows, followers, busy_us });
         // What it would have to do was not looked at in time: there is nothing to learn from.
-        let Some((work, _)) = set_out else { return };
+        let Some(UnderWay { work, sites, .. }) = set_out else { return };
+        if sites > 1 {
+            return self.costs.learn_across(&work, sites, took_us);
+        }
         let parts = Parts {
             service: us(measured.service_ns),
             wait: us(measured.wait_ns),
@@ -338,11 +374,19 @@ impl Strategy for Learned {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        let across = || Place::Across { coordinator: coordinator(request) };
         match request.route {
-            Route::Sites(sites) => Ok(Verdict::Run(self.routed(request, sites))),
-            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
-            Route::Nowhere { .. } if request.reserved => Ok(Verdict::Run(self.arranged(request))),
+            Route::Sites(sites) => {
+                Ok(Verdict::Run(self.send(request, Place::At(self.choose(sites, request)))))
+            }
+            Route::Nowhere { .. } if !self.may_change(request.now) => {
+                Ok(Verdict::Run(self.send(request, across())))
+            }
+            Route::Nowhere { .. } if request.reserved => {
+                Ok(Verdict::Run(self.arrange(request, across())))
+            }
             Route::Nowhere { .. } => Ok(Verdict::Reserve),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
         }
     }
 

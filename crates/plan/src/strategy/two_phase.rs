@@ -26,7 +26,8 @@ impl Strategy for TwoPhase {
     }
 }
 
-fn coordinator(request: &Request<'_>) -> SiteId {
+/// The site that has most to do with what it runs.
+pub(super) fn coordinator(request: &Request<'_>) -> SiteId {
     let design = (request.design)();
     // By site: partitions that are written there, and that are held there.
     let mut tally = [(0u32, 0u32); SITES_MAX as usize + 1];

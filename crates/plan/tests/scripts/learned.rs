@@ -22,7 +22,7 @@ use isomer_design::{
 };
 use isomer_plan::learned::{Mode, Options};
 use isomer_plan::strategy::{
-    Changed, Decision, Learned, Measured, Report, Request, SiteLoad, Strategy, Verdict,
+    Changed, Decision, Learned, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -189,10 +189,10 @@ impl State {
             let new = journal.entries().take((journal.len() - known) as usize);
             new.map(|entry| entry.to_text(&self.design)).collect::<String>()
         });
-        let mut text = if text.is_empty() {
-            format!("runs at {}, nothing changes\n", place.site())
-        } else {
-            text
+        let mut text = match place {
+            _ if !text.is_empty() => text,
+            Place::At(site) => format!("runs at {site}, nothing changes\n"),
+            Place::Across { .. } => "runs over several sites, nothing changes\n".to_owned(),
         };
         for change in first.changes().chain(afterwards.changes()).filter(|_| done) {
             let made = self.design.apply(change);

@@ -4,7 +4,7 @@
 use crate::options::SimOptions;
 use crate::world::{Manners, World};
 use isomer_design::{Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
-use isomer_plan::strategy::{OnDemand, Static, Strategy, TwoPhase};
+use isomer_plan::strategy::{Learned, OnDemand, Static, Strategy, TwoPhase};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub(crate) enum Chosen {
     TwoPhase,
     /// Changes the design for it.
     OnDemand,
+    /// Commits it over several sites, and changes the design when that pays.
+    Learned,
 }
 
 const MS: u64 = 1_000_000;
@@ -62,6 +64,7 @@ impl Draw {
             strategy: match world.draw(0..10) {
                 0 => Chosen::Static,
                 1..4 => Chosen::TwoPhase,
+                4..7 => Chosen::Learned,
                 _ => Chosen::OnDemand,
             },
             mix,
@@ -79,6 +82,7 @@ impl Draw {
             Chosen::Static => Box::new(Static),
             Chosen::TwoPhase => Box::new(TwoPhase),
             Chosen::OnDemand => Box::new(OnDemand::default()),
+            Chosen::Learned => Box::new(Learned::default()),
         }
     }
 

@@ -142,9 +142,13 @@ impl Desk {
                 say(match result {
                     Ok(ran) if ran.changes > 0 => {
                         let changes = if ran.changes == 1 { "change" } else { "changes" };
-                        format!("committed at {}, after {} {changes}", ran.site, ran.changes)
+                        format!(
+                            "committed at {}, after {} {changes}",
+                            ran.place.site(),
+                            ran.changes
+                        )
                     }
-                    Ok(ran) => format!("committed at {}", ran.site),
+                    Ok(ran) => format!("committed at {}", ran.place.site()),
                     Err(error) if error.is_unknown() => format!("outcome unknown: {error}"),
                     Err(error) => format!("no effect: {error}"),
                 });
