@@ -10,9 +10,13 @@
 //! a tenth of the observations that gradient descent does (see the tests of this module).
 //!
 //! **Robust.** Inputs are capped. An error far beyond the usual counts as one at the border, so that a
-//! pause of the machine does not teach nonsense; if such errors go on, the border follows. What is
-//! not a number is not learned from. Where observations are all alike, least squares would forget
-//! everything else: the memory of what was learned is bounded from below.
+//! pause of the machine does not teach nonsense; if such errors go on, the border follows. What is usual
+//! is the root of the mean square: waits for locks are mostly nothing and sometimes long, and the long
+//! ones are what matters. More work never costs less: an input whose weight would be negative counts for
+//! nothing, which is why predictions are made around the average, not from zero. And the worse a function
+//! foretells, the less it is trusted far below the average. What is not a number is not learned from.
+//! Where observations are all alike, least squares would forget everything else: the memory of what was
+//! learned is bounded from below.
 
 /// One input.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,11 +44,13 @@ pub struct Linear {
     /// The inverse of the inputs' correlations, row by row.
     spread: Vec<f64>,
     observed: u64,
-    /// Running averages: what was observed, its square, the error's square and its size.
+    /// Running averages: the inputs, what was observed, its square, the error's square.
+    center: Vec<f64>,
     mean: f64,
     square: f64,
     error_square: f64,
-    error_size: f64,
+    /// The square of errors as they came, but for the absurd.
+    usual_square: f64,
 }
 
 /// Of an observation's weight, how much is left at the next.
@@ -53,10 +59,14 @@ const MEMORY: f64 = 0.998;
 const UNSURE: f64 = 100.0;
 /// Errors beyond so many times the usual count as that.
 const FAR: f64 = 6.0;
+/// A function that foretells nothing is not trusted below this share of the average.
+const LEAST: f64 = 0.5;
+/// Errors beyond so many times the usual do not even make the usual larger.
+const ABSURD: f64 = 30.0;
 /// From this many observations on, it is known what is usual.
 const USUAL: u64 = 32;
 /// How fast the running averages move.
-const PACE: f64 = 0.02;
+const PACE: f64 = 0.004;
 
 impl Linear {
     /// A function with a first guess: the constant, then one weight per feature.
@@ -74,10 +84,11 @@ impl Linear {
             weights: guess.to_vec(),
             spread,
             observed: 0,
+            center: vec![0.0; features.len()],
             mean: 0.0,
             square: 0.0,
             error_square: 0.0,
-            error_size: 0.0,
+            usual_square: 0.0,
         }
     }
 
@@ -87,11 +98,18 @@ impl Linear {
     /// If there is not one input for each feature.
     pub fn predict(&self, inputs: &[f64]) -> f64 {
         assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
-        let scaled = inputs.iter().zip(self.features).zip(&self.weights[1..]);
-        let sum = scaled.fold(self.weights[0], |sum, ((input, feature), weight)| {
-            sum + weight * feature.scaled(*input)
-        });
-        sum.max(0.0)
+        let scaled =
+            inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
+        let weights = self.weights[1..].iter().map(|weight| weight.max(0.0));
+        if self.observed <= USUAL {
+            let sum =
+                scaled.zip(weights).fold(self.weights[0], |sum, (x, weight)| sum + weight * x);
+            return sum.max(0.0);
+        }
+        let around = scaled.zip(&self.center).zip(weights);
+        let sum = around.fold(self.mean, |sum, ((x, center), weight)| sum + weight * (x - center));
+        let unsure = 1.0 - self.foretold().unwrap_or(1.0).clamp(0.0, 1.0);
+        sum.max(LEAST * unsure * self.mean)
     }
 
     /// Learns what came of these inputs. What is not a number is not learned from.
@@ -104,9 +122,10 @@ impl Linear {
         }
         let scaled = self.scaled(inputs);
         let expected = dot(&self.weights, &scaled);
-        let border = if self.observed < USUAL { f64::INFINITY } else { FAR * self.error_size };
-        let error = (came - expected).clamp(-border, border);
-        self.keep_score(expected + error, error);
+        let usual = if self.observed < USUAL { f64::INFINITY } else { self.usual_square.sqrt() };
+        let error = (came - expected).clamp(-FAR * usual, FAR * usual);
+        let seen = (came - expected).clamp(-ABSURD * usual, ABSURD * usual);
+        self.keep_score(&scaled[1..], expected + error, error, seen);
         self.observed += 1;
 
         let size = scaled.len();
@@ -147,14 +166,15 @@ impl Linear {
         std::iter::once(1.0).chain(scaled).collect()
     }
 
-    fn keep_score(&mut self, came: f64, error: f64) {
+    fn keep_score(&mut self, inputs: &[f64], came: f64, error: f64, seen: f64) {
         // At first the plain average, then a running one.
         let pace = PACE.max(1.0 / (self.observed + 1) as f64);
         let step = |average: &mut f64, value: f64| *average += pace * (value - *average);
+        self.center.iter_mut().zip(inputs).for_each(|(center, input)| step(center, *input));
         step(&mut self.mean, came);
         step(&mut self.square, came * came);
         step(&mut self.error_square, error * error);
-        step(&mut self.error_size, error.abs());
+        step(&mut self.usual_square, seen * seen);
     }
 
     /// Makes the past count a little less, unless little of it is left.
@@ -255,6 +275,23 @@ mod tests {
         linear.learn(&[4.0], 1e9);
         assert!((linear.predict(&[4.0]) - before).abs() < 0.5, "{}", linear.predict(&[4.0]));
         assert!(linear.predict(&[-1e9]) >= 0.0, "nothing takes less than no time");
+    }
+
+    #[test]
+    fn what_is_mostly_nothing_and_sometimes_much_is_learned_on_average() {
+        let mut linear = Linear::new(X, &[0.0, 0.0]);
+        (0..20_000).for_each(|at| linear.learn(&[1.0], if at % 50 == 0 { 100.0 } else { 0.0 }));
+        let average = linear.predict(&[1.0]);
+        assert!((1.0..3.0).contains(&average), "2 is right, this is {average}");
+    }
+
+    #[test]
+    fn more_work_never_costs_less() {
+        let mut linear = Linear::new(X, &[5.0, 1.0]);
+        for x in [1.0, 2.0, 3.0].repeat(100) {
+            linear.learn(&[x], 100.0 - 20.0 * x);
+        }
+        assert!((linear.predict(&[9.0]) - 60.0).abs() < 10.0, "{}", linear.predict(&[9.0]));
     }
 
     #[test]
