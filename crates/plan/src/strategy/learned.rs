@@ -47,6 +47,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 const LOADS_EVERY_NS: u64 = 100_000_000;
 /// The pauses between two thoughts about routed transactions: the shortest and the longest.
 const THINK_NS: (u64, u64) = (1_000_000, 50_000_000);
+/// One transaction in so many that no site can run commits over several whatever that is thought to take,
+/// so that its price stays known.
+const EXPLORES_OF: u64 = 8;
 /// With fewer samples than this, nobody knows what pays.
 const KNOWN_MIN: usize = 32;
 /// Measured transactions that are under way, at most.
@@ -379,7 +382,9 @@ impl Strategy for Learned {
             Route::Sites(sites) => {
                 Ok(Verdict::Run(self.send(request, Place::At(self.choose(sites, request)))))
             }
-            Route::Nowhere { .. } if !self.may_change(request.now) => {
+            Route::Nowhere { .. }
+                if !self.may_change(request.now) || request.ticket % EXPLORES_OF == 1 =>
+            {
                 Ok(Verdict::Run(self.send(request, across())))
             }
             Route::Nowhere { .. } if request.reserved => {
@@ -391,7 +396,8 @@ impl Strategy for Learned {
     }
 
     fn wants(&self, ticket: u64) -> bool {
-        ticket & self.mask.load(Ordering::Relaxed) == 0
+        // The lowest bits decide other things as well.
+        (ticket >> 8) & self.mask.load(Ordering::Relaxed) == 0
     }
 
     fn observe(&self, report: &Report<'_>) {
