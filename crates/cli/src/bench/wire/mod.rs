@@ -15,7 +15,7 @@
 //! | `select_only_vs_pg` | pgbench `-S`, prepared |
 //! | `tpcb_vs_pg`, `tpcb_async_vs_pg` | pgbench's TPC-B-like, prepared; the second without waiting for the disk |
 //! | `point_select_vs_pg`, `read_write_vs_pg` | sysbench's `oltp_point_select`, `oltp_read_write` |
-//! | `tpcc_vs_pg` | transactions of TPC-C, [`tpcc`] |
+//! | `tpcc_vs_pg` | transactions of TPC-C, [`mod@tpcc`] |
 //! | `p99_under_change` | TPC-B-like's 99th percentile while the design changes, over that without |
 //! | `errors_under_change` | transactions that failed meanwhile, here and in TPC-C |
 //! | `load_time_vs_pg` | `pgbench -i`: less is better |

@@ -8,7 +8,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `schema.sql` | the nine tables |
-//! | [`load`] | what is in them before |
+//! | [`mod@load`] | what is in them before |
 //! | [`terminal`] | the five transactions |
 //! | `check.sql` | what must be true after |
 //!
