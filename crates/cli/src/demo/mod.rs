@@ -71,11 +71,12 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     ));
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
     let ran = run::run(args, &db, clients?)?;
-    let checks = checks::check(&db, &first, &ran)?;
+    let mut checks = checks::check(&db, &first, &ran)?;
     say("the same trace on a design that nobody changes …".to_owned());
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
     let unchanged = open(args, TwoPhase, &first)?;
     let compared = compare::run(args, &unchanged, clients?);
+    checks.push(checks::local(&ran, &compared));
     plot::draw(&ran.series, &args.plot).map_err(Failure::failed)?;
     let report = Report::of(args, &named.name, &db, &ran, &learned, compared, checks);
     match args.json {
