@@ -8,6 +8,7 @@
 //!   commit ACCOUNT NUMBER       the NUMBER-th transfer from ACCOUNT is acknowledged
 //!   begin CHANGE                a change of the design is about to be asked for
 //!   done CHANGE                 it is in force
+//!   refused CHANGE              it was asked for, and could not be made any more
 //!   error TEXT                  something that should not happen
 //! ```
 //!
@@ -194,10 +195,12 @@ fn rearrange(db: &Database, seed: u64) {
         if design.validate(&change).is_err() {
             continue;
         }
-        say(&format!("begin {}", change.to_text(&design)));
+        let text = change.to_text(&design);
+        say(&format!("begin {text}"));
         match db.change(change, "a test") {
+            Ok(_) => {}
             // Whether it is still possible depends on what the payers need.
-            Ok(_) | Err(Error::Invalid(_)) => {}
+            Err(Error::Invalid(_)) => say(&format!("refused {text}")),
             Err(error) => say(&format!("error {error}")),
         }
         changes += 1;

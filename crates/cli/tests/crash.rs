@@ -12,7 +12,7 @@
 //! has at most one transfer that was under way. See `src/crash_child.rs`.
 
 use isomer_design::{Change, Design};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,6 +23,7 @@ const ROUNDS: u64 = 15;
 const ACCOUNTS: usize = 48;
 const MONEY: i64 = 48_000;
 const PAYERS: i64 = 3;
+const LINES_TOLD: usize = 40;
 
 /// What the folder holds.
 struct Found {
@@ -65,8 +66,11 @@ struct Said {
     commits: BTreeMap<i64, i64>,
     acknowledged: usize,
     done: Vec<String>,
-    /// Changes that were asked for, and are not known to be in force.
-    under_way: BTreeSet<String>,
+    /// Changes that were asked for, and whose end is not known: how often each, as two threads may
+    /// ask for the same one.
+    under_way: BTreeMap<String, usize>,
+    /// The last lines about changes, for whoever has to find out what went wrong.
+    last: Vec<String>,
 }
 
 impl Said {
@@ -83,17 +87,29 @@ impl Said {
                     said.acknowledged += 1;
                 }
                 Some(("begin", change)) => {
-                    said.under_way.insert(change.to_owned());
+                    *said.under_way.entry(change.to_owned()).or_default() += 1;
                 }
                 Some(("done", change)) => {
-                    said.under_way.remove(change);
+                    said.ended(change);
                     said.done.push(change.to_owned());
                 }
+                Some(("refused", change)) => said.ended(change),
                 None if line == "open" => {}
                 _ => panic!("round {round}: the child said `{line}`"),
             }
         }
+        let changes = lines.iter().rev().filter(|line| !line.starts_with("commit"));
+        said.last = changes.take(LINES_TOLD).cloned().collect();
         said
+    }
+
+    fn ended(&mut self, change: &str) {
+        if let Some(times) = self.under_way.get_mut(change) {
+            *times -= 1;
+            if *times == 0 {
+                self.under_way.remove(change);
+            }
+        }
     }
 
     fn check_commits(&self, before: Option<&Found>, found: &Found, round: u64) -> usize {
@@ -122,9 +138,13 @@ impl Said {
         }
         for change in design.diff(&found.design).expect("of the same tables") {
             let text = change.to_text(&design);
-            let is_known = self.under_way.contains(&text);
-            let under_way = &self.under_way;
-            assert!(is_known, "round {round}: {text} happened; under way were {under_way:?}");
+            let is_known = self.under_way.contains_key(&text);
+            let (under_way, last) = (&self.under_way, self.last.join("\n  "));
+            assert!(
+                is_known,
+                "round {round}: {text} happened; under way were {under_way:?}; last, from the \
+                 newest:\n  {last}"
+            );
         }
         self.done.len()
     }
