@@ -112,6 +112,25 @@ impl Change {
         }
     }
 
+    /// The change that takes this one back, and that this one takes back. `from` is the master of the
+    /// partition before this change: a remaster is taken back by one to there.
+    #[must_use]
+    pub fn opposite(&self, from: SiteId) -> Change {
+        match self.clone() {
+            Change::Split { table, at } => Change::Merge { table, at },
+            Change::Merge { table, at } => Change::Split { table, at },
+            Change::AddReplica { table, start, site } => {
+                Change::RemoveReplica { table, start, site }
+            }
+            Change::RemoveReplica { table, start, site } => {
+                Change::AddReplica { table, start, site }
+            }
+            Change::Remaster { table, start, .. } => Change::Remaster { table, start, to: from },
+            Change::AddSite { site } => Change::RemoveSite { site },
+            Change::RemoveSite { site } => Change::AddSite { site },
+        }
+    }
+
     /// The name of the operator, as the text form writes it.
     pub fn operator(&self) -> &'static str {
         match self {

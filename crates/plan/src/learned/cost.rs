@@ -25,6 +25,7 @@
 //! in microseconds.
 
 use super::linear::{Feature, Linear};
+use super::score::Score;
 use isomer_design::Change;
 
 /// What a transaction has to do; the inputs of its cost functions.
@@ -95,6 +96,8 @@ pub struct Costs {
     add_replica: Linear,
     remove_replica: Linear,
     load: Linear,
+    /// How well the sum of its parts foretells a transaction at one site.
+    whole: Score,
 }
 
 const fn feature(name: &'static str, scale: f64, cap: f64) -> Feature {
@@ -140,6 +143,7 @@ impl Default for Costs {
             add_replica: Linear::new(COPYING_CHANGE, &[500.0, 200.0, 1000.0]),
             remove_replica: Linear::new(&[LOAD_OF_SITE], &[200.0, 100.0]),
             load: Linear::new(LOAD, &[0.0, 0.3, 0.6, 0.3]),
+            whole: Score::default(),
         }
     }
 }
@@ -190,6 +194,7 @@ impl Costs {
 
     /// Learns where the time of a transaction went.
     pub fn learn_transaction(&mut self, work: &Work, took: &Parts) {
+        self.whole.keep(took.total(), took.total() - self.transaction(work).total());
         self.service.learn(&[work.load], took.service);
         if work.updates > 0.0 {
             self.wait.learn(&[work.updates], took.wait);
@@ -222,6 +227,11 @@ impl Costs {
     /// Learns the load that a site had.
     pub fn learn_load(&mut self, rates: [f64; 3], load: f64) {
         self.load.learn(&rates, load);
+    }
+
+    /// How well transactions at one site are foretold, as the sum of their parts.
+    pub fn whole(&self) -> &Score {
+        &self.whole
     }
 
     /// The functions by name, to be shown.

@@ -18,6 +18,8 @@
 //! Where observations are all alike, least squares would forget everything else: the memory of what was
 //! learned is bounded from below.
 
+use super::score::{Score, USUAL, pace};
+
 /// One input.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Feature {
@@ -43,12 +45,9 @@ pub struct Linear {
     weights: Vec<f64>,
     /// The inverse of the inputs' correlations, row by row.
     spread: Vec<f64>,
-    observed: u64,
-    /// Running averages: the inputs, what was observed, its square, the error's square.
+    score: Score,
+    /// The running average of the inputs.
     center: Vec<f64>,
-    mean: f64,
-    square: f64,
-    error_square: f64,
     /// The square of errors as they came, but for the absurd.
     usual_square: f64,
 }
@@ -63,10 +62,6 @@ const FAR: f64 = 6.0;
 const LEAST: f64 = 0.5;
 /// Errors beyond so many times the usual do not even make the usual larger.
 const ABSURD: f64 = 30.0;
-/// From this many observations on, it is known what is usual.
-const USUAL: u64 = 32;
-/// How fast the running averages move.
-const PACE: f64 = 0.004;
 
 impl Linear {
     /// A function with a first guess: the constant, then one weight per feature.
@@ -83,11 +78,8 @@ impl Linear {
             features,
             weights: guess.to_vec(),
             spread,
-            observed: 0,
+            score: Score::default(),
             center: vec![0.0; features.len()],
-            mean: 0.0,
-            square: 0.0,
-            error_square: 0.0,
             usual_square: 0.0,
         }
     }
@@ -101,15 +93,16 @@ impl Linear {
         let scaled =
             inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
         let weights = self.weights[1..].iter().map(|weight| weight.max(0.0));
-        if self.observed <= USUAL {
+        if self.observed() <= USUAL {
             let sum =
                 scaled.zip(weights).fold(self.weights[0], |sum, (x, weight)| sum + weight * x);
             return sum.max(0.0);
         }
         let around = scaled.zip(&self.center).zip(weights);
-        let sum = around.fold(self.mean, |sum, ((x, center), weight)| sum + weight * (x - center));
+        let sum = around
+            .fold(self.score.mean(), |sum, ((x, center), weight)| sum + weight * (x - center));
         let unsure = 1.0 - self.foretold().unwrap_or(1.0).clamp(0.0, 1.0);
-        sum.max(LEAST * unsure * self.mean)
+        sum.max(LEAST * unsure * self.score.mean())
     }
 
     /// Learns what came of these inputs. What is not a number is not learned from.
@@ -122,11 +115,10 @@ impl Linear {
         }
         let scaled = self.scaled(inputs);
         let expected = dot(&self.weights, &scaled);
-        let usual = if self.observed < USUAL { f64::INFINITY } else { self.usual_square.sqrt() };
+        let usual = if self.observed() < USUAL { f64::INFINITY } else { self.usual_square.sqrt() };
         let error = (came - expected).clamp(-FAR * usual, FAR * usual);
         let seen = (came - expected).clamp(-ABSURD * usual, ABSURD * usual);
         self.keep_score(&scaled[1..], expected + error, error, seen);
-        self.observed += 1;
 
         let size = scaled.len();
         let gain: Vec<f64> = self.spread.chunks(size).map(|row| dot(row, &scaled)).collect();
@@ -142,14 +134,12 @@ impl Linear {
 
     /// How many observations it has learned from: its version.
     pub fn observed(&self) -> u64 {
-        self.observed
+        self.score.observed()
     }
 
-    /// The share of the variation that was foretold lately (R²): 1 if all, 0 if no better than the
-    /// average, below if worse. `None` before it is known what is usual.
+    /// The share of the variation that was foretold lately: [`Score::foretold`].
     pub fn foretold(&self) -> Option<f64> {
-        let variance = self.square - self.mean * self.mean;
-        (self.observed > USUAL && variance > 0.0).then(|| 1.0 - self.error_square / variance)
+        self.score.foretold()
     }
 
     /// The constant and the weights, per unit of each input, with their names.
@@ -167,14 +157,11 @@ impl Linear {
     }
 
     fn keep_score(&mut self, inputs: &[f64], came: f64, error: f64, seen: f64) {
-        // At first the plain average, then a running one.
-        let pace = PACE.max(1.0 / (self.observed + 1) as f64);
+        let pace = pace(self.observed());
         let step = |average: &mut f64, value: f64| *average += pace * (value - *average);
         self.center.iter_mut().zip(inputs).for_each(|(center, input)| step(center, *input));
-        step(&mut self.mean, came);
-        step(&mut self.square, came * came);
-        step(&mut self.error_square, error * error);
         step(&mut self.usual_square, seen * seen);
+        self.score.keep(came, error);
     }
 
     /// Makes the past count a little less, unless little of it is left.

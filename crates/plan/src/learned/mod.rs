@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | [`reservoir`] | a sample of the recent past that adapts |
 //! | [`workload`] | access and co-access probabilities of any key range, read off the sample |
-//! | [`linear`] | a linear function that is learned one observation at a time |
+//! | [`linear`], [`score`] | a linear function that is learned one observation at a time; how well it foretells |
 //! | [`cost`] | the cost functions of Table 1, and what each operation takes of them |
 //!
 //! Left out: the planner that weighs benefit against cost (section 5.3) and asks for changes.
@@ -24,6 +24,7 @@ pub(crate) mod outlook;
 pub(crate) mod planner;
 pub mod recent;
 pub mod reservoir;
+pub mod score;
 pub mod traffic;
 pub mod workload;
 
@@ -32,4 +33,5 @@ pub use linear::{Feature, Linear};
 pub use options::{Mode, Options};
 pub use planner::{Answer, Candidate};
 pub use reservoir::Reservoir;
+pub use score::Score;
 pub use workload::{Range, Workload};

@@ -131,7 +131,7 @@ impl Recent {
     /// By what the cost of a change counts: more than once if it takes back a recent one. `from`
     /// is the master before a remaster.
     pub fn charge(&self, now_ns: u64, change: &Change, from: SiteId) -> f64 {
-        let made = self.last.get(&undone_by(change, from));
+        let made = self.last.get(&change.opposite(from));
         let recent = made.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.undo_ns);
         if recent { self.limits.undo_charge } else { 1.0 }
     }
@@ -154,19 +154,6 @@ impl Recent {
 /// The partition that a change touches.
 fn place(change: &Change) -> Option<(TableId, Key)> {
     Some((change.table()?, change.start()?.clone()))
-}
-
-/// The change that this one takes back.
-fn undone_by(change: &Change, from: SiteId) -> Change {
-    match change.clone() {
-        Change::Split { table, at } => Change::Merge { table, at },
-        Change::Merge { table, at } => Change::Split { table, at },
-        Change::AddReplica { table, start, site } => Change::RemoveReplica { table, start, site },
-        Change::RemoveReplica { table, start, site } => Change::AddReplica { table, start, site },
-        Change::Remaster { table, start, .. } => Change::Remaster { table, start, to: from },
-        Change::AddSite { site } => Change::RemoveSite { site },
-        Change::RemoveSite { site } => Change::AddSite { site },
-    }
 }
 
 #[cfg(test)]

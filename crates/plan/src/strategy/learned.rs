@@ -88,6 +88,8 @@ struct Brain {
     /// What changes under way were thought to have to do.
     changing: BTreeMap<Change, crate::learned::Effort>,
     measured: u64,
+    /// How often it thought about changes.
+    thoughts: u64,
     /// Until it thinks again about a transaction that a site can run.
     pause_ns: u64,
     horizon_ns: u64,
@@ -125,6 +127,7 @@ impl Learned {
             under_way: BTreeMap::new(),
             changing: BTreeMap::new(),
             measured: 0,
+            thoughts: 0,
             pause_ns: THINK_NS.0,
             horizon_ns: options.horizon_ns,
         };
@@ -156,6 +159,11 @@ impl Learned {
     /// Looks at the journal.
     pub fn with_journal<T>(&self, look: impl FnOnce(&Journal) -> T) -> T {
         look(&self.brain.lock().journal)
+    }
+
+    /// How often it has thought about changes so far.
+    pub fn thoughts(&self) -> u64 {
+        self.brain.lock().thoughts
     }
 
     /// The learned costs as they are.
@@ -277,6 +285,7 @@ impl Brain {
         design: &Design,
         place: Place,
     ) -> Answer {
+        self.thoughts += 1;
         let now_ns = request.now.0;
         let may_add = self.may_change(request.now);
         let (recent, outlook) = (&self.recent, self.outlook());

@@ -1,0 +1,83 @@
+//! How well predictions foretell what comes, lately: the coefficient of determination (R²).
+//!
+//! ```text
+//!   R² = 1 − mean of (came − predicted)² / variance of what came
+//!
+//!   1   every time as predicted      0   no better than the average would be      below 0   worse
+//! ```
+//!
+//! The means run along: what is long ago counts for little, and memory does not grow.
+
+/// How fast the running averages move.
+const PACE: f64 = 0.004;
+/// From this many observations on, it is known what is usual.
+pub(crate) const USUAL: u64 = 32;
+
+/// See the [module documentation](self).
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Score {
+    observed: u64,
+    mean: f64,
+    square: f64,
+    error_square: f64,
+}
+
+impl Score {
+    /// Something came, and was predicted with such an error. What is not a number does not count.
+    pub fn keep(&mut self, came: f64, error: f64) {
+        if !came.is_finite() || !error.is_finite() {
+            return;
+        }
+        let pace = pace(self.observed);
+        self.observed += 1;
+        let step = |average: &mut f64, value: f64| *average += pace * (value - *average);
+        step(&mut self.mean, came);
+        step(&mut self.square, came * came);
+        step(&mut self.error_square, error * error);
+    }
+
+    /// How much came so far.
+    pub fn observed(&self) -> u64 {
+        self.observed
+    }
+
+    /// What comes on average.
+    pub(crate) fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// R². `None` before it is known what is usual, and if all that came was alike.
+    pub fn foretold(&self) -> Option<f64> {
+        let variance = self.square - self.mean * self.mean;
+        (self.observed > USUAL && variance > 0.0).then(|| 1.0 - self.error_square / variance)
+    }
+}
+
+/// By which share a running average moves after so many observations: at first it is the plain average.
+pub(crate) fn pace(observed: u64) -> f64 {
+    PACE.max(1.0 / (observed + 1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_foretold_is_a_share_of_the_variation() {
+        let foretold = |predicted: fn(f64) -> f64| {
+            let mut score = Score::default();
+            [10.0, 20.0, 30.0].repeat(30).into_iter().for_each(|came| {
+                score.keep(came, came - predicted(came));
+            });
+            score.foretold().unwrap()
+        };
+        assert!(foretold(|came| came) > 0.999);
+        assert!(foretold(|_| 20.0).abs() < 0.01, "no better than the average");
+        assert!((foretold(|came| 20.0 + (came - 20.0) / 2.0) - 0.75).abs() < 0.01);
+        assert!(foretold(|_| 100.0) < 0.0);
+        assert_eq!(Score::default().foretold(), None);
+        let mut score = Score::default();
+        score.keep(f64::NAN, 1.0);
+        assert_eq!(score, Score::default());
+    }
+}
