@@ -2,6 +2,7 @@
 
 use crate::partition::SitePartition;
 use isomer_design::{Key, TableId};
+use isomer_store::Turn;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,6 +12,8 @@ use std::task::Waker;
 #[derive(Default)]
 pub(crate) struct Held {
     partitions: SmallVec<[Arc<SitePartition>; 4]>,
+    /// The lock that is waited for.
+    next: Option<(Arc<SitePartition>, Turn)>,
 }
 
 /// Why a lock was not taken.
@@ -31,15 +34,43 @@ impl Held {
         if self.partitions.iter().any(|held| Arc::ptr_eq(held, partition)) {
             return Ok(());
         }
-        if !partition.lock.try_lock(waker) {
+        let mut turn = match self.next.take() {
+            Some((next, turn)) if Arc::ptr_eq(&next, partition) => turn,
+            other => {
+                // What was waited for is not needed any more: the design has changed.
+                self.next = other;
+                self.stop_waiting();
+                Turn::default()
+            }
+        };
+        if !partition.lock.try_lock(&mut turn, waker) {
+            self.next = Some((partition.clone(), turn));
             return Err(NotHeld::Busy);
         }
+        self.add(partition)
+    }
+
+    /// Takes one more lock if it is free.
+    pub(crate) fn lock_once(&mut self, partition: &Arc<SitePartition>) -> Result<(), NotHeld> {
+        if !partition.lock.try_once() {
+            return Err(NotHeld::Busy);
+        }
+        self.add(partition)
+    }
+
+    fn add(&mut self, partition: &Arc<SitePartition>) -> Result<(), NotHeld> {
         if partition.is_gone() {
             partition.lock.unlock();
             return Err(NotHeld::Gone);
         }
         self.partitions.push(partition.clone());
         Ok(())
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Some((partition, mut turn)) = self.next.take() {
+            partition.lock.leave(&mut turn);
+        }
     }
 
     /// Waits for one more lock; `false` if the partition was replaced meanwhile.
@@ -75,6 +106,7 @@ impl Held {
 
     /// Gives all locks back.
     pub(crate) fn release(&mut self) {
+        self.stop_waiting();
         for partition in self.partitions.drain(..) {
             partition.lock.unlock();
         }

@@ -25,7 +25,6 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::task::Waker;
 
 /// Why a site could not be recovered. Nothing on disk was changed.
 #[derive(Debug, thiserror::Error)]
@@ -212,13 +211,13 @@ impl Site {
             return;
         };
         let mut held = Held::default();
-        let _ = held.lock(&partition, Waker::noop());
+        let _ = held.lock_once(&partition);
         let right = match &record.event {
             Event::Merge { right, .. } => table.starting_at(right),
             _ => None,
         };
         if let Some(right) = &right {
-            let _ = held.lock(right, Waker::noop());
+            let _ = held.lock_once(right);
             right.begin_publishing();
         }
         partition.begin_publishing();
@@ -249,7 +248,7 @@ impl Site {
         let Some(partition) = table.starting_at(&record.start) else { return };
         if partition.version() <= record.version && !partition.is_master() {
             let mut held = Held::default();
-            let _ = held.lock(&partition, Waker::noop());
+            let _ = held.lock_once(&partition);
             partition.begin_publishing();
             self.end_replica(table, &partition, head.time);
             drop(held);

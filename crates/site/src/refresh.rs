@@ -31,7 +31,6 @@ use isomer_design::{Key, SiteId, Time, Version};
 use isomer_log::Position;
 use isomer_store::{Stamp, pin};
 use std::sync::Arc;
-use std::task::Waker;
 
 /// Where and when an event happened.
 #[derive(Clone, Copy)]
@@ -120,7 +119,7 @@ impl Site {
     /// work on it, or something is missing.
     fn apply_next(&self, partition: &Arc<SitePartition>) -> Option<Arc<SitePartition>> {
         let mut held = Held::default();
-        match held.lock(partition, Waker::noop()) {
+        match held.lock_once(partition) {
             Ok(()) => {}
             // Whoever holds it may not look at the queue after giving it back.
             Err(NotHeld::Busy) => {
@@ -186,7 +185,7 @@ impl Site {
         held: &mut Held,
     ) -> Option<Arc<SitePartition>> {
         let right = table.starting_at(start)?;
-        if held.lock(&right, Waker::noop()).is_err() {
+        if held.lock_once(&right).is_err() {
             self.retry.lock().push(right);
             return None;
         }

@@ -51,4 +51,4 @@ pub use index::{Index, Spot, Spots};
 pub use partition::{Feed, Partition, Stamp};
 pub use row::{Row, prefetch_all};
 pub use store::{NotYet, Store};
-pub use wait::{Lock, Waiters};
+pub use wait::{Lock, Turn, Waiters};

@@ -5,6 +5,7 @@
 //! waiting means.
 
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
+use std::collections::VecDeque;
 use std::task::Waker;
 
 /// Those who wait for one thing to happen.
@@ -45,42 +46,154 @@ impl Waiters {
     }
 }
 
-/// A lock that answers "busy" instead of blocking.
+/// A lock that answers "busy" instead of blocking, and keeps a queue of those who want to be told.
+///
+/// ```text
+///   state    queue
+///   held     ─                    given back: free
+///   held     t2, t3               given back: free, and t2 is woken; who comes by may be faster
+///   held     t2 (tried), t3       t2 came too late: it is first again
+///   held     t3                   given back to t2: it is never free in between
+/// ```
+///
+/// One waiter is woken at a time, so no time is spent on those who would find it taken again. Who comes
+/// by while a woken one is on its way takes a free lock: that keeps a busy lock in use. But a waiter that
+/// was overtaken once is handed the lock the next time, so nobody starves.
+///
+/// A waiter has a [`Turn`]; if it does not want the lock any more, it must [`leave`](Lock::leave).
 #[derive(Default)]
 pub struct Lock {
-    held: AtomicU32,
-    waiters: Waiters,
+    /// [`HELD`], [`WANTED`].
+    state: AtomicU32,
+    queue: Mutex<Queue>,
+}
+
+const HELD: u32 = 1;
+/// The queue must be looked at when the lock is given back.
+const WANTED: u32 = 2;
+
+/// A place in the queue of a [`Lock`]; none at first.
+#[derive(Default, Debug)]
+pub struct Turn(u32);
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiter>,
+    /// The turn to which the held lock was handed over, if that has not noticed yet.
+    granted: u32,
+    last_turn: u32,
+}
+
+struct Waiter {
+    turn: u32,
+    waker: Waker,
+    /// It was woken before, and came too late.
+    overtaken: bool,
 }
 
 impl Lock {
     /// A free lock.
     pub fn new() -> Lock {
-        Lock { held: AtomicU32::new(0), waiters: Waiters::new() }
+        Lock::default()
     }
 
-    /// Takes the lock, or remembers the waker and returns `false`.
+    /// Takes the lock if it is free.
     #[must_use]
-    pub fn try_lock(&self, waker: &Waker) -> bool {
-        if self.take() {
-            return true;
-        }
-        self.waiters.register(waker);
-        self.take()
+    #[inline]
+    pub fn try_once(&self) -> bool {
+        let state = self.state.load(Ordering::SeqCst);
+        let held = state | HELD;
+        // Another's change of the state is as good as another's lock: whoever waits looks again.
+        state & HELD == 0
+            && self
+                .state
+                .compare_exchange(state, held, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
     }
 
-    /// Gives the lock back and wakes those who wait for it.
+    /// Takes the lock, or queues for it and returns `false`: then the waker will be woken.
+    #[must_use]
+    #[inline]
+    pub fn try_lock(&self, turn: &mut Turn, waker: &Waker) -> bool {
+        (turn.0 == 0 && self.try_once()) || self.take_turn(turn, waker)
+    }
+
+    /// Gives the lock back, and tells who is next.
+    #[inline]
     pub fn unlock(&self) {
-        let held = self.held.swap(0, Ordering::SeqCst);
-        assert_eq!(held, 1, "a lock that is given back was held");
-        self.waiters.wake();
+        if self.state.compare_exchange(HELD, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            self.pass_on();
+        }
+    }
+
+    /// Gives up a turn, if there is one.
+    pub fn leave(&self, turn: &mut Turn) {
+        let number = std::mem::take(&mut turn.0);
+        if number == 0 {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        if queue.granted == number {
+            queue.granted = 0;
+            drop(queue);
+            return self.pass_on();
+        }
+        let queued = queue.waiting.len();
+        queue.waiting.retain(|waiter| waiter.turn != number);
+        // It was woken and does not come: if nobody has the lock, the next one has to be told.
+        let is_free = self.state.load(Ordering::SeqCst) & HELD == 0;
+        let next = if queued == queue.waiting.len() && is_free { queue.waiting.pop_front() } else { None };
+        drop(queue);
+        next.into_iter().for_each(|next| next.waker.wake());
     }
 
     /// True if somebody holds the lock.
     pub fn is_held(&self) -> bool {
-        self.held.load(Ordering::SeqCst) == 1
+        self.state.load(Ordering::SeqCst) & HELD != 0
     }
 
-    fn take(&self) -> bool {
-        self.held.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    #[cold]
+    fn take_turn(&self, turn: &mut Turn, waker: &Waker) -> bool {
+        let mut queue = self.queue.lock();
+        let queue = &mut *queue;
+        let is_granted = turn.0 != 0 && queue.granted == turn.0;
+        // From here on whoever gives the lock back asks for the queue first.
+        if is_granted || self.state.fetch_or(HELD | WANTED, Ordering::SeqCst) & HELD == 0 {
+            queue.waiting.retain(|waiter| waiter.turn != turn.0);
+            if is_granted {
+                queue.granted = 0;
+            }
+            turn.0 = 0;
+            return true;
+        }
+        let is_new = turn.0 == 0;
+        if is_new {
+            queue.last_turn = queue.last_turn.checked_add(1).unwrap_or(1);
+            turn.0 = queue.last_turn;
+        }
+        match queue.waiting.iter_mut().find(|waiter| waiter.turn == turn.0) {
+            Some(waiter) => waiter.waker.clone_from(waker),
+            None => {
+                let waiter = Waiter { turn: turn.0, waker: waker.clone(), overtaken: !is_new };
+                if is_new { queue.waiting.push_back(waiter) } else { queue.waiting.push_front(waiter) }
+            }
+        }
+        false
+    }
+
+    #[cold]
+    fn pass_on(&self) {
+        let mut queue = self.queue.lock();
+        let next = queue.waiting.pop_front();
+        let wanted = if queue.waiting.is_empty() { 0 } else { WANTED };
+        let is_handed_over = next.as_ref().is_some_and(|next| next.overtaken);
+        let state = if is_handed_over { HELD | WANTED } else { wanted };
+        if is_handed_over {
+            queue.granted = next.as_ref().map_or(0, |next| next.turn);
+        }
+        let before = self.state.swap(state, Ordering::SeqCst);
+        assert!(before & HELD != 0, "a lock that is given back was held");
+        drop(queue);
+        next.into_iter().for_each(|next| next.waker.wake());
     }
 }

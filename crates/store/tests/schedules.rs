@@ -19,7 +19,7 @@
 //! Each test names a mistake that was planted by hand to see that it fails.
 
 use isomer_design::{Key, KeyRange, TableId, Time};
-use isomer_store::{Context, Feed, Index, Partition, Stamp, Store, pin};
+use isomer_store::{Context, Feed, Index, Partition, Stamp, Store, Turn, pin};
 use shuttle::future::block_on;
 use shuttle::thread::{self, JoinHandle};
 use std::future::poll_fn;
@@ -133,7 +133,8 @@ fn byte(value: &[u8]) -> u8 {
 }
 
 fn lock(partition: &Partition) {
-    block_on(poll_fn(|cx| match partition.lock.try_lock(cx.waker()) {
+    let mut turn = Turn::default();
+    block_on(poll_fn(|cx| match partition.lock.try_lock(&mut turn, cx.waker()) {
         true => Poll::Ready(()),
         false => Poll::Pending,
     }));
@@ -555,5 +556,31 @@ fn late_events_do_not_change_roles() {
         site.right.lead();
         join([late]);
         assert!(!site.left.is_master() && site.right.is_master());
+    });
+}
+
+/// Two want a lock twice each, a third gives up its turn after one try: nobody is forgotten, and no two
+/// have it at once.
+///
+/// Planted: leaving a turn that was woken without waking the next.
+#[test]
+fn a_lock_forgets_nobody() {
+    explore(3000, || {
+        let site = Site::new();
+        let take_twice = |site: &Site| {
+            for _ in 0..2 {
+                lock(&site.left);
+                assert!(!site.left.lock.try_once(), "two hold it");
+                site.left.lock.unlock();
+            }
+        };
+        let others = [thread(&site, take_twice), thread(&site, take_twice)];
+        let mut turn = Turn::default();
+        match site.left.lock.try_lock(&mut turn, std::task::Waker::noop()) {
+            true => site.left.lock.unlock(),
+            false => site.left.lock.leave(&mut turn),
+        }
+        join(others);
+        assert!(!site.left.lock.is_held());
     });
 }

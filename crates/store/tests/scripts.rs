@@ -29,7 +29,7 @@
 
 use goldenscript::{ArgumentConsumer, Command, Context as Block};
 use isomer_design::{Key, KeyRange, TableId, Time};
-use isomer_store::{Context, Feed, Index, NotYet, Partition, Stamp, Store, pin};
+use isomer_store::{Context, Feed, Index, NotYet, Partition, Stamp, Store, Turn, pin};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -47,6 +47,8 @@ struct Runner {
     store: &'static Store,
     index: Arc<Index>,
     partitions: BTreeMap<String, Partition>,
+    /// Who waits for the lock of which partition.
+    turns: BTreeMap<(String, String), Turn>,
     feed: Arc<Feed>,
     now: Time,
     writer: Context<'static>,
@@ -115,7 +117,7 @@ impl goldenscript::Runner for Runner {
                 self.feed.close(Time(number(args)?));
                 Ok(String::new())
             }
-            "arrive" | "refresh" | "follow" | "lead" | "lock" | "unlock" => {
+            "arrive" | "refresh" | "follow" | "lead" | "lock" | "leave" | "unlock" => {
                 self.at_partition(&command.name, &client, args)
             }
             "collect" => Ok(self.collect()),
@@ -138,6 +140,7 @@ impl Runner {
         Runner {
             index: store.new_table(),
             partitions: BTreeMap::new(),
+            turns: BTreeMap::new(),
             feed: Arc::new(Feed::default()),
             now: Time::ZERO,
             writer: store.context().unwrap(),
@@ -303,10 +306,19 @@ impl Runner {
             "follow" => self.named(&name)?.follow(Time(number(args)?), Some(feed)),
             "lead" => self.named(&name)?.lead(),
             "unlock" => self.named(&name)?.lock.unlock(),
-            _ if self.named(&name)?.lock.try_lock(&waker) => {
-                return Ok(format!("has {name}"));
+            _ => {
+                let place = (client.to_owned(), name.clone());
+                let mut turn = self.turns.remove(&place).unwrap_or_default();
+                let lock = &self.named(&name)?.lock;
+                if what == "leave" {
+                    lock.leave(&mut turn);
+                } else if lock.try_lock(&mut turn, &waker) {
+                    return Ok(format!("has {name}"));
+                } else {
+                    self.turns.insert(place, turn);
+                    return Ok(format!("waits: {name} is locked"));
+                }
             }
-            _ => return Ok(format!("waits: {name} is locked")),
         }
         Ok(String::new())
     }

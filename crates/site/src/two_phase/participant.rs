@@ -232,7 +232,7 @@ impl Site {
             let partition = partition.filter(|p| p.is_master() && p.version() == record.previous);
             let what = "a prepared record of a partition as it is in the end";
             let partition = partition.ok_or(BadFrame { at: 0, what })?;
-            let _ = share.held.lock(&partition, Waker::noop());
+            let _ = share.held.lock_once(&partition);
             partition.begin_publishing();
         }
         if share.held.iter().any(|partition| !partition.followers().is_empty()) {
