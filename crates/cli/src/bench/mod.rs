@@ -178,7 +178,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
-        BenchCommand::Tpcc(args) => wire::tpcc(args),
+        BenchCommand::Tpcc(args) => wire::tpcc_under_change(args),
         BenchCommand::Plan(args) => crate::plan::bench::run(args).map_err(Failure::failed),
     }
 }

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// A table is split into so many parts at most.
 const SPLITS_MAX: usize = 12;
 
+/// How often a pause is looked at whether it still is one.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// A table, and the range that the first column of its key has: from 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
@@ -50,7 +53,10 @@ impl Shaker {
         let mut changes = 0;
         while !stop.load(Ordering::Relaxed) {
             changes += u64::from(self.change()?);
-            clock::sleep(self.pause);
+            let changed = clock::now();
+            while changed.elapsed() < self.pause && !stop.load(Ordering::Relaxed) {
+                clock::sleep(self.pause.min(LOOK));
+            }
         }
         Ok(changes)
     }

@@ -1,0 +1,71 @@
+//! `isomer bench tpcc`: TPC-C while the design changes, and no error.
+
+use super::servers::Server;
+use super::tpcc::Sizes;
+use super::{Changes, tpcc, tpcc_targets};
+use crate::failure::Failure;
+use crate::out;
+use serde_json::json;
+use std::time::Duration;
+
+/// TPC-C over the wire while the design changes, its result checked by a stock PostgreSQL
+#[derive(clap::Args, Clone, Debug)]
+#[command(
+    after_help = "Needs PostgreSQL. A client stops at its first error, and the command fails.
+
+Examples:
+  isomer bench tpcc --seconds 600
+  isomer bench tpcc --seconds 3 --warehouses 2 --items 200 --customers 60"
+)]
+pub(crate) struct TpccArgs {
+    /// Seconds of the run
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// Client connections
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    threads: u16,
+    #[command(flatten)]
+    sizes: Sizes,
+    #[command(flatten)]
+    changes: Changes,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `isomer bench tpcc`.
+///
+/// # Errors
+/// If a client has met an error, or a condition does not hold.
+pub(crate) fn tpcc_under_change(args: &TpccArgs) -> Result<(), Failure> {
+    let (pg, isomer) = (Server::postgres()?, Server::isomer(args.changes.sites, true)?);
+    let (sizes, seed) = (args.sizes, args.changes.seed);
+    eprintln!("loading {} warehouses", sizes.warehouses);
+    tpcc::load(&|| isomer.connect(), sizes, seed)?;
+    eprintln!("{} terminals for {} s", args.threads, args.seconds);
+    let shaker = args.changes.shaker(&isomer, tpcc_targets(sizes))?;
+    let time = Duration::from_secs(args.seconds);
+    let ran = tpcc::run(&|| isomer.connect(), sizes, args.threads, time, seed, shaker)?;
+    eprintln!("checking in PostgreSQL");
+    tpcc::check(&mut isomer.connect()?, &mut pg.connect()?, sizes)?;
+    if args.json {
+        out::line(json!({
+            "bench": "tpcc", "seed": seed, "threads": args.threads, "sites": args.changes.sites,
+            "warehouses": sizes.warehouses, "items": sizes.items, "customers": sizes.customers,
+            "seconds": ran.seconds, "change_ms": args.changes.change_ms, "changes": ran.changes,
+            "transactions": ran.transactions, "new_orders": ran.new_orders, "errors": 0,
+            "conditions_held": 12,
+        }));
+    } else {
+        out::line(format!(
+            "{} transactions in {:.1} s ({:.0}/s, {:.0} new orders a minute), {} changes of the design, \
+             no error; the twelve conditions hold",
+            ran.transactions,
+            ran.seconds,
+            ran.per_second(),
+            ran.new_orders as f64 * 60.0 / ran.seconds,
+            ran.changes
+        ));
+    }
+    Ok(())
+}
