@@ -10,6 +10,9 @@ use crate::{Durability, Log, LogError, Position};
 use std::io;
 use std::sync::Arc;
 
+/// So much goes to the disk before it is synced, even of one frame: a site's copy of a large partition then
+/// does not fill the queue of a disk that other sites' commits wait for.
+pub(super) const PIECE_BYTES: usize = 8 << 20;
 /// Buffers that a burst has made larger than this are given back.
 const BUFFER_BYTES_KEPT: usize = 8 << 20;
 
@@ -92,9 +95,19 @@ impl FileLog {
     fn write_frames(&self, writer: &mut Writer, part: &Part) -> Result<(), Refused> {
         seal_frames(&mut self.batch.write().bytes[part.range.clone()], writer.synced);
         let name = segment_name(part.segment_start);
-        let offset = SEGMENT_HEADER_BYTES + (part.start - part.segment_start);
+        let mut offset = SEGMENT_HEADER_BYTES + (part.start - part.segment_start);
         let batch = self.batch.read();
-        let written = part.file.write_at(&batch.bytes[part.range.clone()], offset);
+        let mut rest = &batch.bytes[part.range.clone()];
+        let mut written = Ok(());
+        while written.is_ok() && !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.len().min(PIECE_BYTES));
+            written = part.file.write_at(piece, offset);
+            if written.is_ok() && !more.is_empty() && self.options.durability != Durability::None {
+                written = part.file.sync();
+            }
+            offset += piece.len() as u64;
+            rest = more;
+        }
         writer.written = Some((name.clone(), part.file.clone()));
         written.map_err(|error| (name, error))
     }

@@ -6,6 +6,7 @@
 
 use super::disk::{Disk, Fault, SECTOR_BYTES};
 use super::{SplitMix, frames};
+use crate::file::writer::PIECE_BYTES;
 use crate::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
 
 /// What was appended, and how far it was durable.
@@ -278,4 +279,27 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
             assert_eq!(frames(&log, 0).len(), 3);
         }
     }
+}
+
+#[test]
+fn a_large_frame_is_synced_in_pieces_and_is_whole_or_not_there() {
+    let disk = Disk::default();
+    let options = Options { segment_bytes: 1000, ..Options::default() };
+    let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
+    let large: Vec<u8> = (0..2 * PIECE_BYTES + 5).map(|at| at as u8).collect();
+    log.append(b"small").unwrap();
+    log.append(&large).unwrap();
+    let end = log.sync().unwrap();
+    assert!(disk.most_unsynced() < PIECE_BYTES + 1000, "{}", disk.most_unsynced());
+    let (log, _) = FileLog::open_folder(Box::new(disk.after_kill()), options).unwrap();
+    assert_eq!(log.end(), end);
+    assert!(frames(&log, 0)[1].1 == large);
+    // Its last piece does not reach the disk.
+    let torn = &mut |_: &[u8], stored: &[u8]| match stored.len() {
+        length if length > PIECE_BYTES => stored[..2 * PIECE_BYTES].to_vec(),
+        _ => stored.to_vec(),
+    };
+    let (log, report) = FileLog::open_folder(Box::new(disk.after_crash(torn, 0)), options).unwrap();
+    assert!(report.torn.is_some());
+    assert_eq!(frames(&log, 0), [(0, b"small".to_vec())]);
 }

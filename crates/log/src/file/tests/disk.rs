@@ -28,6 +28,8 @@ struct State {
     names_stored: Names,
     name_changes: Vec<Names>,
     fault: Fault,
+    /// Bytes written since the last sync of a file, and the most there were.
+    unsynced: (usize, usize),
 }
 
 #[derive(Default, Clone)]
@@ -114,7 +116,7 @@ impl Disk {
         let names = copy_names(&state.names);
         let names_stored = copy_names(&state.names_stored);
         let name_changes = state.name_changes.iter().map(copy_names).collect();
-        Disk(Arc::new(Mutex::new(State { names, names_stored, name_changes, fault: Fault::None })))
+        Disk(Arc::new(Mutex::new(State { names, names_stored, name_changes, ..State::default() })))
     }
 
     /// The disk after a power cut. `keep` says what is left of a file, given its cache and what
@@ -132,7 +134,7 @@ impl Disk {
         });
         let names: BTreeMap<_, _> = left.collect();
         let names_stored = names.clone();
-        let state = State { names, names_stored, name_changes: Vec::new(), fault: Fault::None };
+        let state = State { names, names_stored, ..State::default() };
         Disk(Arc::new(Mutex::new(state)))
     }
 
@@ -161,6 +163,17 @@ impl Disk {
         let mut state = self.0.lock();
         state.names.remove(name);
         state.names_stored.remove(name);
+    }
+
+    /// The most bytes that were written without a sync.
+    pub(super) fn most_unsynced(&self) -> usize {
+        self.0.lock().unsynced.1
+    }
+
+    fn count(&self, bytes: usize) {
+        let (unsynced, most) = &mut self.0.lock().unsynced;
+        *unsynced += bytes;
+        *most = (*most).max(*unsynced);
     }
 
     fn check(&self, fault: Fault) -> io::Result<()> {
@@ -255,6 +268,7 @@ impl SegmentFile for OpenFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.disk.check(Fault::Write)?;
+        self.disk.count(bytes.len());
         let mut contents = self.contents.lock();
         let end = offset as usize + bytes.len();
         if contents.cache.len() < end {
@@ -267,6 +281,7 @@ impl SegmentFile for OpenFile {
 
     fn sync(&self) -> io::Result<()> {
         let refused = self.disk.check(Fault::Sync);
+        self.disk.0.lock().unsynced.0 = 0;
         let mut contents = self.contents.lock();
         match refused {
             Ok(()) => contents.store(),
