@@ -58,6 +58,11 @@ impl Backlog {
         .await
     }
 
+    /// The plans that wait.
+    pub(crate) fn waiting(&self) -> Vec<Plan> {
+        self.queue.lock().plans.iter().cloned().collect()
+    }
+
     /// Nothing more is carried out.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;

@@ -5,7 +5,7 @@ use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
 use crate::folder::{Catalog, Folder};
 use crate::protocol;
-use crate::router::{Ran, Router, Session};
+use crate::router::{Job, Ran, Router, Session};
 use crate::runtime::{Embedded, Runtime};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
@@ -326,6 +326,11 @@ impl Database {
         self.runtime.block_on(self.router.change_all(plan))
     }
 
+    /// The changes of the design that are being made, or wait until they are.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.router.jobs()
+    }
+
     /// The design as it is.
     pub fn design(&self) -> Design {
         self.router.design()
@@ -396,6 +401,15 @@ impl Database {
     /// The routing table as it is.
     pub(crate) fn routing_table(&self) -> Arc<isomer_design::RoutingTable> {
         self.router.routing_table()
+    }
+
+    pub(crate) fn router(&self) -> &Router<Embedded> {
+        &self.router
+    }
+
+    /// The time at its sites.
+    pub fn now(&self) -> isomer_design::Time {
+        self.runtime.clock.now()
     }
 
     pub(crate) fn transport(&self) -> &Embedded {

@@ -53,5 +53,5 @@ pub use open::{
     Asked, Expect, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction,
     Owner, Patience, RowLocks, Savepoint, Snapshot,
 };
-pub use router::{Ran, Router, Session};
+pub use router::{Job, Ran, Router, Session};
 pub use transport::Transport;

@@ -17,28 +17,30 @@
 //! says so, and the transaction goes the reserved way, where nobody can pull its partitions away.
 //! A site runs a procedure only if it can commit it there, so nothing runs twice.
 //!
-//! The design changes in one place, [`Router::change`]: validated, carried out by a protocol, and
-//! then, with one swap, in the routing table.
+//! The design changes in one place, [`change`]: validated, carried out by a protocol, and then, with one
+//! swap, in the routing table.
+
+mod change;
+
+pub use change::Job;
 
 use crate::across::shares;
 use crate::backlog::Backlog;
 use crate::error::Error;
 use crate::event::{ChangeEvent, Watchers};
-use crate::protocol;
 use crate::reservation::{Reservation, Reservations};
 use crate::timed::Timed;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
+use change::{Jobs, touched_by};
 use isomer_design::{
-    Change, Design, Footprint, KeyRange, Plan, RoutingTable, Schema, SiteId, Span, Step, TableId,
-    Time,
+    Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
 };
 use isomer_plan::strategy::{
     Changed, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
 };
-use isomer_site::{Across, Committed, Failure, Procedure, join_all};
+use isomer_site::{Across, Committed, Failure, Procedure};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
@@ -97,6 +99,7 @@ pub struct Router<T> {
     reservations: Reservations,
     watchers: Watchers,
     backlog: Backlog,
+    jobs: Jobs,
 }
 
 /// One transaction on its way through the router.
@@ -117,6 +120,7 @@ impl<T: Transport> Router<T> {
             reservations: Reservations::default(),
             watchers: Watchers::default(),
             backlog: Backlog::default(),
+            jobs: Jobs::default(),
         }
     }
 
@@ -167,6 +171,32 @@ impl<T: Transport> Router<T> {
         self.run_reserved(session, &asked, procedure).await
     }
 
+    /// A number for a transaction that reads by other ways, if the strategy wants to hear of it.
+    pub(crate) fn wants_reads(&self, session: &mut Session) -> Option<u64> {
+        let ticket = session.next_ticket();
+        self.strategy.wants(ticket).then_some(ticket)
+    }
+
+    /// Tells the strategy of reads that were made by other ways. What it wants to change for such
+    /// transactions is done later.
+    pub(crate) fn hear(
+        &self,
+        session: &Session,
+        ticket: u64,
+        footprint: &Footprint,
+        measured: Measured,
+    ) {
+        let begun = Time(self.transport.now().0.saturating_sub(measured.run_ns));
+        let asked = Asked { footprint, ticket, begun };
+        let Route::Sites(sites) = self.table.load().home(footprint) else { return };
+        let mut site = sites.first().expect("a route has a site");
+        if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
+            site = decision.place.site();
+            self.later(decision.afterwards);
+        }
+        self.tell(&asked, site, 0, Some(measured));
+    }
+
     /// Carries out, one after the other, the plans that no transaction waits for, until the router is
     /// [closed](Router::close). To be run beside the transactions, by as many as there shall be changes
     /// at once.
@@ -181,63 +211,6 @@ impl<T: Transport> Router<T> {
     /// Ends [`Router::tend`].
     pub fn close(&self) {
         self.backlog.close();
-    }
-
-    /// Makes a change of the design, once nobody else changes or relies on what it touches.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] and [`Error::Change`]; the old design is in force then.
-    pub async fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
-        let _reserved = self.reserve(|design| touched(design, &change)).await;
-        self.carry_out(change, reason).await
-    }
-
-    /// Makes the changes of a plan, those of different partitions at once.
-    ///
-    /// # Errors
-    /// The first error; changes that do not depend on the failed one may have been made.
-    pub async fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        let _reserved = self.reserve(|design| touched_by(design, plan)).await;
-        self.carry_out_plan(plan).await
-    }
-
-    /// Enters a table that the sites have begun to hold.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the design cannot take it.
-    pub fn enter_table(
-        &self,
-        id: TableId,
-        schema: Arc<Schema>,
-        partitions: Vec<(isomer_design::Key, isomer_design::Placement)>,
-    ) -> Result<(), Error> {
-        let mut design = self.design.lock();
-        design.create_table(id, schema, partitions).map_err(Box::new)?;
-        self.table.store(Arc::new(RoutingTable::of(&design)));
-        Ok(())
-    }
-
-    /// Takes a table out of the design, once nobody relies on its partitions, and lets the sites forget
-    /// it.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if there is no such table.
-    pub async fn drop_table(&self, id: TableId) -> Result<(), Error> {
-        let everything = |design: &Design| -> Vec<(TableId, KeyRange)> {
-            design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
-        };
-        let _reserved = self.reserve(everything).await;
-        let sites = {
-            let mut design = self.design.lock();
-            design.drop_table(id).map_err(Box::new)?;
-            self.table.store(Arc::new(RoutingTable::of(&design)));
-            design.sites()
-        };
-        for site in sites.iter() {
-            // A site that cannot write its log says so to everyone; it forgets at the next start.
-            let _ = protocol::ask(&self.transport, site, isomer_site::Step::Forget(id)).await;
-        }
-        Ok(())
     }
 
     async fn run_reserved(
@@ -331,20 +304,6 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Leaves a plan for [`Router::tend`].
-    fn later(&self, plan: Plan) {
-        if plan.is_empty() {
-            return;
-        }
-        if let Err(plan) = self.backlog.add(plan) {
-            let now = self.transport.now();
-            for change in plan.changes() {
-                let took_ns = Err("too many plans were waiting".to_owned());
-                self.strategy.changed(&Changed { change, rows: 0, took_ns, now });
-            }
-        }
-    }
-
     /// Reserves ranges that depend on the design; asks again until they are those of the design
     /// that is in force with the reservation.
     async fn reserve(
@@ -360,69 +319,18 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        let chains = chains(plan).into_iter().map(|chain| async move {
-            let mut events = Vec::new();
-            for step in chain {
-                events.push(self.carry_out(step.change.clone(), &step.reason).await?);
-            }
-            Ok(events)
-        });
-        let done: Result<Vec<Vec<ChangeEvent>>, Error> =
-            join_all(chains.collect()).await.into_iter().collect();
-        Ok(done?.into_iter().flatten().collect())
-    }
-
-    /// Carries out a change whose partitions are reserved, and tells everyone who wants to know.
-    async fn carry_out(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
-        let begun = self.transport.now();
-        let made = self.make(&change).await;
-        let now = self.transport.now();
-        let took_ns = now.0.saturating_sub(begun.0);
-        let rows = *made.as_ref().unwrap_or(&0);
-        let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
-        self.strategy.changed(&Changed { change: &change, rows, took_ns: took, now });
-        made?;
-        let text = change.to_text(&self.design());
-        let event = ChangeEvent { change, text, reason: reason.to_owned(), begun, took_ns };
-        self.watchers.tell(&event);
-        Ok(event)
-    }
-
-    /// Makes a change true at the sites and in the routing table; gives the number of rows copied.
-    async fn make(&self, change: &Change) -> Result<usize, Error> {
-        let before = self.design();
-        before.validate(change).map_err(Box::new)?;
-        // Readers leave a replica before it goes; everything else is there before it is routed to.
-        let routed_first = matches!(change, Change::RemoveReplica { .. });
-        if routed_first {
-            self.enter(change)?;
+    /// Leaves a plan for [`Router::tend`].
+    fn later(&self, plan: Plan) {
+        if plan.is_empty() {
+            return;
         }
-        let made = protocol::carry_out(&self.transport, &before, change).await;
-        match made {
-            Ok(rows) => {
-                if !routed_first {
-                    self.enter(change)?;
-                }
-                Ok(rows)
-            }
-            Err(refusal) => {
-                if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, change)
-                {
-                    let (table, start, site) = (*table, start.clone(), *site);
-                    self.enter(&Change::AddReplica { table, start, site })?;
-                }
-                Err(Error::Change { change: Box::new(change.clone()), refusal })
+        if let Err(plan) = self.backlog.add(plan) {
+            let now = self.transport.now();
+            for change in plan.changes() {
+                let took_ns = Err("too many plans were waiting".to_owned());
+                self.strategy.changed(&Changed { change, rows: 0, took_ns, now });
             }
         }
-    }
-
-    fn enter(&self, change: &Change) -> Result<(), Error> {
-        let mut design = self.design.lock();
-        design.apply(change).map_err(Box::new)?;
-        let table = self.table.load().after(&design, change);
-        self.table.store(Arc::new(table));
-        Ok(())
     }
 }
 
@@ -444,48 +352,4 @@ fn partitions_of(design: &Design, footprint: &Footprint) -> Vec<(TableId, KeyRan
     ranges.sort();
     ranges.dedup();
     ranges
-}
-
-/// The partitions that a plan touches, as the design is.
-fn touched_by(design: &Design, plan: &Plan) -> Vec<(TableId, KeyRange)> {
-    let mut ranges: Vec<_> = plan.changes().flat_map(|change| touched(design, change)).collect();
-    ranges.sort();
-    ranges.dedup();
-    ranges
-}
-
-/// The partitions that a change touches.
-fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
-    let at = |table: &TableId, key: &isomer_design::Key| {
-        design.partition_of(*table, key).map(|(range, _)| (*table, range))
-    };
-    match change {
-        Change::Split { table, at: key } => at(table, key).into_iter().collect(),
-        Change::Merge { table, at: key } => {
-            let left = design.table(*table).ok().and_then(|found| found.partitions().before(key));
-            let left = left.and_then(|(start, _)| at(table, start));
-            left.into_iter().chain(at(table, key)).collect()
-        }
-        Change::AddReplica { table, start, .. }
-        | Change::RemoveReplica { table, start, .. }
-        | Change::Remaster { table, start, .. } => at(table, start).into_iter().collect(),
-        Change::AddSite { .. } | Change::RemoveSite { .. } => Vec::new(),
-    }
-}
-
-/// The steps of a plan, in chains that are independent of each other: steps of the same partition
-/// follow each other. A plan that changes partitions' borders is one chain.
-fn chains(plan: &Plan) -> Vec<Vec<&Step>> {
-    let mut chains: BTreeMap<(TableId, isomer_design::Key), Vec<&Step>> = BTreeMap::new();
-    for step in &plan.steps {
-        match &step.change {
-            Change::AddReplica { table, start, .. }
-            | Change::RemoveReplica { table, start, .. }
-            | Change::Remaster { table, start, .. } => {
-                chains.entry((*table, start.clone())).or_default().push(step);
-            }
-            _ => return vec![plan.steps.iter().collect()],
-        }
-    }
-    chains.into_values().collect()
 }

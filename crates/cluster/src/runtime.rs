@@ -9,6 +9,9 @@
 //!   help: empty inboxes, then park until woken
 //! ```
 //!
+//! A site where nothing is written ticks less and less often: nobody needs its heartbeats, and whoever
+//! waits for one asks for it by a letter, which wakes the worker.
+//!
 //! A transaction runs on the thread of its client. The worker of a site does what no client should
 //! wait for, and drives the disk: while it syncs, commits gather, and the next sync covers them all.
 //! A client that has to wait first does the workers' receiving for them, since what it waits for is
@@ -32,7 +35,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime};
 
-const TICK: Duration = Duration::from_millis(2);
+/// The pause between two ticks of a site that writes its log, and the longest of one that does not.
+const TICKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(64));
 
 /// The computer's clock: monotonic while the process runs, and real time from one run to the next.
 pub(crate) struct WallClock {
@@ -127,6 +131,11 @@ impl Host {
     fn work(&self) {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let (mut ticked, mut synced) = (Instant::now(), Instant::now());
+        let longest = match self.durability {
+            Durability::Interval(pause) => TICKS.1.min(pause),
+            _ => TICKS.1,
+        };
+        let (mut pause, mut end) = (TICKS.0, self.site.log().end());
         while !self.stop.load(Ordering::SeqCst) {
             let mut worked = self.receive();
             if self.durability == Durability::Commit
@@ -136,7 +145,7 @@ impl Host {
                 self.site.ship(false);
                 worked = true;
             }
-            if ticked.elapsed() >= TICK {
+            if ticked.elapsed() >= pause {
                 let due = match self.durability {
                     Durability::Interval(pause) => synced.elapsed() >= pause,
                     _ => true,
@@ -147,8 +156,11 @@ impl Host {
                 }
                 self.site.tick();
                 ticked = Instant::now();
+                let before = end;
+                end = self.site.log().end();
+                pause = if end == before { (pause * 2).min(longest) } else { TICKS.0 };
             } else if !worked {
-                std::thread::park_timeout(TICK.saturating_sub(ticked.elapsed()));
+                std::thread::park_timeout(pause.saturating_sub(ticked.elapsed()));
             }
         }
         self.sync();

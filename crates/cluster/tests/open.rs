@@ -2,16 +2,26 @@
 
 use isomer_cluster::{
     Database, Gateway, Impatience, Isolation, LockMode, OpenError, OpenTransaction, Options,
-    Patience,
+    Patience, Place,
 };
 use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
 };
+use isomer_plan::strategy::TwoPhase;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 fn gateway() -> (Arc<Gateway>, TableId) {
-    let db = Database::open(Options::in_memory(3)).expect("a database in memory");
+    gateway_of(Options::in_memory(3))
+}
+
+/// Accounts at three sites, whose transactions commit where the rows are.
+fn gateway_across() -> (Arc<Gateway>, TableId) {
+    gateway_of(Options::in_memory(3).strategy(TwoPhase))
+}
+
+fn gateway_of(options: Options) -> (Arc<Gateway>, TableId) {
+    let db = Database::open(options).expect("a database in memory");
     let columns =
         vec![Column::new("id", ColumnType::Int64), Column::new("balance", ColumnType::Int64)];
     let schema = Schema::new("accounts", columns, &["id"]).expect("the columns fit together");
@@ -111,10 +121,60 @@ fn embedded_callers_cannot_make_an_update_get_lost() {
 }
 
 #[test]
+fn a_commit_over_several_sites_leaves_the_design_as_it_is() {
+    let (gateway, table) = gateway_across();
+    let design = gateway.database().design();
+    let mut txn = begin(&gateway, Isolation::ReadCommitted);
+    // So many rows that a commit at one site would name ranges of them.
+    (0..100).for_each(|id| write(&mut txn, table, id, id).expect("free"));
+    let place = txn.commit().expect("nothing is in the way").expect("it wrote").place;
+    assert!(matches!(place, Place::Across { .. }), "{place:?}");
+    let mut txn = begin(&gateway, Isolation::RepeatableRead);
+    assert_eq!(sum(&mut txn, table), (100, 4950));
+    txn.lock(table, &Key::int(7), LockMode::Exclusive, true).expect("free");
+    let seven = txn.get_locked(table, &Key::int(7), |_| {}).expect("there");
+    txn.put(table, Key::int(7), seven.base, None).expect("small");
+    write(&mut txn, table, 57, 64).expect("free");
+    txn.commit().expect("nothing is in the way");
+    assert_eq!(sum(&mut begin(&gateway, Isolation::ReadCommitted), table), (99, 4950));
+    let mut txn = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut txn, table, 7, 7).expect("free");
+    let place = txn.commit().expect("nothing is in the way").expect("it wrote").place;
+    assert_eq!(place, Place::At(SiteId(1)), "one site is enough");
+    assert_eq!(gateway.database().design(), design);
+    let across: u64 = (1..=3).map(|site| gateway.commits(SiteId(site))[1]).sum();
+    assert_eq!((across, gateway.commits(SiteId(1))[0]), (2, 1));
+}
+
+#[test]
+fn a_commit_over_several_sites_checks_each_row_where_it_is() {
+    let (gateway, table) = gateway_across();
+    let mut txn = begin(&gateway, Isolation::ReadCommitted);
+    for id in [1, 51, 91] {
+        write(&mut txn, table, id, 10).expect("free");
+    }
+    let footprint = Footprint::new().write(table, Key::int(91));
+    let mut session = gateway.database().session();
+    let put =
+        |txn: &mut isomer_cluster::Txn<'_>| txn.put(table, &Key::int(91), &99i64.to_le_bytes());
+    gateway.database().run(&mut session, &footprint, put).expect("it knows no row locks");
+    assert!(matches!(txn.commit(), Err(OpenError::Changed)));
+    assert_eq!(sum(&mut begin(&gateway, Isolation::ReadCommitted), table), (1, 99));
+}
+
+#[test]
 fn increments_while_the_design_changes_all_count() {
+    count_increments(gateway());
+}
+
+#[test]
+fn increments_over_several_sites_while_the_design_changes_all_count() {
+    count_increments(gateway_across());
+}
+
+fn count_increments((gateway, table): (Arc<Gateway>, TableId)) {
     const THREADS: i64 = 4;
     const ROUNDS: i64 = 200;
-    let (gateway, table) = gateway();
     let mut first = begin(&gateway, Isolation::ReadCommitted);
     (0..100).for_each(|id| write(&mut first, table, id, 0).expect("free"));
     first.commit().expect("nothing is in the way");

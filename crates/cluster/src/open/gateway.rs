@@ -12,7 +12,8 @@ use super::transaction::{Isolation, OpenError, OpenTransaction};
 use crate::database::Database;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_design::{Key, TableId, Time};
+use isomer_design::{Key, SITES_MAX, SiteId, TableId, Time};
+use isomer_plan::strategy::Place;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -24,6 +25,8 @@ pub struct Gateway {
     shared: Mutex<Shared>,
     next_owner: AtomicU64,
     latest: AtomicU64,
+    /// For each site: commits there, and commits over several sites that it coordinated.
+    commits: Vec<[AtomicU64; 2]>,
 }
 
 #[derive(Default)]
@@ -86,6 +89,7 @@ impl Gateway {
             shared: Mutex::default(),
             next_owner: AtomicU64::new(1),
             latest: AtomicU64::new(0),
+            commits: (0..=SITES_MAX).map(|_| Default::default()).collect(),
         })
     }
 
@@ -126,6 +130,17 @@ impl Gateway {
     /// How many rows are locked.
     pub fn locked_rows(&self) -> usize {
         self.shared.lock().locks.len()
+    }
+
+    /// How many open transactions have committed at a site, and how many over several sites, coordinated
+    /// by it.
+    pub fn commits(&self, site: SiteId) -> [u64; 2] {
+        self.commits[usize::from(site.0)].each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn count(&self, place: Place) {
+        let way = usize::from(matches!(place, Place::Across { .. }));
+        self.commits[usize::from(place.site().0)][way].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The time of the last commit that can be seen.

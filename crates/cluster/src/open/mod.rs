@@ -7,9 +7,9 @@
 //!   while it is open                                at the commit
 //!   ────────────────                                ─────────────
 //!   snapshot    reads at one time, at any site      one procedure whose footprint is what was
-//!   row locks   (table, key), first come first      written: brought together at one site by the
-//!               served, deadlocks found             router, checked row by row against what was
-//!   workspace   its writes, seen by nobody else     read, written at once
+//!   row locks   (table, key), first come first      written: at one site, or over several, as the
+//!               served, deadlocks found             strategy says; checked row by row against what
+//!   workspace   its writes, seen by nobody else     was read, written at once
 //! ```
 //!
 //! Partition locks are held for the commit alone. So a client that sleeps in mid-transaction blocks
@@ -22,6 +22,8 @@
 //! | [`snapshot`] | reading at one time, wherever the rows are |
 //! | [`workspace`] | the writes so far, and how to go back to a savepoint |
 //! | [`transaction`] | a transaction, from its first statement to its commit |
+//! | [`commit`] | what a commit writes, and where |
+//! | [`reads`] | what it has read, for a strategy that learns |
 //!
 //! **Isolation.** READ COMMITTED: every statement has a snapshot of its own, and reads a row again
 //! after waiting for its lock. REPEATABLE READ: one snapshot for all statements; who wants to write a
@@ -31,11 +33,12 @@
 //! commit looks at the time of each row's newest version, so they cannot make an update get lost; the
 //! open transaction is told to start again instead.
 //!
-//! **Left out.** Commits over several sites by two-phase commit: bringing the data together is the one
-//! way here. Row locks of several gateways: all clients come through one process. Predicate locks.
+//! **Left out.** Row locks of several gateways: all clients come through one process. Predicate locks.
 
+pub(crate) mod commit;
 pub(crate) mod gateway;
 pub(crate) mod locks;
+mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 pub(crate) mod workspace;

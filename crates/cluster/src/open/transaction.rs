@@ -15,23 +15,20 @@
 //! version as far as other open transactions go. A commit writes all intents at one time or none. Row
 //! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
+use super::commit::Writing;
 use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
+use super::reads::Reads;
 use super::snapshot::{Seen, Snapshot};
 use super::workspace::{Expect, Workspace};
 use crate::error::Error;
-use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId, Time};
-use isomer_site::{Abort, Procedure, Txn};
-use std::collections::BTreeSet;
+use crate::router::{Ran, Session};
+use isomer_design::{Key, KeyRange, Span, TableId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A commit names its keys one by one up to this many; beyond, ranges of them.
-const KEYS_MAX: usize = 24;
 /// The most memory that a transaction's writes may take.
 const WORKSPACE_BYTES_MAX: usize = 768 << 20;
-/// What the procedure says when a row has changed behind the row locks.
-const CHANGED: &str = "a row was changed by a transaction that takes no row locks";
 
 /// How much a transaction sees of others that commit while it is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +82,9 @@ pub struct OpenTransaction {
     seen: Seen,
     workspace: Workspace,
     locked: Vec<(TableId, Key)>,
-    session: crate::router::Session,
+    session: Session,
+    /// What it has read, if the strategy wants to know.
+    noted: Option<Reads>,
 }
 
 /// A place to go back to.
@@ -102,7 +101,8 @@ impl OpenTransaction {
         isolation: Isolation,
         patience: Arc<Patience>,
     ) -> OpenTransaction {
-        let session = gateway.database().session();
+        let mut session = gateway.database().session();
+        let noted = Reads::begin(gateway.database(), &mut session);
         OpenTransaction {
             gateway,
             owner,
@@ -113,6 +113,7 @@ impl OpenTransaction {
             workspace: Workspace::default(),
             locked: Vec::new(),
             session,
+            noted,
         }
     }
 
@@ -155,8 +156,11 @@ impl OpenTransaction {
             intent.row.iter().for_each(|row| visit(row));
             return Ok(intent.row.is_some());
         }
+        let begun = self.note_begin();
         let (snapshot, gateway) = self.reads()?;
-        Ok(snapshot.get(gateway.database(), table, key, |row, _| visit(row))?)
+        let exists = snapshot.get(gateway.database(), table, key, |row, _| visit(row))?;
+        self.note(begun, table, || Span::Key(key.clone()), usize::from(exists));
+        Ok(exists)
     }
 
     /// Shows the rows of a range as the transaction sees them, with its own writes, in the order of
@@ -170,11 +174,14 @@ impl OpenTransaction {
         range: &KeyRange,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
+        let begun = self.note_begin();
         self.reads()?;
         let snapshot = self.snapshot.as_mut().expect("just taken");
+        let mut rows = 0;
         let mut own = self.workspace.range(table, range).peekable();
         let mut flow = ControlFlow::Continue(());
         snapshot.scan(self.gateway.database(), table, range, |key, row, _| {
+            rows += 1;
             while let Some((own_key, intent)) = own.next_if(|(own, _)| own.as_bytes() <= key) {
                 if let (Some(row), true) = (&intent.row, flow.is_continue()) {
                     flow = visit(own_key, row);
@@ -193,6 +200,7 @@ impl OpenTransaction {
                 flow = visit(key, row);
             }
         }
+        self.note(begun, table, || Span::Range(range.clone()), rows);
         Ok(())
     }
 
@@ -314,18 +322,20 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Makes all writes visible, at one time, and durable.
+    /// Makes all writes visible, at one time, and durable. Says where that was, if there were any.
     ///
     /// # Errors
     /// [`OpenError::Changed`] if a row is not the one that was read any more; nothing was written then,
     /// unless the error [is unknown](Error::is_unknown).
-    pub fn commit(mut self) -> Result<(), OpenError> {
-        if self.workspace.is_empty() {
-            return self.until_durable();
-        }
+    pub fn commit(mut self) -> Result<Option<Ran>, OpenError> {
         self.forget_snapshot();
         let gateway = self.gateway.clone();
-        let footprint = footprint(&gateway.database().design(), &self.workspace);
+        if let Some(reads) = self.noted.take() {
+            reads.tell(gateway.database(), &self.session);
+        }
+        if self.workspace.is_empty() {
+            return self.until_durable().map(|()| None);
+        }
         self.session.has_seen(gateway.latest());
         let mut writing = Writing {
             workspace: &self.workspace,
@@ -333,11 +343,23 @@ impl OpenTransaction {
             owner: self.owner,
             locked: &mut self.locked,
         };
-        match gateway.database().run_procedure(&mut self.session, &footprint, &mut writing) {
-            // What was read at the site of the commit is durable with it.
-            Ok(_) => self.until_durable(),
-            Err(Error::Abort(Abort::Rolled(why))) if why == CHANGED => Err(OpenError::Changed),
-            Err(error) => Err(error.into()),
+        let ran = writing.commit(&mut self.session)?;
+        gateway.count(ran.place);
+        // What was read at the site of the commit is durable with it.
+        self.until_durable().map(|()| Some(ran))
+    }
+
+    /// When a read begins that is to be noted.
+    fn note_begin(&self) -> Option<Time> {
+        self.noted.as_ref().map(|_| self.gateway.database().now())
+    }
+
+    fn note(&mut self, begun: Option<Time>, table: TableId, span: impl Fn() -> Span, rows: usize) {
+        if let (Some(reads), Some(begun)) = (&mut self.noted, begun) {
+            reads.note(table, span(), rows, begun, self.gateway.database().now());
+            if reads.is_too_much() {
+                self.noted = None;
+            }
         }
     }
 
@@ -370,72 +392,4 @@ pub struct Locked {
     pub exists: bool,
     /// The commit of its newest version, for [`OpenTransaction::put`].
     pub base: Expect,
-}
-
-/// The procedure of a commit: all intents, if their rows are those that were read.
-///
-/// Row locks are given back when the writes can be seen, before they are durable: whoever reads them
-/// waits for the same log before its own client is told, so a row that many want costs each of them its
-/// statements, not a disk.
-struct Writing<'t> {
-    workspace: &'t Workspace,
-    gateway: &'t Gateway,
-    owner: Owner,
-    locked: &'t mut Vec<(TableId, Key)>,
-}
-
-impl Procedure for Writing<'_> {
-    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
-        for (table, rows) in self.workspace.tables() {
-            for (key, intent) in rows {
-                let newest = txn.committed(table, key)?.map(|(time, _)| time);
-                if matches!(intent.base, Expect::Version(base) if base != newest) {
-                    return Err(Abort::because(CHANGED));
-                }
-                match &intent.row {
-                    Some(row) => txn.put(table, key, row)?,
-                    None if newest.is_some() => {
-                        txn.delete(table, key)?;
-                    }
-                    None => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn published(&mut self, time: Time) {
-        // In this order: who gets a lock takes a snapshot that is not before this commit.
-        self.gateway.published(time);
-        self.gateway.release(self.owner, &std::mem::take(self.locked));
-    }
-}
-
-/// What a commit writes. Where many keys of a partition are written, the range from the first to the
-/// last: locks are the partition's anyway.
-fn footprint(design: &isomer_design::Design, workspace: &Workspace) -> Footprint {
-    let mut footprint = Footprint::new();
-    for (table, rows) in workspace.tables() {
-        if rows.len() <= KEYS_MAX {
-            let keys = rows.keys().cloned();
-            keys.for_each(|key| footprint.add(table, Span::Key(key), Access::Write));
-            continue;
-        }
-        let mut rest = rows.keys().peekable();
-        let mut ranges = BTreeSet::new();
-        while let Some(first) = rest.next() {
-            let partition = design.partition_of(table, first).map(|(range, _)| range);
-            let inside = |key: &&Key| partition.as_ref().is_none_or(|range| range.contains(key));
-            let mut last = first;
-            while let Some(key) = rest.next_if(inside) {
-                last = key;
-            }
-            ranges.insert((first.clone(), last.successor()));
-        }
-        for (first, end) in ranges {
-            let range = KeyRange::new(first, Some(end));
-            footprint.add(table, Span::Range(range), Access::Write);
-        }
-    }
-    footprint
 }

@@ -1,0 +1,237 @@
+//! How the design changes: in one place, one change after the other for each partition.
+//!
+//! ```text
+//!   reserved ─▶ validated ─▶ steps at the sites ([`protocol`]) ─▶ routing table swapped ─▶ told
+//!                 job: under way, for whoever asks
+//! ```
+
+use super::Router;
+use crate::error::Error;
+use crate::event::ChangeEvent;
+use crate::protocol;
+use crate::transport::Transport;
+use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, Schema, Step, TableId, Time};
+use isomer_plan::strategy::Changed;
+use isomer_site::join_all;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A change that is being made, or waits until it is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// The change.
+    pub change: Change,
+    /// Why it is made.
+    pub reason: String,
+    /// When it was begun; `None` if it waits.
+    pub begun: Option<Time>,
+}
+
+/// The changes that are being made.
+#[derive(Default)]
+pub(super) struct Jobs {
+    under_way: Mutex<Vec<Job>>,
+}
+
+/// One of them, for as long as it is.
+struct UnderWay<'j> {
+    jobs: &'j Jobs,
+    job: Job,
+}
+
+impl Jobs {
+    fn begin(&self, job: Job) -> UnderWay<'_> {
+        self.under_way.lock().push(job.clone());
+        UnderWay { jobs: self, job }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.jobs.under_way.lock();
+        if let Some(at) = under_way.iter().position(|job| *job == self.job) {
+            under_way.remove(at);
+        }
+    }
+}
+
+impl<T: Transport> Router<T> {
+    /// Makes a change of the design, once nobody else changes or relies on what it touches.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] and [`Error::Change`]; the old design is in force then.
+    pub async fn change(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        let _reserved = self.reserve(|design| touched(design, &change)).await;
+        self.carry_out(change, reason).await
+    }
+
+    /// Makes the changes of a plan, those of different partitions at once.
+    ///
+    /// # Errors
+    /// The first error; changes that do not depend on the failed one may have been made.
+    pub async fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+        let _reserved = self.reserve(|design| touched_by(design, plan)).await;
+        self.carry_out_plan(plan).await
+    }
+
+    /// Enters a table that the sites have begun to hold.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the design cannot take it.
+    pub fn enter_table(
+        &self,
+        id: TableId,
+        schema: Arc<Schema>,
+        partitions: Vec<(isomer_design::Key, isomer_design::Placement)>,
+    ) -> Result<(), Error> {
+        let mut design = self.design.lock();
+        design.create_table(id, schema, partitions).map_err(Box::new)?;
+        self.table.store(Arc::new(RoutingTable::of(&design)));
+        Ok(())
+    }
+
+    /// Takes a table out of the design, once nobody relies on its partitions, and lets the sites forget
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no such table.
+    pub async fn drop_table(&self, id: TableId) -> Result<(), Error> {
+        let everything = |design: &Design| -> Vec<(TableId, KeyRange)> {
+            design.partitions_in(id, &KeyRange::all()).map(|(range, _)| (id, range)).collect()
+        };
+        let _reserved = self.reserve(everything).await;
+        let sites = {
+            let mut design = self.design.lock();
+            design.drop_table(id).map_err(Box::new)?;
+            self.table.store(Arc::new(RoutingTable::of(&design)));
+            design.sites()
+        };
+        for site in sites.iter() {
+            // A site that cannot write its log says so to everyone; it forgets at the next start.
+            let _ = protocol::ask(&self.transport, site, isomer_site::Step::Forget(id)).await;
+        }
+        Ok(())
+    }
+
+    /// The changes that are being made, and those that wait until [`Router::tend`] gets to them.
+    pub fn jobs(&self) -> Vec<Job> {
+        let mut jobs = self.jobs.under_way.lock().clone();
+        for step in self.backlog.waiting().into_iter().flat_map(|plan| plan.steps) {
+            jobs.push(Job { change: step.change, reason: step.reason, begun: None });
+        }
+        jobs
+    }
+
+    pub(super) async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
+        let chains = chains(plan).into_iter().map(|chain| async move {
+            let mut events = Vec::new();
+            for step in chain {
+                events.push(self.carry_out(step.change.clone(), &step.reason).await?);
+            }
+            Ok(events)
+        });
+        let done: Result<Vec<Vec<ChangeEvent>>, Error> =
+            join_all(chains.collect()).await.into_iter().collect();
+        Ok(done?.into_iter().flatten().collect())
+    }
+
+    /// Carries out a change whose partitions are reserved, and tells everyone who wants to know.
+    async fn carry_out(&self, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
+        let begun = self.transport.now();
+        let job = Job { change: change.clone(), reason: reason.to_owned(), begun: Some(begun) };
+        let under_way = self.jobs.begin(job);
+        let made = self.make(&change).await;
+        drop(under_way);
+        let now = self.transport.now();
+        let took_ns = now.0.saturating_sub(begun.0);
+        let rows = *made.as_ref().unwrap_or(&0);
+        let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
+        self.strategy.changed(&Changed { change: &change, rows, took_ns: took, now });
+        made?;
+        let text = change.to_text(&self.design());
+        let event = ChangeEvent { change, text, reason: reason.to_owned(), begun, took_ns };
+        self.watchers.tell(&event);
+        Ok(event)
+    }
+
+    /// Makes a change true at the sites and in the routing table; gives the number of rows copied.
+    async fn make(&self, change: &Change) -> Result<usize, Error> {
+        let before = self.design();
+        before.validate(change).map_err(Box::new)?;
+        // Readers leave a replica before it goes; everything else is there before it is routed to.
+        let routed_first = matches!(change, Change::RemoveReplica { .. });
+        if routed_first {
+            self.enter(change)?;
+        }
+        let made = protocol::carry_out(&self.transport, &before, change).await;
+        match made {
+            Ok(rows) => {
+                if !routed_first {
+                    self.enter(change)?;
+                }
+                Ok(rows)
+            }
+            Err(refusal) => {
+                if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, change)
+                {
+                    let (table, start, site) = (*table, start.clone(), *site);
+                    self.enter(&Change::AddReplica { table, start, site })?;
+                }
+                Err(Error::Change { change: Box::new(change.clone()), refusal })
+            }
+        }
+    }
+
+    fn enter(&self, change: &Change) -> Result<(), Error> {
+        let mut design = self.design.lock();
+        design.apply(change).map_err(Box::new)?;
+        let table = self.table.load().after(&design, change);
+        self.table.store(Arc::new(table));
+        Ok(())
+    }
+}
+
+/// The partitions that a plan touches, as the design is.
+pub(super) fn touched_by(design: &Design, plan: &Plan) -> Vec<(TableId, KeyRange)> {
+    let mut ranges: Vec<_> = plan.changes().flat_map(|change| touched(design, change)).collect();
+    ranges.sort();
+    ranges.dedup();
+    ranges
+}
+
+/// The partitions that a change touches.
+fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
+    let at = |table: &TableId, key: &isomer_design::Key| {
+        design.partition_of(*table, key).map(|(range, _)| (*table, range))
+    };
+    match change {
+        Change::Split { table, at: key } => at(table, key).into_iter().collect(),
+        Change::Merge { table, at: key } => {
+            let left = design.table(*table).ok().and_then(|found| found.partitions().before(key));
+            let left = left.and_then(|(start, _)| at(table, start));
+            left.into_iter().chain(at(table, key)).collect()
+        }
+        Change::AddReplica { table, start, .. }
+        | Change::RemoveReplica { table, start, .. }
+        | Change::Remaster { table, start, .. } => at(table, start).into_iter().collect(),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => Vec::new(),
+    }
+}
+
+/// The steps of a plan, in chains that are independent of each other: steps of the same partition
+/// follow each other. A plan that changes partitions' borders is one chain.
+fn chains(plan: &Plan) -> Vec<Vec<&Step>> {
+    let mut chains: BTreeMap<(TableId, isomer_design::Key), Vec<&Step>> = BTreeMap::new();
+    for step in &plan.steps {
+        match &step.change {
+            Change::AddReplica { table, start, .. }
+            | Change::RemoveReplica { table, start, .. }
+            | Change::Remaster { table, start, .. } => {
+                chains.entry((*table, start.clone())).or_default().push(step);
+            }
+            _ => return vec![plan.steps.iter().collect()],
+        }
+    }
+    chains.into_values().collect()
+}
