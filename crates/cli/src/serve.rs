@@ -3,7 +3,8 @@
 use crate::clock;
 use crate::failure::Failure;
 use clap::Args;
-use isomer_cluster::{Database, Durability, Options};
+use isomer_cluster::{Durability, Options};
+use isomer_plan::learned::Mode;
 use isomer_server::{Engine, Server, ServerOptions, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
@@ -48,6 +49,10 @@ pub(crate) struct ServeArgs {
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
+    /// Whether the database rearranges itself: off, recommend (decisions are shown and not carried out) or
+    /// auto; ALTER SYSTEM SET autopilot changes it
+    #[arg(long, value_name = "MODE", default_value_t = Mode::Off)]
+    autopilot: Mode,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
@@ -68,11 +73,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         Durability::Commit
     };
     let options = Options::in_folder(&args.data, args.sites).durability(durability);
-    let database = Database::open(options).map_err(Failure::failed)?;
-    for note in database.notes() {
+    let engine = Engine::open(options, args.autopilot).map_err(Failure::failed)?;
+    for note in engine.database().notes() {
         eprintln!("{note}");
     }
-    let engine = Engine::open(database).map_err(Failure::failed)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
             Some(Tls::open(certificate, key).map_err(Failure::failed)?)

@@ -15,7 +15,11 @@ use sqlparser::ast::{Expr, UnaryOperator};
 impl Engine {
     /// Makes the changes that a statement asks for.
     pub(crate) fn change_design(&self, statement: &DesignStatement) -> Result<(), SqlError> {
-        let DesignStatement::Alter { table, change } = statement else { return Ok(()) };
+        let (table, change) = match statement {
+            DesignStatement::Alter { table, change } => (table, change),
+            DesignStatement::Autopilot(mode) => return self.set_autopilot(mode),
+            DesignStatement::Show(_) => return Ok(()),
+        };
         let catalog = self.catalog();
         let table = catalog.table(&plain_name(table)?)?.clone();
         let id = table.id;
@@ -147,6 +151,8 @@ impl DesignView for Engine {
             "tables" => self.table_rows(catalog),
             "partitions" => self.partition_rows(catalog),
             "sites" => self.site_rows(),
+            "changes" => self.change_rows(),
+            "jobs" => self.job_rows(),
             _ => self.decision_rows(),
         }
     }
@@ -210,6 +216,7 @@ impl Engine {
         let design = self.database().design();
         let row = |report: isomer_cluster::SiteReport| {
             let (mut masters, mut replicas) = (0, 0);
+            let [commits, coordinated] = self.gateway().commits(report.site);
             for (_, table) in design.tables() {
                 for (_, placement) in table.partitions().iter() {
                     masters += i64::from(placement.master == report.site);
@@ -224,20 +231,10 @@ impl Engine {
                 Datum::Int(report.memory_bytes as i64),
                 Datum::Int(report.log.frames as i64),
                 Datum::Int(report.log.bytes as i64),
+                Datum::Int(commits as i64),
+                Datum::Int(coordinated as i64),
             ]
         };
         self.database().sites().into_iter().map(row).collect()
-    }
-
-    fn decision_rows(&self) -> Vec<Vec<Datum>> {
-        let row = |(number, event): (u64, isomer_cluster::ChangeEvent)| {
-            vec![
-                Datum::Int(number as i64),
-                Datum::Text(event.text),
-                Datum::Text(event.reason),
-                Datum::Float(event.took_ns as f64 / 1000.0),
-            ]
-        };
-        self.decisions().into_iter().map(row).collect()
     }
 }

@@ -1,36 +1,33 @@
 //! What all sessions share: the gateway to the database, the catalog, sequences, compiled statements.
 //!
-//! **The catalog** is kept in two tables of the database itself:
-//!
-//! ```text
-//!   isomer_catalog     kind, name → table, oid, of, constraint, definition
-//!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
-//!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
-//!   isomer_sequences   name → the next number that nobody has taken
-//! ```
-//!
-//! A definition is a statement of SQL, so reading the catalog is running the binder of CREATE TABLE.
-//! Sessions work with an immutable copy; a change writes the rows, then puts a new copy in its place.
+//! **The catalog** is kept in tables of the database itself ([`stored`]). Sessions work with an immutable
+//! copy; a change writes the rows, then puts a new copy in its place.
 //!
 //! **Sequences** are taken in blocks, so that a number costs no write; a crash leaves a gap of a block at
 //! most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
+
+mod stored;
+
+pub(crate) use stored::Entry;
 
 use crate::backend::database;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::{ChangeEvent, Database, Gateway};
-use isomer_design::{Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value};
-use isomer_sql::catalog::{Catalog, FIRST_OID, Index, Table};
-use isomer_sql::parse::{Parsed, parse};
+use isomer_cluster::{ChangeEvent, Database, Gateway, Options};
+use isomer_design::{Footprint, Key, KeyRange, Schema, SiteId, TableId, Value};
+use isomer_plan::learned::Mode;
+use isomer_plan::strategy::Learned;
+use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
+use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
-use isomer_sql::{SqlError, SqlType, code, define};
+use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
-use sqlparser::ast::Statement;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use stored::{catalog_schema, sequences_schema, system_table};
 
 /// Numbers are taken from a sequence so many at a time.
 const BLOCK: i64 = 1024;
@@ -38,8 +35,8 @@ const BLOCK: i64 = 1024;
 const STATEMENTS_MAX: usize = 4096;
 /// A text longer than this is used once, most likely.
 const STATEMENT_BYTES_MAX: usize = 8 << 10;
-/// Decisions are remembered up to this many.
-const DECISIONS_MAX: usize = 1000;
+/// Changes of the design are remembered up to this many.
+const CHANGES_MAX: usize = 1000;
 
 /// See the [module documentation](self).
 pub struct Engine {
@@ -54,27 +51,32 @@ pub struct Engine {
     compiled: Mutex<HashMap<Arc<str>, Arc<Compiled>, FixedState>>,
     /// Tables of the store that no table or index of the catalog uses any more.
     dropped: Mutex<BTreeSet<TableId>>,
-    decisions: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
+    changes: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
+    autopilot: Arc<Learned>,
 }
 
 impl Engine {
-    /// An engine over a database, with the catalog that is in it.
+    /// An engine over a database that it opens, with the catalog that is in it. The autopilot decides
+    /// where transactions run; whether it changes the design is its mode.
     ///
     /// # Errors
-    /// If the catalog cannot be read or made.
-    pub fn open(database: Database) -> Result<Arc<Engine>, SqlError> {
+    /// If the database cannot be opened, or the catalog not be read or made.
+    pub fn open(options: Options, autopilot: Mode) -> Result<Arc<Engine>, SqlError> {
+        let learning = isomer_plan::learned::Options { mode: autopilot, ..Default::default() };
+        let autopilot = Arc::new(Learned::new(learning));
+        let database = Database::open(options.strategy(autopilot.clone())).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let users_table = system_table(&database, crate::users::schema())?;
-        let decisions = Arc::new(Mutex::new(VecDeque::new()));
-        let remembered = decisions.clone();
+        let changes = Arc::new(Mutex::new(VecDeque::new()));
+        let remembered = changes.clone();
         let next = AtomicU64::new(1);
         database.watch(move |event: &ChangeEvent| {
-            let mut decisions = remembered.lock();
+            let mut changes = remembered.lock();
             let number = next.fetch_add(1, Ordering::Relaxed);
-            decisions.push_back((number, event.clone()));
-            if decisions.len() > DECISIONS_MAX {
-                decisions.pop_front();
+            changes.push_back((number, event.clone()));
+            if changes.len() > CHANGES_MAX {
+                changes.pop_front();
             }
         });
         let engine = Engine {
@@ -87,7 +89,8 @@ impl Engine {
             sequences: Mutex::default(),
             compiled: Mutex::default(),
             dropped: Mutex::default(),
-            decisions,
+            changes,
+            autopilot,
         };
         let catalog = engine.read_catalog()?;
         engine.catalog.store(Arc::new(catalog));
@@ -109,9 +112,14 @@ impl Engine {
         self.catalog.load_full()
     }
 
-    /// The changes of the design since the start, with their numbers.
-    pub(crate) fn decisions(&self) -> Vec<(u64, ChangeEvent)> {
-        self.decisions.lock().iter().cloned().collect()
+    /// The last changes of the design since the start, with their numbers.
+    pub(crate) fn changes(&self) -> Vec<(u64, ChangeEvent)> {
+        self.changes.lock().iter().cloned().collect()
+    }
+
+    /// What decides where transactions run.
+    pub fn autopilot(&self) -> &Learned {
+        &self.autopilot
     }
 
     /// Puts a changed catalog in the place of the old one.
@@ -255,79 +263,6 @@ impl Engine {
             .map_err(database)
     }
 
-    fn read_catalog(&self) -> Result<Catalog, SqlError> {
-        let (table, schema) = &self.catalog_table;
-        let mut rows = Vec::new();
-        self.each_row(*table, |key, row| {
-            rows.push(schema.decode_row(key, row));
-            ControlFlow::Continue(())
-        })?;
-        let mut catalog = Catalog::default();
-        let mut indexes = Vec::new();
-        for row in rows {
-            let entry = Entry::read(row.map_err(damaged)?)?;
-            if entry.kind == "table" {
-                let table = self.table_of(&entry)?;
-                catalog.tables.insert(entry.name, Arc::new(table));
-            } else {
-                indexes.push(entry);
-            }
-        }
-        for entry in indexes {
-            let Some(table) = catalog.tables.get_mut(&entry.of) else { continue };
-            let index = self.index_of(&entry, table)?;
-            Arc::make_mut(table).indexes.push(Arc::new(index));
-        }
-        catalog.version = 1;
-        Ok(catalog)
-    }
-
-    fn schema_of(&self, id: TableId) -> Result<Arc<Schema>, SqlError> {
-        let design = self.database().design();
-        let table = design.table(id).map_err(damaged)?;
-        Ok(table.schema().clone())
-    }
-
-    fn table_of(&self, entry: &Entry) -> Result<Table, SqlError> {
-        let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
-            return Err(damaged("the catalog has no definition"));
-        };
-        let Statement::CreateTable(create) = *statement else {
-            return Err(damaged("the catalog has another definition"));
-        };
-        let new = define::new_table(&create)?;
-        Ok(Table {
-            id: entry.table,
-            oid: entry.oid,
-            name: new.name,
-            columns: new.columns,
-            key: new.key,
-            key_name: new.key_name.unwrap_or_default(),
-            checks: new.checks,
-            indexes: Vec::new(),
-            schema: self.schema_of(entry.table)?,
-        })
-    }
-
-    fn index_of(&self, entry: &Entry, table: &Table) -> Result<Index, SqlError> {
-        let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
-            return Err(damaged("the catalog has no definition"));
-        };
-        let Statement::CreateIndex(create) = *statement else {
-            return Err(damaged("the catalog has another definition"));
-        };
-        let new = define::new_index(&create, table)?;
-        Ok(Index {
-            id: entry.table,
-            oid: entry.oid,
-            name: entry.name.clone(),
-            columns: new.columns,
-            unique: new.unique,
-            constraint: entry.constraint,
-            schema: self.schema_of(entry.table)?,
-        })
-    }
-
     /// A number that no object of the catalog has.
     pub(crate) fn fresh_oid(&self) -> u32 {
         let catalog = self.catalog();
@@ -345,86 +280,6 @@ impl Engine {
     }
 }
 
-/// A row of the catalog.
-pub(crate) struct Entry {
-    pub(crate) kind: &'static str,
-    pub(crate) name: String,
-    pub(crate) table: TableId,
-    pub(crate) oid: u32,
-    pub(crate) of: String,
-    pub(crate) constraint: bool,
-    pub(crate) definition: String,
-}
-
-impl Entry {
-    pub(crate) fn values(&self) -> Vec<Value> {
-        vec![
-            Value::from(self.kind),
-            Value::from(self.name.as_str()),
-            Value::Int64(self.table.0.into()),
-            Value::Int64(self.oid.into()),
-            Value::from(self.of.as_str()),
-            Value::Bool(self.constraint),
-            Value::from(self.definition.as_str()),
-        ]
-    }
-
-    fn read(values: Vec<Value>) -> Result<Entry, SqlError> {
-        let values: Result<[Value; 7], _> = values.try_into();
-        let Ok(
-            [
-                Value::Text(kind),
-                Value::Text(name),
-                Value::Int64(table),
-                Value::Int64(oid),
-                Value::Text(of),
-                Value::Bool(constraint),
-                Value::Text(definition),
-            ],
-        ) = values
-        else {
-            return Err(damaged("a row of the catalog has other columns"));
-        };
-        let kind = if kind == "table" { "table" } else { "index" };
-        let table = TableId(u32::try_from(table).map_err(damaged)?);
-        let oid = u32::try_from(oid).map_err(damaged)?;
-        Ok(Entry { kind, name, table, oid, of, constraint, definition })
-    }
-}
-
 pub(crate) fn damaged(what: impl std::fmt::Display) -> SqlError {
     SqlError::new(code::INTERNAL, what.to_string())
-}
-
-fn catalog_schema() -> Result<Schema, isomer_design::SchemaError> {
-    let columns = vec![
-        Column::new("kind", ColumnType::Text),
-        Column::new("name", ColumnType::Text),
-        Column::new("table_id", ColumnType::Int64),
-        Column::new("oid", ColumnType::Int64),
-        Column::new("of_table", ColumnType::Text),
-        Column::new("is_constraint", ColumnType::Bool),
-        Column::new("definition", ColumnType::Text),
-    ];
-    Schema::new("isomer_catalog", columns, &["kind", "name"])
-}
-
-fn sequences_schema() -> Result<Schema, isomer_design::SchemaError> {
-    let columns =
-        vec![Column::new("name", ColumnType::Text), Column::new("next", ColumnType::Int64)];
-    Schema::new("isomer_sequences", columns, &["name"])
-}
-
-fn system_table(
-    db: &Database,
-    schema: Result<Schema, isomer_design::SchemaError>,
-) -> Result<(TableId, Arc<Schema>), SqlError> {
-    let schema = schema.map_err(damaged)?;
-    if let Ok(found) = db.table(schema.name()) {
-        return Ok(found);
-    }
-    let site = db.design().sites().first().ok_or_else(|| damaged("there are no sites"))?;
-    let name = schema.name().to_owned();
-    db.create_table(schema, &[(Key::min(), site)]).map_err(database)?;
-    db.table(&name).map_err(database)
 }

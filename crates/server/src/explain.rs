@@ -1,9 +1,12 @@
 //! EXPLAIN: how a statement finds its rows, where they are, and what it locks.
 
 use crate::engine::Engine;
+use isomer_design::SiteId;
+use isomer_sql::catalog::Table;
 use isomer_sql::expr::Expr;
 use isomer_sql::plan::{Select, Source, Step};
 use isomer_sql::statement::{Action, Compiled};
+use std::collections::BTreeSet;
 
 /// The lines of a plan.
 pub(crate) fn explain(engine: &Engine, compiled: &Compiled) -> Vec<String> {
@@ -14,6 +17,7 @@ pub(crate) fn explain(engine: &Engine, compiled: &Compiled) -> Vec<String> {
             lines.push(format!("Insert on {}", plan.table.name));
             place(engine, plan.table.id, &plan.table.name, 1, &mut lines);
             lines.push("  locks: the key of each new row".to_owned());
+            lines.push(commit(engine, &plan.table));
             for index in &plan.table.indexes {
                 lines.push(format!("  keeps index {}", index.name));
             }
@@ -23,7 +27,8 @@ pub(crate) fn explain(engine: &Engine, compiled: &Compiled) -> Vec<String> {
             let verb = if plan.set.is_some() { "Update" } else { "Delete" };
             lines.push(format!("{verb} on {}", plan.table.name));
             step(engine, &plan.step, 1, &mut lines);
-            lines.push("  locks: each row found, then commits at one site".to_owned());
+            lines.push("  locks: each row found".to_owned());
+            lines.push(commit(engine, &plan.table));
         }
         _ => {}
     }
@@ -132,6 +137,25 @@ fn place(
     sites.dedup();
     let pad = "  ".repeat(depth);
     lines.push(format!("{pad}route: {name} has {partitions} partitions at {}", sites.join(" ")));
+}
+
+/// Where a change of the table and its indexes commits.
+fn commit(engine: &Engine, table: &Table) -> String {
+    let design = engine.database().design();
+    let parts = table.indexes.iter().map(|index| index.id).chain([table.id]);
+    let found = parts.filter_map(|id| design.table(id).ok());
+    let masters: BTreeSet<SiteId> = found
+        .flat_map(|part| part.partitions().iter().map(|(_, placement)| placement.master))
+        .collect();
+    match (masters.first(), masters.len()) {
+        (Some(site), 1) => {
+            format!("  commits: at {site}, unless the transaction writes elsewhere too")
+        }
+        _ => format!(
+            "  commits: at one site, or over several where the rows are; autopilot is {}",
+            engine.autopilot().mode()
+        ),
+    }
 }
 
 fn show(expr: &Expr) -> String {

@@ -19,12 +19,13 @@
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `ddl` | CREATE, DROP, ALTER |
-//! | `design` | the design in SQL |
+//! | `design`, `autopilot` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
 //! Left out so far: rights (every user may do everything); the binary format of COPY.
 
 mod alter;
+mod autopilot;
 mod backend;
 mod connection;
 mod copy;

@@ -13,7 +13,7 @@
 mod control;
 mod extended;
 
-use crate::backend::{Backend, explain};
+use crate::backend::Backend;
 use crate::copy::CopyIn;
 use crate::engine::Engine;
 use crate::limits::{self, Limited, Watch};
@@ -22,9 +22,9 @@ use crate::settings::{Kept, Settings};
 use crate::wire::{Formats, Out, Reader, violation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::{Impatience, Isolation, Patience, Savepoint};
+use isomer_cluster::{Impatience, Isolation, Patience, Ran, Savepoint};
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{Parsed, parse};
+use isomer_sql::parse::{DesignStatement, Parsed, parse};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control, Modes, Prepared};
 use isomer_sql::transaction::Surroundings;
@@ -68,6 +68,8 @@ pub(crate) struct Session {
     skips: bool,
     /// What the client is told last.
     last: Option<SqlError>,
+    /// How its last transaction that wrote has committed.
+    last_commit: Option<Ran>,
 }
 
 /// A prepared statement.
@@ -124,6 +126,7 @@ impl Session {
             statement_bytes_max: options.statement_bytes_max,
             skips: false,
             last: None,
+            last_commit: None,
         }
     }
 
@@ -235,6 +238,13 @@ impl Session {
         } else {
             out.error(&error);
         }
+    }
+
+    /// Where its last transaction that wrote has committed, as `SHOW last_commit` says it.
+    pub(crate) fn last_commit(&self) -> String {
+        let Some(Ran { place, changes, .. }) = self.last_commit else { return String::new() };
+        let place = crate::autopilot::place(place);
+        if changes == 0 { place } else { format!("{place}, after {changes} changes of the design") }
     }
 
     pub(crate) fn skip_to_sync(&mut self) {
@@ -350,7 +360,8 @@ impl Session {
             Action::Define(statement) => self.define(statement, out),
             Action::Design(statement) => {
                 self.engine.change_design(statement)?;
-                out.complete("ALTER TABLE");
+                let system = matches!(**statement, DesignStatement::Autopilot(_));
+                out.complete(if system { "ALTER SYSTEM" } else { "ALTER TABLE" });
                 Ok(())
             }
             Action::User(statement) => {
@@ -482,7 +493,7 @@ impl Session {
         self.portals.clear();
         self.transaction_until = None;
         match self.txn.take() {
-            Some(backend) => backend.txn.commit().map_err(explain),
+            Some(backend) => self.commit(backend),
             None => Ok(()),
         }
     }

@@ -245,7 +245,7 @@ impl Session {
                 out.complete("RESET");
             }
             Setting::Show(name) => {
-                let value = self.settings.get(name).ok_or_else(|| {
+                let value = self.shown(name).ok_or_else(|| {
                     let message = format!("unrecognized configuration parameter \"{name}\"");
                     SqlError::new(code::UNDEFINED_OBJECT, message)
                 })?;
@@ -253,6 +253,15 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The value of a setting; or of what is none but can be asked for as if it were.
+    fn shown(&self, name: &str) -> Option<String> {
+        match name {
+            "autopilot" => Some(self.engine.autopilot().mode().to_string()),
+            "last_commit" => Some(self.last_commit()),
+            _ => self.settings.get(name),
+        }
     }
 
     /// Changes settings, in a block so that its end can take them back.

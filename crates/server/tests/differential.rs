@@ -6,7 +6,8 @@
 //! that it was skipped. `ISOMER_STATEMENTS` is how many statements are compared (2000), `ISOMER_SEED`
 //! where chance begins (1).
 
-use isomer_cluster::{Database, Options};
+use isomer_cluster::Options;
+use isomer_plan::learned::Mode;
 use isomer_server::{Engine, Server, ServerOptions};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -183,7 +184,7 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
         eprintln!("SKIPPED: set ISOMER_POSTGRES to compare with a PostgreSQL");
         return;
     };
-    let engine = Engine::open(Database::open(Options::in_memory(3)).expect("a database"));
+    let engine = Engine::open(Options::in_memory(3), Mode::Off);
     let listen = "127.0.0.1:0".parse().expect("an address");
     let options = ServerOptions::new(listen, || 0, |bytes| bytes.fill(7));
     let server = Server::start(engine.expect("a catalog"), options).expect("a free port");

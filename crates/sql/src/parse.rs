@@ -4,7 +4,8 @@
 //! are read here, token by token, before that:
 //!
 //! ```text
-//!   SHOW TABLES | PARTITIONS | SITES | DECISIONS
+//!   SHOW TABLES | PARTITIONS | SITES | CHANGES | DECISIONS | JOBS
+//!   ALTER SYSTEM SET autopilot = off | recommend | auto
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
@@ -51,6 +52,8 @@ pub enum DesignStatement {
         /// What is to be changed.
         change: DesignChange,
     },
+    /// `ALTER SYSTEM SET autopilot = ..`
+    Autopilot(String),
 }
 
 /// A statement about a user.
@@ -175,13 +178,17 @@ fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
         ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") => {
             return user(&tokens).map(Parsed::User).map_err(|error| refused(error, text));
         }
+        ("ALTER", "SYSTEM") => {
+            let system = system(&tokens).map_err(|error| refused(error, text))?;
+            return Ok(Parsed::Design(system));
+        }
         ("ABORT", _) => {
             let rollback = Parser::parse_sql(&PostgreSqlDialect {}, "ROLLBACK");
             let rollback = rollback.ok().and_then(|mut all| all.pop()).expect("it is a statement");
             return Ok(Parsed::Sql(Box::new(rollback)));
         }
         ("SHOW", show) => {
-            let system = ["tables", "partitions", "sites", "decisions"];
+            let system = ["tables", "partitions", "sites", "changes", "decisions", "jobs"];
             if let Some(found) = system.iter().find(|name| name.eq_ignore_ascii_case(show)) {
                 return Ok(Parsed::Design(DesignStatement::Show(found)));
             }
@@ -225,6 +232,25 @@ fn plain_switches(tokens: &mut [TokenWithSpan]) {
         }
         after_switch = is_switch;
     }
+}
+
+/// `ALTER SYSTEM SET autopilot = mode`
+fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, ParserError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    ["ALTER", "SYSTEM", "SET", "autopilot"]
+        .iter()
+        .try_for_each(|word| expect(&mut parser, word))?;
+    if !parser.consume_token(&Token::Eq) {
+        expect(&mut parser, "TO")?;
+    }
+    let word = parser.next_token();
+    let mode = match word.token {
+        Token::Word(word) => word.value.to_lowercase(),
+        Token::SingleQuotedString(text) => text,
+        other => other.to_string(),
+    };
+    expect(&mut parser, "EOF")?;
+    Ok(DesignStatement::Autopilot(mode))
 }
 
 fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
@@ -389,6 +415,12 @@ mod tests {
                 if key.len() == 2
         ));
         assert_eq!(parsed[1], Parsed::Design(DesignStatement::Show("partitions")));
+        for text in ["alter system set autopilot = auto", "ALTER SYSTEM SET autopilot TO 'auto'"] {
+            let auto = DesignStatement::Autopilot("auto".to_owned());
+            assert_eq!(parse(text).expect("one"), [Parsed::Design(auto)]);
+        }
+        let error = parse("alter system set work_mem = 5").unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("Expected is autopilot."));
         let remaster = parse("ALTER TABLE t REMASTER AT (5) TO SITE 2").expect("one");
         assert!(matches!(
             &remaster[0],

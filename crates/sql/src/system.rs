@@ -129,8 +129,12 @@ static TABLES: &[Definition] = tables! {
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
         "replicas" TEXT)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
-        "log_frames" I8, "log_bytes" I8)
-    "isomer" "decisions" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8)
+        "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8)
+    "isomer" "changes" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8)
+    "isomer" "decisions" ("number" I8, "trigger" TEXT, "runs" TEXT, "change" TEXT, "reason" TEXT,
+        "outcome" TEXT, "saves_us" F8, "costs_us" F8, "before_us" F8, "after_us" F8,
+        "considered" TEXT)
+    "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
 };
 
 /// Tables about what Isomer does not have.

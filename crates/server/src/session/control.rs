@@ -1,7 +1,7 @@
 //! Transaction blocks and savepoints.
 
 use super::Session;
-use crate::backend::explain;
+use crate::backend::{Backend, explain};
 use crate::wire::Out;
 use isomer_cluster::Isolation;
 use isomer_sql::statement::{Control, Modes};
@@ -102,12 +102,21 @@ impl Session {
         self.savepoints.clear();
         if let Some(before) = self.txn.take() {
             let wrote = !before.txn.is_read_only();
-            before.txn.commit().map_err(explain)?;
+            self.commit(before)?;
             if wrote {
                 let message = "a definition takes effect at once, and has committed what the block \
                                did before";
                 out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
             }
+        }
+        Ok(())
+    }
+
+    /// Commits, and remembers where that was.
+    pub(super) fn commit(&mut self, backend: Backend) -> Result<(), SqlError> {
+        let ran = backend.txn.commit().map_err(explain)?;
+        if let Some(ran) = ran {
+            self.last_commit = Some(ran);
         }
         Ok(())
     }
@@ -128,7 +137,7 @@ impl Session {
             return Ok("ROLLBACK");
         }
         match txn {
-            Some(backend) => backend.txn.commit().map_err(explain).map(|()| "COMMIT"),
+            Some(backend) => self.commit(backend).map(|()| "COMMIT"),
             None => Ok("COMMIT"),
         }
     }

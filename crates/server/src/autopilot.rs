@@ -1,0 +1,112 @@
+//! The autopilot in SQL: its mode, its decisions, the changes that are under way.
+//!
+//! ```text
+//!   ALTER SYSTEM SET autopilot = auto        SHOW autopilot          isomer.decisions    isomer.jobs
+//!           │                                     │                        │                 │
+//!           └──────────▶ strategy `Learned` ◀─────┘◀──── its journal ──────┘    router ◀─────┘
+//! ```
+//!
+//! A decision is shown as one row for each of its changes, the newest decision first: what gave the
+//! occasion, what was changed and why, what became of it, what it was thought to bring, and what it brought.
+
+use crate::engine::Engine;
+use isomer_cluster::{Job, Place};
+use isomer_design::{Design, Step};
+use isomer_plan::learned::Mode;
+use isomer_plan::learned::journal::{Entry, Fate};
+use isomer_sql::datum::Datum;
+use isomer_sql::{SqlError, code};
+
+impl Engine {
+    /// From now on the autopilot is in this mode, until the server stops.
+    pub(crate) fn set_autopilot(&self, mode: &str) -> Result<(), SqlError> {
+        let mode: Mode = mode.parse().map_err(|wrong: String| {
+            let message = format!("invalid value for parameter \"autopilot\": \"{mode}\"");
+            SqlError::new(code::INVALID_PARAMETER, message).hint(wrong)
+        })?;
+        self.autopilot().set_mode(mode);
+        Ok(())
+    }
+
+    pub(crate) fn decision_rows(&self) -> Vec<Vec<Datum>> {
+        let design = self.database().design();
+        self.autopilot().with_journal(|journal| {
+            journal.entries().flat_map(|entry| decision(entry, &design)).collect()
+        })
+    }
+
+    pub(crate) fn change_rows(&self) -> Vec<Vec<Datum>> {
+        let row = |(number, event): (u64, isomer_cluster::ChangeEvent)| {
+            vec![
+                Datum::Int(number as i64),
+                Datum::Text(event.text),
+                Datum::Text(event.reason),
+                Datum::Float(event.took_ns as f64 / 1000.0),
+            ]
+        };
+        self.changes().into_iter().map(row).collect()
+    }
+
+    pub(crate) fn job_rows(&self) -> Vec<Vec<Datum>> {
+        let (design, now) = (self.database().design(), self.database().now());
+        let row = |job: Job| {
+            let (state, begun) = match job.begun {
+                Some(begun) => ("under way", begun),
+                None => ("waits", now),
+            };
+            vec![
+                Datum::Text(job.change.to_text(&design)),
+                Datum::Text(job.reason),
+                Datum::text(state),
+                Datum::Float(now.0.saturating_sub(begun.0) as f64 / 1000.0),
+            ]
+        };
+        self.database().jobs().into_iter().map(row).collect()
+    }
+}
+
+/// The rows of a decision. The first candidate is the one that was chosen.
+fn decision(entry: &Entry, design: &Design) -> Vec<Vec<Datum>> {
+    let Some((chosen, others)) = entry.candidates.split_first() else { return Vec::new() };
+    let considered: Vec<String> = others
+        .iter()
+        .map(|other| format!("{}: net {:.0} us", place(other.place), other.net_us()))
+        .collect();
+    let trigger = entry.trigger.to_text(design);
+    let measured = |us: Option<f64>| us.map_or(Datum::Null, Datum::Float);
+    let row = |(step, fate): (&Step, &Fate)| {
+        vec![
+            Datum::Int(entry.number as i64),
+            Datum::text(&*trigger),
+            Datum::Text(place(entry.place)),
+            Datum::Text(step.change.to_text(design)),
+            Datum::text(&*step.reason),
+            Datum::Text(outcome(fate, entry.in_force)),
+            Datum::Float(chosen.benefit_us),
+            Datum::Float(chosen.cost_us),
+            measured(entry.effect.before_us),
+            measured(entry.effect.after_us),
+            Datum::Text(considered.join("; ")),
+        ]
+    };
+    chosen.steps().zip(&entry.fates).map(row).collect()
+}
+
+fn outcome(fate: &Fate, in_force: bool) -> String {
+    match fate {
+        Fate::Made(ns) => format!("made in {:.0} us", *ns as f64 / 1000.0),
+        Fate::Failed(why) => format!("not made: {why}"),
+        Fate::Open if in_force => "under way".to_owned(),
+        Fate::Open => "recommended".to_owned(),
+    }
+}
+
+/// Where a transaction runs, as a person reads it.
+pub(crate) fn place(place: Place) -> String {
+    match place {
+        Place::At(site) => format!("at {site}"),
+        Place::Across { coordinator } => {
+            format!("over several sites, coordinated by {coordinator}")
+        }
+    }
+}
