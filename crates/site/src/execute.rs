@@ -359,7 +359,8 @@ impl Site {
         }
         if let NotYet::Behind(_, time) = not_yet {
             self.apply_pending(partition);
-            if let Some(source) = partition.source() {
+            let is_new = partition.feed().is_none_or(|feed| feed.ask(time));
+            if let Some(source) = partition.source().filter(|_| is_new) {
                 self.network.send(self.id, source, Message::Close { at_least: time });
             }
         }

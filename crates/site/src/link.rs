@@ -54,6 +54,10 @@ struct Link {
     sent: u64,
     /// The receiver follows, or has followed, something here.
     interested: bool,
+    /// What was appended from here on goes to the receiver's present run, if it follows it.
+    opened_at: Position,
+    /// Somebody there waits for the feed to be closed up to this time.
+    wants: Time,
     /// The receiver's checkpoint holds everything before this position of our log.
     checkpointed: Position,
 }
@@ -71,6 +75,7 @@ impl Site {
         match message {
             Message::Hello { incarnation, answer } => {
                 self.open_outgoing(from, incarnation);
+                self.has_restarted(from, incarnation);
                 if answer {
                     let hello = Message::Hello { incarnation: self.incarnation, answer: false };
                     self.send(from, hello);
@@ -84,11 +89,13 @@ impl Site {
             Message::Feed(feed) => self.receive_feed(from, feed),
             Message::Close { at_least } => {
                 self.store.clock.raise(at_least);
-                self.ship_and_tell(|site| site == from);
+                let wants = |link: &mut Link| link.wants = link.wants.max(at_least);
+                self.links.outgoing.lock().get_mut(&from).into_iter().for_each(wants);
+                self.ship(false);
             }
             Message::Ask { txn } => self.asked_for_outcome(from, txn),
             Message::Outcome { txn, at } => self.hear_outcome(txn, at),
-            Message::Done { txn } => self.hear_done(from, txn),
+            Message::Done { txns } => self.hear_done(from, &txns),
             Message::Checkpointed { position } => {
                 self.links.outgoing.lock().entry(from).or_default().checkpointed = position;
             }
@@ -98,10 +105,6 @@ impl Site {
     /// Sends what has become durable. With `heartbeat`, says to every follower up to when that was
     /// all, even if there is nothing to send.
     pub fn ship(&self, heartbeat: bool) {
-        self.ship_and_tell(|_| heartbeat);
-    }
-
-    fn ship_and_tell(&self, heartbeat: impl Fn(SiteId) -> bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed) = self.take_outgoing();
         let items: Vec<(SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
@@ -111,7 +114,12 @@ impl Site {
             };
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
             link.interested |= !items.is_empty();
-            if link.incarnation != 0 && link.interested && (heartbeat(*site) || !items.is_empty()) {
+            let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
+            let has_news = heartbeat || is_wanted || !items.is_empty();
+            if link.incarnation != 0 && link.interested && has_news {
+                if is_wanted {
+                    link.wants = Time::ZERO;
+                }
                 self.send_feed(*site, link, items, closed);
             }
         }
@@ -173,6 +181,7 @@ impl Site {
         if link.incarnation < incarnation {
             link.incarnation = incarnation;
             link.sent = 0;
+            link.opened_at = self.log.end();
         }
     }
 
@@ -279,9 +288,13 @@ impl Site {
         let ahead = held.first().is_some_and(|p| !p.is_master() && p.version() <= version);
         let is_current =
             |p: &Arc<SitePartition>| p.is_master() && p.range == *range && p.version() == version;
+        // Everything since mastership began goes that way already.
+        let is_told = begin > 0
+            && begin >= link.opened_at
+            && held.iter().all(|p| p.is_master() && p.followers().contains(to));
         let missed = match from {
             _ if held.first().is_some_and(is_current) => Ok(Vec::new()), // The log need not be read.
-            0 if ahead => Ok(Vec::new()), // Mastership is still to come, and its events with it.
+            0 if ahead || is_told => Ok(Vec::new()), // Events come with the feed, or are still to come.
             0 => self.missed(table, range, version, begin).and_then(|items| {
                 let connects = begin == 0 || connects(&items, &held, range, version);
                 if connects { Ok(items) } else { self.missed(table, range, version, 0) }

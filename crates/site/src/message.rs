@@ -60,10 +60,10 @@ pub enum Message {
         /// The time of its commit; `None`: it was aborted, or has written nothing at the receiver.
         at: Option<Time>,
     },
-    /// A participant has made a commit durable, and will not ask again.
+    /// A participant has made commits durable, and will not ask again.
     Done {
-        /// The transaction.
-        txn: TxnId,
+        /// The transactions.
+        txns: Vec<TxnId>,
     },
     /// The sender's checkpoint holds everything before this position of the receiver's log.
     Checkpointed {

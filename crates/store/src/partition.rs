@@ -13,7 +13,7 @@
 //! - **since**: from which time on the copy here holds history. Snapshots before it must not read it.
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, spin};
-use crate::wait::{Lock, Waiters};
+use crate::wait::{Alarms, Lock, Waiters};
 use arc_swap::ArcSwapOption;
 use isomer_design::{KeyRange, TableId, Time, Version};
 use std::sync::Arc;
@@ -48,8 +48,10 @@ pub struct Partition {
 #[derive(Default)]
 pub struct Feed {
     closed: AtomicU64,
-    /// Woken when the stream is closed further.
-    pub progress: Waiters,
+    /// Up to when somebody asked for it to be closed.
+    asked: AtomicU64,
+    /// Those who wait for it to be closed up to a time.
+    alarms: Alarms,
 }
 
 impl Feed {
@@ -62,8 +64,13 @@ impl Feed {
     /// before.
     pub fn close(&self, time: Time) {
         if self.closed.fetch_max(time.0, Ordering::SeqCst) < time.0 {
-            self.progress.wake();
+            self.alarms.ring(time);
         }
+    }
+
+    /// True for the first who wants it closed up to this time: it is enough if one of them asks.
+    pub fn ask(&self, time: Time) -> bool {
+        self.asked.fetch_max(time.0, Ordering::SeqCst) < time.0
     }
 }
 
@@ -185,11 +192,11 @@ impl Partition {
         }
     }
 
-    /// Leaves a waker for whatever may let this copy be complete further.
-    pub fn wait_for_progress(&self, waker: &Waker) {
+    /// Leaves a waker for whatever may let this copy be complete up to `time`.
+    pub fn wait_until_complete(&self, time: Time, waker: &Waker) {
         self.progress.register(waker);
         if let Some(feed) = &*self.feed.load() {
-            feed.progress.register(waker);
+            feed.alarms.set(time, waker);
         }
     }
 

@@ -194,7 +194,7 @@ impl Context<'_> {
             if partition.complete() >= time {
                 return false;
             }
-            partition.wait_for_progress(waker);
+            partition.wait_until_complete(time, waker);
             partition.complete() < time
         })
     }

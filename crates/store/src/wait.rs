@@ -4,7 +4,8 @@
 //! and on the one thread of the simulator. A busy lock is an answer; the [`Waker`] decides what
 //! waiting means.
 
-use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use isomer_design::Time;
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -43,6 +44,42 @@ impl Waiters {
             };
             wakers.into_iter().for_each(Waker::wake);
         }
+    }
+}
+
+/// Those who wait for something to reach a time, each for its own: nobody is woken before.
+pub(crate) struct Alarms {
+    earliest: AtomicU64,
+    set: Mutex<Vec<(Time, Waker)>>,
+}
+
+impl Default for Alarms {
+    fn default() -> Alarms {
+        Alarms { earliest: AtomicU64::new(u64::MAX), set: Mutex::new(Vec::new()) }
+    }
+}
+
+impl Alarms {
+    /// Leaves a waker for when `time` is reached. The caller must look once more whether it is.
+    pub(crate) fn set(&self, time: Time, waker: &Waker) {
+        let mut set = self.set.lock();
+        set.retain(|(_, other)| !other.will_wake(waker));
+        set.push((time, waker.clone()));
+        self.earliest.fetch_min(time.0, Ordering::SeqCst);
+    }
+
+    /// The time is reached, and everybody can see it; costs one load when nobody waits for that.
+    pub(crate) fn ring(&self, time: Time) {
+        if self.earliest.load(Ordering::SeqCst) > time.0 {
+            return;
+        }
+        let mut set = self.set.lock();
+        let (rings, later) = set.drain(..).partition::<Vec<_>, _>(|(at, _)| *at <= time);
+        let earliest = later.iter().map(|(at, _)| at.0).min().unwrap_or(u64::MAX);
+        self.earliest.store(earliest, Ordering::SeqCst);
+        *set = later;
+        drop(set);
+        rings.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
@@ -105,10 +142,7 @@ impl Lock {
         let held = state | HELD;
         // Another's change of the state is as good as another's lock: whoever waits looks again.
         state & HELD == 0
-            && self
-                .state
-                .compare_exchange(state, held, Ordering::SeqCst, Ordering::SeqCst)
-                .is_ok()
+            && self.state.compare_exchange(state, held, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Takes the lock, or queues for it and returns `false`: then the waker will be woken.
@@ -142,7 +176,8 @@ impl Lock {
         queue.waiting.retain(|waiter| waiter.turn != number);
         // It was woken and does not come: if nobody has the lock, the next one has to be told.
         let is_free = self.state.load(Ordering::SeqCst) & HELD == 0;
-        let next = if queued == queue.waiting.len() && is_free { queue.waiting.pop_front() } else { None };
+        let next =
+            if queued == queue.waiting.len() && is_free { queue.waiting.pop_front() } else { None };
         drop(queue);
         next.into_iter().for_each(|next| next.waker.wake());
     }
@@ -175,7 +210,11 @@ impl Lock {
             Some(waiter) => waiter.waker.clone_from(waker),
             None => {
                 let waiter = Waiter { turn: turn.0, waker: waker.clone(), overtaken: !is_new };
-                if is_new { queue.waiting.push_back(waiter) } else { queue.waiting.push_front(waiter) }
+                if is_new {
+                    queue.waiting.push_back(waiter)
+                } else {
+                    queue.waiting.push_front(waiter)
+                }
             }
         }
         false

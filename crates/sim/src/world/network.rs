@@ -203,7 +203,10 @@ impl fmt::Display for Said<'_> {
             Message::Ask { txn } => write!(f, "what became of {txn}?"),
             Message::Outcome { txn, at: Some(at) } => write!(f, "{txn} has committed {at}"),
             Message::Outcome { txn, at: None } => write!(f, "leave {txn}"),
-            Message::Done { txn } => write!(f, "{txn} is done"),
+            Message::Done { txns } => {
+                let txns: Vec<String> = txns.iter().map(ToString::to_string).collect();
+                write!(f, "{} is done", txns.join(", "))
+            }
             Message::Checkpointed { .. } => write!(f, "checkpointed"),
         }
     }

@@ -9,9 +9,11 @@ use crate::frame::TxnId;
 use crate::message::Message;
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
+use std::collections::BTreeMap;
 
-/// After this long without a word, in nanoseconds, a participant asks, and a coordinator tells again.
-const SILENCE_NS: u64 = 20_000_000;
+/// After this long without a word, in nanoseconds, a participant asks, and a coordinator tells again. Much
+/// longer than a commit takes under load: what is asked too early makes the load heavier.
+const SILENCE_NS: u64 = 200_000_000;
 
 impl Site {
     /// How many transactions over several sites have not come to their end here.
@@ -63,7 +65,7 @@ impl Site {
         let Some(share) = book.shares.get(&txn) else {
             let is_ending = book.ended.iter().any(|(other, _)| *other == txn);
             if at.is_some() && !is_ending {
-                self.send(txn.coordinator, Message::Done { txn });
+                self.send(txn.coordinator, Message::Done { txns: vec![txn] });
             }
             return;
         };
@@ -82,14 +84,24 @@ impl Site {
         share.into_iter().for_each(|share| self.let_go(share));
     }
 
-    /// A participant has ended its part for good.
-    pub(crate) fn hear_done(&self, from: SiteId, txn: TxnId) {
+    /// A participant has ended its parts for good.
+    pub(crate) fn hear_done(&self, from: SiteId, txns: &[TxnId]) {
         let mut book = self.book.lock();
-        let Some(decided) = book.decided.get_mut(&txn) else { return };
-        decided.waiting = decided.waiting.without(from);
-        if decided.waiting.is_empty() {
-            book.decided.remove(&txn);
+        for txn in txns {
+            let Some(decided) = book.decided.get_mut(txn) else { continue };
+            decided.waiting = decided.waiting.without(from);
+            if decided.waiting.is_empty() {
+                book.decided.remove(txn);
+            }
         }
+    }
+
+    /// A site has begun a new run: what earlier ones left open is asked for at the next tick.
+    pub(crate) fn has_restarted(&self, coordinator: SiteId, incarnation: u64) {
+        let mut book = self.book.lock();
+        let left = |txn: &TxnId| txn.coordinator == coordinator && txn.incarnation < incarnation;
+        let shares = book.shares.iter_mut().filter(|(txn, _)| left(txn));
+        shares.for_each(|(_, share)| share.heard = Time::ZERO);
     }
 
     /// Acknowledges, asks, tells again: what a tick does for transactions over several sites.
@@ -99,11 +111,15 @@ impl Site {
         let durable = self.log.durable();
         let mut book = self.book.lock();
         let Book { decided, shares, ended, .. } = &mut *book;
+        let mut done: BTreeMap<SiteId, Vec<TxnId>> = BTreeMap::new();
         ended.retain(|(txn, position)| {
             if *position <= durable {
-                self.send(txn.coordinator, Message::Done { txn: *txn });
+                done.entry(txn.coordinator).or_default().push(*txn);
             }
             *position > durable
+        });
+        done.into_iter().for_each(|(coordinator, txns)| {
+            self.send(coordinator, Message::Done { txns });
         });
         let asking = shares
             .iter_mut()
