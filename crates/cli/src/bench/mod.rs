@@ -7,12 +7,14 @@
 //! | `tpcc-procedures` | TPC-C as procedures, without SQL |
 //! | `twitter` | what people write, and who follows whom |
 //! | `trace` | a production cache's requests as transactions |
+//! | `compare` | the autopilot beside other strategies, by turns (`compare.rs`) |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `plan` | how fast and how good the planners are (`../plan/bench.rs`) |
 //!
 //! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
 
+mod compare;
 mod measure;
 mod options;
 mod report;
@@ -42,6 +44,7 @@ pub(crate) enum BenchCommand {
     TpccProcedures(TpccArgs),
     Twitter(TwitterArgs),
     Trace(TraceArgs),
+    Compare(compare::CompareArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
     Tpcc(wire::TpccArgs),
@@ -176,6 +179,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::TpccProcedures(args) => tpcc(args),
         BenchCommand::Twitter(args) => twitter(args),
         BenchCommand::Trace(args) => replay(args),
+        BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
         BenchCommand::Tpcc(args) => wire::tpcc_under_change(args),

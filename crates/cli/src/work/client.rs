@@ -31,6 +31,11 @@ impl<'d, W: Workload> Client<'d, W> {
         &self.session
     }
 
+    /// What it takes its transactions from.
+    pub(crate) fn workload(&mut self) -> &mut W {
+        &mut self.workload
+    }
+
     /// The next transaction.
     pub(crate) fn next(&mut self) -> W::Transaction {
         self.workload.next(&mut self.rng)
