@@ -69,6 +69,12 @@ impl Plan {
         Plan { reason: reason.into(), steps: Vec::new() }
     }
 
+    /// A plan of one change.
+    pub fn of(change: Change, reason: impl Into<String>) -> Plan {
+        let reason = reason.into();
+        Plan { reason: reason.clone(), steps: vec![Step::new(change, reason)] }
+    }
+
     /// Adds a step.
     pub fn push(&mut self, step: Step) {
         self.steps.push(step);

@@ -22,19 +22,25 @@
 //! | [`Static`] | never any | refuses it |
 //! | [`TwoPhase`] | never any | runs it over several, by two-phase commit |
 //! | [`Replicated`] | masters, or none | as another strategy says; reads go to any copy |
+//! | [`Adr`] | replicas, where reads come from | runs it over several |
+//! | [`PeriodicClay`] | what Clay moves every ten seconds | runs it over several |
 //! | [`OnDemand`] | the necessary ones (paper, sections 3.1 and 5.3.3) | makes one site able to |
 //! | [`Learned`] | those that pay (section 5) | what is worth more: makes one site able to, or two-phase commit |
 
+mod adr;
 mod learned;
 mod needs;
 mod on_demand;
+mod periodic_clay;
 mod replicated;
 mod static_design;
 mod two_phase;
 
+pub use adr::Adr;
 pub use learned::Learned;
 pub(crate) use needs::{Need, needs};
 pub use on_demand::OnDemand;
+pub use periodic_clay::PeriodicClay;
 pub use replicated::Replicated;
 pub use static_design::Static;
 pub use two_phase::TwoPhase;

@@ -11,7 +11,11 @@ mod recording;
 mod reshard;
 #[path = "scripts/route.rs"]
 mod route;
+#[path = "scripts/strategy.rs"]
+mod strategy;
 
+use goldenscript::Command;
+use isomer_design::{Change, Column, ColumnType, Design, Key, Placement, Schema, SiteId, TableId};
 use std::error::Error;
 use std::str::FromStr;
 
@@ -27,6 +31,45 @@ fn run<R: goldenscript::Runner>(folder: &str, new: impl Fn() -> R) {
     for path in paths {
         goldenscript::run(&mut new(), &path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
     }
+}
+
+/// Carries out a command that sets up a design, if it is one: `sites N`, `table NAME` (its key is one
+/// number, mastered at s1), `change CHANGE…`, `design`.
+fn set_up(design: &mut Design, command: &Command) -> Option<Result<String, Box<dyn Error>>> {
+    let set_up = match command.name.as_str() {
+        "sites" => sites,
+        "table" => table,
+        "change" => change,
+        "design" => return Some(Ok(design.summary())),
+        _ => return None,
+    };
+    Some(set_up(design, command).map(|()| String::new()))
+}
+
+fn sites(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
+    let mut args = command.consume_args();
+    let count: u16 = parse("sites", args.next_pos().ok_or("how many?")?)?;
+    *design = Design::new((1..=count).map(SiteId))?;
+    Ok(args.reject_next()?)
+}
+
+fn table(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
+    let mut args = command.consume_args();
+    let name = args.next_pos().ok_or("which?")?;
+    let id = TableId(design.tables().count() as u32 + 1);
+    let columns = vec![Column::new("id", ColumnType::Int64)];
+    let schema = Schema::new(name, columns, &["id"])?;
+    design.create_table(id, schema, [(Key::min(), Placement::at(SiteId(1)))])?;
+    Ok(args.reject_next()?)
+}
+
+fn change(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
+    let mut args = command.consume_args();
+    while let Some(text) = args.next_pos() {
+        let change = Change::parse(text, design)?;
+        design.apply(&change)?;
+    }
+    Ok(())
 }
 
 /// Reads a value, or says which one is wrong.

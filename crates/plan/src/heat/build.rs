@@ -66,7 +66,7 @@ impl HeatBuilder {
 
     /// The graph over `keys`, which number the vertices added; `renumbered` maps those numbers to
     /// others. Weights are multiplied by `scale`, which makes up for sampling.
-    fn finish(
+    pub(crate) fn finish(
         mut self,
         keys: Arc<KeyTable>,
         seconds: f64,

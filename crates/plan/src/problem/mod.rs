@@ -17,8 +17,8 @@ mod rules;
 
 pub(crate) use cost::vertex_load;
 pub use cost::{Cost, Loads};
+pub(crate) use mapped::{Draft, encode_key, key_type};
 pub use mapped::{MappedDesign, MappedError, plan_text};
-pub(crate) use mapped::{encode_key, key_type};
 pub use placement::{Placement, Site, parse_site, site_name};
 pub(crate) use proposal::plural;
 pub use proposal::{Move, Proposal};

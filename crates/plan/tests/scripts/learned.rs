@@ -14,12 +14,9 @@
 //! | `mode MODE`, `options …` | what the autopilot is told |
 //! | `why KEY` | the decisions that brought a key of the first table where it is |
 
-use crate::{parse, run, site};
+use crate::{parse, run, set_up, site};
 use goldenscript::{Command, Context, Runner};
-use isomer_design::{
-    Change, Column, ColumnType, Design, Footprint, Key, Placement, RoutingTable, Schema, SiteId,
-    TableId, Time,
-};
+use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::learned::{Mode, Options};
 use isomer_plan::strategy::{
     Changed, Decision, Learned, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
@@ -61,27 +58,12 @@ impl Runner for State {
     type Command = Command;
 
     fn run(&mut self, command: &Command, _: &Context) -> Outcome<String> {
+        if let Some(done) = set_up(&mut self.design, command) {
+            self.now += MS;
+            return done;
+        }
         let mut args = command.consume_args();
         match command.name.as_str() {
-            "sites" => {
-                let count: u16 = parse("sites", args.next_pos().ok_or("how many?")?)?;
-                self.design = Design::new((1..=count).map(SiteId))?;
-            }
-            "table" => {
-                let name = args.next_pos().ok_or("which?")?;
-                let id = TableId(self.design.tables().count() as u32 + 1);
-                let columns = vec![Column::new("id", ColumnType::Int64)];
-                let schema = Schema::new(name, columns, &["id"])?;
-                let partitions = [(Key::min(), Placement::at(SiteId(1)))];
-                self.design.create_table(id, schema, partitions)?;
-            }
-            "change" => {
-                while let Some(text) = args.next_pos() {
-                    let change = Change::parse(text, &self.design)?;
-                    self.design.apply(&change)?;
-                }
-            }
-            "design" => return Ok(self.design.summary()),
             "ran" => {
                 let times: u64 = args.take_key("times").map_or(Ok(1), |n| parse("times", n))?;
                 let at = site_id(args.take_key("at").ok_or("at which site?")?)?;

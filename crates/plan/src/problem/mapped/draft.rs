@@ -11,14 +11,14 @@ use isomer_design::{
 };
 
 /// A plan that grows, and the design that it has led to so far.
-pub(super) struct Draft {
+pub(crate) struct Draft {
     design: Design,
     pub(super) plan: Plan,
 }
 
 impl Draft {
     /// No steps yet.
-    pub(super) fn new(design: Design, reason: &str) -> Draft {
+    pub(crate) fn new(design: Design, reason: &str) -> Draft {
         Draft { design, plan: Plan::new(reason) }
     }
 
@@ -30,7 +30,7 @@ impl Draft {
     }
 
     /// Makes `to` the master of all keys of some ranges.
-    pub(super) fn move_all(
+    pub(crate) fn move_all(
         &mut self,
         ranges: Vec<(TableId, KeyRange)>,
         to: Site,
@@ -49,6 +49,11 @@ impl Draft {
             }
         }
         Ok(())
+    }
+
+    /// The plan, and the design it leads to.
+    pub(crate) fn finish(self) -> (Design, Plan) {
+        (self.design, self.plan)
     }
 
     /// Splits a partition where a range begins and ends; returns the start of what is in the range.

@@ -33,13 +33,13 @@ mod draft;
 mod error;
 mod share;
 
+pub(crate) use draft::Draft;
 pub use draft::plan_text;
 pub use error::MappedError;
 pub(crate) use share::{encode_key, key_type};
 
 use super::{Move, Placement as SiteOfKey, Proposal, Site, site_name};
 use crate::recording::{KeyTable, Vertex};
-use draft::Draft;
 use isomer_design::{
     Change, Column, Design, Key, KeyRange, Placement, Plan, SITES_MAX, Schema, SiteId, TableId,
 };
