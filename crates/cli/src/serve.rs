@@ -49,7 +49,7 @@ pub(crate) struct ServeArgs {
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Whether the database rearranges itself: off, recommend (decisions are shown and not carried out) or
+    /// Whether the database looks for a better design: off, recommend (it shows what it would change) or
     /// auto; ALTER SYSTEM SET autopilot changes it
     #[arg(long, value_name = "MODE", default_value_t = Mode::Off)]
     autopilot: Mode,

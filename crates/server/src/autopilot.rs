@@ -4,6 +4,7 @@
 //!   ALTER SYSTEM SET autopilot = auto        SHOW autopilot          isomer.decisions    isomer.jobs
 //!           │                                     │                        │                 │
 //!           └──────────▶ strategy `Learned` ◀─────┘◀──── its journal ──────┘    router ◀─────┘
+//!                         within [`crate::pilot`]
 //! ```
 //!
 //! A decision is shown as one row for each of its changes, the newest decision first: what gave the

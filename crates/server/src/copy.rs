@@ -8,7 +8,7 @@
 //! Rows that come in are inserted in batches; all of them belong to one statement, so an error undoes
 //! them all.
 
-use crate::session::{Flush, Session};
+use crate::session::{Call, Flush, Session};
 use crate::wire::{Out, Reader, violation};
 use isomer_sql::datum::Datum;
 use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection};
@@ -37,9 +37,8 @@ pub(crate) struct CopyIn {
 impl Session {
     pub(crate) fn begin_copy(
         &mut self,
-        compiled: &Arc<Compiled>,
+        call: Call<'_>,
         copy: &Copy,
-        simple: bool,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
@@ -48,13 +47,13 @@ impl Session {
             CopyDirection::In(plan) => {
                 describe(b'G', plan.source.output.len(), out);
                 self.copy = Some(CopyIn {
-                    compiled: compiled.clone(),
+                    compiled: call.compiled.clone(),
                     rest: Vec::new(),
                     rows: Vec::new(),
                     lines: 0,
                     count: 0,
                     ended: false,
-                    simple,
+                    simple: call.describes,
                 });
                 Ok(())
             }

@@ -11,6 +11,7 @@ mod stored;
 pub(crate) use stored::Entry;
 
 use crate::backend::database;
+use crate::pilot::Pilot;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -56,15 +57,16 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over a database that it opens, with the catalog that is in it. The autopilot decides
-    /// where transactions run; whether it changes the design is its mode.
+    /// An engine over a database that it opens, with the catalog that is in it, and an autopilot in this
+    /// mode.
     ///
     /// # Errors
     /// If the database cannot be opened, or the catalog not be read or made.
     pub fn open(options: Options, autopilot: Mode) -> Result<Arc<Engine>, SqlError> {
         let learning = isomer_plan::learned::Options { mode: autopilot, ..Default::default() };
         let autopilot = Arc::new(Learned::new(learning));
-        let database = Database::open(options.strategy(autopilot.clone())).map_err(database)?;
+        let database =
+            Database::open(options.strategy(Pilot::new(autopilot.clone()))).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let users_table = system_table(&database, crate::users::schema())?;
@@ -117,7 +119,7 @@ impl Engine {
         self.changes.lock().iter().cloned().collect()
     }
 
-    /// What decides where transactions run.
+    /// What learns from transactions, and in its mode `auto` decides where they run.
     pub fn autopilot(&self) -> &Learned {
         &self.autopilot
     }

@@ -88,6 +88,7 @@ fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
             let how = match step.access.spans.as_slice() {
                 [] if !step.hash.is_empty() && depth > 0 => "All rows, by a hash,".to_owned(),
                 [] => "All rows".to_owned(),
+                [span] if span.each.is_some() => format!("Rows by {by}, a span for each element"),
                 [span]
                     if span.prefix.len() == table.key_slots().len()
                         && step.access.index.is_none() =>

@@ -19,7 +19,7 @@
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `ddl` | CREATE, DROP, ALTER |
-//! | `design`, `autopilot` | the design in SQL, and who changes it |
+//! | `design`, `autopilot`, `pilot` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
 //! Left out so far: rights (every user may do everything); the binary format of COPY.
@@ -35,6 +35,7 @@ mod engine;
 mod explain;
 mod limits;
 mod options;
+mod pilot;
 mod scram;
 mod server;
 mod session;

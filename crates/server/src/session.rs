@@ -12,11 +12,15 @@
 
 mod control;
 mod extended;
+mod run;
+mod sql;
+
+pub(crate) use run::Call;
 
 use crate::backend::Backend;
 use crate::copy::CopyIn;
 use crate::engine::Engine;
-use crate::limits::{self, Limited, Watch};
+use crate::limits::{self, Watch};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings};
 use crate::wire::{Formats, Out, Reader, violation};
@@ -24,10 +28,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{Impatience, Isolation, Patience, Ran, Savepoint};
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{DesignStatement, Parsed, parse};
-use isomer_sql::plan::OutputColumn;
-use isomer_sql::statement::{Action, Compiled, Control, Modes, Prepared};
-use isomer_sql::transaction::Surroundings;
+use isomer_sql::parse::{Parsed, parse};
+use isomer_sql::statement::{Compiled, Modes};
 use isomer_sql::{SqlError, SqlType, code};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -244,7 +246,11 @@ impl Session {
     pub(crate) fn last_commit(&self) -> String {
         let Some(Ran { place, changes, .. }) = self.last_commit else { return String::new() };
         let place = crate::autopilot::place(place);
-        if changes == 0 { place } else { format!("{place}, after {changes} changes of the design") }
+        match changes {
+            0 => place,
+            1 => format!("{place}, after a change of the design"),
+            _ => format!("{place}, after {changes} changes of the design"),
+        }
     }
 
     pub(crate) fn skip_to_sync(&mut self) {
@@ -272,7 +278,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         if let Some(compiled) = self.engine.known(text) {
-            return self.run(&compiled, &[], &Formats::default(), true, out, flush);
+            return self.run(Call::plain(&compiled, &Formats::default()), out, flush);
         }
         let parsed = parse(text).map_err(|error| self.or_failed(error))?;
         if parsed.is_empty() {
@@ -288,7 +294,7 @@ impl Session {
                 let catalog = self.engine.catalog();
                 Arc::new(isomer_sql::statement::compile(parsed, text, &catalog, &[])?)
             };
-            self.run(&compiled, &[], &Formats::default(), true, out, flush)?;
+            self.run(Call::plain(&compiled, &Formats::default()), out, flush)?;
         }
         Ok(())
     }
@@ -296,182 +302,6 @@ impl Session {
     /// In a failed transaction that is the error, whatever else is wrong.
     fn or_failed(&self, error: SqlError) -> SqlError {
         if self.failed && error.code != code::SYNTAX { in_failed() } else { error }
-    }
-
-    /// Runs a statement within the limits on time, and says what came of it.
-    #[allow(clippy::too_many_arguments, reason = "a statement, how to show it, and where to")]
-    fn run(
-        &mut self,
-        compiled: &Arc<Compiled>,
-        params: &[Datum],
-        formats: &Formats,
-        describes: bool,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        let _limited = self.limited();
-        self.perform(compiled, params, formats, describes, out, flush)
-    }
-
-    /// Limits the time of the statement that begins.
-    fn limited(&mut self) -> Option<Limited> {
-        self.statement_until = until(self.settings.limits.statement);
-        self.watched()
-    }
-
-    /// Limits the time of the statement that goes on.
-    pub(crate) fn watched(&self) -> Option<Limited> {
-        let statement = self.statement_until.map(|at| (at, Impatience::StatementTime));
-        let transaction = self.transaction_until.map(|at| (at, Impatience::TransactionTime));
-        let (at, why) = statement.into_iter().chain(transaction).min_by_key(|(at, _)| *at)?;
-        Some(self.watch.set(at, self.settings.process, &self.patience, why))
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "a statement, how to show it, and where to")]
-    fn perform(
-        &mut self,
-        compiled: &Arc<Compiled>,
-        params: &[Datum],
-        formats: &Formats,
-        describes: bool,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        if self.failed
-            && !matches!(
-                compiled.action,
-                Action::Control(Control::Commit | Control::Rollback | Control::RollbackTo(_))
-            )
-        {
-            return Err(in_failed());
-        }
-        match &compiled.action {
-            Action::Control(control) => {
-                let tag = self.control(control, out)?;
-                out.complete(tag);
-                Ok(())
-            }
-            Action::Setting(setting) => self.setting(setting, compiled, formats, describes, out),
-            Action::Prepared(prepared) => self.prepared(prepared, describes, out, flush),
-            Action::Nothing(tag) => {
-                out.complete(tag);
-                Ok(())
-            }
-            Action::Define(statement) => self.define(statement, out),
-            Action::Design(statement) => {
-                self.engine.change_design(statement)?;
-                let system = matches!(**statement, DesignStatement::Autopilot(_));
-                out.complete(if system { "ALTER SYSTEM" } else { "ALTER TABLE" });
-                Ok(())
-            }
-            Action::User(statement) => {
-                let mut salt = [0; 16];
-                (self.random)(&mut salt);
-                let tag = self.engine.change_user(statement, salt)?;
-                out.complete(tag);
-                Ok(())
-            }
-            Action::Explain(inner) => {
-                let lines = crate::explain::explain(&self.engine, inner);
-                self.show_lines(compiled, lines, formats, describes, out);
-                Ok(())
-            }
-            Action::Copy(copy) => self.begin_copy(compiled, copy, describes, out, flush),
-            _ => self.query(compiled, params, formats, describes, out, flush),
-        }
-    }
-
-    /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as
-    /// they were, as long as the client has seen nothing of it.
-    fn query(
-        &mut self,
-        compiled: &Arc<Compiled>,
-        params: &[Datum],
-        formats: &Formats,
-        describes: bool,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        let mark = out.mark();
-        for _ in 0..RUNS_MAX {
-            let is_alone = self.txn.is_none();
-            self.begin_statement()?;
-            // What was done before in the transaction stays; what was seen before stays true as well, as
-            // every statement of READ COMMITTED sees anew.
-            let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
-            let savepoint = (!is_alone && sees_anew).then(|| self.backend().savepoint());
-            let done = self.query_once(compiled, params, formats, describes, out, flush);
-            let Err(error) = done else {
-                if savepoint.is_some() && self.savepoints.is_empty() {
-                    self.backend().txn.forget_savepoints();
-                }
-                return Ok(());
-            };
-            let may_again = is_alone || savepoint.is_some();
-            if error.code != code::SERIALIZATION || !may_again || !out.back_to(mark) {
-                return Err(error);
-            }
-            match savepoint {
-                Some(savepoint) => self.backend().back_to(savepoint),
-                None => self.txn = None,
-            }
-        }
-        let message = "the rows of the statement moved away each time it was run";
-        Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
-    }
-
-    fn query_once(
-        &mut self,
-        compiled: &Arc<Compiled>,
-        params: &[Datum],
-        formats: &Formats,
-        describes: bool,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        let (around, catalog) = (self.surroundings(), self.engine.catalog());
-        let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
-        if let (true, Some(output)) = (describes, &compiled.output) {
-            out.row_description(output, formats);
-        }
-        let backend = self.txn.as_mut().expect("a statement has a transaction");
-        let tag = compiled.run(backend, params, &around, &catalog, &mut |values: &[Datum]| {
-            out.row(values, output, formats);
-            flush.flush_some(out)
-        })?;
-        out.complete(&tag);
-        Ok(())
-    }
-
-    pub(crate) fn surroundings(&mut self) -> Surroundings {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let now_us = (self.clock)();
-        Surroundings {
-            begun_us: self.txn.as_ref().map_or(now_us, |txn| txn.begun_us),
-            now_us,
-            user: self.settings.user.clone(),
-            database: self.settings.database.clone(),
-            process: self.settings.process,
-            memory_bytes: self.statement_bytes_max,
-            design: self.engine.clone(),
-            settings: self.settings.clone(),
-            seed: self.seed ^ now_us as u64,
-        }
-    }
-
-    /// The transaction of the next statement, begun if there is none.
-    pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
-        if self.txn.is_none() {
-            self.begin(Modes::default());
-        }
-        let backend = self.txn.as_mut().expect("just begun");
-        backend.is_used = true;
-        backend.txn.next_statement();
-        Ok(())
-    }
-
-    pub(crate) fn backend(&mut self) -> &mut Backend {
-        self.txn.as_mut().expect("a statement has a transaction")
     }
 
     fn begin(&mut self, modes: Modes) {
@@ -507,119 +337,6 @@ impl Session {
             self.transaction_until = None;
         }
         self.copy = None;
-    }
-
-    fn prepared(
-        &mut self,
-        prepared: &Prepared,
-        describes: bool,
-        out: &mut Out,
-        flush: &mut dyn Flush,
-    ) -> Result<(), SqlError> {
-        match prepared {
-            Prepared::Prepare(name, types, statement) => {
-                if self.statements.contains_key(name) {
-                    let message = format!("prepared statement \"{name}\" already exists");
-                    return Err(SqlError::new("42P05", message));
-                }
-                let statement = self.prepare(&statement.to_string(), types.clone())?;
-                self.keep(name, statement)?;
-                out.complete("PREPARE");
-            }
-            Prepared::Execute(name, values) => {
-                let mut statement = self.statement(name)?.clone();
-                let Some(compiled) = self.compile(&mut statement)? else {
-                    out.empty(b'I');
-                    return Ok(());
-                };
-                if values.len() != compiled.params.len() {
-                    let message =
-                        format!("wrong number of parameters for prepared statement \"{name}\"");
-                    let detail =
-                        format!("Expected {} but got {}.", compiled.params.len(), values.len());
-                    return Err(SqlError::new(code::SYNTAX, message).detail(detail));
-                }
-                let typed = values.iter().zip(&compiled.params);
-                let params = typed
-                    .map(|(value, ty)| isomer_sql::datum::convert(value.clone(), *ty, false))
-                    .collect::<Result<Vec<Datum>, SqlError>>()?;
-                self.perform(&compiled, &params, &Formats::default(), describes, out, flush)?;
-            }
-            Prepared::Deallocate(None) => {
-                self.statements.clear();
-                out.complete("DEALLOCATE ALL");
-            }
-            Prepared::Deallocate(Some(name)) => {
-                self.statement(name)?;
-                self.statements.remove(name);
-                out.complete("DEALLOCATE");
-            }
-            Prepared::DiscardAll => {
-                self.statements.clear();
-                self.change_settings(false, out, Settings::reset)?;
-                out.complete("DISCARD ALL");
-            }
-        }
-        Ok(())
-    }
-
-    fn define(
-        &mut self,
-        statement: &sqlparser::ast::Statement,
-        out: &mut Out,
-    ) -> Result<(), SqlError> {
-        if let sqlparser::ast::Statement::Truncate(truncate) = statement {
-            return self.truncate(truncate, out);
-        }
-        self.commit_before_definition(out)?;
-        let around = self.surroundings();
-        let defined = self.engine.define(statement, &self.patience, &around)?;
-        defined.notices.iter().for_each(|notice| out.notice("NOTICE", notice));
-        out.complete(defined.tag);
-        Ok(())
-    }
-
-    /// TRUNCATE deletes all rows in the transaction, so it can be rolled back.
-    fn truncate(
-        &mut self,
-        truncate: &sqlparser::ast::Truncate,
-        out: &mut Out,
-    ) -> Result<(), SqlError> {
-        self.begin_statement()?;
-        let (around, catalog) = (self.surroundings(), self.engine.catalog());
-        for target in &truncate.table_names {
-            let name = isomer_sql::define::plain_name(&target.name)?;
-            let text = format!("DELETE FROM \"{}\"", name.replace('"', "\"\""));
-            let parsed = parse(&text)?.pop().expect("it is one statement");
-            let compiled = isomer_sql::statement::compile(&parsed, &text, &catalog, &[])?;
-            let sink = &mut |_: &[Datum]| Ok(());
-            compiled.run(self.backend(), &[], &around, &catalog, sink)?;
-        }
-        out.complete("TRUNCATE TABLE");
-        Ok(())
-    }
-
-    /// Shows texts, one a row.
-    pub(crate) fn show_lines(
-        &self,
-        compiled: &Compiled,
-        lines: Vec<String>,
-        formats: &Formats,
-        describes: bool,
-        out: &mut Out,
-    ) {
-        let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
-        if describes {
-            out.row_description(output, formats);
-        }
-        for line in lines {
-            out.row(&[Datum::Text(line)], output, formats);
-        }
-        out.complete(if matches!(compiled.action, Action::Explain(_)) {
-            "EXPLAIN"
-        } else {
-            "SHOW"
-        });
     }
 
     fn check_not_failed(&self, parsed: &Parsed) -> Result<(), SqlError> {

@@ -9,9 +9,9 @@
 //! Defaults come from the server's options (`--set`), and over these from the client's start-up message.
 
 use crate::limits::{self, Limits};
-use crate::session::Session;
-use crate::wire::{Formats, Out};
-use isomer_sql::statement::{Compiled, Setting};
+use crate::session::{Call, Session};
+use crate::wire::Out;
+use isomer_sql::statement::Setting;
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
 use std::collections::BTreeMap;
@@ -223,9 +223,7 @@ impl Session {
     pub(crate) fn setting(
         &mut self,
         setting: &Setting,
-        compiled: &Compiled,
-        formats: &Formats,
-        describes: bool,
+        call: Call<'_>,
         out: &mut Out,
     ) -> Result<(), SqlError> {
         match setting {
@@ -249,7 +247,7 @@ impl Session {
                     let message = format!("unrecognized configuration parameter \"{name}\"");
                     SqlError::new(code::UNDEFINED_OBJECT, message)
                 })?;
-                self.show_lines(compiled, vec![value], formats, describes, out);
+                self.show_lines(call, vec![value], out);
             }
         }
         Ok(())

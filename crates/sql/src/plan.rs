@@ -171,6 +171,8 @@ pub struct Access {
 pub struct SpanOf {
     /// The values of the first columns.
     pub prefix: Vec<Expr>,
+    /// Which of these values is an array, and the type of its elements: there is a span for each.
+    pub each: Option<(usize, SqlType)>,
     /// The lower bound of the next column, and whether it is one of the values itself.
     pub lower: Option<(Expr, bool)>,
     /// The upper bound.

@@ -1,6 +1,6 @@
 //! The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-use super::{Flush, Portal, Session, Statement, Written};
+use super::{Call, Flush, Portal, Session, Statement, Written};
 use crate::wire::{Formats, Out, Reader, violation};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
@@ -191,7 +191,7 @@ impl Session {
         };
         let most = usize::try_from(most).unwrap_or(0);
         if most == 0 && portal.rest.is_none() {
-            let done = self.run(&compiled, &portal.params, &portal.formats, false, out, flush);
+            let done = self.run(portal.call(&compiled), out, flush);
             if !name.is_empty() || done.is_ok() {
                 self.portals.insert(name.to_owned(), portal);
             }
@@ -199,7 +199,7 @@ impl Session {
         }
         if portal.rest.is_none() {
             let mut all = Out::default();
-            self.run(&compiled, &portal.params, &portal.formats, false, &mut all, &mut Kept)?;
+            self.run(portal.call(&compiled), &mut all, &mut Kept)?;
             portal.rest = Some(split_rows(&all.bytes));
         }
         let (rows, tag) = portal.rest.as_mut().expect("just filled");
@@ -212,6 +212,12 @@ impl Session {
         }
         self.portals.insert(name.to_owned(), portal);
         Ok(())
+    }
+}
+
+impl Portal {
+    fn call<'c>(&'c self, compiled: &'c Arc<Compiled>) -> Call<'c> {
+        Call { compiled, params: &self.params, formats: &self.formats, describes: false }
     }
 }
 

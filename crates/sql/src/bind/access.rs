@@ -10,12 +10,16 @@
 //!                              [1, 2, (7, ..)]  [1, 3, (7, ..)]
 //! ```
 //!
+//! `= ANY` of an array, which is one parameter of any number of values, is a list that is known when the
+//! statement runs.
+//!
 //! Conditions stay in place and are looked at again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
 
 use crate::catalog::Table;
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::plan::{Access, SpanOf};
+use crate::types::SqlType;
 use std::sync::Arc;
 
 /// More spans than this are not worth it: the lists of several columns multiply.
@@ -58,6 +62,13 @@ fn score(spans: &[SpanOf]) -> usize {
     spans.iter().map(narrow).min().unwrap_or(0)
 }
 
+/// What a column may be equal to.
+enum Values {
+    These(Vec<Expr>),
+    /// The elements of an array, of this type.
+    Elements(Expr, SqlType),
+}
+
 struct Finder<'k> {
     known: &'k dyn Fn(usize) -> bool,
 }
@@ -66,10 +77,19 @@ impl Finder<'_> {
     /// The spans of the columns at these places; none if the conditions say nothing about the first.
     fn spans(&self, columns: &[usize], conditions: &[&Expr]) -> Vec<SpanOf> {
         let mut prefixes: Vec<Vec<Expr>> = vec![Vec::new()];
-        let mut at = 0;
+        let (mut at, mut each) = (0, None);
         while let Some(&column) = columns.get(at) {
             let Some(values) = conditions.iter().find_map(|c| self.values(column, c)) else {
                 break;
+            };
+            let values = match values {
+                Values::These(values) => values,
+                // How many spans there are is known when the statement runs: one array is enough.
+                Values::Elements(..) if each.is_some() => break,
+                Values::Elements(array, ty) => {
+                    each = Some((at, ty));
+                    vec![array]
+                }
             };
             if prefixes.len() * values.len() > SPANS_MAX {
                 break;
@@ -92,7 +112,7 @@ impl Finder<'_> {
         if at == 0 && lower.is_none() && upper.is_none() {
             return self.alternatives(columns, conditions);
         }
-        let span = |prefix| SpanOf { prefix, lower: lower.clone(), upper: upper.clone() };
+        let span = |prefix| SpanOf { prefix, each, lower: lower.clone(), upper: upper.clone() };
         prefixes.into_iter().map(span).collect()
     }
 
@@ -121,7 +141,7 @@ impl Finder<'_> {
     }
 
     /// The values of which a condition says that the column has one.
-    fn values(&self, column: usize, condition: &Expr) -> Option<Vec<Expr>> {
+    fn values(&self, column: usize, condition: &Expr) -> Option<Values> {
         match condition {
             Expr::Compare(Compare::Eq, both) => {
                 let [a, b] = &**both;
@@ -129,13 +149,18 @@ impl Finder<'_> {
                     (Expr::Column(slot), value) | (value, Expr::Column(slot))
                         if *slot == column && self.is_known(value) =>
                     {
-                        Some(vec![value.clone()])
+                        Some(Values::These(vec![value.clone()]))
                     }
                     _ => None,
                 }
             }
             Expr::In(value, list) if **value == Expr::Column(column) => {
-                list.iter().all(|one| self.is_known(one)).then(|| list.clone())
+                list.iter().all(|one| self.is_known(one)).then(|| Values::These(list.clone()))
+            }
+            Expr::Elements { compare: Compare::Eq, all: false, both, element } => {
+                let [value, array] = &**both;
+                let known = *value == Expr::Column(column) && self.is_known(array);
+                known.then(|| Values::Elements(array.clone(), *element))
             }
             _ => None,
         }

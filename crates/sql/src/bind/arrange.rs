@@ -12,7 +12,7 @@
 
 use super::access::choose;
 use crate::expr::{Compare, Expr};
-use crate::plan::{Access, Select, Source, Step};
+use crate::plan::{Access, Select, Source, SpanOf, Step};
 
 /// Puts sources in the order in which they run, and conditions where they can be checked first.
 pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Select) {
@@ -24,7 +24,7 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
     while !rest.is_empty() {
         let rank = |step: &Step| {
             let access = access_of(step, &conditions, &known);
-            let narrow = |span: &crate::plan::SpanOf| {
+            let narrow = |span: &SpanOf| {
                 2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
             };
             access.spans.iter().map(narrow).min().unwrap_or(0)
@@ -110,7 +110,9 @@ pub(crate) fn comes_sorted(plan: &Select) -> bool {
         None => Vec::new(),
     };
     columns.extend(table.key_slots());
-    let fixed = step.access.spans.first().map_or(0, |span| span.prefix.len());
+    // A column that has each element of an array is none that is the same in all rows.
+    let same = |span: &SpanOf| span.each.map_or(span.prefix.len(), |(at, _)| at);
+    let fixed = step.access.spans.first().map_or(0, same);
     let mut rest = columns.get(fixed..).unwrap_or(&[]).iter();
     plan.order.iter().all(|by| {
         let Expr::Column(slot) = &plan.project[by.place] else { return false };

@@ -13,6 +13,7 @@ use super::{Exec, Row};
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
+use crate::expr::Expr;
 use crate::numeric::Decimal;
 use crate::plan::{Access, SpanOf};
 use crate::types::SqlType;
@@ -155,7 +156,16 @@ pub(crate) fn spans(
     }
     let mut found = Vec::with_capacity(access.spans.len());
     for span in &access.spans {
-        found.extend(range_of(exec, schema, span, ty, row)?);
+        let Some((at, element)) = span.each else {
+            found.extend(range_of(exec, schema, span, ty, row)?);
+            continue;
+        };
+        let array = exec.eval(&span.prefix[at], row)?;
+        let mut one = SpanOf { each: None, ..span.clone() };
+        for value in crate::array::values(array.as_text().unwrap_or("{}"), element)? {
+            one.prefix[at] = Expr::Const(value);
+            found.extend(range_of(exec, schema, &one, ty, row)?);
+        }
     }
     if found.len() > 1 {
         found.sort_by(|a, b| a.range.cmp(&b.range));

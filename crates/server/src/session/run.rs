@@ -1,0 +1,214 @@
+//! Running a statement: what it is, the transaction that it runs in, again if its rows have moved.
+
+use super::{Flush, RUNS_MAX, Session, in_failed, until};
+use crate::backend::Backend;
+use crate::limits::Limited;
+use crate::wire::{Formats, Out};
+use isomer_cluster::{Impatience, Isolation};
+use isomer_sql::datum::Datum;
+use isomer_sql::parse::DesignStatement;
+use isomer_sql::plan::OutputColumn;
+use isomer_sql::statement::{Action, Compiled, Control, Modes};
+use isomer_sql::transaction::Surroundings;
+use isomer_sql::{SqlError, code};
+use std::sync::Arc;
+
+/// A statement with its parameters, and how its result is shown.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'c> {
+    pub(crate) compiled: &'c Arc<Compiled>,
+    pub(crate) params: &'c [Datum],
+    pub(crate) formats: &'c Formats,
+    /// The columns of the result are told with it, as after a simple query.
+    pub(crate) describes: bool,
+}
+
+impl<'c> Call<'c> {
+    /// A statement without parameters, as a simple query has it.
+    pub(super) fn plain(compiled: &'c Arc<Compiled>, formats: &'c Formats) -> Call<'c> {
+        Call { compiled, params: &[], formats, describes: true }
+    }
+}
+
+impl Session {
+    /// Runs a statement within the limits on time, and says what came of it.
+    pub(super) fn run(
+        &mut self,
+        call: Call<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let _limited = self.limited();
+        self.perform(call, out, flush)
+    }
+
+    /// Limits the time of the statement that begins.
+    fn limited(&mut self) -> Option<Limited> {
+        self.statement_until = until(self.settings.limits.statement);
+        self.watched()
+    }
+
+    /// Limits the time of the statement that goes on.
+    pub(crate) fn watched(&self) -> Option<Limited> {
+        let statement = self.statement_until.map(|at| (at, Impatience::StatementTime));
+        let transaction = self.transaction_until.map(|at| (at, Impatience::TransactionTime));
+        let (at, why) = statement.into_iter().chain(transaction).min_by_key(|(at, _)| *at)?;
+        Some(self.watch.set(at, self.settings.process, &self.patience, why))
+    }
+
+    pub(super) fn perform(
+        &mut self,
+        call: Call<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let action = &call.compiled.action;
+        if self.failed
+            && !matches!(
+                action,
+                Action::Control(Control::Commit | Control::Rollback | Control::RollbackTo(_))
+            )
+        {
+            return Err(in_failed());
+        }
+        match action {
+            Action::Control(control) => {
+                let tag = self.control(control, out)?;
+                out.complete(tag);
+                Ok(())
+            }
+            Action::Setting(setting) => self.setting(setting, call, out),
+            Action::Prepared(prepared) => self.prepared(prepared, call.describes, out, flush),
+            Action::Nothing(tag) => {
+                out.complete(tag);
+                Ok(())
+            }
+            Action::Define(statement) => self.define(statement, out),
+            Action::Design(statement) => {
+                self.engine.change_design(statement)?;
+                let system = matches!(**statement, DesignStatement::Autopilot(_));
+                out.complete(if system { "ALTER SYSTEM" } else { "ALTER TABLE" });
+                Ok(())
+            }
+            Action::User(statement) => {
+                let mut salt = [0; 16];
+                (self.random)(&mut salt);
+                let tag = self.engine.change_user(statement, salt)?;
+                out.complete(tag);
+                Ok(())
+            }
+            Action::Explain(inner) => {
+                let lines = crate::explain::explain(&self.engine, inner);
+                self.show_lines(call, lines, out);
+                Ok(())
+            }
+            Action::Copy(copy) => self.begin_copy(call, copy, out, flush),
+            _ => self.query(call, out, flush),
+        }
+    }
+
+    /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as
+    /// they were, as long as the client has seen nothing of it.
+    fn query(
+        &mut self,
+        call: Call<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let mark = out.mark();
+        for _ in 0..RUNS_MAX {
+            let is_alone = self.txn.is_none();
+            self.begin_statement()?;
+            // What was done before in the transaction stays; what was seen before stays true as well, as
+            // every statement of READ COMMITTED sees anew.
+            let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
+            let savepoint = (!is_alone && sees_anew).then(|| self.backend().savepoint());
+            let done = self.query_once(call, out, flush);
+            let Err(error) = done else {
+                if savepoint.is_some() && self.savepoints.is_empty() {
+                    self.backend().txn.forget_savepoints();
+                }
+                return Ok(());
+            };
+            let may_again = is_alone || savepoint.is_some();
+            if error.code != code::SERIALIZATION || !may_again || !out.back_to(mark) {
+                return Err(error);
+            }
+            match savepoint {
+                Some(savepoint) => self.backend().back_to(savepoint),
+                None => self.txn = None,
+            }
+        }
+        let message = "the rows of the statement moved away each time it was run";
+        Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
+    }
+
+    fn query_once(
+        &mut self,
+        call: Call<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let Call { compiled, params, formats, describes } = call;
+        let (around, catalog) = (self.surroundings(), self.engine.catalog());
+        let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
+        if let (true, Some(output)) = (describes, &compiled.output) {
+            out.row_description(output, formats);
+        }
+        let backend = self.txn.as_mut().expect("a statement has a transaction");
+        let tag = compiled.run(backend, params, &around, &catalog, &mut |values: &[Datum]| {
+            out.row(values, output, formats);
+            flush.flush_some(out)
+        })?;
+        out.complete(&tag);
+        Ok(())
+    }
+
+    pub(crate) fn surroundings(&mut self) -> Surroundings {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let now_us = (self.clock)();
+        Surroundings {
+            begun_us: self.txn.as_ref().map_or(now_us, |txn| txn.begun_us),
+            now_us,
+            user: self.settings.user.clone(),
+            database: self.settings.database.clone(),
+            process: self.settings.process,
+            memory_bytes: self.statement_bytes_max,
+            design: self.engine.clone(),
+            settings: self.settings.clone(),
+            seed: self.seed ^ now_us as u64,
+        }
+    }
+
+    /// The transaction of the next statement, begun if there is none.
+    pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
+        if self.txn.is_none() {
+            self.begin(Modes::default());
+        }
+        let backend = self.txn.as_mut().expect("just begun");
+        backend.is_used = true;
+        backend.txn.next_statement();
+        Ok(())
+    }
+
+    pub(crate) fn backend(&mut self) -> &mut Backend {
+        self.txn.as_mut().expect("a statement has a transaction")
+    }
+
+    /// Shows texts, one a row.
+    pub(crate) fn show_lines(&self, call: Call<'_>, lines: Vec<String>, out: &mut Out) {
+        let Call { compiled, formats, describes, .. } = call;
+        let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
+        if describes {
+            out.row_description(output, formats);
+        }
+        for line in lines {
+            out.row(&[Datum::Text(line)], output, formats);
+        }
+        out.complete(if matches!(compiled.action, Action::Explain(_)) {
+            "EXPLAIN"
+        } else {
+            "SHOW"
+        });
+    }
+}
