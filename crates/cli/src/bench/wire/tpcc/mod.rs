@@ -10,6 +10,7 @@
 //! | `schema.sql` | the nine tables |
 //! | [`mod@load`] | what is in them before |
 //! | [`terminal`] | the five transactions |
+//! | [`running`] | what they have in common |
 //! | `check.sql` | what must be true after |
 //!
 //! Statements are those of go-tpc, a client that has to work. A terminal stops at its first error, so an
@@ -19,6 +20,7 @@
 //! Left out: keying and thinking times, so figures compare servers with each other and are no tpmC.
 
 mod load;
+mod running;
 mod terminal;
 mod values;
 

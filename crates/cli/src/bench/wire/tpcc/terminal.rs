@@ -5,14 +5,12 @@
 
 use super::Sizes;
 use super::load::DISTRICTS;
+use super::running::{Param, Running, in_the_middle, prices, take_from_stock, tuples};
 use super::values::{Cents, last_name, letters, skewed};
 use isomer_workload::Random;
-use postgres::types::ToSql;
-use postgres::{Client, Error, Row, Statement, Transaction};
+use postgres::{Client, Error, Statement};
 use rand::RngExt;
 use std::collections::HashMap;
-
-type Param<'p> = &'p (dyn ToSql + Sync);
 
 /// Constants of the skewed draws, which clause 2.1.6.1 wants to differ from those of the load.
 const C_ITEM: i32 = 7911;
@@ -45,47 +43,6 @@ pub(super) struct Terminal {
     rng: Random,
     sizes: Sizes,
     home: i32,
-}
-
-/// A transaction that runs.
-struct Running<'t> {
-    txn: Transaction<'t>,
-    statements: &'t mut HashMap<String, Statement>,
-}
-
-impl Running<'_> {
-    fn prepared(&mut self, text: &str) -> Result<Statement, Error> {
-        if let Some(statement) = self.statements.get(text) {
-            return Ok(statement.clone());
-        }
-        let statement = self.txn.prepare(text)?;
-        self.statements.insert(text.to_owned(), statement.clone());
-        Ok(statement)
-    }
-
-    fn query(&mut self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
-        let statement = self.prepared(text)?;
-        self.txn.query(&statement, params)
-    }
-
-    fn one(&mut self, text: &str, params: &[Param<'_>]) -> Result<Row, Error> {
-        let statement = self.prepared(text)?;
-        self.txn.query_one(&statement, params)
-    }
-
-    fn execute(&mut self, text: &str, params: &[Param<'_>]) -> Result<u64, Error> {
-        let statement = self.prepared(text)?;
-        self.txn.execute(&statement, params)
-    }
-}
-
-/// `(?, ?), (?, ?)`: as many tuples of as many parameters, from the number after `from`.
-fn tuples(count: usize, width: usize, from: usize) -> String {
-    let tuple = |at: usize| {
-        let places = (1..=width).map(|place| format!("${}", from + at * width + place));
-        format!("({})", places.collect::<Vec<String>>().join(", "))
-    };
-    (0..count).map(tuple).collect::<Vec<String>>().join(", ")
 }
 
 impl Terminal {
@@ -380,59 +337,4 @@ impl Terminal {
         )?;
         run.txn.commit()
     }
-}
-
-/// What the items of an order cost.
-fn prices(run: &mut Running<'_>, lines: &[(i32, i32, i32)]) -> Result<HashMap<i32, Cents>, Error> {
-    let items: Vec<Param<'_>> = lines.iter().map(|(_, item, _)| item as Param<'_>).collect();
-    let list: Vec<String> = (1..=items.len()).map(|place| format!("${place}")).collect();
-    let text = format!(
-        "SELECT i_price, i_name, i_data, i_id FROM item WHERE i_id IN ({})",
-        list.join(", ")
-    );
-    let rows = run.query(&text, &items)?;
-    Ok(rows.iter().map(|row| (row.get(3), row.get(0))).collect())
-}
-
-/// Takes the lines of an order from the stock; returns what is printed on each.
-fn take_from_stock(
-    run: &mut Running<'_>,
-    lines: &[(i32, i32, i32)],
-    w: i32,
-    d: i32,
-) -> Result<HashMap<i32, String>, Error> {
-    let mut keys: Vec<Param<'_>> = Vec::new();
-    lines.iter().for_each(|(supplier, item, _)| keys.extend([supplier as Param<'_>, item]));
-    let text = format!(
-        "SELECT s_i_id, s_quantity, s_data, s_dist_{d:02} FROM stock \
-         WHERE (s_w_id, s_i_id) IN ({}) FOR UPDATE",
-        tuples(lines.len(), 2, 0)
-    );
-    let rows = run.query(&text, &keys)?;
-    let mut places = HashMap::new();
-    let mut left: HashMap<i32, i32> = HashMap::new();
-    for row in &rows {
-        left.insert(row.get(0), row.get(1));
-        places.insert(row.get(0), row.get::<_, String>(3));
-    }
-    for (supplier, item, quantity) in lines {
-        let rest = left[item] - quantity;
-        let rest = if rest < 10 { rest + 91 } else { rest };
-        run.execute(
-            "UPDATE stock SET s_quantity = $1, s_ytd = s_ytd + $2, s_order_cnt = s_order_cnt + 1, \
-             s_remote_cnt = s_remote_cnt + $3 WHERE s_i_id = $4 AND s_w_id = $5",
-            &[&rest, quantity, &i32::from(*supplier != w), item, supplier],
-        )?;
-    }
-    Ok(places)
-}
-
-/// Clause 2.5.2.2: of all customers of a name, by first name, the one in the middle.
-fn in_the_middle(run: &mut Running<'_>, w: i32, d: i32, name: &str) -> Result<i32, Error> {
-    let all = run.query(
-        "SELECT c_id FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 \
-         ORDER BY c_first",
-        &[&w, &d, &name],
-    )?;
-    Ok(all[all.len() / 2].get(0))
 }
