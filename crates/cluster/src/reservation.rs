@@ -6,7 +6,8 @@
 //! need no change reserve nothing and ask nobody.
 //!
 //! All of a holder's ranges are taken at once or none, so holders cannot wait for each other in a
-//! circle.
+//! circle. Whoever needs many may wait for long; so a transaction that meets a change tries again after it,
+//! a few times, before it reserves anything.
 
 use isomer_design::{Key, KeyRange, TableId};
 use parking_lot::Mutex;
@@ -48,17 +49,23 @@ impl Reservations {
         let starts = ranges.iter().map(|(table, range)| (*table, range.start.clone())).collect();
         Reservation { reservations: self, starts }
     }
+
+    /// Waits for each of the ranges until whoever holds it now, or takes it meanwhile, has let it go.
+    pub(crate) async fn passed(&self, ranges: &[(TableId, KeyRange)]) {
+        for (table, range) in ranges {
+            poll_fn(|cx| match self.held.lock().wait_for(*table, range, cx.waker()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+        }
+    }
 }
 
 impl Held {
     /// Takes all ranges, or remembers the waker with the first that somebody else holds.
     fn try_take(&mut self, ranges: &[(TableId, KeyRange)], waker: &Waker) -> bool {
-        let in_the_way = ranges.iter().find_map(|(table, range)| self.overlapping(*table, range));
-        if let Some(place) = in_the_way {
-            let taken = self.0.get_mut(&place).expect("it was just found");
-            if !taken.waiting.iter().any(|other| other.will_wake(waker)) {
-                taken.waiting.push(waker.clone());
-            }
+        if !ranges.iter().all(|(table, range)| self.wait_for(*table, range, waker)) {
             return false;
         }
         for (table, range) in ranges {
@@ -66,6 +73,16 @@ impl Held {
             self.0.insert((*table, range.start.clone()), taken);
         }
         true
+    }
+
+    /// True if nobody holds any of the range; or else the waker is remembered with what is held.
+    fn wait_for(&mut self, table: TableId, range: &KeyRange, waker: &Waker) -> bool {
+        let Some(place) = self.overlapping(table, range) else { return true };
+        let taken = self.0.get_mut(&place).expect("it was just found");
+        if !taken.waiting.iter().any(|other| other.will_wake(waker)) {
+            taken.waiting.push(waker.clone());
+        }
+        false
     }
 
     /// The first key of a range that is held and overlaps this one.

@@ -32,7 +32,7 @@ use crate::reservation::{Reservation, Reservations};
 use crate::timed::Timed;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
-use change::{Jobs, touched_by};
+use change::Jobs;
 use isomer_design::{
     Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
 };
@@ -46,6 +46,8 @@ use std::sync::Arc;
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
 /// fault.
 const LOST_MAX: u32 = 100;
+/// A transaction that met a change this often reserves what it needs.
+const STALE_MAX: u32 = 8;
 
 /// What one client has seen: its next transaction sees at least that, wherever it runs.
 #[derive(Clone, Debug)]
@@ -161,12 +163,15 @@ impl<T: Transport> Router<T> {
         procedure: &mut dyn Procedure,
     ) -> Result<Ran, Error> {
         let asked = Asked { footprint, ticket: session.next_ticket(), begun: self.transport.now() };
-        if let Verdict::Run(decision) = self.decide(session, &asked, false)? {
+        for _ in 0..STALE_MAX {
+            let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             let result = self.execute(session, &asked, decision.place, procedure, 0).await;
             match result {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 result => return result.inspect(|_| self.later(decision.afterwards)),
             }
+            // What it needs is being changed: it goes on when that is done.
+            self.reservations.passed(&partitions_of(&self.design(), footprint)).await;
         }
         self.run_reserved(session, &asked, procedure).await
     }
@@ -202,9 +207,8 @@ impl<T: Transport> Router<T> {
     /// at once.
     pub async fn tend(&self) {
         while let Some(plan) = self.backlog.next().await {
-            let _reserved = self.reserve(|design| touched_by(design, &plan)).await;
             // A plan that the design has overtaken is nobody's fault: the strategy hears of it.
-            let _ = self.carry_out_plan(&plan).await;
+            let _ = self.carry_out_meanwhile(&plan).await;
         }
     }
 

@@ -31,6 +31,15 @@ impl Held {
         partition: &Arc<SitePartition>,
         waker: &Waker,
     ) -> Result<(), NotHeld> {
+        self.lock_in(Turn::default, partition, waker)
+    }
+
+    fn lock_in(
+        &mut self,
+        new: fn() -> Turn,
+        partition: &Arc<SitePartition>,
+        waker: &Waker,
+    ) -> Result<(), NotHeld> {
         if self.partitions.iter().any(|held| Arc::ptr_eq(held, partition)) {
             return Ok(());
         }
@@ -40,7 +49,7 @@ impl Held {
                 // What was waited for is not needed any more: the design has changed.
                 self.next = other;
                 self.stop_waiting();
-                Turn::default()
+                new()
             }
         };
         if !partition.lock.try_lock(&mut turn, waker) {
@@ -73,9 +82,11 @@ impl Held {
         }
     }
 
-    /// Waits for one more lock; `false` if the partition was replaced meanwhile.
+    /// Waits for one more lock, for a change of the design: before the transactions that wait for it, as
+    /// these may be many, and the change may be what they need. `false` if the partition was replaced
+    /// meanwhile.
     pub(crate) async fn wait_for(&mut self, partition: &Arc<SitePartition>) -> bool {
-        std::future::poll_fn(|cx| match self.lock(partition, cx.waker()) {
+        std::future::poll_fn(|cx| match self.lock_in(Turn::urgent, partition, cx.waker()) {
             Ok(()) => std::task::Poll::Ready(true),
             Err(NotHeld::Gone) => std::task::Poll::Ready(false),
             Err(NotHeld::Busy) => std::task::Poll::Pending,

@@ -90,12 +90,12 @@ impl Alarms {
 ///   held     ─                    given back: free
 ///   held     t2, t3               given back: free, and t2 is woken; who comes by may be faster
 ///   held     t2 (tried), t3       t2 came too late: it is first again
-///   held     t3                   given back to t2: it is never free in between
+///   held     t3                   given back to t2, overtaken too often: it is never free in between
 /// ```
 ///
 /// One waiter is woken at a time, so no time is spent on those who would find it taken again. Who comes
 /// by while a woken one is on its way takes a free lock: that keeps a busy lock in use. But a waiter that
-/// was overtaken once is handed the lock the next time, so nobody starves.
+/// was overtaken [`OVERTAKEN_MAX`] times is handed the lock the next time, so nobody starves.
 ///
 /// A waiter has a [`Turn`]; if it does not want the lock any more, it must [`leave`](Lock::leave).
 #[derive(Default)]
@@ -109,9 +109,24 @@ const HELD: u32 = 1;
 /// The queue must be looked at when the lock is given back.
 const WANTED: u32 = 2;
 
+/// So often a waiter is woken and comes too late. A lock that is handed to a sleeper is idle until it is up, so
+/// that should be rare.
+const OVERTAKEN_MAX: u32 = 3;
+
 /// A place in the queue of a [`Lock`]; none at first.
 #[derive(Default, Debug)]
-pub struct Turn(u32);
+pub struct Turn {
+    number: u32,
+    overtaken: u32,
+    is_urgent: bool,
+}
+
+impl Turn {
+    /// A place before all others. For what is rare, and helps those who queue.
+    pub fn urgent() -> Turn {
+        Turn { is_urgent: true, ..Turn::default() }
+    }
+}
 
 #[derive(Default)]
 struct Queue {
@@ -124,8 +139,14 @@ struct Queue {
 struct Waiter {
     turn: u32,
     waker: Waker,
-    /// It was woken before, and came too late.
-    overtaken: bool,
+    /// How often it was woken, and came too late.
+    overtaken: u32,
+}
+
+impl Waiter {
+    fn of(turn: &Turn, waker: &Waker) -> Waiter {
+        Waiter { turn: turn.number, waker: waker.clone(), overtaken: turn.overtaken }
+    }
 }
 
 impl Lock {
@@ -149,7 +170,7 @@ impl Lock {
     #[must_use]
     #[inline]
     pub fn try_lock(&self, turn: &mut Turn, waker: &Waker) -> bool {
-        (turn.0 == 0 && self.try_once()) || self.take_turn(turn, waker)
+        (turn.number == 0 && self.try_once()) || self.take_turn(turn, waker)
     }
 
     /// Gives the lock back, and tells who is next.
@@ -162,7 +183,7 @@ impl Lock {
 
     /// Gives up a turn, if there is one.
     pub fn leave(&self, turn: &mut Turn) {
-        let number = std::mem::take(&mut turn.0);
+        let number = std::mem::take(turn).number;
         if number == 0 {
             return;
         }
@@ -191,30 +212,27 @@ impl Lock {
     fn take_turn(&self, turn: &mut Turn, waker: &Waker) -> bool {
         let mut queue = self.queue.lock();
         let queue = &mut *queue;
-        let is_granted = turn.0 != 0 && queue.granted == turn.0;
+        let is_granted = turn.number != 0 && queue.granted == turn.number;
         // From here on whoever gives the lock back asks for the queue first.
         if is_granted || self.state.fetch_or(HELD | WANTED, Ordering::SeqCst) & HELD == 0 {
-            queue.waiting.retain(|waiter| waiter.turn != turn.0);
+            queue.waiting.retain(|waiter| waiter.turn != turn.number);
             if is_granted {
                 queue.granted = 0;
             }
-            turn.0 = 0;
+            *turn = Turn::default();
             return true;
         }
-        let is_new = turn.0 == 0;
+        let is_new = turn.number == 0;
         if is_new {
             queue.last_turn = queue.last_turn.checked_add(1).unwrap_or(1);
-            turn.0 = queue.last_turn;
+            turn.number = queue.last_turn;
         }
-        match queue.waiting.iter_mut().find(|waiter| waiter.turn == turn.0) {
+        match queue.waiting.iter_mut().find(|waiter| waiter.turn == turn.number) {
             Some(waiter) => waiter.waker.clone_from(waker),
+            None if is_new && !turn.is_urgent => queue.waiting.push_back(Waiter::of(turn, waker)),
             None => {
-                let waiter = Waiter { turn: turn.0, waker: waker.clone(), overtaken: !is_new };
-                if is_new {
-                    queue.waiting.push_back(waiter)
-                } else {
-                    queue.waiting.push_front(waiter)
-                }
+                turn.overtaken += u32::from(!is_new);
+                queue.waiting.push_front(Waiter::of(turn, waker));
             }
         }
         false
@@ -225,7 +243,7 @@ impl Lock {
         let mut queue = self.queue.lock();
         let next = queue.waiting.pop_front();
         let wanted = if queue.waiting.is_empty() { 0 } else { WANTED };
-        let is_handed_over = next.as_ref().is_some_and(|next| next.overtaken);
+        let is_handed_over = next.as_ref().is_some_and(|next| next.overtaken >= OVERTAKEN_MAX);
         let state = if is_handed_over { HELD | WANTED } else { wanted };
         if is_handed_over {
             queue.granted = next.as_ref().map_or(0, |next| next.turn);

@@ -71,7 +71,8 @@ impl<T: Transport> Router<T> {
     /// # Errors
     /// The first error; changes that do not depend on the failed one may have been made.
     pub async fn change_all(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        let _reserved = self.reserve(|design| touched_by(design, plan)).await;
+        let steps: Vec<&Step> = plan.steps.iter().collect();
+        let _reserved = self.reserve(|design| touched_by(design, &steps)).await;
         self.carry_out_plan(plan).await
     }
 
@@ -123,17 +124,38 @@ impl<T: Transport> Router<T> {
         jobs
     }
 
+    /// Carries out a plan whose partitions are reserved.
     pub(super) async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
-        let chains = chains(plan).into_iter().map(|chain| async move {
-            let mut events = Vec::new();
-            for step in chain {
-                events.push(self.carry_out(step.change.clone(), &step.reason).await?);
-            }
-            Ok(events)
-        });
-        let done: Result<Vec<Vec<ChangeEvent>>, Error> =
-            join_all(chains.collect()).await.into_iter().collect();
-        Ok(done?.into_iter().flatten().collect())
+        let mut events = Vec::new();
+        for chains in stages(plan) {
+            let chains = chains.into_iter().map(|chain| self.carry_out_chain(chain));
+            let done: Result<Vec<Vec<ChangeEvent>>, Error> =
+                join_all(chains.collect()).await.into_iter().collect();
+            events.extend(done?.into_iter().flatten());
+        }
+        Ok(events)
+    }
+
+    /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only.
+    pub(super) async fn carry_out_meanwhile(&self, plan: &Plan) -> Result<(), Error> {
+        for chains in stages(plan) {
+            let chains = chains.into_iter().map(|chain| async move {
+                let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
+                self.carry_out_chain(chain).await
+            });
+            let done: Result<Vec<_>, Error> =
+                join_all(chains.collect()).await.into_iter().collect();
+            done?;
+        }
+        Ok(())
+    }
+
+    async fn carry_out_chain(&self, chain: Vec<&Step>) -> Result<Vec<ChangeEvent>, Error> {
+        let mut events = Vec::new();
+        for step in chain {
+            events.push(self.carry_out(step.change.clone(), &step.reason).await?);
+        }
+        Ok(events)
     }
 
     /// Carries out a change whose partitions are reserved, and tells everyone who wants to know.
@@ -192,9 +214,9 @@ impl<T: Transport> Router<T> {
     }
 }
 
-/// The partitions that a plan touches, as the design is.
-pub(super) fn touched_by(design: &Design, plan: &Plan) -> Vec<(TableId, KeyRange)> {
-    let mut ranges: Vec<_> = plan.changes().flat_map(|change| touched(design, change)).collect();
+/// The partitions that steps touch, as the design is.
+fn touched_by(design: &Design, steps: &[&Step]) -> Vec<(TableId, KeyRange)> {
+    let mut ranges: Vec<_> = steps.iter().flat_map(|step| touched(design, &step.change)).collect();
     ranges.sort();
     ranges.dedup();
     ranges
@@ -219,19 +241,26 @@ fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
     }
 }
 
-/// The steps of a plan, in chains that are independent of each other: steps of the same partition
-/// follow each other. A plan that changes partitions' borders is one chain.
-fn chains(plan: &Plan) -> Vec<Vec<&Step>> {
-    let mut chains: BTreeMap<(TableId, isomer_design::Key), Vec<&Step>> = BTreeMap::new();
-    for step in &plan.steps {
-        match &step.change {
-            Change::AddReplica { table, start, .. }
-            | Change::RemoveReplica { table, start, .. }
-            | Change::Remaster { table, start, .. } => {
-                chains.entry((*table, start.clone())).or_default().push(step);
-            }
-            _ => return vec![plan.steps.iter().collect()],
+/// The steps of a plan: stages that follow each other, each of chains that are independent of each
+/// other. Steps of the same partition are a chain; those that change the borders of partitions are one
+/// by themselves.
+fn stages(plan: &Plan) -> Vec<Vec<Vec<&Step>>> {
+    let moves = |step: &Step| {
+        matches!(
+            step.change,
+            Change::AddReplica { .. } | Change::RemoveReplica { .. } | Change::Remaster { .. }
+        )
+    };
+    let stages = plan.steps.chunk_by(|a, b| moves(a) == moves(b));
+    let stages = stages.map(|stage| {
+        if !moves(&stage[0]) {
+            return vec![stage.iter().collect()];
         }
-    }
-    chains.into_values().collect()
+        let mut chains: BTreeMap<_, Vec<&Step>> = BTreeMap::new();
+        for step in stage {
+            chains.entry((step.change.table(), step.change.start())).or_default().push(step);
+        }
+        chains.into_values().collect()
+    });
+    stages.collect()
 }

@@ -3,29 +3,24 @@
 //!
 //! | proposal | when |
 //! | --- | --- |
-//! | split | the partition is accessed more than the average; cut where its accesses are halved |
+//! | split | the partition is accessed more than the average; cut so that its accesses are in equal parts |
 //! | merge | it and a neighbour are accessed less than the average, and are placed alike |
-//! | remaster | another partition is mostly written with it, at the site that will run it |
-//! | replicate | another partition is mostly read with it |
 //! | remove a replica | of what is written here: it may cost more than it saves |
 //! | | at a site that is nearly out of memory: what it will miss least |
+//!
+//! What moves along with what a transaction needs is the matter of [`super::clump`].
 //!
 //! Hot and cold are apart, so that a split is not followed by the merge that takes it back.
 
 use super::planner::Situation;
 use super::workload::Range;
-use crate::strategy::{Need, needs};
+use crate::strategy::Need;
 use isomer_design::{Access, Change, Design, KeyRange, Placement, SiteId, Step};
-use std::collections::BTreeMap;
 
 /// Partitions of a footprint that are looked at: those that are accessed most.
 const PARTITIONS_MAX: usize = 4;
-/// Other partitions that may come along with one that moves.
-const COMPANIONS_MAX: usize = 2;
-/// Of the transactions that access one, so many must access the other, and the other way round.
-const TOGETHER: f64 = 0.25;
-/// Transactions that are asked for their other partitions.
-const ASKED_MAX: usize = 32;
+/// Into so many parts a partition is split at once.
+const PARTS_MAX: usize = 8;
 /// Replicas that are looked at when a site is full, and those that go at once.
 const REPLICAS_MAX: usize = 64;
 const RELIEVED_MAX: usize = 8;
@@ -69,11 +64,11 @@ pub(crate) fn extras(
             continue;
         }
         if before.steps(site).next().is_some() {
-            companions(situation, site, design, &need, &mut extras);
             continue;
         }
         if share >= situation.options.hot * average {
-            extras.extend(split(situation, &need, share));
+            let hot = situation.options.hot * average;
+            extras.extend(split(situation, &need, share, hot));
         } else if share <= situation.options.cold * average {
             extras.extend(merge(situation, design, &need, average));
         }
@@ -99,10 +94,16 @@ fn extra(need: &Need, steps: Vec<Step>) -> Extra {
     Extra { steps, range: need.range_of(), placement: need.placement, upkeep_us: 0.0 }
 }
 
-fn split(situation: &Situation<'_>, need: &Need, share: f64) -> Option<Extra> {
-    let at = situation.outlook.workload.middle(&need.range_of())?;
-    let why = format!("{:.1} % of all accesses go to it", 100.0 * share);
-    Some(extra(need, vec![Step::new(Change::Split { table: need.table, at }, why)]))
+/// At once into as many parts as it takes until none is hot.
+fn split(situation: &Situation<'_>, need: &Need, share: f64, hot: f64) -> Option<Extra> {
+    let parts = ((share / hot).ceil() as usize).clamp(2, PARTS_MAX);
+    let cuts = situation.outlook.workload.cuts(&need.range_of(), parts);
+    let why = format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
+    let table = need.table;
+    let cuts = cuts.into_iter().filter(|at| *at != need.range.start);
+    let steps: Vec<Step> =
+        cuts.map(|at| Step::new(Change::Split { table, at }, why.clone())).collect();
+    (!steps.is_empty()).then(|| extra(need, steps))
 }
 
 /// With the neighbour to the right, or else to the left.
@@ -159,7 +160,7 @@ pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
         let change = Change::RemoveReplica { table, start, site };
         let mut after = design.clone();
         after.apply(&change).ok()?;
-        let saved = situation.outlook.saved(design, &after, &[need.range_of()]);
+        let saved = situation.outlook.saved(design, &after, &[need.range_of()]).us;
         Some((saved, change))
     });
     let mut judged: Vec<(f64, Change)> = judged.collect();
@@ -169,43 +170,4 @@ pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
     let steps = judged.into_iter().take(harmless.clamp(1, RELIEVED_MAX));
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
-}
-
-/// What is mostly accessed together with a partition that is brought to a site comes along.
-fn companions(
-    situation: &Situation<'_>,
-    site: SiteId,
-    design: &Design,
-    need: &Need,
-    extras: &mut Vec<Extra>,
-) {
-    let workload = situation.outlook.workload;
-    let here = need.range_of();
-    let touching = workload.touching(&here);
-    let used = touching.len().min(ASKED_MAX);
-    let mut counts: BTreeMap<(Range, Access), (usize, Placement)> = BTreeMap::new();
-    for sample in (0..used).map(|at| touching[at * touching.len() / used]) {
-        for other in needs(design, sample.footprint()) {
-            let range = other.range_of();
-            if range != here && other.steps(site).next().is_some() {
-                counts.entry((range, other.access)).or_insert((0, other.placement)).0 += 1;
-            }
-        }
-    }
-    let mut likely: Vec<_> = counts
-        .into_iter()
-        .filter(|(_, (count, _))| *count as f64 >= TOGETHER * used as f64)
-        .filter(|((range, access), _)| {
-            let back = workload.together((range, *access), (&here, need.access));
-            back.is_some_and(|share| share >= TOGETHER)
-        })
-        .collect();
-    likely.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-    for ((range, access), (count, placement)) in likely.into_iter().take(COMPANIONS_MAX) {
-        let other = Need { table: range.table, range: range.keys, access, placement };
-        let what = if access == Access::Write { "written" } else { "read" };
-        let why = format!("{what} in {} of {used} cases together with what moves", count);
-        let steps = other.steps(site).map(|step| Step::new(step.change, why.clone())).collect();
-        extras.push(extra(&other, steps));
-    }
 }

@@ -16,6 +16,7 @@
 //! Left out: the planner that weighs benefit against cost (section 5.3) and asks for changes.
 
 mod beneficial;
+pub(crate) mod clump;
 pub mod cost;
 pub mod journal;
 pub mod linear;

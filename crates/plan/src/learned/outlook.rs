@@ -5,19 +5,19 @@
 //! design, each of them is placed where it would run, with what it would have to wait for:
 //!
 //! ```text
-//!   sample                   before                          after `remaster items[10] s1`
-//!   write 3, write 12        remaster first, then 80 µs      80 µs at s1         saved: the remaster
-//!   write 12, write 30       80 µs at s2                     remaster first …    lost: another one
-//!   write 7                  60 µs at s1                     60 µs at s1, busier by the first
+//!   sample                   before                  after `remaster items[10] s1`
+//!   write 3, write 12        800 µs over s1 and s2   80 µs at s1             saved: 720 µs
+//!   write 12, write 30       80 µs at s2             800 µs over s1 and s2   lost: 720 µs
+//!   write 7                  60 µs at s1             60 µs at s1, busier by the first
 //! ```
 //!
-//! A sample that no site can run as the design is waits for what is sooner: the changes that it needs, or
-//! a commit over several sites.
+//! A sample that no site can run as the design is commits over several.
 //!
 //! What is saved is the difference, for all samples that touch what changes, and for all transactions
 //! of the sites whose load changes, over the time for which the future is thought to be like the past
 //! ([`Options::horizon_ns`](super::Options)). So designs under which one site can run more are worth more, and
-//! those that take that away are worth less.
+//! those that take that away are worth less. How much of it may be
+//! chance is told with it: each sample stands for a number of transactions that could as well have been none.
 //!
 //! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the heat of
 //! what changes.
@@ -29,10 +29,35 @@ use crate::strategy::{Need, needs};
 use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The most samples that are placed to judge a change.
 pub(crate) const SAMPLES_MAX: usize = 32;
+
+/// What is believed must be more than so many standard errors away from nothing.
+const DOUBT: f64 = 2.0;
+
+/// What a change saves within the horizon, in microseconds, and how much of that may be chance: few
+/// samples say little.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Saved {
+    pub(crate) us: f64,
+    variance: f64,
+}
+
+impl Saved {
+    /// What it saves at least, as far as can be told.
+    pub(crate) fn surely_us(&self) -> f64 {
+        self.us - DOUBT * self.variance.sqrt()
+    }
+}
+
+impl std::ops::Add for Saved {
+    type Output = Saved;
+
+    fn add(self, other: Saved) -> Saved {
+        Saved { us: self.us + other.us, variance: self.variance + other.variance }
+    }
+}
 
 /// See the [module documentation](self).
 pub(crate) struct Outlook<'a> {
@@ -66,22 +91,25 @@ impl<'a> Outlook<'a> {
         Outlook { workload, costs, traffic, rows, horizon_ns, contention: RefCell::default() }
     }
 
-    /// How many microseconds of waiting are saved within the horizon, if `after` takes the place of
-    /// `before`. They may differ in the ranges only.
-    pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> f64 {
+    /// What is saved within the horizon, if `after` takes the place of `before`. They may differ in the
+    /// ranges only.
+    pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
         if touching.is_empty() {
-            return 0.0;
+            return Saved::default();
         }
         let used = touching.len().min(SAMPLES_MAX);
-        let samples: Vec<&Arc<Sample>> =
-            (0..used).map(|at| touching[at * touching.len() / used]).collect();
         let rate = self.traffic.transactions() / self.workload.len() as f64;
         let per_sample = rate * touching.len() as f64 / used as f64;
-        let (then, now) =
-            (self.flow(after, &samples, per_sample), self.flow(before, &samples, per_sample));
         let seconds = self.horizon_ns as f64 / 1e9;
-        seconds * (now.time_us - then.time_us - self.service_gained(&now, &then))
+        let (mut then, mut now, mut variance) = (Flow::default(), Flow::default(), 0.0);
+        for sample in (0..used).map(|at| touching[at * touching.len() / used]) {
+            let gained = self.flow(&mut now, before, sample, per_sample)
+                - self.flow(&mut then, after, sample, per_sample);
+            variance += (seconds * gained).powi(2);
+        }
+        let us = seconds * (now.time_us - then.time_us - self.service_gained(&now, &then));
+        Saved { us, variance }
     }
 
     /// What a transaction will take at a site under a design, without the changes that it needs.
@@ -144,21 +172,19 @@ impl<'a> Outlook<'a> {
         share
     }
 
-    fn flow(&self, design: &Design, samples: &[&Arc<Sample>], per_second: f64) -> Flow {
-        let mut flow = Flow::default();
-        for sample in samples {
-            let needs = needs(design, sample.footprint());
-            let rows = sample.rows().map(|rows| rows as f64);
-            let free = free_sites(design, &needs);
-            if free.is_empty() {
-                self.place_with_changes(&mut flow, &needs, rows, per_second);
-                continue;
-            }
-            // The router spreads what several sites can run.
-            let share = per_second / free.len() as f64;
-            free.iter().for_each(|site| self.place(&mut flow, &needs, rows, site, share));
+    /// Adds so many transactions a second like a sample; gives what they take.
+    fn flow(&self, flow: &mut Flow, design: &Design, sample: &Sample, per_second: f64) -> f64 {
+        let before_us = flow.time_us;
+        let needs = needs(design, sample.footprint());
+        let rows = sample.rows().map(|rows| rows as f64);
+        let free = free_sites(design, &needs);
+        if free.is_empty() {
+            self.place_across(flow, &needs, rows, per_second);
         }
-        flow
+        // The router spreads what several sites can run.
+        let share = per_second / free.len().max(1) as f64;
+        free.iter().for_each(|site| self.place(flow, &needs, rows, site, share));
+        flow.time_us - before_us
     }
 
     /// What a transaction will take that commits over all the sites where its partitions are.
@@ -167,34 +193,11 @@ impl<'a> Outlook<'a> {
         self.costs.across(&work, masters(needs).len())
     }
 
-    /// Places a transaction that no site can run as it is where it is done soonest.
-    fn place_with_changes(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
-        let holders = needs.iter().map(|need| need.placement.holders());
-        let candidates = holders.fold(SiteSet::EMPTY, |all, some| all | some);
-        let took = |site: SiteId| {
-            self.changes_us(needs, site) + self.costs.service(self.traffic.site(site).busy)
-        };
-        let best = candidates.iter().map(|site| (took(site), site));
-        let Some((us, site)) = best.min_by(|a, b| a.0.total_cmp(&b.0)) else { return };
-        let across_us = self.across_us(needs, site);
-        if across_us <= us {
-            return self.place_across(flow, needs, rows, across_us * per_second, per_second);
-        }
-        flow.time_us += per_second * self.changes_us(needs, site);
-        self.place(flow, needs, rows, site, per_second);
-    }
-
     /// Each of the masters has a share of the work, and all of the service.
-    fn place_across(
-        &self,
-        flow: &mut Flow,
-        needs: &[Need],
-        rows: [f64; 2],
-        time_us: f64,
-        per_second: f64,
-    ) {
+    fn place_across(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
         let sites = masters(needs);
-        flow.time_us += time_us;
+        let Some(coordinator) = sites.first() else { return };
+        flow.time_us += per_second * self.across_us(needs, coordinator);
         for site in sites.iter() {
             let counts = flow.sites.entry(site).or_default();
             let share = per_second / sites.len() as f64;

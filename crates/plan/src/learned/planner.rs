@@ -3,22 +3,24 @@
 //!
 //! ```text
 //!   footprint ─▶ candidate sites ─▶ for each S:   necessary   replicas and masters that S lacks
-//!                                                 beneficial  what passes its own test, one by one:
+//!                                                 beneficial  the clump that is accessed with it;
 //!                                                             split what is hot, merge what is cold,
-//!                                                             bring what is written or read together,
 //!                                                             drop replicas that nobody reads
 //!                                                 net(S) = λ·E(S) − C(S)
 //!              ─▶ the site with the largest net(S)
 //! ```
 //!
-//! A transaction that no site can run as the design is has one choice more than in the paper: it may wait
-//! for what a site needs, or commit over several sites with nothing changed. What is worth more is done; so
-//! a transaction that is one of its kind brings nothing about, and where two groups of keys meet, their
-//! border is not moved to and fro.
+//! A transaction that no site can run as the design is has one choice more than in the paper: over several
+//! sites. So no change has to be made: all have to pay, and a transaction that is one of its kind brings
+//! nothing about. And it waits for none: changes are made meanwhile, for those to come. (To wait was sooner
+//! for one transaction, and later for all: what waits, holds what others wait for.)
 //!
 //! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
 //! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
 //! within the horizon.
+//!
+//! **Chance.** A benefit counts by what it is at least ([`Saved::surely_us`]): where samples are few, or
+//! speak for both sides, as where two groups of keys meet, nothing is moved to and fro.
 //!
 //! **Steadiness.** Changes must save more than they cost by a margin; one that takes back a recent one is
 //! charged more ([`Recent`]).
@@ -27,7 +29,8 @@
 
 use super::Options;
 use super::beneficial::{Extra, extras, relieve};
-use super::outlook::{Outlook, free_sites, rows_of};
+use super::clump;
+use super::outlook::{Outlook, Saved, free_sites, rows_of};
 use super::recent::Recent;
 use super::workload::Range;
 use crate::strategy::{Need, Place, needs};
@@ -35,6 +38,8 @@ use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
 
 /// More sites than this are not looked at for one transaction: those that need least, and the idlest.
 const CANDIDATES_MAX: usize = 4;
+/// So many candidates may bring along more than the transaction needs.
+const GROWING: usize = 2;
 /// More partitions than this that a site lacks, and it is the cheapest site that gets it, without more
 /// thought.
 const NEEDS_MAX: usize = 64;
@@ -46,8 +51,25 @@ pub(crate) struct Situation<'a> {
     pub(crate) outlook: Outlook<'a>,
     pub(crate) recent: &'a Recent,
     pub(crate) options: &'a Options,
-    /// Changes may be asked for.
+    /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,
+    pub(crate) budget: usize,
+}
+
+/// What a site needs.
+struct Base {
+    site: SiteId,
+    necessary: Vec<Step>,
+    /// The design with that.
+    design: Design,
+    saved: Saved,
+    cost_us: f64,
+}
+
+impl Base {
+    fn net_us(&self) -> f64 {
+        self.saved.us - self.cost_us
+    }
 }
 
 /// What one site would need, and bring. Times are in microseconds.
@@ -61,7 +83,7 @@ pub struct Candidate {
     pub beneficial: Vec<Step>,
     /// What the changes take: C(S).
     pub cost_us: f64,
-    /// What they save within the horizon: E(S).
+    /// What they save within the horizon, surely: E(S).
     pub benefit_us: f64,
     /// What the transaction takes there.
     pub run_us: f64,
@@ -105,14 +127,18 @@ impl Situation<'_> {
         let may_move = self.may_add && !changing;
         let sites = self.sites(&needs, free, last_site).into_iter();
         let sites = sites.filter(|site| may_move || free.contains(*site));
-        let mut candidates: Vec<Candidate> =
-            sites.map(|site| self.candidate(site, footprint, &needs)).collect();
+        let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
+        bases.sort_by(|a, b| b.net_us().total_cmp(&a.net_us()));
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for (rank, base) in bases.into_iter().enumerate() {
+            let grows = may_move && rank < GROWING && needs.len() <= NEEDS_MAX;
+            candidates.push(self.candidate(base, footprint, &needs, grows));
+        }
         candidates.extend(coordinator.map(|site| self.across(site, &needs)));
         // A site that can run it has its place unless another is clearly better.
         let rank = |candidate: &Candidate| {
-            let moves = !candidate.necessary.is_empty() && !free.is_empty();
-            let margin = if moves { self.options.margin * candidate.cost_us } else { 0.0 };
-            candidate.net_us() - candidate.run_us - margin
+            let margin = if candidate.necessary.is_empty() { 0.0 } else { self.options.margin };
+            candidate.net_us() - candidate.run_us - margin * candidate.cost_us
         };
         candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         assert!(!candidates.is_empty(), "a transaction runs somewhere");
@@ -135,7 +161,8 @@ impl Situation<'_> {
         let (necessary, beneficial) = (Vec::new(), Vec::new());
         let run_us = self.outlook.across_us(needs, coordinator);
         let place = Place::Across { coordinator };
-        Candidate { place, necessary, beneficial, cost_us: 0.0, benefit_us: 0.0, run_us }
+        let (cost_us, benefit_us) = (0.0, 0.0);
+        Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
     }
 
     /// The sites worth a look.
@@ -158,18 +185,38 @@ impl Situation<'_> {
         sites
     }
 
-    fn candidate(&self, site: SiteId, footprint: &Footprint, needs: &[Need]) -> Candidate {
+    /// What the site needs to run the transaction, and no more.
+    fn base(&self, site: SiteId, needs: &[Need]) -> Base {
         let necessary: Vec<Step> = needs.iter().flat_map(|need| need.steps(site)).collect();
         let mut design = self.design.clone();
         for step in &necessary {
             let applied = design.apply(&step.change);
             applied.expect("what a site lacks can be brought to it");
         }
-        let mut cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
+        let cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
         let lacking: Vec<Range> =
             needs.iter().filter(|n| n.steps(site).next().is_some()).map(Need::range_of).collect();
-        let mut benefit_us = self.outlook.saved(self.design, &design, &lacking);
+        let saved = self.outlook.saved(self.design, &design, &lacking);
+        Base { site, necessary, design, saved, cost_us }
+    }
+
+    /// A site with all that pays there.
+    fn candidate(
+        &self,
+        base: Base,
+        footprint: &Footprint,
+        needs: &[Need],
+        grows: bool,
+    ) -> Candidate {
+        let Base { site, necessary, mut design, saved, mut cost_us } = base;
         let mut beneficial = Vec::new();
+        let mut benefit_us = saved.surely_us();
+        if grows {
+            let room = self.budget.saturating_sub(necessary.len());
+            let clump = clump::grow(self, site, design, needs, (saved, cost_us), room);
+            benefit_us = clump.saved.surely_us();
+            (cost_us, design, beneficial) = (clump.cost_us, clump.design, clump.steps);
+        }
         if self.may_add && needs.len() <= NEEDS_MAX {
             for extra in extras(self, site, &design, needs) {
                 let Some((after, gain, cost)) = self.judge(&design, &extra) else { continue };
@@ -187,11 +234,12 @@ impl Situation<'_> {
         let now = crate::strategy::needs(&design, footprint);
         let work = self.outlook.work(&now, rows_of(footprint), site);
         let run_us = self.outlook.costs.transaction(&work).total();
-        Candidate { place: Place::At(site), necessary, beneficial, cost_us, benefit_us, run_us }
+        let place = Place::At(site);
+        Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
     }
 
     /// What it takes to bring to a site what it lacks. Where memory is full, ten times as much.
-    fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
+    pub(crate) fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
         let full = if self.outlook.traffic.site(site).is_full { 10.0 } else { 1.0 };
         let each = need.steps(site).map(|step| {
             let cost = self.outlook.change_us(&step.change, &need.range_of(), need.placement);
@@ -211,8 +259,10 @@ impl Situation<'_> {
             cost += self.outlook.change_us(&step.change, &extra.range, extra.placement)
                 * self.charge(&step.change, extra.placement.master);
         }
-        let ranges = std::slice::from_ref(&extra.range);
-        Some((after.clone(), extra.upkeep_us + self.outlook.saved(design, &after, ranges), cost))
+        let saved = self.outlook.saved(design, &after, std::slice::from_ref(&extra.range));
+        // What is saved by having less to keep is no guess.
+        let gain = if saved.us > 0.0 { saved.surely_us() } else { saved.us } + extra.upkeep_us;
+        Some((after, gain, cost))
     }
 
     fn charge(&self, change: &Change, from: SiteId) -> f64 {

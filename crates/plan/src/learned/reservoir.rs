@@ -36,12 +36,12 @@ impl Default for Damping {
     fn default() -> Damping {
         let seconds = |seconds: u64| seconds * 1_000_000_000;
         Damping {
-            size: 1000,
-            start: 2.0,
-            increment: 2.0,
+            size: 10_000,
+            start: 1.0,
+            increment: 0.5,
             decay: 0.2,
-            window_ns: seconds(30),
-            expiry_ns: seconds(120),
+            window_ns: seconds(10),
+            expiry_ns: seconds(60),
         }
     }
 }
@@ -128,6 +128,7 @@ mod tests {
         let damping = Damping {
             start: 1.0,
             increment: 100.0,
+            size: 1000,
             decay: 0.01,
             window_ns: 10,
             ..Damping::default()

@@ -165,25 +165,24 @@ impl Workload {
         Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
     }
 
-    /// Where to cut a range so that both parts are accessed about equally often; where one key takes
-    /// most of it, so that this key stands apart. `None` if it is not known to be accessed at two keys.
-    pub fn middle(&self, range: &Range) -> Option<Key> {
+    /// Where to cut a range so that about so many parts are accessed equally often; a key that takes the
+    /// share of a part for itself stands apart. No cuts if it is not known to be accessed at two keys.
+    pub fn cuts(&self, range: &Range, parts: usize) -> Vec<Key> {
         let weight = |touched: &Touched| u64::from(touched.shares[0] + touched.shares[1]);
         let all: u64 = self.keys_in(range).map(|(_, touched)| weight(touched)).sum();
-        let mut below = 0;
+        let share = (all / parts.max(2) as u64).max(1);
+        let (mut cuts, mut part) = (Vec::new(), 0);
         for ((_, key), touched) in self.keys_in(range) {
-            // The key goes to the right part unless that makes the left one much too light.
-            let (left, with_it) = (below, below + weight(touched));
-            if left > 0 && all.abs_diff(2 * left) <= all.abs_diff(2 * with_it) {
-                return Some(key.clone());
+            let with_it = part + weight(touched);
+            // The key goes to the next part unless that makes this one much too light.
+            if part > 0 && (part >= share || share - part <= with_it.saturating_sub(share)) {
+                cuts.push(key.clone());
+                part = 0;
             }
-            below = with_it;
-            if 2 * below >= all {
-                let mut after = self.keys_in(range).map(|((_, other), _)| other);
-                return after.find(|other| *other > key).cloned();
-            }
+            part += weight(touched);
         }
-        None
+        cuts.truncate(2 * parts);
+        cuts
     }
 
     /// The probability that a transaction that accesses `first` in the one way also accesses `second`
@@ -338,15 +337,18 @@ mod tests {
 
     #[test]
     fn a_range_is_cut_where_its_accesses_are() {
-        let cut = |keys: &[i64]| {
+        let cut = |keys: &[i64], parts| {
             let each: Vec<Footprint> = keys.iter().map(|key| write(&[*key])).collect();
-            workload(10, &each).middle(&range(0, 100))
+            workload(10, &each).cuts(&range(0, 100), parts)
         };
-        assert_eq!(cut(&[90, 92, 94, 96]), Some(Key::int(94)));
-        assert_eq!(cut(&[5, 50, 50, 50, 50, 50]), Some(Key::int(50)), "what is hot stands apart");
-        assert_eq!(cut(&[50, 50, 50, 50, 50, 70]), Some(Key::int(70)));
-        assert_eq!(cut(&[0, 0, 0, 0, 0, 70]), Some(Key::int(70)));
-        assert_eq!((cut(&[0, 0]), cut(&[])), (None, None));
+        let keys = |keys: &[i64]| keys.iter().map(|key| Key::int(*key)).collect::<Vec<_>>();
+        assert_eq!(cut(&[90, 92, 94, 96], 2), keys(&[94]));
+        assert_eq!(cut(&[90, 92, 94, 96], 4), keys(&[92, 94, 96]));
+        assert_eq!(cut(&[5, 50, 50, 50, 50, 50], 2), keys(&[50]), "what is hot stands apart");
+        assert_eq!(cut(&[50, 50, 50, 50, 50, 70], 2), keys(&[70]));
+        assert_eq!(cut(&[0, 0, 0, 0, 0, 70], 2), keys(&[70]));
+        assert_eq!(cut(&[1, 2, 3, 3, 3, 3, 4, 5], 4), keys(&[3, 4]));
+        assert_eq!((cut(&[0, 0], 2), cut(&[], 2)), (keys(&[]), keys(&[])));
     }
 
     #[test]

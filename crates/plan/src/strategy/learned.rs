@@ -2,9 +2,8 @@
 //!
 //! ```text
 //!   a site can run it ───▶ there; the idler of several
-//!        └ now and then ──▶ would something else pay?           planner ─▶ changes, afterwards
-//!   no site can ─────────▶ what would let one, what would pay?  planner ─▶ changes, first
-//!                                                                    └──▶ or over several sites
+//!   no site can ─────────▶ over several sites
+//!        └ now and then ──▶ what would pay?          planner ─▶ changes, meanwhile
 //!
 //!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
 //!   changes made or not ───▶ costs · recent · journal
@@ -37,7 +36,7 @@ use crate::learned::recent::Recent;
 use crate::learned::traffic::{Seen, Traffic};
 use crate::learned::{Costs, Mode, Options, Parts, Range, Work, Workload};
 use isomer_design::{
-    Access, Change, Design, Plan, Route, SITES_MAX, SiteId, SiteSet, TableId, Time,
+    Access, Change, Design, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,11 +44,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// How often it is told how the sites are.
 const LOADS_EVERY_NS: u64 = 100_000_000;
-/// The pauses between two thoughts about routed transactions: the shortest and the longest.
-const THINK_NS: (u64, u64) = (1_000_000, 50_000_000);
-/// One transaction in so many that no site can run commits over several whatever that is thought to take,
-/// so that its price stays known.
-const EXPLORES_OF: u64 = 8;
+/// The pauses between two thoughts, the shortest and the longest: about transactions that a site can run,
+/// and apart from these about those that none can.
+const THINK_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
 /// With fewer samples than this, nobody knows what pays.
 const KNOWN_MIN: usize = 32;
 /// Measured transactions that are under way, at most.
@@ -65,9 +62,10 @@ pub struct Learned {
     mode: AtomicU8,
     /// Tickets with none of these bits are measured.
     mask: AtomicU64,
-    /// When it wants to hear of loads, and when it thinks again about a routed transaction.
+    /// When it wants to hear of loads.
     loads_at: AtomicU64,
-    think_at: AtomicU64,
+    /// When it thinks again about a transaction that a site can run, and about one that none can.
+    think_at: [AtomicU64; 2],
     /// The load of each site, in thousandths.
     busy: Vec<AtomicU64>,
     brain: Mutex<Brain>,
@@ -90,8 +88,8 @@ struct Brain {
     measured: u64,
     /// How often it thought about changes.
     thoughts: u64,
-    /// Until it thinks again about a transaction that a site can run.
-    pause_ns: u64,
+    /// Until it thinks again, as in [`Learned::think_at`].
+    pause_ns: [u64; 2],
     horizon_ns: u64,
 }
 
@@ -128,7 +126,7 @@ impl Learned {
             changing: BTreeMap::new(),
             measured: 0,
             thoughts: 0,
-            pause_ns: THINK_NS.0,
+            pause_ns: THINK_NS.map(|(least, _)| least),
             horizon_ns: options.horizon_ns,
         };
         Learned {
@@ -136,7 +134,7 @@ impl Learned {
             mode: AtomicU8::new(options.mode as u8),
             mask: AtomicU64::new(0),
             loads_at: AtomicU64::new(0),
-            think_at: AtomicU64::new(0),
+            think_at: Default::default(),
             busy: (0..=SITES_MAX).map(|_| AtomicU64::new(0)).collect(),
             brain: Mutex::new(brain),
         }
@@ -188,66 +186,59 @@ impl Learned {
         if busy(chosen) > busy(idlest) + much { idlest } else { chosen }
     }
 
-    /// A transaction on its way to where it can run: measured by chance, and now and then an opportunity.
+    /// A transaction that can run at a place: measured by chance, and now and then an opportunity.
     fn send(&self, request: &Request<'_>, place: Place) -> Decision {
         let mut decision = Decision { place, first: Plan::default(), afterwards: Plan::default() };
-        let (now_ns, mode) = (request.now.0, self.mode());
-        if !self.wants(request.ticket) {
+        let thinks = self.thinks(request, place);
+        if !thinks && !self.wants(request.ticket) {
             return decision;
         }
         // Nobody waits for the model on this way.
         let Some(mut brain) = self.brain.try_lock() else { return decision };
         let design = (request.design)();
         brain.set_out(request, &design, place);
-        if mode == Mode::Off || now_ns < self.think_at.load(Ordering::Relaxed) {
+        if !thinks {
             return decision;
         }
+        let mode = self.mode();
         let answer = brain.plan(&self.options, request, &design, place);
-        let best = &answer.candidates[0];
-        let changes = best.steps().count();
-        brain.pause_ns =
-            if changes > 0 { THINK_NS.0 } else { (brain.pause_ns * 2).min(THINK_NS.1) };
-        self.think_at.store(now_ns + brain.pause_ns, Ordering::Relaxed);
+        let changes = answer.candidates[0].steps().count();
+        self.pause(&mut brain, request.now.0, place, changes);
         if changes > 0 {
-            brain.recent.spend(now_ns, changes);
             if mode == Mode::Auto {
-                decision.afterwards = plan_of(request, &design, best.steps());
+                decision.afterwards = plan_of(request, &design, answer.candidates[0].steps());
             }
             brain.enter(request, &design, answer, (place, mode == Mode::Auto));
         }
         decision
     }
 
-    /// True if changes may be made for a transaction that needs them.
-    fn may_change(&self, now: Time) -> bool {
-        self.mode() == Mode::Auto && self.brain.lock().may_change(now)
+    /// True if it is time to see in this transaction an opportunity.
+    fn thinks(&self, request: &Request<'_>, place: Place) -> bool {
+        let at = &self.think_at[usize::from(is_across(place))];
+        let may = is_across(place) || self.wants(request.ticket);
+        may && self.mode() != Mode::Off && request.now.0 >= at.load(Ordering::Relaxed)
     }
 
-    /// A transaction that no site can run: it waits for changes, or runs `across` sites.
-    fn arrange(&self, request: &Request<'_>, across: Place) -> Decision {
-        let design = (request.design)();
-        let mut brain = self.brain.lock();
-        let answer = brain.plan(&self.options, request, &design, across);
-        let best = &answer.candidates[0];
-        let place = best.place;
-        let first = plan_of(request, &design, best.necessary.iter());
-        let afterwards = plan_of(request, &design, best.beneficial.iter());
-        brain.set_out(request, &design, place);
-        let changes = best.steps().count();
-        if changes > 0 {
-            brain.recent.spend(request.now.0, changes);
-            brain.pause_ns = THINK_NS.0;
-            brain.enter(request, &design, answer, (place, true));
-        }
-        Decision { place, first, afterwards }
+    /// For how long it does not think about such transactions.
+    fn pause(&self, brain: &mut Brain, now_ns: u64, place: Place, changes: usize) {
+        let kind = usize::from(is_across(place));
+        let pause_ns = &mut brain.pause_ns[kind];
+        let (least, most) = THINK_NS[kind];
+        *pause_ns = if changes > 0 { least } else { (*pause_ns * 5 / 4).min(most) };
+        self.think_at[kind].store(now_ns + *pause_ns, Ordering::Relaxed);
     }
+}
+
+fn is_across(place: Place) -> bool {
+    matches!(place, Place::Across { .. })
 }
 
 /// A plan of some steps, with the transaction that gave the occasion as its reason.
 fn plan_of<'s>(
     request: &Request<'_>,
     design: &Design,
-    steps: impl Iterator<Item = &'s isomer_design::Step>,
+    steps: impl Iterator<Item = &'s Step>,
 ) -> Plan {
     let steps: Vec<_> = steps.cloned().collect();
     if steps.is_empty() {
@@ -287,9 +278,10 @@ impl Brain {
     ) -> Answer {
         self.thoughts += 1;
         let now_ns = request.now.0;
-        let may_add = self.may_change(request.now);
+        let budget = self.recent.budget(now_ns).max(0.0) as usize;
+        let may_add = self.workload.len() >= KNOWN_MIN && budget >= 1;
         let (recent, outlook) = (&self.recent, self.outlook());
-        let situation = Situation { now_ns, design, outlook, recent, options, may_add };
+        let situation = Situation { now_ns, design, outlook, recent, options, may_add, budget };
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
@@ -300,11 +292,6 @@ impl Brain {
         situation.plan(request.footprint, request.last_site, coordinator)
     }
 
-    /// True if enough is known, and the budget is not spent.
-    fn may_change(&mut self, now: Time) -> bool {
-        self.workload.len() >= KNOWN_MIN && self.recent.budget(now.0) >= 1.0
-    }
-
     /// Enters a decision into the journal, and what it asks for among what is on its way.
     fn enter(
         &mut self,
@@ -313,6 +300,7 @@ impl Brain {
         answer: Answer,
         (place, in_force): (Place, bool),
     ) {
+        self.recent.spend(request.now.0, answer.candidates[0].steps().count());
         let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
         let mut ranges = BTreeSet::new();
         for change in &steps {
@@ -386,22 +374,12 @@ impl Strategy for Learned {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        let across = || Place::Across { coordinator: coordinator(request) };
-        match request.route {
-            Route::Sites(sites) => {
-                Ok(Verdict::Run(self.send(request, Place::At(self.choose(sites, request)))))
-            }
-            Route::Nowhere { .. }
-                if !self.may_change(request.now) || request.ticket % EXPLORES_OF == 1 =>
-            {
-                Ok(Verdict::Run(self.send(request, across())))
-            }
-            Route::Nowhere { .. } if request.reserved => {
-                Ok(Verdict::Run(self.arrange(request, across())))
-            }
-            Route::Nowhere { .. } => Ok(Verdict::Reserve),
-            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
-        }
+        let place = match request.route {
+            Route::Sites(sites) => Place::At(self.choose(sites, request)),
+            Route::Nowhere { .. } => Place::Across { coordinator: coordinator(request) },
+            Route::UnknownTable(table) => return Err(Refused::UnknownTable(table)),
+        };
+        Ok(Verdict::Run(self.send(request, place)))
     }
 
     fn wants(&self, ticket: u64) -> bool {
