@@ -14,6 +14,7 @@
 //! is that of a small one over a socket of this machine. Time comes from the caller.
 
 use crate::costs::Costs;
+use crate::think::think;
 use isomer_design::{Column, ColumnType};
 use isomer_design::{
     Design, Footprint, Key, KeyRange, Placement, RoutingTable, Schema, SiteId, TableId, Time,
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-const TABLE: TableId = TableId(1);
+pub(crate) const TABLE: TableId = TableId(1);
 const ROWS: i64 = 100_000;
 const PARTITION_ROWS: i64 = 1000;
 const ROW: [u8; 26] = [7; 26];
@@ -60,7 +61,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     let read = slope(read_9, read_1, 8.0);
     let write = slope(slope(change_9, change_1, 8.0), read, 1.0);
     let partition = slope(read_9_apart, read_9, 8.0);
-    let (route_1, route_9) = (bench.route(1, now), bench.route(9, now));
+    let (route_1, route_9) = (route(1, now), route(9, now));
     let (refresh_1, refresh_9) = bench.refresh(now);
     let step = bench.step(now);
     let (snapshot_row, install_row) = bench.copy(now);
@@ -71,6 +72,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     Ok(Costs {
         route: slope(route_1, slope(route_9, route_1, 8.0), 1.0),
         route_item: slope(route_9, route_1, 8.0),
+        think: think(design(|at| Placement::at(SiteId((at % 2 + 1) as u16))), ROWS, now),
         receive,
         send,
         begin,
@@ -86,6 +88,27 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
         step,
         snapshot_row,
         install_row,
+    })
+}
+
+/// A table over two sites, in partitions.
+fn design(place: fn(i64) -> Placement) -> Design {
+    let mut design = Design::new([1, 2].map(SiteId)).expect("two sites");
+    let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
+    let starts =
+        (0..ROWS / PARTITION_ROWS).map(|at| (partition(at * PARTITION_ROWS).start, place(at)));
+    let schema = schema.expect("a valid schema");
+    design.create_table(TABLE, schema, starts).expect("a valid design");
+    design
+}
+
+/// Finding the site of a footprint of so many keys.
+fn route(keys: i64, now: Stopwatch<'_>) -> f64 {
+    let table = RoutingTable::of(&design(|_| Placement::at(SiteId(1))));
+    median(now, &mut |at| {
+        let keys = (0..keys).map(|key| Key::int((at * 37 + key * 7919) % ROWS));
+        let footprint = keys.fold(Footprint::new(), |all, key| all.write(TABLE, key));
+        std::hint::black_box(table.home(&footprint));
     })
 }
 
@@ -194,22 +217,6 @@ impl Bench {
         self.execute(&footprint, &mut |txn: &mut Txn<'_>| {
             txn.scan(TABLE, &range, |_, _| ControlFlow::Continue(()))
         });
-    }
-
-    /// Finding the site of a footprint of so many keys.
-    fn route(&self, keys: i64, now: Stopwatch<'_>) -> f64 {
-        let mut design = Design::new([1, 2].map(SiteId)).expect("two sites");
-        let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
-        let starts = (0..ROWS / PARTITION_ROWS)
-            .map(|at| (partition(at * PARTITION_ROWS).start, Placement::at(SiteId(1))));
-        let schema = schema.expect("a valid schema");
-        design.create_table(TABLE, schema, starts).expect("a valid design");
-        let table = RoutingTable::of(&design);
-        median(now, &mut |at| {
-            let keys = (0..keys).map(|key| Key::int((at * 37 + key * 7919) % ROWS));
-            let footprint = keys.fold(Footprint::new(), |all, key| all.write(TABLE, key));
-            std::hint::black_box(table.home(&footprint));
-        })
     }
 
     /// Applying an event with one row at a replica, and one with nine.

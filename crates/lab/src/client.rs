@@ -51,7 +51,7 @@ impl Clients {
         mut rng: isomer_workload::Random,
         stack: Stack<'_>,
     ) {
-        let Cluster { world, machines, router } = &*self.cluster;
+        let Cluster { world, machines, router, .. } = &*self.cluster;
         let mut session = session(number);
         let mut footprint = Footprint::new();
         // They do not come all at once.
@@ -80,8 +80,8 @@ impl Clients {
             let now = world.now().0;
             let mut tally = self.tally.borrow_mut();
             match (result, end) {
-                (Ok(ran), Some(Outcome::Commit { added })) => {
-                    tally.commit(transaction.name(), now, now - begun, ran.changes, added);
+                (Ok(_), Some(Outcome::Commit { added })) => {
+                    tally.commit(transaction.name(), now, now - begun, added);
                 }
                 (Err(Error::Abort(Abort::Rolled(_))), Some(Outcome::Rollback { .. })) => {
                     tally.rolled_back += 1;

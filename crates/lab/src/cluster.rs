@@ -3,12 +3,13 @@
 use crate::costs::Costs;
 use crate::drive::Drive;
 use crate::machines::{Hardware, Machines};
-use crate::system::System;
+use crate::system::{Decider, System};
 use crate::transport::LabTransport;
 use isomer_cluster::{Router, Session};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
 };
+use isomer_plan::strategy::Learned;
 use isomer_sim::world::World;
 use isomer_site::{Abort, Step, Txn};
 use isomer_workload::{Examiner, LoadRow, Totals};
@@ -30,6 +31,8 @@ pub(crate) struct Cluster {
     pub(crate) world: Rc<World>,
     pub(crate) machines: Rc<Machines>,
     pub(crate) router: Router<LabTransport>,
+    /// The autopilot, if it is what decides.
+    pub(crate) learned: Option<Arc<Learned>>,
 }
 
 /// A partition to begin with: its rows, and where it is.
@@ -59,9 +62,10 @@ impl Cluster {
         let machines = Machines::start(world.clone(), hardware, costs);
         let sites = (1..=machines.hardware.sites).map(SiteId);
         let design = Design::new(sites).map_err(|invalid| invalid.to_string())?;
-        let transport = LabTransport::new(machines.clone());
-        let router = Router::new(transport, design, (system.strategy)());
-        let cluster = Rc::new(Cluster { world, machines, router });
+        let Decider { strategy, learned } = (system.strategy)();
+        let transport = LabTransport::new(machines.clone(), learned.clone());
+        let router = Router::new(transport, design, strategy);
+        let cluster = Rc::new(Cluster { world, machines, router, learned });
         let parts = cluster.parts(system, workload, partition_rows);
         if system.serial {
             let parts =

@@ -22,6 +22,9 @@ pub struct Costs {
     pub route: f64,
     /// The router, for each key or range of a footprint.
     pub route_item: f64,
+    /// The autopilot thinks about changes for one transaction. How often is a matter of time, not of
+    /// transactions; so this is not slowed down with the cores ([`Costs::slowed`]).
+    pub think: f64,
     /// A message is received, by whomever: the system's part of it.
     pub receive: f64,
     /// A message is sent.
@@ -85,7 +88,7 @@ impl Costs {
         )
     }
 
-    /// The table of cores that take `factor` times as long.
+    /// The table of cores that take `factor` times as long; thoughts take what they take.
     #[must_use]
     pub fn slowed(&self, factor: f64) -> Costs {
         let Costs { route, route_item, receive, send, begin, resume, partition, read, .. } = self;
@@ -93,6 +96,7 @@ impl Costs {
         Costs {
             route: route * factor,
             route_item: route_item * factor,
+            think: self.think,
             receive: receive * factor,
             send: send * factor,
             begin: begin * factor,

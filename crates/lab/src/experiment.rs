@@ -1,7 +1,7 @@
 //! Experiments: files that a person can read.
 
+use crate::claim::Claim;
 use crate::machines::Hardware;
-use crate::results::Claim;
 use isomer_workload::{
     Companions, Skew, SmallBankOptions, TpccOptions, TwitterOptions, YcsbOptions,
 };
@@ -82,6 +82,16 @@ pub enum WorkloadSpec {
     Twitter(TwitterSpec),
 }
 
+impl WorkloadSpec {
+    /// Seconds from one move of a hot spot to the next, if one moves.
+    pub(crate) fn shift_every_s(&self) -> Option<f64> {
+        match self {
+            WorkloadSpec::Ycsb(ycsb) => ycsb.shift_every_s,
+            _ => None,
+        }
+    }
+}
+
 /// YCSB in an experiment file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,11 +116,12 @@ pub struct SmallBankSpec {
     pub customers: u64,
 }
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("ycsb-read-zipf", include_str!("../experiments/ycsb-read-zipf.toml")),
     ("ycsb-write-zipf", include_str!("../experiments/ycsb-write-zipf.toml")),
     ("ycsb-read-uniform", include_str!("../experiments/ycsb-read-uniform.toml")),
     ("ycsb-write-uniform", include_str!("../experiments/ycsb-write-uniform.toml")),
+    ("steady", include_str!("../experiments/steady.toml")),
     ("ycsb-shift", include_str!("../experiments/ycsb-shift.toml")),
     ("scale", include_str!("../experiments/scale.toml")),
     ("tpcc", include_str!("../experiments/tpcc.toml")),

@@ -60,6 +60,8 @@ pub(crate) struct Machines {
     sites: BTreeMap<SiteId, Host>,
     outbox: Arc<Outbox>,
     charging: Cell<bool>,
+    /// Nanoseconds that routers took to decide, so far.
+    decided_ns: Cell<u64>,
     /// Which executor of its site each partition belongs to, by its first key; empty unless executors
     /// are serial.
     executors: RefCell<BTreeMap<(TableId, Key), (SiteId, usize)>>,
@@ -120,6 +122,7 @@ impl Machines {
             sites,
             outbox,
             charging: Cell::new(false),
+            decided_ns: Cell::new(0),
             executors: RefCell::default(),
         });
         machines.run_postman();
@@ -147,6 +150,18 @@ impl Machines {
     /// What is charged for something that costs `ns`.
     pub(crate) fn charge(&self, ns: u64) -> u64 {
         if self.charging.get() { ns } else { 0 }
+    }
+
+    /// A router takes so long to decide where a transaction runs; gives what is charged.
+    pub(crate) fn decide(&self, ns: u64) -> u64 {
+        let charged_ns = self.charge(ns);
+        self.decided_ns.set(self.decided_ns.get() + charged_ns);
+        charged_ns
+    }
+
+    /// What routers took to decide so far.
+    pub(crate) fn decided_ns(&self) -> u64 {
+        self.decided_ns.get()
     }
 
     /// Gives each partition to an executor of its site, in equal parts.

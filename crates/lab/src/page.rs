@@ -1,17 +1,51 @@
-//! Results as a page: for each experiment what was asked, what came out, and what the paper says.
+//! Results as a page: what was claimed and came out, then for each experiment what was asked, what was
+//! measured, and what the paper says.
 
 use crate::experiment::Experiment;
-use crate::results::{Mean, Metric, Row, Sample};
+use crate::metric::Metric;
+use crate::results::{Mean, Row, Sample};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The head of the page.
-pub fn head(command: &str) -> String {
-    format!(
+/// The columns of an experiment's table.
+const COLUMNS: [(Metric, &str); 6] = [
+    (Metric::Throughput, "throughput/s"),
+    (Metric::Latency, "latency ms"),
+    (Metric::TailLatency, "99 % ms"),
+    (Metric::Changes, "changes/1000"),
+    (Metric::Thrash, "taken back %"),
+    (Metric::RouterShare, "router %"),
+];
+/// What an experiment says in a sentence, of the systems that have it.
+const MORE: [Metric; 7] = [
+    Metric::KindLatency,
+    Metric::Restlessness,
+    Metric::ForetoldTransactions,
+    Metric::ForetoldSplits,
+    Metric::ForetoldRemasters,
+    Metric::Rise,
+    Metric::Recovery,
+];
+
+/// The head of the page: every claim of the `rows`, and whether it came out.
+pub fn head(command: &str, rows: &[Row]) -> String {
+    let mut text = format!(
         "# MorphoSys' experiments in the laboratory\n\n\
          Written by `{command}`. Virtual clusters run the real router, strategies and sites; times are \
          virtual. ± is the 95 percent confidence over seeds. What was scaled down is said with each \
-         experiment.\n\n"
-    )
+         experiment. Each number is also a line of `morphosys.jsonl`.\n\n"
+    );
+    let claims: Vec<&Row> = rows.iter().filter(|row| row.reached.is_some()).collect();
+    let reached = claims.iter().filter(|row| row.reached == Some(true)).count();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{reached} of {} claims are reached.\n", claims.len());
+    text += "| experiment | figure |";
+    claim_head(&mut text);
+    for row in claims {
+        let _ = write!(text, "| [{0}](#{0}) | {1} |", row.experiment, row.figure);
+        claim(&mut text, row);
+    }
+    text + "\n"
 }
 
 /// A section of the page.
@@ -22,83 +56,28 @@ pub fn section(
     plot: Option<&str>,
 ) -> String {
     let mut text = String::new();
-    let Experiment { name, title, figure, cluster, .. } = experiment;
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "## {title} (`{name}`; {figure})\n");
-    let _ = writeln!(
-        text,
-        "{} sites of {} cores {} times slower than this machine's, {} clients a site, {} µs and {} \
-         Mbit/s from machine to machine, a log's sync {} µs; {} s of warm-up, {} s measured, {} seeds.\n",
-        experiment
-            .points()
-            .iter()
-            .map(|point| point.1.cluster.sites.to_string())
-            .collect::<std::collections::BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-            .join(", "),
-        cluster.cores,
-        cluster.slowdown,
-        experiment.clients_per_site,
-        cluster.latency_us,
-        cluster.bandwidth_mbit,
-        cluster.sync_us,
-        experiment.warm_up_s,
-        experiment.seconds,
-        experiment.seeds
-    );
-    let varied = experiment.vary.as_ref().map(|vary| format!("{:?}", vary.what).to_lowercase());
-    let _ = writeln!(
-        text,
-        "| system |{} throughput/s | latency ms | 99 % ms | changes/1000 | cores in use |",
-        varied.as_ref().map(|what| format!(" {what} |")).unwrap_or_default()
-    );
-    let _ = writeln!(
-        text,
-        "| --- |{} ---: | ---: | ---: | ---: | ---: |",
-        if varied.is_some() { " ---: |" } else { "" }
-    );
+    let Experiment { name, title, figure, .. } = experiment;
+    let _ = writeln!(text, "<a id=\"{name}\"></a>\n\n## {title} (`{name}`; {figure})\n");
+    setting(&mut text, experiment);
+    measurements(&mut text, experiment, samples);
     for sample in samples {
-        let cell = |metric| sample.mean(metric).map_or("–".to_owned(), number);
-        let busy: f64 =
-            sample.runs.iter().map(|run| run.busy).sum::<f64>() / sample.runs.len().max(1) as f64;
-        let x =
-            sample.x.filter(|_| varied.is_some()).map(|x| format!(" {x} |")).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "| {} |{x} {} | {} | {} | {} | {:.0} % |",
-            sample.system,
-            cell(Metric::Throughput),
-            cell(Metric::Latency),
-            cell(Metric::TailLatency),
-            cell(Metric::Changes),
-            busy * 100.0
-        );
-    }
-    let _ = writeln!(text);
-    for failure in
-        samples.iter().flat_map(|sample| sample.failures.first().map(|why| (sample, why)))
-    {
-        let _ = writeln!(text, "`{}` did not finish: {}\n", failure.0.system, failure.1);
-    }
-    let claims: Vec<&Row> = rows.iter().filter(|row| row.paper.is_some()).collect();
-    if !claims.is_empty() {
-        let _ = writeln!(text, "| {} | paper | to reach | ours |", experiment.systems[0]);
-        let _ = writeln!(text, "| --- | ---: | ---: | ---: |");
-        for row in claims {
-            let ours = number(Mean { mean: row.ours, ci95: row.ci95 });
-            let paper = row.paper.unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "| {} | {paper} | {} | {ours} |",
-                row.metric,
-                row.goal.unwrap_or(paper)
-            );
+        if let Some(why) = sample.failures.first() {
+            let _ = writeln!(text, "`{}` did not finish: {why}\n", sample.system);
         }
-        let _ = writeln!(text);
+    }
+    more(&mut text, samples);
+    let claims: Vec<&Row> = rows.iter().filter(|row| row.reached.is_some()).collect();
+    if !claims.is_empty() {
+        text += "|";
+        claim_head(&mut text);
+        for row in claims {
+            text += "|";
+            claim(&mut text, row);
+        }
+        text += "\n";
     }
     if let Some(remark) = &experiment.remark {
-        let _ = writeln!(text, "{remark}\n");
+        let _ = writeln!(text, "{}\n", remark.trim());
     }
     if let Some(plot) = plot {
         let _ = writeln!(text, "![{title}]({plot})\n");
@@ -106,16 +85,91 @@ pub fn section(
     text
 }
 
+/// The machines and times of an experiment.
+fn setting(text: &mut String, experiment: &Experiment) {
+    let sites: BTreeSet<u16> =
+        experiment.points().iter().map(|point| point.1.cluster.sites).collect();
+    let sites: Vec<String> = sites.iter().map(u16::to_string).collect();
+    let Experiment { cluster, clients_per_site, warm_up_s, seconds, seeds, .. } = experiment;
+    let memory = cluster.memory_mb.map(|mb| format!(", {mb} MB of memory")).unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "{} sites of {} cores {} times slower than this machine's{memory}, {clients_per_site} clients a \
+         site, {} µs and {} Mbit/s from machine to machine, a log's sync {} µs; {warm_up_s} s of warm-up, \
+         {seconds} s measured, {seeds} seeds.\n",
+        sites.join(", "),
+        cluster.cores,
+        cluster.slowdown,
+        cluster.latency_us,
+        cluster.bandwidth_mbit,
+        cluster.sync_us,
+    );
+}
+
+/// The table of systems and points.
+fn measurements(text: &mut String, experiment: &Experiment, samples: &[Sample]) {
+    let varied = experiment.vary.as_ref().map(|vary| format!("{:?}", vary.what).to_lowercase());
+    let mut heads = vec!["system".to_owned()];
+    heads.extend(varied.clone());
+    heads.extend(COLUMNS.map(|(_, head)| head.to_owned()));
+    heads.push("cores in use".to_owned());
+    let _ = writeln!(text, "| {} |", heads.join(" | "));
+    let _ = writeln!(text, "| --- |{}", " ---: |".repeat(heads.len() - 1));
+    for sample in samples {
+        let mut cells = vec![sample.system.clone()];
+        cells.extend(varied.as_ref().and(sample.x).map(|x| x.to_string()));
+        cells.extend(COLUMNS.map(|(metric, _)| cell(sample.mean(metric))));
+        let busy = sample.runs.iter().map(|run| run.busy).sum::<f64>();
+        cells.push(format!("{:.0} %", busy / sample.runs.len().max(1) as f64 * 100.0));
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    text.push('\n');
+}
+
+/// What only some systems have, or some experiments ask for.
+fn more(text: &mut String, samples: &[Sample]) {
+    for metric in MORE {
+        let told = samples.iter().filter_map(|sample| {
+            let mean = sample.mean(metric)?;
+            let is_nothing = metric == Metric::Restlessness && mean.mean == 0.0;
+            let at = sample.x.map(|x| format!(" at {x}")).unwrap_or_default();
+            (!is_nothing).then(|| format!("{}{at} {}", sample.system, number(mean)))
+        });
+        let told: Vec<String> = told.collect();
+        if !told.is_empty() {
+            let _ = writeln!(text, "* {}: {}", metric.name(), told.join("; "));
+        }
+    }
+    text.push('\n');
+}
+
+fn claim_head(text: &mut String) {
+    *text += " claim | paper | to reach | ours | |\n";
+    let columns = text.lines().last().unwrap_or_default().matches('|').count() - 1;
+    let _ = writeln!(text, "|{}", " --- |".repeat(columns));
+}
+
+fn claim(text: &mut String, row: &Row) {
+    let Row { metric, paper, goal, reached, ours, ci95, .. } = row;
+    let [paper, goal] = [paper, goal].map(|n| n.map_or("–".to_owned(), |n| n.to_string()));
+    let ours = number(Mean { mean: *ours, ci95: *ci95 });
+    let reached = if *reached == Some(true) { "reached" } else { "**not reached**" };
+    let _ = writeln!(text, " {metric} | {paper} | {goal} | {ours} | {reached} |");
+}
+
+fn cell(mean: Option<Mean>) -> String {
+    mean.map_or("–".to_owned(), number)
+}
+
 /// A mean with its confidence, in as many digits as make sense.
-fn number(mean: Mean) -> String {
-    let digits = |value: f64| match value.abs() {
+fn number(Mean { mean, ci95 }: Mean) -> String {
+    let digits = match mean.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         _ => 2,
     };
-    let digits = digits(mean.mean);
-    match mean.ci95 {
-        Some(ci95) => format!("{:.digits$} ± {ci95:.digits$}", mean.mean),
-        None => format!("{:.digits$}", mean.mean),
+    match ci95 {
+        Some(ci95) => format!("{mean:.digits$} ± {ci95:.digits$}"),
+        None => format!("{mean:.digits$}"),
     }
 }

@@ -1,7 +1,9 @@
-//! Plots as SVG: throughput of each system as bars, or as lines over what was varied.
+//! Plots as SVG: throughput of each system as bars, or as lines over what was varied; latency over time,
+//! where a hot spot moves.
 
 use crate::experiment::Experiment;
-use crate::results::{Metric, Sample};
+use crate::metric::Metric;
+use crate::results::Sample;
 use plotters::prelude::*;
 use std::error::Error;
 use std::path::Path;
@@ -28,51 +30,107 @@ pub fn draw(
 ) -> Result<(), Box<dyn Error>> {
     let page = SVGBackend::new(path, (760, 360)).into_drawing_area();
     page.fill(&WHITE)?;
-    let value = |sample: &Sample| sample.mean(Metric::Throughput).map_or(0.0, |mean| mean.mean);
-    let most = samples.iter().map(value).fold(1.0, f64::max) * 1.1;
-    let title = format!("{}: transactions per virtual second", experiment.title);
-    let xs: Vec<f64> = samples.iter().filter_map(|sample| sample.x).collect();
-    let mut builder = ChartBuilder::on(&page);
+    if experiment.workload.shift_every_s().is_some() {
+        over_time(&page, experiment, samples)?;
+    } else if let Some(vary) = &experiment.vary {
+        let what = format!("{:?}", vary.what).to_lowercase();
+        let points = |sample: &Sample| Some((sample.x?, throughput(sample)));
+        let of = |name: &String| {
+            let of_system = samples.iter().filter(|sample| sample.system == *name);
+            (name.clone(), of_system.filter_map(points).collect())
+        };
+        let series: Series = experiment.systems.iter().map(of).collect();
+        lines(&page, &format!("{}: {THROUGHPUT}", experiment.title), &what, &series)?;
+    } else {
+        bars(&page, experiment, samples)?;
+    }
+    page.present()?;
+    Ok(())
+}
+
+const THROUGHPUT: &str = "transactions per virtual second";
+
+type Page<'p> = DrawingArea<SVGBackend<'p>, plotters::coord::Shift>;
+type Series = Vec<(String, Vec<(f64, f64)>)>;
+
+fn throughput(sample: &Sample) -> f64 {
+    sample.mean(Metric::Throughput).map_or(0.0, |mean| mean.mean)
+}
+
+/// Latency as time goes by, of each system's first run.
+fn over_time(
+    page: &Page<'_>,
+    experiment: &Experiment,
+    samples: &[Sample],
+) -> Result<(), Box<dyn Error>> {
+    let until = experiment.warm_up_s + experiment.seconds;
+    let points = |sample: &Sample| {
+        let slices = sample.runs.first().map(|run| &run.slices[..]).unwrap_or_default();
+        let points = slices.iter().filter(|slice| slice.0 <= until).map(|slice| (slice.0, slice.2));
+        (sample.system.clone(), points.collect())
+    };
+    let series: Series = samples.iter().map(points).collect();
+    lines(page, &format!("{}: latency, ms", experiment.title), "seconds", &series)
+}
+
+fn lines(page: &Page<'_>, title: &str, x: &str, series: &Series) -> Result<(), Box<dyn Error>> {
+    let points = || series.iter().flat_map(|(_, points)| points);
+    let (least, greatest) = points()
+        .fold((f64::INFINITY, 0.0), |(least, greatest), (x, _)| (x.min(least), x.max(greatest)));
+    let most = points().map(|point| point.1).fold(1.0, f64::max) * 1.1;
+    if least > greatest {
+        return Ok(());
+    }
+    let mut chart = chart(page, title).build_cartesian_2d(least..greatest, 0.0..most)?;
+    chart.configure_mesh().x_desc(x).draw()?;
+    for ((name, points), colour) in series.iter().zip(COLOURS.iter().cycle()) {
+        let line = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
+        let dots = if points.len() > 20 { 0 } else { 3 };
+        chart
+            .draw_series(line.point_size(dots))?
+            .label(name.as_str())
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], *colour));
+    }
+    chart.configure_series_labels().background_style(WHITE.mix(0.8)).draw()?;
+    Ok(())
+}
+
+fn bars(
+    page: &Page<'_>,
+    experiment: &Experiment,
+    samples: &[Sample],
+) -> Result<(), Box<dyn Error>> {
+    let title = format!("{}: {THROUGHPUT}", experiment.title);
+    let most = samples.iter().map(throughput).fold(1.0, f64::max) * 1.1;
+    let names: Vec<&str> = samples.iter().map(|sample| sample.system.as_str()).collect();
+    let mut chart =
+        chart(page, &title).build_cartesian_2d((0..names.len()).into_segmented(), 0.0..most)?;
+    let label = |at: &SegmentValue<usize>| match at {
+        SegmentValue::CenterOf(at) => names.get(*at).copied().unwrap_or_default().to_owned(),
+        _ => String::new(),
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(names.len())
+        .x_label_formatter(&label)
+        .draw()?;
+    chart.draw_series(samples.iter().enumerate().map(|(at, sample)| {
+        let corners =
+            [(SegmentValue::Exact(at), 0.0), (SegmentValue::Exact(at + 1), throughput(sample))];
+        let mut bar = Rectangle::new(corners, COLOURS[if at == 0 { 0 } else { 6 }].filled());
+        bar.set_margin(0, 0, 12, 12);
+        bar
+    }))?;
+    Ok(())
+}
+
+fn chart<'a, 'p>(page: &'a Page<'p>, title: &str) -> ChartBuilder<'a, 'p, SVGBackend<'p>> {
+    let mut builder = ChartBuilder::on(page);
     builder
         .caption(title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(70);
-    if let (Some(vary), Some(least)) = (&experiment.vary, xs.iter().copied().reduce(f64::min)) {
-        let greatest = xs.iter().copied().fold(least, f64::max);
-        let mut chart = builder.build_cartesian_2d(least..greatest, 0.0..most)?;
-        chart.configure_mesh().x_desc(format!("{:?}", vary.what).to_lowercase()).draw()?;
-        for (name, colour) in experiment.systems.iter().zip(COLOURS.iter().cycle()) {
-            let of_system = samples.iter().filter(|sample| sample.system == *name);
-            let points: Vec<(f64, f64)> =
-                of_system.filter_map(|s| Some((s.x?, value(s)))).collect();
-            chart
-                .draw_series(LineSeries::new(points, colour.stroke_width(2)).point_size(3))?
-                .label(name.as_str())
-                .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], *colour));
-        }
-        chart.configure_series_labels().background_style(WHITE.mix(0.8)).draw()?;
-    } else {
-        let names: Vec<&str> = samples.iter().map(|sample| sample.system.as_str()).collect();
-        let mut chart = builder.build_cartesian_2d((0..names.len()).into_segmented(), 0.0..most)?;
-        let label = |at: &SegmentValue<usize>| match at {
-            SegmentValue::CenterOf(at) => names.get(*at).copied().unwrap_or_default().to_owned(),
-            _ => String::new(),
-        };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .x_labels(names.len())
-            .x_label_formatter(&label)
-            .draw()?;
-        chart.draw_series(samples.iter().enumerate().map(|(at, sample)| {
-            let corners =
-                [(SegmentValue::Exact(at), 0.0), (SegmentValue::Exact(at + 1), value(sample))];
-            let mut bar = Rectangle::new(corners, COLOURS[if at == 0 { 0 } else { 6 }].filled());
-            bar.set_margin(0, 0, 12, 12);
-            bar
-        }))?;
-    }
-    page.present()?;
-    Ok(())
+    builder
 }

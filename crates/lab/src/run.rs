@@ -1,21 +1,22 @@
 //! One run: a cluster, a system, a workload and a seed; what came of it.
 
+use crate::changes::Changes;
 use crate::client::Clients;
 use crate::cluster::Cluster;
 use crate::costs::Costs;
-use crate::drive::Drive;
-use crate::drive::Shifting;
+use crate::drive::{Drive, Shifting};
 use crate::experiment::{Experiment, WorkloadSpec};
+use crate::shift::{SLICE_NS, Shift, Slice};
 use crate::system::System;
 use crate::tally::Tally;
 use isomer_design::TableId;
-use isomer_sim::world::{Manners, World};
+use isomer_plan::strategy::Learned;
+use isomer_sim::world::{Manners, TaskId, World};
 use isomer_workload::{OptionsError, SmallBank, Tpcc, Twitter, Ycsb};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Clients that have been told to stop are waited for so long.
 const PATIENCE_NS: u64 = 600_000_000_000;
@@ -36,6 +37,16 @@ pub struct Measured {
     pub kind_ms: Option<f64>,
     /// Changes of the design for 1000 transactions, while it was measured.
     pub changes_per_1000: f64,
+    /// Of those changes, how many percent were taken back soon; `None` if there were none.
+    pub thrash_percent: Option<f64>,
+    /// Changes of the second half of what was measured, for 10 seconds of it.
+    pub changes_in_10_s: f64,
+    /// How many percent of latency were spent in the router.
+    pub router_percent: f64,
+    /// How well the autopilot foretold what things take.
+    pub foretold: Foretold,
+    /// What a moving hot spot did, if one moved.
+    pub shift: Option<Shift>,
     /// The share of the sites' cores that was in use.
     pub busy: f64,
     /// Transactions measured.
@@ -46,8 +57,32 @@ pub struct Measured {
     pub refused: u64,
     /// All transactions that were carried out in virtual time, measured or not.
     pub simulated: u64,
-    /// Second by second: transactions, and their mean latency in milliseconds.
-    pub seconds: Vec<(u64, f64)>,
+    /// The time from the first client on in slices: when each ends in seconds, its transactions, and
+    /// their mean latency in milliseconds.
+    pub slices: Vec<(f64, u64, f64)>,
+}
+
+/// R² of predictions, lately; `None` for who predicts nothing, and for what was seen too seldom.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Foretold {
+    /// Of how long transactions at one site take.
+    pub transactions: Option<f64>,
+    /// Of how long splits take.
+    pub splits: Option<f64>,
+    /// Of how long remasters take.
+    pub remasters: Option<f64>,
+}
+
+impl Foretold {
+    fn by(learned: Option<&Learned>) -> Foretold {
+        let Some(costs) = learned.map(Learned::costs) else { return Foretold::default() };
+        let of = |name| {
+            let functions = costs.functions();
+            functions.iter().find(|function| function.0 == name).and_then(|(_, f)| f.foretold())
+        };
+        let (splits, remasters) = (of("split"), of("remaster"));
+        Foretold { transactions: costs.whole().foretold(), splits, remasters }
+    }
 }
 
 /// Runs an experiment for one system and one seed.
@@ -119,65 +154,79 @@ fn measure<W: Drive>(
     machines.set_charging(true);
     let begun_ns = world.now().0;
     let ns = |seconds: f64| (seconds * 1e9) as u64;
-    let changes = Arc::new(AtomicU64::new(0));
-    let tally = Tally::new(begun_ns, ns(experiment.warm_up_s));
+    let changes = Arc::new(Changes::new(cluster.router.design()));
+    cluster.router.watch({
+        let changes = changes.clone();
+        move |event| changes.enter(event)
+    });
     let clients = Rc::new(Clients {
         cluster: cluster.clone(),
-        tally: RefCell::new(tally),
+        tally: RefCell::new(Tally::new(begun_ns, ns(experiment.warm_up_s))),
         begun_ns,
         stopping: Cell::new(false),
     });
-    let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     for _ in 0..TENDERS {
         let cluster = cluster.clone();
         world.spawn("tender".into(), async move { cluster.router.tend().await });
     }
-    cluster.router.watch({
-        let changes = changes.clone();
-        move |_| {
-            changes.fetch_add(1, Ordering::Relaxed);
-        }
-    });
+    let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
-    world.run_for(ns(experiment.warm_up_s), || false);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();
-    let changes_before = changes.load(Ordering::Relaxed);
-    let used_before = used();
+    let spent = || (used(), machines.decided_ns());
+    world.run_for(ns(experiment.warm_up_s), || false);
+    let (from, before) = (world.now().0, spent());
     world.run_for(ns(experiment.seconds), || false);
-    let used_ns = used() - used_before;
-    let changes = changes.load(Ordering::Relaxed) - changes_before;
+    let (to, after) = (world.now().0, spent());
+    let foretold = Foretold::by(cluster.learned.as_deref());
     clients.stopping.set(true);
     world.run_for(PATIENCE_NS, || tasks.iter().all(|task| world.is_done(*task)));
-    if let Some(said) = world.panicked() {
-        return Err(format!("the run panicked: {said}"));
-    }
-    let unfinished = tasks.iter().filter(|task| !world.is_done(**task)).count();
-    if unfinished > 0 {
-        return Err(format!("{unfinished} clients came to no end"));
-    }
+    finished(&world, &tasks)?;
+
     let totals = cluster.examine(workload)?;
     let tally = clients.tally.borrow();
     if tally.failed > 0 {
         return Err(format!("{} transactions failed: {}", tally.failed, tally.failures.join("; ")));
     }
     workload.judge(totals, tally.added).map_err(|mismatch| mismatch.to_string())?;
-    let cores_ns = experiment.seconds * 1e9 * f64::from(machines.hardware.cores);
     let kind = experiment.kind.as_deref().and_then(|kind| tally.kind(kind));
+    let cores = f64::from(machines.hardware.cores) * f64::from(machines.hardware.sites);
+    let transactions = tally.measured.max(1) as f64;
+    let latency_us = tally.all.mean();
+    let made = |from: u64, to: u64| changes.count(&(from..to)) as f64;
+    let middle = from.midpoint(to);
+    let every_s = experiment.workload.shift_every_s();
     Ok(Measured {
         throughput_per_s: tally.measured as f64 / experiment.seconds,
-        latency_ms: tally.all.mean() / 1e3,
+        latency_ms: latency_us / 1e3,
         p99_ms: tally.all.value_at_quantile(0.99) as f64 / 1e3,
         kind_ms: kind.map(|kind| kind.mean() / 1e3),
-        changes_per_1000: changes as f64 * 1e3 / tally.measured.max(1) as f64,
-        busy: used_ns as f64 / cores_ns / f64::from(machines.hardware.sites),
+        changes_per_1000: made(from, to) * 1e3 / transactions,
+        thrash_percent: changes.thrash(&(from..to)).map(|share| share * 100.0),
+        changes_in_10_s: made(middle, to) * 1e10 / (to - middle) as f64,
+        router_percent: (after.1 - before.1) as f64 / (10.0 * latency_us * transactions),
+        foretold,
+        shift: every_s.and_then(|every_s| Shift::of(&tally.slices, every_s)),
+        busy: (after.0 - before.0) as f64 / ((to - from) as f64 * cores),
         transactions: tally.measured,
         rolled_back: tally.rolled_back,
         refused: tally.refused,
         simulated: tally.committed,
-        seconds: tally
-            .seconds
-            .iter()
-            .map(|(count, us)| (*count, *us as f64 / 1e3 / (*count).max(1) as f64))
-            .collect(),
+        slices: tally.slices.iter().enumerate().map(slice).collect(),
     })
+}
+
+/// A slice, as it is told.
+fn slice((at, (count, us)): (usize, &Slice)) -> (f64, u64, f64) {
+    let end_s = ((at as u64 + 1) * SLICE_NS) as f64 / 1e9;
+    (end_s, *count, *us as f64 / 1e3 / (*count).max(1) as f64)
+}
+
+/// Checks that all clients have come to their end.
+fn finished(world: &World, tasks: &[TaskId]) -> Result<(), String> {
+    let unfinished = tasks.iter().filter(|task| !world.is_done(**task)).count();
+    match world.panicked() {
+        Some(said) => Err(format!("the run panicked: {said}")),
+        None if unfinished > 0 => Err(format!("{unfinished} clients came to no end")),
+        None => Ok(()),
+    }
 }

@@ -18,6 +18,7 @@
 use isomer_design::{Placement, SiteId};
 use isomer_plan::strategy::{Learned, OnDemand, Replicated, Static, Strategy, TwoPhase};
 use isomer_sim::world::World;
+use std::sync::Arc;
 
 /// One of the systems. See the [module documentation](self).
 #[derive(Clone, Copy)]
@@ -25,7 +26,7 @@ pub struct System {
     /// Its name.
     pub name: &'static str,
     /// What decides, from transaction to transaction.
-    pub strategy: fn() -> Box<dyn Strategy>,
+    pub strategy: fn() -> Decider,
     /// Where masters are at first.
     pub masters: Masters,
     /// Every site has a replica of everything at first.
@@ -36,6 +37,14 @@ pub struct System {
     /// Each core has partitions of its own and runs one transaction after the other on them; one that
     /// touches several cores' partitions holds them all from its beginning to its end.
     pub serial: bool,
+}
+
+/// What decides in a run.
+pub struct Decider {
+    /// The strategy, for the router.
+    pub strategy: Box<dyn Strategy>,
+    /// The same, if it is the autopilot: to be asked what it has learned.
+    pub learned: Option<Arc<Learned>>,
 }
 
 /// Where masters are at first.
@@ -53,33 +62,34 @@ pub enum Masters {
 /// All systems.
 pub const SYSTEMS: [System; 8] = [
     System { masters: Masters::Random, knows: false, ..system("learned", learned) },
-    System { masters: Masters::Random, knows: false, ..system("on-demand", on_demand) },
-    system("static", || Box::new(Static)),
-    system("static-2pc", two_phase),
-    System { serial: true, ..system("serial", two_phase) },
+    System {
+        masters: Masters::Random,
+        knows: false,
+        ..system("on-demand", || decider(OnDemand::default()))
+    },
+    system("static", || decider(Static)),
+    system("static-2pc", || decider(TwoPhase)),
+    System { serial: true, ..system("serial", || decider(TwoPhase)) },
     System {
         masters: Masters::First,
         replicated: true,
-        ..system("single-master", || Box::new(Replicated::single_master(SiteId(1))))
+        ..system("single-master", || decider(Replicated::single_master(SiteId(1))))
     },
-    System { replicated: true, ..system("multi-master", || Box::new(Replicated::multi_master())) },
-    System { replicated: true, ..system("dynamast", || Box::new(Replicated::dynamast())) },
+    System { replicated: true, ..system("multi-master", || decider(Replicated::multi_master())) },
+    System { replicated: true, ..system("dynamast", || decider(Replicated::dynamast())) },
 ];
 
-fn learned() -> Box<dyn Strategy> {
-    Box::new(Learned::default())
+fn learned() -> Decider {
+    let learned = Arc::new(Learned::default());
+    Decider { strategy: Box::new(learned.clone()), learned: Some(learned) }
 }
 
-fn on_demand() -> Box<dyn Strategy> {
-    Box::new(OnDemand::default())
-}
-
-fn two_phase() -> Box<dyn Strategy> {
-    Box::new(TwoPhase)
+fn decider(strategy: impl Strategy + 'static) -> Decider {
+    Decider { strategy: Box::new(strategy), learned: None }
 }
 
 /// A system that begins with what somebody placed who knows the workload.
-const fn system(name: &'static str, strategy: fn() -> Box<dyn Strategy>) -> System {
+const fn system(name: &'static str, strategy: fn() -> Decider) -> System {
     let masters = Masters::ByRange;
     System { name, strategy, masters, replicated: false, knows: true, serial: false }
 }

@@ -1,5 +1,6 @@
 //! What the clients of a run saw.
 
+use crate::shift::{SLICE_NS, Slice};
 use hdrhistogram::Histogram;
 
 const LATENCY_US_MAX: u64 = 1_000_000_000;
@@ -20,11 +21,8 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
     pub(crate) failed: u64,
     pub(crate) failures: Vec<String>,
-    /// Transactions of the measured time that waited for changes.
-    pub(crate) changed: u64,
-    /// Second by second from the first client on: transactions, and the sum of their latencies in
-    /// microseconds.
-    pub(crate) seconds: Vec<(u64, u64)>,
+    /// From the first client on.
+    pub(crate) slices: Vec<Slice>,
     begun_ns: u64,
 }
 
@@ -45,34 +43,25 @@ impl Tally {
             refused: 0,
             failed: 0,
             failures: Vec::new(),
-            changed: 0,
-            seconds: Vec::new(),
+            slices: Vec::new(),
             begun_ns,
         }
     }
 
-    pub(crate) fn commit(
-        &mut self,
-        kind: &'static str,
-        now_ns: u64,
-        took_ns: u64,
-        changes: usize,
-        added: i64,
-    ) {
+    pub(crate) fn commit(&mut self, kind: &'static str, now_ns: u64, took_ns: u64, added: i64) {
         self.committed += 1;
         self.added += i128::from(added);
         let took_us = (took_ns / 1000).max(1);
-        let second = ((now_ns - self.begun_ns) / 1_000_000_000) as usize;
-        if second >= self.seconds.len() {
-            self.seconds.resize(second + 1, (0, 0));
+        let slice = ((now_ns - self.begun_ns) / SLICE_NS) as usize;
+        if slice >= self.slices.len() {
+            self.slices.resize(slice + 1, (0, 0));
         }
-        self.seconds[second].0 += 1;
-        self.seconds[second].1 += took_us;
+        self.slices[slice].0 += 1;
+        self.slices[slice].1 += took_us;
         if now_ns < self.from_ns {
             return;
         }
         self.measured += 1;
-        self.changed += u64::from(changes > 0);
         self.all.saturating_record(took_us);
         let at = self.kinds.iter().position(|(name, _)| *name == kind).unwrap_or_else(|| {
             self.kinds.push((kind, histogram()));

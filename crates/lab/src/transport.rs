@@ -17,11 +17,11 @@ use crate::costs::MESSAGE_BYTES;
 use crate::machines::{Host, Machines, request_bytes};
 use isomer_cluster::Transport;
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_plan::strategy::SiteLoad;
+use isomer_plan::strategy::{Learned, SiteLoad};
 use isomer_site::{
     Across, Answer, Committed, Failure, Part, PartAnswer, Peers, Procedure, Refusal, RowWrite, Step,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -35,19 +35,31 @@ const RETRY_NS: u64 = 10_000_000;
 /// See the [module documentation](self).
 pub(crate) struct LabTransport {
     machines: Rc<Machines>,
+    /// The autopilot, and how many of its thoughts have been charged.
+    thinker: Option<Arc<Learned>>,
+    thoughts: Cell<u64>,
 }
 
 impl LabTransport {
-    pub(crate) fn new(machines: Rc<Machines>) -> LabTransport {
-        LabTransport { machines }
+    pub(crate) fn new(machines: Rc<Machines>, thinker: Option<Arc<Learned>>) -> LabTransport {
+        LabTransport { machines, thinker, thoughts: Cell::new(0) }
     }
 
-    /// A request on its way to a site, after the router has decided.
-    async fn go(&self, items: usize, bytes: u64) {
+    /// What the router takes to find a place for a transaction with a footprint of so many items, and to
+    /// think about changes, if its strategy just has.
+    fn decide(&self, items: usize) -> u64 {
+        let costs = &self.machines.costs;
+        let thoughts = self.thinker.as_ref().map_or(0, |thinker| thinker.thoughts());
+        let new = thoughts - self.thoughts.replace(thoughts);
+        let ns = costs.route + items as f64 * costs.route_item + new as f64 * costs.think;
+        self.machines.decide(ns as u64)
+    }
+
+    /// A request on its way to a site, so long after the router was asked.
+    async fn go(&self, after_ns: u64, bytes: u64) {
         let Machines { world, costs, .. } = &*self.machines;
-        let decide = costs.route + items as f64 * costs.route_item;
-        let way_ns = costs.send + decide + self.machines.way_ns(bytes) as f64;
-        world.sleep(self.machines.charge(way_ns as u64).max(1)).await;
+        let way_ns = self.machines.charge(costs.send as u64 + self.machines.way_ns(bytes));
+        world.sleep((after_ns + way_ns).max(1)).await;
     }
 
     /// An answer on its way back.
@@ -56,32 +68,31 @@ impl LabTransport {
         let received = self.machines.charge(costs.receive as u64);
         world.sleep(self.machines.arrival_ns(&host.machine, bytes) + received).await;
     }
+}
 
-    /// Lets a site work: its code runs only while a core is held for it. `first_ns` is what is spent
-    /// before it begins.
-    async fn work<F: Future>(&self, host: &Host, first_ns: u64, work: F) -> F::Output {
-        let Machines { world, costs, .. } = &*self.machines;
-        let (mut work, mut spend_ns) = (pin!(work), first_ns);
-        let bell =
-            once(|waker| Arc::new(Bell { rang: AtomicBool::new(false), task: waker.clone() }));
-        let bell = bell.await;
-        let waker = Waker::from(bell.clone());
-        loop {
-            let core = host.machine.cores.take().await;
-            world.sleep(self.machines.charge(spend_ns)).await;
-            bell.rang.store(false, Ordering::Relaxed);
-            if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
-                world.sleep(self.machines.charge(costs.send as u64)).await;
-                return done;
-            }
-            drop(core);
-            let rang = |_: &mut Context<'_>| match bell.rang.load(Ordering::Relaxed) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            };
-            poll_fn(rang).await;
-            spend_ns = costs.resume as u64;
+/// Lets a site work: its code runs only while a core is held for it. `first_ns` is what is spent before it
+/// begins.
+async fn work<F: Future>(machines: &Machines, host: &Host, first_ns: u64, work: F) -> F::Output {
+    let Machines { world, costs, .. } = machines;
+    let (mut work, mut spend_ns) = (pin!(work), first_ns);
+    let bell = once(|waker| Arc::new(Bell { rang: AtomicBool::new(false), task: waker.clone() }));
+    let bell = bell.await;
+    let waker = Waker::from(bell.clone());
+    loop {
+        let core = host.machine.cores.take().await;
+        world.sleep(machines.charge(spend_ns)).await;
+        bell.rang.store(false, Ordering::Relaxed);
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            world.sleep(machines.charge(costs.send as u64)).await;
+            return done;
         }
+        drop(core);
+        let rang = |_: &mut Context<'_>| match bell.rang.load(Ordering::Relaxed) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        };
+        poll_fn(rang).await;
+        spend_ns = costs.resume as u64;
     }
 }
 
@@ -119,8 +130,7 @@ async fn ask(
     let sent = MESSAGE_BYTES + part_bytes(&part);
     machines.world.sleep(machines.arrival_ns(&from.machine, sent)).await;
     let first_ns = costs.receive as u64 + costs.of_part(&part);
-    let transport = LabTransport { machines: machines.clone() };
-    let answer = transport.work(to, first_ns, to.site.part(part)).await;
+    let answer = work(&machines, to, first_ns, to.site.part(part)).await;
     let rows = match &answer {
         Ok(PartAnswer::Entered(entered)) => &entered.rows[..],
         _ => &[],
@@ -167,10 +177,11 @@ impl Transport for LabTransport {
     ) -> Result<Committed, Failure> {
         let host = self.machines.host(site);
         let items = footprint.items().len();
-        self.go(items, request_bytes(items)).await;
+        self.go(self.decide(items), request_bytes(items)).await;
         let turns = self.machines.turns(Some(site), footprint).await;
         let execution = host.site.execute(footprint, session, procedure);
-        let result = self.work(host, self.machines.costs.receive as u64, execution).await;
+        let first_ns = self.machines.costs.receive as u64;
+        let result = work(&self.machines, host, first_ns, execution).await;
         drop(turns);
         self.come_back(host, MESSAGE_BYTES).await;
         result
@@ -184,11 +195,12 @@ impl Transport for LabTransport {
     ) -> Result<Committed, Failure> {
         let host = self.machines.host(coordinator);
         let items = across.footprint.items().len();
-        self.go(items, request_bytes(items)).await;
+        self.go(self.decide(items), request_bytes(items)).await;
         let turns = self.machines.turns(None, across.footprint).await;
         let peers = Peer { machines: self.machines.clone(), coordinator };
         let coordination = host.site.coordinate(across, procedure, &peers);
-        let result = self.work(host, self.machines.costs.receive as u64, coordination).await;
+        let first_ns = self.machines.costs.receive as u64;
+        let result = work(&self.machines, host, first_ns, coordination).await;
         drop(turns);
         self.come_back(host, MESSAGE_BYTES).await;
         result
@@ -203,7 +215,7 @@ impl Transport for LabTransport {
         };
         self.go(0, bytes).await;
         let first_ns = costs.receive as u64 + costs.of_step(&step);
-        let answer = self.work(host, first_ns, host.site.step(step)).await;
+        let answer = work(&self.machines, host, first_ns, host.site.step(step)).await;
         let mut bytes = MESSAGE_BYTES;
         if let Ok(Answer::Snapshot(snapshot)) = &answer {
             let read_ns = snapshot.rows.len() as f64 * costs.snapshot_row;

@@ -1,6 +1,6 @@
 //! Small runs: that they repeat exactly, that time costs something, that what is wrong is said.
 
-use isomer_lab::{Costs, Experiment, Measured, System, calibrate, run};
+use isomer_lab::{Costs, Experiment, Foretold, Measured, System, WorkloadSpec, calibrate, run};
 use std::cell::Cell;
 
 fn small(name: &str) -> Experiment {
@@ -30,6 +30,19 @@ fn every_system_answers_and_every_workload_adds_up() {
             assert!(run.transactions > 0 && run.refused == 0, "{name} {system}: {run:?}");
         }
     }
+}
+
+#[test]
+fn a_moving_hot_spot_and_what_the_autopilot_learned_are_measured() {
+    let mut experiment = small("ycsb-shift");
+    let WorkloadSpec::Ycsb(ycsb) = &mut experiment.workload else { panic!("it is YCSB") };
+    ycsb.shift_every_s = Some(5.5);
+    experiment.seconds = 7.0;
+    let run = measured(&experiment, "learned", 1);
+    assert!(run.shift.is_some_and(|shift| shift.rise_percent > -50.0), "{:?}", run.shift);
+    assert!(run.foretold.transactions.is_some_and(|share| share <= 1.0), "{:?}", run.foretold);
+    assert!(run.router_percent > 0.0 && run.router_percent < 100.0, "{}", run.router_percent);
+    assert_eq!(measured(&small("ycsb-shift"), "on-demand", 1).foretold, Foretold::default());
 }
 
 #[test]

@@ -127,8 +127,7 @@ fn tell(
     experiments: &[Experiment],
     samples: &[Vec<Sample>],
 ) -> Result<(), Failure> {
-    let (mut all, mut text) =
-        (Vec::<Row>::new(), page::head(&format!("isomer lab run {}", args.what)));
+    let (mut all, mut sections) = (Vec::<Row>::new(), String::new());
     for (experiment, samples) in experiments.iter().zip(samples) {
         let rows = rows(experiment, samples);
         let plot = format!("{}.svg", experiment.name);
@@ -137,9 +136,10 @@ fn tell(
             draw(&folder.join(&plot), experiment, samples).map_err(Failure::failed)?;
         }
         let plot = args.out.as_ref().map(|_| plot.as_str());
-        text.push_str(&page::section(experiment, samples, &rows, plot));
+        sections += &page::section(experiment, samples, &rows, plot);
         all.extend(rows);
     }
+    let text = page::head(&format!("isomer lab run {}", args.what), &all) + &sections;
     let lines: Result<Vec<String>, _> = all.iter().map(serde_json::to_string).collect();
     let lines = lines.map_err(Failure::failed)?.join("\n") + "\n";
     match args.json {

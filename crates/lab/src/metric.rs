@@ -1,0 +1,103 @@
+//! What is measured of a run.
+
+use crate::run::Measured;
+use serde::{Deserialize, Serialize};
+
+/// One number of a run. See [`Metric::name`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Transactions per virtual second.
+    Throughput,
+    /// Mean latency.
+    Latency,
+    /// Latency of the slowest percent.
+    TailLatency,
+    /// Mean latency of the kind of transaction the experiment names.
+    KindLatency,
+    /// Design changes for 1000 transactions.
+    Changes,
+    /// The share of latency that is spent in the router: finding a route, deciding, thinking.
+    RouterShare,
+    /// The share of changes that are taken back within 10 s.
+    Thrash,
+    /// Changes in 10 s, over the second half of what is measured: how quiet it has become.
+    Restlessness,
+    /// R² of how long transactions at one site are predicted to take.
+    ForetoldTransactions,
+    /// R² of splits.
+    ForetoldSplits,
+    /// R² of remasters.
+    ForetoldRemasters,
+    /// By how much latency rises when the hot spot moves.
+    Rise,
+    /// How long that lasts.
+    Recovery,
+}
+
+impl Metric {
+    /// Every metric.
+    pub const ALL: [Metric; 13] = [
+        Metric::Throughput,
+        Metric::Latency,
+        Metric::TailLatency,
+        Metric::KindLatency,
+        Metric::Changes,
+        Metric::RouterShare,
+        Metric::Thrash,
+        Metric::Restlessness,
+        Metric::ForetoldTransactions,
+        Metric::ForetoldSplits,
+        Metric::ForetoldRemasters,
+        Metric::Rise,
+        Metric::Recovery,
+    ];
+
+    /// Its name and, after a comma, its unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Throughput => "throughput, transactions/s",
+            Metric::Latency => "mean latency, ms",
+            Metric::TailLatency => "99th percentile of latency, ms",
+            Metric::KindLatency => "mean latency of the kind in question, ms",
+            Metric::Changes => "design changes per 1000 transactions",
+            Metric::RouterShare => "router's share of latency, percent",
+            Metric::Thrash => "changes taken back within 10 s, percent",
+            Metric::Restlessness => "design changes in 10 s towards the end",
+            Metric::ForetoldTransactions => "R² of transactions",
+            Metric::ForetoldSplits => "R² of splits",
+            Metric::ForetoldRemasters => "R² of remasters",
+            Metric::Rise => "rise of latency when the hot spot moves, percent",
+            Metric::Recovery => "until latency is back within 5 percent of its best, s",
+        }
+    }
+
+    /// Its value in a run; `None` if that has none.
+    pub fn of(self, run: &Measured) -> Option<f64> {
+        match self {
+            Metric::Throughput => Some(run.throughput_per_s),
+            Metric::Latency => Some(run.latency_ms),
+            Metric::TailLatency => Some(run.p99_ms),
+            Metric::KindLatency => run.kind_ms,
+            Metric::Changes => Some(run.changes_per_1000),
+            Metric::RouterShare => Some(run.router_percent),
+            Metric::Thrash => run.thrash_percent,
+            Metric::Restlessness => Some(run.changes_in_10_s),
+            Metric::ForetoldTransactions => run.foretold.transactions,
+            Metric::ForetoldSplits => run.foretold.splits,
+            Metric::ForetoldRemasters => run.foretold.remasters,
+            Metric::Rise => run.shift.map(|shift| shift.rise_percent),
+            Metric::Recovery => run.shift.map(|shift| shift.recovery_s),
+        }
+    }
+
+    /// How many times better `ours` is than `theirs`.
+    pub(crate) fn factor(self, ours: f64, theirs: f64) -> f64 {
+        if self.is_better_large() { ours / theirs } else { theirs / ours }
+    }
+
+    fn is_better_large(self) -> bool {
+        use Metric::{ForetoldRemasters, ForetoldSplits, ForetoldTransactions, Throughput};
+        matches!(self, Throughput | ForetoldTransactions | ForetoldSplits | ForetoldRemasters)
+    }
+}
