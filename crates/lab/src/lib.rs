@@ -35,7 +35,7 @@
 //!
 //! # What was left out
 //!
-//! Adaptive replication (ADR) and Clay are not among the systems yet. Caches, memory bandwidth and the
+//! Caches, memory bandwidth and the
 //! clients' own machines are not modelled. A thought of the autopilot takes a constant time.
 
 mod calibrate;

@@ -4,6 +4,7 @@
 use crate::experiment::Experiment;
 use crate::metric::Metric;
 use crate::results::{Mean, Row, Sample};
+use crate::system::SYSTEMS;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -63,6 +64,12 @@ pub fn section(
     for sample in samples {
         if let Some(why) = sample.failures.first() {
             let _ = writeln!(text, "`{}` did not finish: {why}\n", sample.system);
+        }
+    }
+    for system in SYSTEMS.iter().filter(|system| system.warm_ups > 1.0) {
+        if experiment.systems.iter().any(|name| name == system.name) {
+            let warm_up_s = experiment.warm_up_s * system.warm_ups;
+            let _ = writeln!(text, "`{}` had {warm_up_s} s of warm-up.\n", system.name);
         }
     }
     more(&mut text, samples);

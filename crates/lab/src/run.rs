@@ -139,6 +139,8 @@ fn run_workload<W: Drive>(
         workload,
         experiment.partition_rows,
     );
+    let warm_up_s = experiment.warm_up_s * system.warm_ups;
+    let experiment = &Experiment { warm_up_s, ..experiment.clone() };
     let measured = cluster.and_then(|cluster| measure(experiment, seed, workload, cluster));
     world.end();
     measured

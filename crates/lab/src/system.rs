@@ -7,6 +7,8 @@
 //! | static | refuses what no site can run | by range | none |
 //! | static-2pc | commits it over several sites | by range | none |
 //! | serial | the same, on serial executors, as VoltDB has them | by range | none |
+//! | adr | the same, and replicas where reads come from | by range | none |
+//! | clay | commits over several sites, and what Clay moves every 10 s | by range | none |
 //! | single-master | all updates at one site | the first site | everywhere |
 //! | multi-master | commits over several sites | by range | everywhere |
 //! | dynamast | moves masters together | by range | everywhere |
@@ -16,7 +18,9 @@
 //! also has tables that are only read at every site.
 
 use isomer_design::{Placement, SiteId};
-use isomer_plan::strategy::{Learned, OnDemand, Replicated, Static, Strategy, TwoPhase};
+use isomer_plan::strategy::{
+    Adr, Learned, OnDemand, PeriodicClay, Replicated, Static, Strategy, TwoPhase,
+};
 use isomer_sim::world::World;
 use std::sync::Arc;
 
@@ -37,6 +41,8 @@ pub struct System {
     /// Each core has partitions of its own and runs one transaction after the other on them; one that
     /// touches several cores' partitions holds them all from its beginning to its end.
     pub serial: bool,
+    /// It has so many times the experiment's warm-up: Clay, which plans every 10 s, has more.
+    pub warm_ups: f64,
 }
 
 /// What decides in a run.
@@ -60,7 +66,7 @@ pub enum Masters {
 }
 
 /// All systems.
-pub const SYSTEMS: [System; 8] = [
+pub const SYSTEMS: [System; 10] = [
     System { masters: Masters::Random, knows: false, ..system("learned", learned) },
     System {
         masters: Masters::Random,
@@ -70,6 +76,8 @@ pub const SYSTEMS: [System; 8] = [
     system("static", || decider(Static)),
     system("static-2pc", || decider(TwoPhase)),
     System { serial: true, ..system("serial", || decider(TwoPhase)) },
+    system("adr", || decider(Adr::default())),
+    System { warm_ups: 4.2, ..system("clay", || decider(PeriodicClay::default())) },
     System {
         masters: Masters::First,
         replicated: true,
@@ -91,7 +99,7 @@ fn decider(strategy: impl Strategy + 'static) -> Decider {
 /// A system that begins with what somebody placed who knows the workload.
 const fn system(name: &'static str, strategy: fn() -> Decider) -> System {
     let masters = Masters::ByRange;
-    System { name, strategy, masters, replicated: false, knows: true, serial: false }
+    System { name, strategy, masters, replicated: false, knows: true, serial: false, warm_ups: 1.0 }
 }
 
 impl System {
