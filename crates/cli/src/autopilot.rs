@@ -32,5 +32,10 @@ pub(crate) fn costs(costs: &Costs) -> String {
             weights.join(", ")
         );
     }
+    if let Some(share) = costs.whole().foretold() {
+        let observed = costs.whole().observed();
+        let _ =
+            writeln!(text, "  {:<18} {observed:>8} observed  R² {share:.2}", "at one site, whole");
+    }
     text
 }

@@ -8,6 +8,7 @@
 //! | `sim` | random scenarios in a simulated world | `sim.rs` |
 //! | `lab` | experiments on virtual clusters | `lab/` |
 //! | `design` | the design of a database in a folder | `design/` |
+//! | `why` | how a key came to be where it is; what the autopilot has learned | `why.rs` |
 //! | `advise`, `compare`, … | plans from a recorded workload, without a database | `plan/` |
 //!
 //! What several of them need: `autopilot.rs` (its decisions, shown), `work/` (workloads on a database), `checks.rs`, `trace.rs`, `text.rs`,
@@ -35,6 +36,7 @@ mod serve;
 mod sim;
 mod text;
 mod trace;
+mod why;
 mod work;
 
 use clap::{Parser, Subcommand};
@@ -70,6 +72,7 @@ enum Command {
     Lab(lab::LabCommand),
     #[command(subcommand)]
     Design(design::DesignCommand),
+    Why(why::WhyArgs),
     #[command(flatten)]
     Plan(plan::Command),
     #[command(hide = true)]
@@ -91,6 +94,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(&args),
         Command::Lab(command) => lab::run(&command),
         Command::Design(command) => design::run(&command),
+        Command::Why(args) => why::run(&args),
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),
         Command::CrashChild(args) => crash_child::run(&args),
     }

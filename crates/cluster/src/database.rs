@@ -25,6 +25,8 @@ use std::thread::JoinHandle;
 const MEMORY_LOG_BYTES: u64 = 64 << 20;
 /// A procedure whose footprint was explored wrongly is tried again this often.
 const EXPLORED_MAX: usize = 20;
+/// After so many changes of the design, what the strategy remembers is written.
+const REMEMBERED_EVERY: u64 = 500;
 
 /// How to open a database.
 pub struct Options {
@@ -93,7 +95,7 @@ pub struct Database {
     runtime: Arc<Runtime>,
     /// Carries out the plans that no transaction waits for.
     tending: Option<JoinHandle<()>>,
-    folder: Option<Folder>,
+    folder: Option<Arc<Folder>>,
     catalog: Mutex<Catalog>,
     durability: Durability,
     /// The number given last: none is given twice while the process runs.
@@ -122,7 +124,7 @@ impl Database {
         let (folder, catalog) = match &options.folder {
             Some(path) => {
                 let (folder, catalog) = Folder::open(path, options.sites)?;
-                (Some(folder), catalog)
+                (Some(Arc::new(folder)), catalog)
             }
             None => {
                 let sites = (1..=options.sites).map(SiteId).collect();
@@ -132,7 +134,8 @@ impl Database {
         let runtime = Arc::new(Runtime::new());
         let mut notes = Vec::new();
         for &site in &catalog.sites {
-            let opened = open_site(&runtime, folder.as_ref(), site, options.durability, &mut notes);
+            let opened =
+                open_site(&runtime, folder.as_deref(), site, options.durability, &mut notes);
             match opened {
                 Ok(site) => runtime.add(site, options.durability),
                 Err(error) => {
@@ -154,6 +157,9 @@ impl Database {
         let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
         let last_table = tables.map(|table| table.0).max().unwrap_or(0);
         let transport = Embedded { runtime: runtime.clone() };
+        if let Some(memory) = folder.as_ref().and_then(|folder| folder.read_memory()) {
+            notes.extend(options.strategy.recall(&memory).err());
+        }
         let router = Arc::new(Router::new(transport, design, options.strategy));
         let database = Database {
             tending: Some(tend(&router, &runtime)),
@@ -169,6 +175,7 @@ impl Database {
         for (site, step) in repairs {
             database.ask(site, step).map_err(OpenDatabaseError::Change)?;
         }
+        database.remember_from_time_to_time();
         Ok(database)
     }
 
@@ -426,7 +433,7 @@ impl Database {
         let mut entered = catalog.clone();
         entered.sites.push(site);
         entered.sites.sort();
-        let folder = self.folder.as_ref();
+        let folder = self.folder.as_deref();
         let opened = open_site(&self.runtime, folder, site, self.durability, &mut Vec::new())?;
         if let Some(folder) = folder {
             folder.write_catalog(&entered)?;
@@ -456,6 +463,20 @@ impl Database {
         Ok(event)
     }
 
+    /// Writes what the strategy remembers after every so many changes of the design.
+    fn remember_from_time_to_time(&self) {
+        let Some(folder) = self.folder.clone() else { return };
+        let (router, changes) = (Arc::downgrade(&self.router), AtomicU64::new(0));
+        self.router.watch(move |_| {
+            if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
+                && let Some(memory) = router.upgrade().and_then(|router| router.memory())
+            {
+                // It is written again soon.
+                let _ = folder.write_memory(&memory);
+            }
+        });
+    }
+
     fn ask(&self, site: SiteId, step: Step) -> Result<Answer, isomer_site::Refusal> {
         self.runtime.block_on(protocol::ask(self.router.transport(), site, step))
     }
@@ -467,6 +488,10 @@ impl Drop for Database {
         if let Some(tending) = self.tending.take() {
             // A thread that panicked has said so already.
             let _ = tending.join();
+        }
+        if let (Some(folder), Some(memory)) = (&self.folder, self.router.memory()) {
+            // Without it the strategy begins anew, and nobody is left to be told.
+            let _ = folder.write_memory(&memory);
         }
         self.runtime.stop_all();
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   shop.isomer/
 //!     catalog        sites and tables, as text in the form of a design; replaced as a whole
+//!     strategy       what the strategy has learned and decided, if it learns; replaced as a whole
 //!     lock           locked by the process that has the database open
 //!     site-1/
 //!       log/         redo log: segments
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 const CATALOG: &str = "catalog";
 const CATALOG_NEW: &str = "catalog.new";
+const STRATEGY: &str = "strategy";
+const STRATEGY_NEW: &str = "strategy.new";
 const LOCK: &str = "lock";
 
 /// The folder of an open database.
@@ -58,11 +61,7 @@ impl Folder {
             folder.write_catalog(&catalog)?;
             return Ok((folder, catalog));
         }
-        let text = fs::read_to_string(&catalog_path).map_err(failed(&catalog_path))?;
-        let design = Design::parse(&text).map_err(|error| OpenDatabaseError::Catalog {
-            path: catalog_path,
-            what: error.to_string(),
-        })?;
+        let design = read_catalog(path)?;
         let tables = design.tables().map(|(id, table)| (id, table.schema().clone())).collect();
         Ok((folder, Catalog { sites: design.sites().iter().collect(), tables }))
     }
@@ -84,6 +83,19 @@ impl Folder {
         write().map_err(failed(&path))
     }
 
+    /// Replaces what the strategy remembers. Nothing depends on it but how well it begins, so it does not wait
+    /// for the disk.
+    pub(crate) fn write_memory(&self, text: &str) -> std::io::Result<()> {
+        let (path, new) = (self.path.join(STRATEGY), self.path.join(STRATEGY_NEW));
+        fs::write(&new, text)?;
+        fs::rename(&new, &path)
+    }
+
+    /// What the strategy remembers.
+    pub(crate) fn read_memory(&self) -> Option<String> {
+        fs::read_to_string(self.path.join(STRATEGY)).ok()
+    }
+
     /// The folder of a site, made if it is missing.
     pub(crate) fn site(&self, site: SiteId) -> Result<PathBuf, OpenDatabaseError> {
         let path = self.path.join(format!("site-{}", site.0));
@@ -102,6 +114,22 @@ impl Catalog {
         }
         design.to_text()
     }
+}
+
+/// The tables of the database in a folder, each as one partition; and what its strategy remembers, if it
+/// learns. The database may be open elsewhere.
+///
+/// # Errors
+/// [`OpenDatabaseError`], if there is no database.
+pub fn look(path: &Path) -> Result<(Design, Option<String>), OpenDatabaseError> {
+    Ok((read_catalog(path)?, fs::read_to_string(path.join(STRATEGY)).ok()))
+}
+
+fn read_catalog(folder: &Path) -> Result<Design, OpenDatabaseError> {
+    let path = folder.join(CATALOG);
+    let text = fs::read_to_string(&path).map_err(failed(&path))?;
+    let wrong = |what: String| OpenDatabaseError::Catalog { path: path.clone(), what };
+    Design::parse(&text).map_err(|error| wrong(error.to_string()))
 }
 
 fn lock(path: &Path) -> Result<File, OpenDatabaseError> {

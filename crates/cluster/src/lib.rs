@@ -46,6 +46,7 @@ mod transport;
 pub use database::{Database, Explorer, Options, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
+pub use folder::look;
 pub use isomer_log::{Counters, Durability};
 pub use isomer_plan::strategy::Place;
 pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};

@@ -136,6 +136,11 @@ impl<T: Transport> Router<T> {
         self.strategy.name()
     }
 
+    /// What the strategy has learned and decided, as text; `None` if it learns nothing.
+    pub fn memory(&self) -> Option<String> {
+        self.strategy.memory(&self.design())
+    }
+
     /// The design as it is; cheap.
     pub fn design(&self) -> Design {
         self.design.lock().clone()

@@ -1,10 +1,11 @@
 //! The embedded database, with real threads: transactions while the design changes under them.
 
-use isomer_cluster::{Database, Durability, Error, Options, Session};
+use isomer_cluster::{Database, Durability, Error, Options, Session, look};
 use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
 };
-use isomer_plan::strategy::TwoPhase;
+use isomer_plan::learned::Memory;
+use isomer_plan::strategy::{Learned, TwoPhase};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -226,4 +227,37 @@ fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
     drop(db);
     let db = open();
     assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
+}
+
+#[test]
+fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || {
+        let learned = std::sync::Arc::new(Learned::default());
+        let options = Options::in_folder(folder.path(), 2).durability(Durability::None);
+        (learned.clone(), Database::open(options.strategy(learned)).unwrap())
+    };
+    {
+        let (_, db) = open();
+        let table = bank(&db, 2);
+        let mut session = db.session();
+        for at in 0..2000 {
+            transfer(&db, &mut session, table, at % 32, 32 + at % 32, 1).unwrap();
+        }
+    }
+    let (design, memory) = look(folder.path()).unwrap();
+    assert_eq!(design.tables().count(), 1);
+    let memory = Memory::parse(&memory.unwrap()).unwrap();
+    let observed = memory.costs.functions().map(|(_, function)| function.observed());
+    assert!(observed.iter().sum::<u64>() > 0);
+
+    let (learned, db) = open();
+    assert!(db.notes().is_empty(), "{:?}", db.notes());
+    assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), observed);
+    drop((learned, db));
+
+    std::fs::write(folder.path().join("strategy"), "{}").unwrap();
+    let (learned, db) = open();
+    assert!(db.notes()[0].contains("cannot be read"), "{:?}", db.notes());
+    assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), [0; 12]);
 }

@@ -226,6 +226,19 @@ pub trait Strategy: Send + Sync {
     /// Hears what became of a change that it asked for, or that somebody else did.
     fn changed(&self, _changed: &Changed<'_>) {}
 
+    /// What it has learned and decided, as text for [`Strategy::recall`]; `None` if it learns nothing.
+    fn memory(&self, _design: &Design) -> Option<String> {
+        None
+    }
+
+    /// Goes on with what it knew when [`Strategy::memory`] was asked for.
+    ///
+    /// # Errors
+    /// In words, if it cannot make sense of it; it then begins anew.
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// True if it is time to tell the strategy how the sites are.
     fn wants_loads(&self, _now: Time) -> bool {
         false
@@ -264,6 +277,14 @@ impl<S: Strategy + ?Sized> Strategy for std::sync::Arc<S> {
 
     fn changed(&self, changed: &Changed<'_>) {
         S::changed(self, changed);
+    }
+
+    fn memory(&self, design: &Design) -> Option<String> {
+        S::memory(self, design)
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        S::recall(self, memory)
     }
 
     fn wants_loads(&self, now: Time) -> bool {

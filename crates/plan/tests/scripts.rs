@@ -50,7 +50,8 @@ fn sites(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
     let mut args = command.consume_args();
     let count: u16 = parse("sites", args.next_pos().ok_or("how many?")?)?;
     *design = Design::new((1..=count).map(SiteId))?;
-    Ok(args.reject_next()?)
+    args.reject_next()?;
+    Ok(())
 }
 
 fn table(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
@@ -60,7 +61,8 @@ fn table(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {
     let columns = vec![Column::new("id", ColumnType::Int64)];
     let schema = Schema::new(name, columns, &["id"])?;
     design.create_table(id, schema, [(Key::min(), Placement::at(SiteId(1)))])?;
-    Ok(args.reject_next()?)
+    args.reject_next()?;
+    Ok(())
 }
 
 fn change(design: &mut Design, command: &Command) -> Result<(), Box<dyn Error>> {

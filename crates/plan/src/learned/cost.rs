@@ -27,6 +27,7 @@
 use super::linear::{Feature, Linear};
 use super::score::Score;
 use isomer_design::Change;
+use serde::{Deserialize, Serialize};
 
 /// What a transaction has to do; the inputs of its cost functions.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -82,7 +83,7 @@ impl Parts {
 }
 
 /// See the [module documentation](self).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Costs {
     service: Linear,
     wait: Linear,
@@ -149,6 +150,27 @@ impl Default for Costs {
 }
 
 impl Costs {
+    /// New costs that go on with what was learned, written, and read again.
+    #[must_use]
+    pub fn resumed(learned: Costs) -> Costs {
+        let new = Costs::default();
+        Costs {
+            service: new.service.resumed(learned.service),
+            wait: new.wait.resumed(learned.wait),
+            lock: new.lock.resumed(learned.lock),
+            read_write: new.read_write.resumed(learned.read_write),
+            commit: new.commit.resumed(learned.commit),
+            across: new.across.resumed(learned.across),
+            split: new.split.resumed(learned.split),
+            merge: new.merge.resumed(learned.merge),
+            remaster: new.remaster.resumed(learned.remaster),
+            add_replica: new.add_replica.resumed(learned.add_replica),
+            remove_replica: new.remove_replica.resumed(learned.remove_replica),
+            load: new.load.resumed(learned.load),
+            whole: learned.whole,
+        }
+    }
+
     /// What a transaction will take, part by part.
     pub fn transaction(&self, work: &Work) -> Parts {
         let if_some = |amount: f64, cost: f64| if amount > 0.0 { cost } else { 0.0 };

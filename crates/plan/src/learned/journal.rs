@@ -152,6 +152,11 @@ impl Journal {
         });
     }
 
+    /// Decisions are counted on from this number.
+    pub(crate) fn count_from(&mut self, number: u64) {
+        self.made = self.made.max(number);
+    }
+
     /// How many decisions there were.
     pub fn len(&self) -> u64 {
         self.made
@@ -176,6 +181,11 @@ impl Journal {
 }
 
 impl Entry {
+    /// What it changes.
+    pub(crate) fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
     /// The decision as a person reads it; `design` gives the names.
     pub fn to_text(&self, design: &Design) -> String {
         let what = if self.in_force { "" } else { ", and would change" };

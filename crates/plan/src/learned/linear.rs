@@ -19,6 +19,7 @@
 //! learned is bounded from below.
 
 use super::score::{Score, USUAL, pace};
+use serde::{Deserialize, Serialize};
 
 /// One input.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,8 +39,9 @@ impl Feature {
 }
 
 /// See the [module documentation](self).
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Linear {
+    #[serde(skip)]
     features: &'static [Feature],
     /// That of the constant first.
     weights: Vec<f64>,
@@ -82,6 +84,16 @@ impl Linear {
             center: vec![0.0; features.len()],
             usual_square: 0.0,
         }
+    }
+
+    /// Goes on with what another function learned that was written and read again, if it has as many
+    /// inputs.
+    #[must_use]
+    pub fn resumed(self, learned: Linear) -> Linear {
+        let shape =
+            |linear: &Linear| [&linear.weights, &linear.spread, &linear.center].map(Vec::len);
+        let is_alike = shape(&learned) == shape(&self);
+        if is_alike { Linear { features: self.features, ..learned } } else { self }
     }
 
     /// What is expected of these inputs; never below zero.

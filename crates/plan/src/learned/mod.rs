@@ -11,6 +11,7 @@
 //! | [`reservoir`] | a sample of the recent past that adapts |
 //! | [`workload`] | access and co-access probabilities of any key range, read off the sample |
 //! | [`linear`], [`score`] | a linear function that is learned one observation at a time; how well it foretells |
+//! | [`memory`] | what is remembered when the database stops |
 //! | [`cost`] | the cost functions of Table 1, and what each operation takes of them |
 //!
 //! Left out: the planner that weighs benefit against cost (section 5.3) and asks for changes.
@@ -20,6 +21,7 @@ pub(crate) mod clump;
 pub mod cost;
 pub mod journal;
 pub mod linear;
+pub mod memory;
 pub mod options;
 pub(crate) mod outlook;
 pub(crate) mod planner;
@@ -31,6 +33,7 @@ pub mod workload;
 
 pub use cost::{Costs, Effort, Parts, Work};
 pub use linear::{Feature, Linear};
+pub use memory::Memory;
 pub use options::{Mode, Options};
 pub use planner::{Answer, Candidate};
 pub use reservoir::Reservoir;

@@ -8,13 +8,15 @@
 //!
 //! The means run along: what is long ago counts for little, and memory does not grow.
 
+use serde::{Deserialize, Serialize};
+
 /// How fast the running averages move.
 const PACE: f64 = 0.004;
 /// From this many observations on, it is known what is usual.
 pub(crate) const USUAL: u64 = 32;
 
 /// See the [module documentation](self).
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Score {
     observed: u64,
     mean: f64,

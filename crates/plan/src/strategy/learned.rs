@@ -30,6 +30,7 @@ use super::{
     needs, pick,
 };
 use crate::learned::journal::Journal;
+use crate::learned::memory::{Memory, Told};
 use crate::learned::outlook::{Outlook, masters, rows_of};
 use crate::learned::planner::{Answer, Situation};
 use crate::learned::recent::Recent;
@@ -79,6 +80,8 @@ struct Brain {
     traffic: Traffic,
     recent: Recent,
     journal: Journal,
+    /// Decisions from before the database was opened.
+    before: Vec<Told>,
     /// Rows per copied partition of a table.
     rows: BTreeMap<TableId, f64>,
     /// What measured transactions under way were thought to have to do.
@@ -121,6 +124,7 @@ impl Learned {
             traffic: Traffic::new(0),
             recent: Recent::new(options.limits, 0),
             journal: Journal::default(),
+            before: Vec::new(),
             rows: BTreeMap::new(),
             under_way: BTreeMap::new(),
             changing: BTreeMap::new(),
@@ -167,11 +171,6 @@ impl Learned {
     /// The learned costs as they are.
     pub fn costs(&self) -> Costs {
         self.brain.lock().costs.clone()
-    }
-
-    /// Begins with costs that were learned before.
-    pub fn set_costs(&self, costs: Costs) {
-        self.brain.lock().costs = costs;
     }
 
     /// One of several sites: where the session ran last, unless another is clearly idler.
@@ -410,6 +409,21 @@ impl Strategy for Learned {
             }
             brain.costs.learn_change(changed.change, &effort, *took_ns as f64 / 1e3);
         }
+    }
+
+    fn memory(&self, design: &Design) -> Option<String> {
+        let brain = self.brain.lock();
+        let Brain { costs, before, journal, .. } = &*brain;
+        Some(Memory::of(costs.clone(), before, journal, design).to_text())
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        let Memory { costs, decisions, .. } = Memory::parse(memory)?;
+        let mut brain = self.brain.lock();
+        let last = decisions.last().map_or(0, |told| told.number);
+        brain.journal.count_from(last);
+        (brain.costs, brain.before) = (costs, decisions);
+        Ok(())
     }
 
     fn wants_loads(&self, now: Time) -> bool {

@@ -1,0 +1,68 @@
+//! `isomer why`: how a key came to be where it is, and what the autopilot thinks that things cost.
+//!
+//! Both are read from what the strategy of a database remembers in its folder. That is written when the
+//! database is closed and every so many changes; so the database may be open elsewhere, and the last
+//! moments are missing then.
+
+use crate::failure::Failure;
+use crate::{autopilot, out};
+use isomer_plan::learned::Memory;
+use std::path::PathBuf;
+
+/// Tells how a key came to be where it is, or what the autopilot has learned
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer why accounts 17 --data shop
+  isomer why orders \"5, 'north'\" --data shop
+  isomer why model --data shop             learned costs: weights, and how well they foretell")]
+pub(crate) struct WhyArgs {
+    /// A table; or `model`, without a key
+    table: String,
+    /// A key of it, as SQL writes values; columns separated by commas
+    key: Option<String>,
+    /// The folder of the database; it may be open elsewhere
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// How many decisions at most
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    most: usize,
+}
+
+/// Answers.
+///
+/// # Errors
+/// If there is no such database, table or key, or its strategy learns nothing.
+pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
+    let folder = args.data.display();
+    let (design, memory) = isomer_cluster::look(&args.data).map_err(Failure::failed)?;
+    let memory = memory.ok_or_else(|| {
+        let what = "its strategy has learned nothing yet; the autopilot is `--strategy learned`";
+        Failure::failed(format!("{folder}: {what}"))
+    })?;
+    let memory =
+        Memory::parse(&memory).map_err(|what| Failure::failed(format!("{folder}: {what}")))?;
+    let Some(key) = &args.key else {
+        if args.table == "model" {
+            out::print(autopilot::costs(&memory.costs));
+            return Ok(());
+        }
+        let what = format!("which key of {}? Or `isomer why model`", args.table);
+        return Err(Failure::usage(what));
+    };
+    let Some((_, table)) = design.find_table(&args.table) else {
+        let known: Vec<&str> = design.tables().map(|(_, table)| table.name()).collect();
+        let what = format!("there is no table `{}`; there are: {}", args.table, known.join(", "));
+        return Err(Failure::usage(what));
+    };
+    let key = table.schema().parse_key(key).map_err(Failure::usage)?;
+    let decisions: Vec<&str> = memory
+        .about(&design, &args.table, &key)
+        .take(args.most)
+        .map(|told| told.text.as_str())
+        .collect();
+    match decisions.is_empty() {
+        true => out::line("no decision that is remembered changed its partition"),
+        false => out::print(decisions.concat()),
+    }
+    Ok(())
+}
