@@ -228,6 +228,8 @@ impl Bench {
                     (0..REPEAT as i64).for_each(|at| {
                         self.change((0..rows).map(|key| (at + key) % PARTITION_ROWS))
                     });
+                    // Only what is durable goes to followers.
+                    self.sites[0].log().sync().expect("memory can be synced");
                     self.sites[0].ship(true);
                     let begun = now();
                     self.hand_over();

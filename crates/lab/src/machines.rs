@@ -47,7 +47,7 @@ pub struct Hardware {
     /// A sync of a log, in microseconds.
     pub sync_us: u64,
     /// Megabytes of rows and index that a site may hold; no limit if missing.
-    pub memory_mb: Option<u64>,
+    pub memory_mb: Option<f64>,
     /// From one tick of a site to the next, in microseconds: heartbeats, garbage.
     pub tick_us: u64,
 }

@@ -23,6 +23,8 @@ pub enum Metric {
     Thrash,
     /// Changes in 10 s, over the second half of what is measured: how quiet it has become.
     Restlessness,
+    /// The memory of the fullest site, at the end.
+    Memory,
     /// R² of how long transactions at one site are predicted to take.
     ForetoldTransactions,
     /// R² of splits.
@@ -37,7 +39,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 13] = [
+    pub const ALL: [Metric; 14] = [
         Metric::Throughput,
         Metric::Latency,
         Metric::TailLatency,
@@ -46,6 +48,7 @@ impl Metric {
         Metric::RouterShare,
         Metric::Thrash,
         Metric::Restlessness,
+        Metric::Memory,
         Metric::ForetoldTransactions,
         Metric::ForetoldSplits,
         Metric::ForetoldRemasters,
@@ -64,6 +67,7 @@ impl Metric {
             Metric::RouterShare => "router's share of latency, percent",
             Metric::Thrash => "changes taken back within 10 s, percent",
             Metric::Restlessness => "design changes in 10 s towards the end",
+            Metric::Memory => "memory of the fullest site, MB",
             Metric::ForetoldTransactions => "R² of transactions",
             Metric::ForetoldSplits => "R² of splits",
             Metric::ForetoldRemasters => "R² of remasters",
@@ -83,6 +87,7 @@ impl Metric {
             Metric::RouterShare => Some(run.router_percent),
             Metric::Thrash => run.thrash_percent,
             Metric::Restlessness => Some(run.changes_in_10_s),
+            Metric::Memory => Some(run.memory_mb),
             Metric::ForetoldTransactions => run.foretold.transactions,
             Metric::ForetoldSplits => run.foretold.splits,
             Metric::ForetoldRemasters => run.foretold.remasters,

@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The columns of an experiment's table.
-const COLUMNS: [(Metric, &str); 6] = [
+const COLUMNS: [(Metric, &str); 7] = [
     (Metric::Throughput, "throughput/s"),
     (Metric::Latency, "latency ms"),
     (Metric::TailLatency, "99 % ms"),
     (Metric::Changes, "changes/1000"),
     (Metric::Thrash, "taken back %"),
     (Metric::RouterShare, "router %"),
+    (Metric::Memory, "MB at the fullest"),
 ];
 /// What an experiment says in a sentence, of the systems that have it.
 const MORE: [Metric; 7] = [

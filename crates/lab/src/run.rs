@@ -43,6 +43,8 @@ pub struct Measured {
     pub changes_in_10_s: f64,
     /// How many percent of latency were spent in the router.
     pub router_percent: f64,
+    /// Megabytes of rows and index at the fullest site, at the end.
+    pub memory_mb: f64,
     /// How well the autopilot foretold what things take.
     pub foretold: Foretold,
     /// What a moving hot spot did, if one moved.
@@ -179,6 +181,7 @@ fn measure<W: Drive>(
     let (from, before) = (world.now().0, spent());
     world.run_for(ns(experiment.seconds), || false);
     let (to, after) = (world.now().0, spent());
+    let memory = machines.hosts().map(|host| host.site.memory_bytes()).max();
     let foretold = Foretold::by(cluster.learned.as_deref());
     clients.stopping.set(true);
     world.run_for(PATIENCE_NS, || tasks.iter().all(|task| world.is_done(*task)));
@@ -206,6 +209,7 @@ fn measure<W: Drive>(
         thrash_percent: changes.thrash(&(from..to)).map(|share| share * 100.0),
         changes_in_10_s: made(middle, to) * 1e10 / (to - middle) as f64,
         router_percent: (after.1 - before.1) as f64 / (10.0 * latency_us * transactions),
+        memory_mb: memory.unwrap_or_default() as f64 / f64::from(1 << 20),
         foretold,
         shift: every_s.and_then(|every_s| Shift::of(&tally.slices, every_s)),
         busy: (after.0 - before.0) as f64 / ((to - from) as f64 * cores),

@@ -232,7 +232,8 @@ impl Transport for LabTransport {
 
     fn load(&self, site: SiteId) -> SiteLoad {
         let host = self.machines.host(site);
-        let memory_max = self.machines.hardware.memory_mb.map(|mb| (mb << 20) as usize);
+        let memory_max =
+            self.machines.hardware.memory_mb.map(|mb| (mb * f64::from(1 << 20)) as usize);
         let busy = Some(host.machine.cores.lately_busy());
         SiteLoad { site, busy, memory_bytes: host.site.memory_bytes(), memory_max }
     }
