@@ -49,6 +49,7 @@ smoke:
 	$(ISOMER) bench twitter --users 500 --seconds 1
 	$(ISOMER) bench trace --seconds 1
 	$(ISOMER) bench compare --rows 5000 --rounds 2 --turn-ms 50
+	$(ISOMER) bench route --partitions 1000
 	$(ISOMER) bench store --rows 20000 --partitions 20 --turn-ms 20
 	$(ISOMER) bench plan --smoke
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb

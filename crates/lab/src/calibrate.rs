@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-pub(crate) const TABLE: TableId = TableId(1);
+const TABLE: TableId = TableId(1);
 const ROWS: i64 = 100_000;
 const PARTITION_ROWS: i64 = 1000;
 const ROW: [u8; 26] = [7; 26];
@@ -63,6 +63,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     let partition = slope(read_9_apart, read_9, 8.0);
     let (route_1, route_9) = (route(1, now), route(9, now));
     let (refresh_1, refresh_9) = bench.refresh(now);
+    let scattered = design(|at| Placement::at(SiteId((at % 8 + 1) as u16)));
     let step = bench.step(now);
     let (snapshot_row, install_row) = bench.copy(now);
     let (send, receive) =
@@ -72,7 +73,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     Ok(Costs {
         route: slope(route_1, slope(route_9, route_1, 8.0), 1.0),
         route_item: slope(route_9, route_1, 8.0),
-        think: think(design(|at| Placement::at(SiteId((at % 2 + 1) as u16))), ROWS, now),
+        think: think(&scattered, TABLE, (ROWS, PARTITION_ROWS), now),
         receive,
         send,
         begin,
@@ -91,9 +92,9 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     })
 }
 
-/// A table over two sites, in partitions.
+/// A table in partitions; there are eight sites.
 fn design(place: fn(i64) -> Placement) -> Design {
-    let mut design = Design::new([1, 2].map(SiteId)).expect("two sites");
+    let mut design = Design::new((1..=8).map(SiteId)).expect("eight sites");
     let schema = Schema::new("rows", vec![Column::new("id", ColumnType::Int64)], &["id"]);
     let starts =
         (0..ROWS / PARTITION_ROWS).map(|at| (partition(at * PARTITION_ROWS).start, place(at)));

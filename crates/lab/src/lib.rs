@@ -72,3 +72,4 @@ pub use results::{Mean, Row, Sample, rows};
 pub use run::{Foretold, Measured, run};
 pub use shift::Shift;
 pub use system::{Decider, Masters, SYSTEMS, System};
+pub use think::think;

@@ -8,6 +8,7 @@
 //! | `twitter` | what people write, and who follows whom |
 //! | `trace` | a production cache's requests as transactions |
 //! | `compare` | the autopilot beside other strategies, by turns (`compare.rs`) |
+//! | `route` | what routing and planning cost with more sites and partitions (`route.rs`) |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `plan` | how fast and how good the planners are (`../plan/bench.rs`) |
@@ -18,6 +19,7 @@ mod compare;
 mod measure;
 mod options;
 mod report;
+mod route;
 mod run;
 #[allow(unreachable_pub, reason = "what others call is marked, though this is a program")]
 mod store;
@@ -45,6 +47,7 @@ pub(crate) enum BenchCommand {
     Twitter(TwitterArgs),
     Trace(TraceArgs),
     Compare(compare::CompareArgs),
+    Route(route::RouteArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
     Tpcc(wire::TpccArgs),
@@ -180,6 +183,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Twitter(args) => twitter(args),
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Compare(args) => compare::run(args),
+        BenchCommand::Route(args) => route::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
         BenchCommand::Tpcc(args) => wire::tpcc_under_change(args),
