@@ -8,12 +8,12 @@ use crate::cluster::{Cluster, session};
 use crate::costs::Work;
 use crate::drive::Drive;
 use crate::tally::Tally;
+use crate::watched::{Watch, Watched};
 use isomer_cluster::{Abort, Error, Txn};
-use isomer_design::{Footprint, KeyRange, TableId};
+use isomer_design::{Footprint, TableId};
 use isomer_sim::world::{Stack, TaskId};
-use isomer_workload::{DataAccess, Outcome, Transaction, random};
+use isomer_workload::{Outcome, Transaction, random};
 use std::cell::{Cell, RefCell};
-use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// What clients share.
@@ -64,9 +64,9 @@ impl Clients {
             transaction.footprint_into(&mut footprint);
             let mut end = None;
             let mut procedure = |txn: &mut Txn<'_>| {
-                let mut data = Counting { txn, work: Work::default() };
+                let mut data = Watched { txn, watch: Work::default() };
                 let outcome = transaction.run(&mut data)?;
-                let spend_ns = machines.costs.of_work(data.txn, data.work);
+                let spend_ns = machines.costs.of_work(data.txn, data.watch);
                 let abort = match &outcome {
                     Outcome::Commit { .. } => None,
                     Outcome::Rollback { reason } => Some(Abort::because(*reason)),
@@ -96,56 +96,16 @@ impl Clients {
     }
 }
 
-/// A running transaction that counts what it does.
-struct Counting<'a, 't> {
-    txn: &'a mut Txn<'t>,
-    work: Work,
-}
-
-impl DataAccess for Counting<'_, '_> {
-    type Error = Abort;
-
-    fn get(&mut self, table: TableId, key: &[u8]) -> Result<Option<&[u8]>, Abort> {
-        self.work.reads += 1;
-        self.txn.get(table, key)
+impl Watch for Work {
+    fn read(&mut self, _table: TableId, _key: &[u8], _row: Option<&[u8]>) {
+        self.reads += 1;
     }
 
-    fn put(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), Abort> {
-        self.work.writes += 1;
-        self.txn.put(table, key, row)
+    fn wrote(&mut self) {
+        self.writes += 1;
     }
 
-    fn insert(&mut self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), Abort> {
-        self.work.writes += 1;
-        self.txn.insert(table, key, row)
-    }
-
-    fn update(
-        &mut self,
-        table: TableId,
-        key: &[u8],
-        change: impl FnOnce(&mut [u8]),
-    ) -> Result<bool, Abort> {
-        self.work.reads += 1;
-        self.work.writes += 1;
-        self.txn.update(table, key, change)
-    }
-
-    fn delete(&mut self, table: TableId, key: &[u8]) -> Result<bool, Abort> {
-        self.work.writes += 1;
-        self.txn.delete(table, key)
-    }
-
-    fn scan(
-        &mut self,
-        table: TableId,
-        range: &KeyRange,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Abort> {
-        let work = &mut self.work;
-        self.txn.scan(table, range, |key, row| {
-            work.scanned += 1;
-            visit(key, row)
-        })
+    fn met(&mut self) {
+        self.scanned += 1;
     }
 }

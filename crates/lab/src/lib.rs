@@ -58,6 +58,7 @@ mod system;
 mod tally;
 mod think;
 mod transport;
+mod watched;
 
 pub use calibrate::{Stopwatch, calibrate};
 pub use claim::{Claim, Relation};
@@ -73,3 +74,4 @@ pub use run::{Foretold, Measured, run};
 pub use shift::Shift;
 pub use system::{Decider, Masters, SYSTEMS, System};
 pub use think::think;
+pub use watched::{Watch, Watched};

@@ -1,10 +1,10 @@
 //! A client: one session that runs one transaction of a workload after the other.
 
-use super::access::Access;
 use super::tally::Tally;
 use crate::clock;
 use isomer_cluster::{Abort, Database, Error, Session};
 use isomer_design::{Footprint, TableId};
+use isomer_lab::{Watch, Watched};
 use isomer_workload::{Outcome, Random, Transaction, Workload};
 
 /// A client of a workload.
@@ -49,7 +49,7 @@ impl<'d, W: Workload> Client<'d, W> {
         let (mut outcome, memory) = (None, &mut self.memory);
         let begun = clock::now();
         let result = self.db.run(&mut self.session, &self.footprint, |txn| {
-            let mut data = Access { txn, memory: memory.as_mut() };
+            let mut data = Watched { txn, watch: Remembering(memory.as_mut()) };
             let end = transaction.run(&mut data)?;
             let abort = match &end {
                 Outcome::Commit { .. } => None,
@@ -96,7 +96,7 @@ impl Default for Memory {
 
 impl Memory {
     /// Takes note of what the number at the front of a row is.
-    pub(super) fn read(&mut self, table: TableId, key: &[u8], row: &[u8]) {
+    fn note(&mut self, table: TableId, key: &[u8], row: &[u8]) {
         let Some(number) = row.first_chunk().map(|bytes| i64::from_le_bytes(*bytes)) else {
             return;
         };
@@ -106,6 +106,17 @@ impl Memory {
             self.went_back += 1;
         }
         *last = (hash, number);
+    }
+}
+
+/// Whoever remembers, if anybody does, hears of every row that is read.
+struct Remembering<'m>(Option<&'m mut Memory>);
+
+impl Watch for Remembering<'_> {
+    fn read(&mut self, table: TableId, key: &[u8], row: Option<&[u8]>) {
+        if let (Some(memory), Some(row)) = (&mut self.0, row) {
+            memory.note(table, key, row);
+        }
     }
 }
 
@@ -127,7 +138,7 @@ mod tests {
     fn a_number_that_shrinks_is_a_look_into_the_past() {
         let mut memory = Memory::default();
         for (key, number) in [(1, 5i64), (2, 3), (1, 5), (1, 6), (2, 2), (1, 7)] {
-            memory.read(TableId(1), &Key::int(key), &number.to_le_bytes());
+            memory.note(TableId(1), &Key::int(key), &number.to_le_bytes());
         }
         assert_eq!(memory.went_back, 1);
     }

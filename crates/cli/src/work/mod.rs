@@ -7,7 +7,6 @@
 //!                                           └── judge ──────┘
 //! ```
 
-mod access;
 mod client;
 mod inspect;
 mod load;
