@@ -116,13 +116,14 @@ pub struct SmallBankSpec {
     pub customers: u64,
 }
 
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("ycsb-read-zipf", include_str!("../experiments/ycsb-read-zipf.toml")),
     ("ycsb-write-zipf", include_str!("../experiments/ycsb-write-zipf.toml")),
     ("ycsb-read-uniform", include_str!("../experiments/ycsb-read-uniform.toml")),
     ("ycsb-write-uniform", include_str!("../experiments/ycsb-write-uniform.toml")),
     ("steady", include_str!("../experiments/steady.toml")),
     ("ycsb-shift", include_str!("../experiments/ycsb-shift.toml")),
+    ("memory", include_str!("../experiments/memory.toml")),
     ("scale", include_str!("../experiments/scale.toml")),
     ("tpcc", include_str!("../experiments/tpcc.toml")),
     ("tpcc-remote", include_str!("../experiments/tpcc-remote.toml")),
