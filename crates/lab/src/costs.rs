@@ -77,6 +77,22 @@ impl Costs {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
+    /// The median of several tables, cost by cost.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn median(tables: &[Costs]) -> Costs {
+        let mut median = serde_json::to_value(&tables[0]).expect("numbers are values");
+        let rows: Vec<_> =
+            tables.iter().map(|costs| serde_json::to_value(costs).expect("as above")).collect();
+        for (name, cost) in median.as_object_mut().into_iter().flatten() {
+            let mut costs: Vec<f64> = rows.iter().filter_map(|row| row[name].as_f64()).collect();
+            costs.sort_by(f64::total_cmp);
+            *cost = costs[costs.len() / 2].into();
+        }
+        serde_json::from_value(median).expect("it is a table as before")
+    }
+
     /// The table as text.
     pub fn to_text(&self) -> String {
         let rows = serde_json::to_value(self).expect("numbers are values");

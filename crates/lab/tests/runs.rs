@@ -64,6 +64,8 @@ fn a_calibration_measures_every_cost_and_can_be_read_again() {
     let costs = calibrate(&|| asked.replace(asked.get() + 1000)).unwrap();
     let text = costs.to_text();
     assert!(text.lines().skip(1).all(|line| !line.ends_with(" 0.0")), "{text}");
+    let slower = [2.0, 1.0, 5.0].map(|factor| costs.slowed(factor));
+    assert!((Costs::median(&slower).receive - 2.0 * costs.receive).abs() < 1e-6);
     let again = Costs::read(&text).unwrap();
     assert!((again.receive - costs.receive).abs() < 0.1 && again.receive > 0.0, "{text}");
 }

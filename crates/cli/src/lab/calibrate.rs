@@ -20,6 +20,9 @@ pub(crate) struct CalibrateArgs {
     /// Where the table goes, for `isomer lab run --costs`; standard output if missing
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// How often all is measured; of each cost the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
     /// Afterwards does a small experiment twice, on this machine and in the laboratory
     #[arg(long)]
     check: bool,
@@ -32,7 +35,9 @@ const TRANSACTIONS: u64 = 100_000;
 /// Calibrates, and checks.
 pub(super) fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     let begun = clock::now();
-    let costs = calibrate(&|| begun.elapsed().as_nanos() as u64).map_err(Failure::failed)?;
+    let now = || begun.elapsed().as_nanos() as u64;
+    let tables: Result<Vec<Costs>, String> = (0..args.rounds).map(|_| calibrate(&now)).collect();
+    let costs = Costs::median(&tables.map_err(Failure::failed)?);
     match &args.out {
         Some(file) => std::fs::write(file, costs.to_text())
             .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?,
