@@ -29,7 +29,8 @@
 //!
 //! # Invariants
 //!
-//! * A seed repeats a run to the last digit.
+//! * A seed repeats a run to the last digit, but for the memory in use; and so unless memory has a limit, which
+//!   the autopilot looks at.
 //! * A run counts only if no transaction failed and its workload's own check holds at the end.
 //! * Time passes with the locks held that the code holds.
 //!
