@@ -1,9 +1,13 @@
-//! What a site's transactions look like, and what they and the changes of the design cost: learned
-//! while they run (MorphoSys, sections 5.1 and 5.2).
+//! What the autopilot ([`crate::strategy::Learned`]) knows, and how it thinks (MorphoSys, section 5).
 //!
 //! ```text
-//!   footprints ──▶ Reservoir ──▶ Workload    how often is this range read, written, and with what?
-//!   latencies ───▶ Linear ─────▶ Costs       what will a transaction, a split, a remaster take?
+//!   footprints ──▶ Reservoir ──▶ Workload ─┐   how often is this range read, written, and with what?
+//!   latencies ───▶ Linear ─────▶ Costs ────┤   what will a transaction, a split, a remaster take?
+//!   loads ───────▶ Traffic ────────────────┤   how busy is a site, and with what?
+//!                                          ▼
+//!                                       outlook    what does a design mean for the transactions to come?
+//!                                          ▼
+//!             transaction ──────────▶ planner ──▶ changes, with reasons ──▶ journal
 //! ```
 //!
 //! | module | what it holds |
@@ -11,10 +15,16 @@
 //! | [`reservoir`] | a sample of the recent past that adapts |
 //! | [`workload`] | access and co-access probabilities of any key range, read off the sample |
 //! | [`linear`], [`score`] | a linear function that is learned one observation at a time; how well it foretells |
-//! | [`memory`] | what is remembered when the database stops |
 //! | [`cost`] | the cost functions of Table 1, and what each operation takes of them |
-//!
-//! Left out: the planner that weighs benefit against cost (section 5.3) and asks for changes.
+//! | [`traffic`] | how busy the sites are |
+//! | `outlook` | what the transactions to come gain or lose by a change |
+//! | `planner` | which site, and what it needs |
+//! | `clump` | what moves along with that |
+//! | `beneficial` | splits, merges, replicas that go |
+//! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
+//! | [`journal`] | what was decided, why, and what came of it |
+//! | [`memory`] | what is remembered when the database stops |
+//! | [`options`] | the constants |
 
 mod beneficial;
 pub(crate) mod clump;

@@ -11,8 +11,8 @@
 //!
 //! **What it costs.** The common transaction reads a few words that are hardly ever written: no lock, no
 //! allocation. A fraction is measured, about [`Options::measured_per_second`]; these take the lock of the
-//! model, unless somebody holds it. Thinking about what could be better is done once in a while: every
-//! millisecond while things change, and less and less often while nothing does, down to every 50 ms.
+//! model, unless somebody holds it. Thinking about what could be better is done once in a while: every 5 ms
+//! while things change, and less and less often while nothing does, down to every 100 ms.
 //!
 //! | module of [`crate::learned`] | what it holds |
 //! | --- | --- |
@@ -21,7 +21,7 @@
 //! | `traffic` | how busy the sites are |
 //! | `recent` | what was changed lately: in flight, rest, undoing, budget |
 //! | `outlook` | what a design means for the transactions to come |
-//! | `planner`, `beneficial` | which site, which changes |
+//! | `planner`, `clump`, `beneficial` | which site, which changes |
 //! | `journal` | what was decided, why, and what came of it |
 
 use super::two_phase::coordinator;
