@@ -7,8 +7,8 @@ use isomer_plan::strategy::{Learned, Measured, Report, Request, Strategy};
 
 const SAMPLES: u64 = 4000;
 const THOUGHTS: u64 = 101;
-/// From one thought to the next, so that the budget of changes lasts.
-const PAUSE_NS: u64 = 60_000_000;
+/// From one thought to the next: longer than the strategy ever pauses between two.
+const PAUSE_NS: u64 = 200_000_000;
 
 /// The median of what a thought takes, in nanoseconds. `design` has the table with keys from 0 to below `keys`,
 /// and keys that are `apart` are at different sites; so a transaction with two such can run nowhere.
@@ -50,10 +50,9 @@ pub fn think(
                 footprint: &footprint,
                 route: routes.home(&footprint),
                 last_site: None,
-                // Neither one that is measured anyway nor one that explores.
                 ticket: 2,
                 now: Time(time),
-                reserved: true,
+                reserved: false,
                 design: &|| design.clone(),
             };
             let begun = now();
