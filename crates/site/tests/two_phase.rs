@@ -93,7 +93,7 @@ impl Pair {
     /// Lets time pass and delivers letters until there are none.
     fn settle(&self) {
         for _ in 0..4 {
-            self.post.now.fetch_add(50_000_000, Ordering::Relaxed);
+            self.post.now.fetch_add(250_000_000, Ordering::Relaxed);
             for site in self.sites.values() {
                 site.log().sync().unwrap();
                 site.tick();
