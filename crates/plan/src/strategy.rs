@@ -25,7 +25,7 @@
 //! | [`Adr`] | replicas, where reads come from | runs it over several |
 //! | [`PeriodicClay`] | what Clay moves every ten seconds | runs it over several |
 //! | [`OnDemand`] | the necessary ones (paper, sections 3.1 and 5.3.3) | makes one site able to |
-//! | [`Learned`] | those that pay (section 5) | what is worth more: makes one site able to, or two-phase commit |
+//! | [`Learned`] | those that pay (section 5), meanwhile | runs it over several |
 
 mod adr;
 mod learned;
