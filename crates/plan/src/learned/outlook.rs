@@ -27,7 +27,6 @@ use super::traffic::Traffic;
 use super::workload::{Range, Sample, Workload};
 use crate::strategy::{Need, needs};
 use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The most samples that are placed to judge a change.
@@ -67,8 +66,6 @@ pub(crate) struct Outlook<'a> {
     /// Rows per partition of a table, as far as copies have told.
     pub(crate) rows: &'a BTreeMap<TableId, f64>,
     pub(crate) horizon_ns: u64,
-    /// W(p), where it was asked for.
-    contention: RefCell<BTreeMap<Range, f64>>,
 }
 
 /// Where some samples run, and what they wait for; per second.
@@ -88,7 +85,7 @@ impl<'a> Outlook<'a> {
         rows: &'a BTreeMap<TableId, f64>,
         horizon_ns: u64,
     ) -> Outlook<'a> {
-        Outlook { workload, costs, traffic, rows, horizon_ns, contention: RefCell::default() }
+        Outlook { workload, costs, traffic, rows, horizon_ns }
     }
 
     /// What is saved within the horizon, if `after` takes the place of `before`. They may differ in the
@@ -164,12 +161,7 @@ impl<'a> Outlook<'a> {
 
     /// W(p): the share of all accesses that write to a range.
     pub(crate) fn contention(&self, range: &Range) -> f64 {
-        if let Some(share) = self.contention.borrow().get(range) {
-            return *share;
-        }
-        let share = self.workload.shares(range).written;
-        self.contention.borrow_mut().insert(range.clone(), share);
-        share
+        self.workload.contention(range)
     }
 
     /// Adds so many transactions a second like a sample; gives what they take.

@@ -14,7 +14,9 @@
 //! not assumed to be even.
 //!
 //! How much a key is read and written is counted where its samples are found, so that the share of a
-//! range costs a step for each sampled key in it.
+//! range costs a step for each sampled key in it. Every measured transaction asks for the shares of its
+//! partitions, which may have all sampled keys: [`Workload::contention`] remembers what it said, until
+//! one in [`STALE_OF`] samples is new.
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
@@ -24,12 +26,19 @@
 
 use super::reservoir::{Damping, Reservoir};
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// The most items of one footprint that are kept.
 pub const ITEMS_MAX: usize = 64;
+
+/// A remembered share is good until one in so many samples is new.
+const STALE_OF: u64 = 32;
+
+/// The most shares that are remembered.
+const REMEMBERED_MAX: usize = 4096;
 
 /// A range of keys of a table: a partition, or what one could become.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -97,6 +106,8 @@ pub struct Workload {
     ranges: BTreeMap<TableId, Vec<(KeyRange, Arc<Sample>)>>,
     accesses: usize,
     taken: u64,
+    /// Shares that were asked for, and the number of samples taken until then.
+    remembered: RefCell<BTreeMap<Range, (f64, u64)>>,
 }
 
 impl Workload {
@@ -111,6 +122,7 @@ impl Workload {
             ranges: BTreeMap::new(),
             accesses: 0,
             taken: 0,
+            remembered: RefCell::default(),
         }
     }
 
@@ -163,6 +175,22 @@ impl Workload {
         }
         let all = self.accesses.max(1) as f64;
         Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
+    }
+
+    /// W(p) as it was not long ago.
+    pub fn contention(&self, range: &Range) -> f64 {
+        let mut remembered = self.remembered.borrow_mut();
+        match remembered.get(range) {
+            Some((share, at)) if (self.taken - at) * STALE_OF <= self.len() as u64 => *share,
+            _ => {
+                if remembered.len() >= REMEMBERED_MAX {
+                    remembered.clear();
+                }
+                let share = self.shares(range).written;
+                remembered.insert(range.clone(), (share, self.taken));
+                share
+            }
+        }
     }
 
     /// Where to cut a range so that about so many parts are accessed equally often; a key that takes the
@@ -333,6 +361,17 @@ mod tests {
         // What a split would make of a partition needs no assumption.
         let (left, right) = (of(0, 5), of(5, 10));
         assert_eq!(left.written + right.written, of(0, 10).written);
+    }
+
+    #[test]
+    fn contention_is_remembered_until_samples_are_new() {
+        let mut workload = workload(64, &vec![write(&[3]); 64]);
+        assert_eq!(workload.contention(&range(0, 10)), 1.0);
+        for (taken, told) in [(1, 1.0), (2, 1.0), (3, 61.0 / 64.0)] {
+            let replaced = f64::from(taken) / 64.0;
+            assert!(workload.offer(1, &write(&[20]), [0, 0], 0.0, [0.0, replaced]));
+            assert_eq!(workload.contention(&range(0, 10)), told, "{taken} samples are new");
+        }
     }
 
     #[test]
