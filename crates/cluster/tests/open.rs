@@ -5,7 +5,7 @@ use isomer_cluster::{
     Patience, Place,
 };
 use isomer_design::{
-    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+    Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
 };
 use isomer_plan::strategy::TwoPhase;
 use std::ops::ControlFlow;
@@ -61,7 +61,7 @@ fn write(
 fn sum(txn: &mut OpenTransaction, table: TableId) -> (usize, i64) {
     let (mut rows, mut sum) = (0, 0);
     txn.next_statement();
-    txn.scan(table, &KeyRange::all(), |_, row| {
+    txn.scan(table, &KeyRange::all(), Direction::Forward, |_, row| {
         rows += 1;
         sum += i64::from_le_bytes(row.try_into().expect("a balance has eight bytes"));
         ControlFlow::Continue(())

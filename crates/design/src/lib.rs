@@ -74,7 +74,7 @@ pub use invalid::Invalid;
 pub use key::{KEY_BYTES_MAX, Key, put_int, take_int};
 pub use placement::Placement;
 pub use plan::{InvalidStep, Plan, Step};
-pub use range::KeyRange;
+pub use range::{Direction, KeyRange};
 pub use range_map::{CHUNK_ENTRIES_MAX, RangeMap, RangeMapIter};
 pub use routing::{Missing, Route, RoutingTable};
 pub use row::ROW_BYTES_MAX;

@@ -1,6 +1,7 @@
-//! Half-open ranges of keys.
+//! Half-open ranges of keys, and the two ways through them.
 
 use crate::key::Key;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// The keys from `start` (inclusive) to `end` (exclusive; `None` is "to the end of the table").
@@ -10,6 +11,34 @@ pub struct KeyRange {
     pub start: Key,
     /// First key after the range.
     pub end: Option<Key>,
+}
+
+/// Which way the keys of a range are visited.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Direction {
+    /// From the least key up.
+    #[default]
+    Forward,
+    /// From the greatest key down.
+    Backward,
+}
+
+impl Direction {
+    /// `Less` if `a` is met before `b`.
+    pub fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        match self {
+            Direction::Forward => a.cmp(b),
+            Direction::Backward => b.cmp(a),
+        }
+    }
+
+    /// What is in order, this way.
+    pub fn through<I: DoubleEndedIterator>(self, mut order: I) -> impl Iterator<Item = I::Item> {
+        std::iter::from_fn(move || match self {
+            Direction::Forward => order.next(),
+            Direction::Backward => order.next_back(),
+        })
+    }
 }
 
 impl KeyRange {
@@ -85,6 +114,23 @@ impl KeyRange {
             (end, None) | (None, end) => end.clone(),
         };
         KeyRange { start, end }
+    }
+
+    /// What is left of the range once `key`, and what comes before it on the way, was visited.
+    ///
+    /// ```
+    /// use isomer_design::{Direction, Key, KeyRange};
+    /// let three = Key::int(3);
+    /// assert_eq!(KeyRange::ints(0, 9).after(&three, Direction::Backward), KeyRange::ints(0, 3));
+    /// let above = KeyRange::ints(0, 9).after(&three, Direction::Forward);
+    /// assert!(!above.contains(&three) && above.contains(&Key::int(4)));
+    /// ```
+    #[must_use]
+    pub fn after(self, key: &Key, way: Direction) -> KeyRange {
+        match way {
+            Direction::Forward => KeyRange { start: key.successor(), ..self },
+            Direction::Backward => KeyRange { end: Some(key.clone()), ..self },
+        }
     }
 
     /// True if some key lies in both ranges.

@@ -172,6 +172,13 @@ impl<V> RangeMap<V> {
         self.top.at(found)
     }
 
+    /// The last entry.
+    pub fn last(&self) -> Option<(&Key, &V)> {
+        let chunk = self.top.chunks.len().checked_sub(1)?;
+        let index = self.top.chunks[chunk].entries.len().checked_sub(1)?;
+        self.top.at(Position { chunk, index })
+    }
+
     /// The first entry that starts after `key`: where the range that covers `key` ends.
     pub fn after(&self, key: &[u8]) -> Option<(&Key, &V)> {
         self.top.at(self.top.first_after(key))

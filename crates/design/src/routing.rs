@@ -122,6 +122,13 @@ impl RoutingTable {
         Some((placement, map.after(key).map(|(end, _)| end)))
     }
 
+    /// Where the last keys before `end` (`None`: of all) are, and the first of the keys placed like them.
+    pub fn stretch_before(&self, table: TableId, end: Option<&Key>) -> Option<(&Placement, &Key)> {
+        let map = self.table(table)?;
+        let (start, placement) = end.map_or_else(|| map.last(), |end| map.before(end))?;
+        Some((placement, start))
+    }
+
     /// The sites that can run a transaction with this footprint. Allocates nothing.
     pub fn home(&self, footprint: &Footprint) -> Route {
         let (mut sites, mut masters, mut holders) = (self.sites, SiteSet::EMPTY, self.sites);

@@ -5,7 +5,7 @@ use crate::limits;
 use isomer_cluster::{
     Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience, Savepoint,
 };
-use isomer_design::{Key, KeyRange, TableId};
+use isomer_design::{Direction, Key, KeyRange, TableId};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -76,8 +76,14 @@ impl Transaction for Backend {
         self.txn.get(table, key, visit).map_err(explain)
     }
 
-    fn scan(&mut self, table: TableId, range: &KeyRange, visit: Visit<'_>) -> Result<(), SqlError> {
-        self.txn.scan(table, range, visit).map_err(explain)
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        way: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), SqlError> {
+        self.txn.scan(table, range, way, visit).map_err(explain)
     }
 
     fn lock(

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{ChangeEvent, Database, Gateway, Options};
-use isomer_design::{Footprint, Key, KeyRange, Schema, SiteId, TableId, Value};
+use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Learned;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
@@ -261,7 +261,9 @@ impl Engine {
         let mut snapshot = isomer_cluster::Snapshot::take(self.database(), isomer_design::Time(0))
             .map_err(database)?;
         snapshot
-            .scan(self.database(), table, &KeyRange::all(), |key, row, _| visit(key, row))
+            .scan(self.database(), table, &KeyRange::all(), Direction::Forward, |key, row, _| {
+                visit(key, row)
+            })
             .map_err(database)
     }
 

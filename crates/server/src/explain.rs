@@ -1,7 +1,7 @@
 //! EXPLAIN: how a statement finds its rows, where they are, and what it locks.
 
 use crate::engine::Engine;
-use isomer_design::SiteId;
+use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::Table;
 use isomer_sql::expr::Expr;
 use isomer_sql::plan::{Select, Source, Step};
@@ -98,7 +98,11 @@ fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
                 [_] => format!("Rows by {by}"),
                 spans => format!("Rows by {by}, {} spans", spans.len()),
             };
-            lines.push(format!("{pad}{join}{how} on {}", table.name));
+            let way = match step.access.way {
+                Direction::Forward => "",
+                Direction::Backward => ", backward",
+            };
+            lines.push(format!("{pad}{join}{how} on {}{way}", table.name));
             if let Some(span) = step.access.spans.first() {
                 let mut parts: Vec<String> = span.prefix.iter().map(show).collect();
                 if span.lower.is_some() || span.upper.is_some() {

@@ -2,7 +2,7 @@
 //! runs over several sites, among those that were gathered for it.
 
 use crate::partition::{SitePartition, Table};
-use isomer_design::{Key, KeyRange, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_store::{Context, Guard, Row, Spot};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -80,22 +80,24 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Visits the versions of the rows of a range, in the order of their keys.
+    /// Visits the versions of the rows of a range, in the order of their keys or from the last.
     #[inline]
     pub(crate) fn scan(
         &self,
         item: usize,
         table: TableId,
-        range: &KeyRange,
+        (range, way): (&KeyRange, Direction),
         mut visit: impl FnMut(&'a [u8], Option<&'a [u8]>, Time) -> ControlFlow<()>,
     ) {
         match self {
             Source::Here(copies) => {
                 let index = &copies.tables[item].index;
-                copies.context.scan(index, range, |row| visit(row.key(), row.value(), row.time()));
+                copies
+                    .context
+                    .scan_along(index, range, way, |row| visit(row.key(), row.value(), row.time()));
             }
             Source::Gathered(rows) => {
-                for row in rows.within(table, range) {
+                for row in way.through(rows.within(table, range).iter()) {
                     if visit(&row.key, Some(&row.value), row.time).is_break() {
                         return;
                     }
@@ -139,10 +141,11 @@ impl Gathered {
         self.rows.get(at).filter(|row| row.table == table && *row.key == *key)
     }
 
-    fn within(&self, table: TableId, range: &KeyRange) -> impl Iterator<Item = &GatheredRow> {
+    fn within(&self, table: TableId, range: &KeyRange) -> &[GatheredRow] {
         let from = self.reach(table, &range.start);
-        let inside = move |row: &&GatheredRow| row.table == table && range.is_below_end(&row.key);
-        self.rows[from..].iter().take_while(inside)
+        let inside = |row: &GatheredRow| row.table == table && range.is_below_end(&row.key);
+        let count = self.rows[from..].partition_point(inside);
+        &self.rows[from..from + count]
     }
 
     fn reach(&self, table: TableId, key: &[u8]) -> usize {

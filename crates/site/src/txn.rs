@@ -3,7 +3,9 @@
 use crate::error::Abort;
 use crate::source::Source;
 use crate::two_phase::RowWrite;
-use isomer_design::{Access, Footprint, Item, KEY_BYTES_MAX, Key, KeyRange, TableId, Time};
+use isomer_design::{
+    Access, Direction, Footprint, Item, KEY_BYTES_MAX, Key, KeyRange, TableId, Time,
+};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -210,7 +212,7 @@ impl Txn<'_> {
         let own = self.own_writes(table, range);
         let mut own = own.iter().peekable();
         let (mut stopped, mut rows) = (false, 0);
-        self.source.scan(item, table, range, |found, stored, _| {
+        self.source.scan(item, table, (range, Direction::Forward), |found, stored, _| {
             let mut flow = ControlFlow::Continue(());
             // Own writes that come before this row, or replace it.
             while let Some((key, value)) = own.next_if(|(key, _)| *key <= found) {

@@ -6,7 +6,7 @@
 
 use crate::error::Abort;
 use crate::txn::Txn;
-use isomer_design::{Access, KeyRange, TableId, Time};
+use isomer_design::{Access, Direction, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 
 impl Txn<'_> {
@@ -20,8 +20,8 @@ impl Txn<'_> {
         Ok(self.source.row(item, table, key).and_then(|(time, value)| Some((time, value?))))
     }
 
-    /// As [`Txn::scan`], with the time of each row's commit, and without the transaction's own
-    /// writes.
+    /// As [`Txn::scan`], this way or that, with the time of each row's commit, and without the
+    /// transaction's own writes.
     ///
     /// # Errors
     /// [`Abort::OutsideFootprint`] unless one item of the footprint covers the range.
@@ -29,13 +29,14 @@ impl Txn<'_> {
         &self,
         table: TableId,
         range: &KeyRange,
+        way: Direction,
         mut visit: impl FnMut(&[u8], &[u8], Time) -> ControlFlow<()>,
     ) -> Result<(), Abort> {
         if range.is_empty() {
             return Ok(());
         }
         let item = self.covering(table, range)?;
-        self.source.scan(item, table, range, |key, value, time| match value {
+        self.source.scan(item, table, (range, way), |key, value, time| match value {
             Some(value) => visit(key, value, time),
             None => ControlFlow::Continue(()),
         });

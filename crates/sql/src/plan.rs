@@ -16,6 +16,7 @@ use crate::catalog::{Index, Table};
 use crate::expr::Expr;
 use crate::system::SystemTable;
 use crate::types::SqlType;
+use isomer_design::Direction;
 use std::sync::Arc;
 
 /// A query.
@@ -158,12 +159,14 @@ impl Source {
 }
 
 /// How the rows of a table are found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Access {
     /// By an index; otherwise by the key.
     pub index: Option<Arc<Index>>,
     /// The spans of keys; none: everything.
     pub spans: Vec<SpanOf>,
+    /// Backward where the order asked for is the key's, from the last.
+    pub way: Direction,
 }
 
 /// The keys that begin with values, and then lie between bounds.

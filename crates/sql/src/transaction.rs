@@ -2,7 +2,7 @@
 
 use crate::error::SqlError;
 use crate::system::{DesignView, SettingsView};
-use isomer_design::{Key, KeyRange, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,11 +50,17 @@ pub trait Transaction {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, SqlError>;
 
-    /// Shows the rows of a range in the order of their keys.
+    /// Shows the rows of a range in the order of their keys, or from the last.
     ///
     /// # Errors
     /// As [`Transaction::get`].
-    fn scan(&mut self, table: TableId, range: &KeyRange, visit: Visit<'_>) -> Result<(), SqlError>;
+    fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        way: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), SqlError>;
 
     /// Locks a row, existing or not; `false` if it is busy and `waits` is false.
     ///

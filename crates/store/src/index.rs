@@ -42,9 +42,10 @@ use crate::epoch::{Guard, flush};
 use crate::heap::Heap;
 use crate::row::Row;
 use crate::sync::{AtomicPtr, Mutex, Ordering, spin};
-use isomer_design::{Key, KeyRange};
+use isomer_design::{Direction, Key, KeyRange};
 use leaf::{LEAF_ENTRIES, Latched, Leaf, Word};
 use node::{Child, NODE_CHILDREN, Node};
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -218,12 +219,38 @@ impl Index {
         unreachable!("a leaf that is obsolete leaves the tree")
     }
 
-    /// Copies pointers to the newest versions (deletions included) of the first keys of `range` to
-    /// `rows`: as many as one leaf holds. Returns how many, and where the rest of the range begins.
+    /// Copies pointers to the newest versions (deletions included) of the keys that one leaf holds to
+    /// `rows`, in the order of keys: the first of `range`, or going backward the last. Returns where
+    /// they are, and the rest of the range.
     ///
     /// # Safety
     /// The caller's context is pinned or held.
-    pub(crate) unsafe fn first_rows(
+    pub(crate) unsafe fn rows_of_a_leaf(
+        &self,
+        range: KeyRange,
+        way: Direction,
+        guard: &Guard,
+        rows: &mut LeafRows,
+    ) -> (Range<usize>, Option<KeyRange>) {
+        match way {
+            // SAFETY: the caller's promise.
+            Direction::Forward => unsafe {
+                let (count, next) = self.first_rows(&range, guard, rows);
+                (0..count, next.map(|start| KeyRange { start, ..range }))
+            },
+            // SAFETY: the caller's promise.
+            Direction::Backward => unsafe {
+                let (found, next) = self.last_rows(&range, guard, rows);
+                (found, next.map(|end| KeyRange { end: Some(end), ..range }))
+            },
+        }
+    }
+
+    /// The first rows of `range`: how many, and where the rest begins.
+    ///
+    /// # Safety
+    /// The caller's context is pinned or held.
+    unsafe fn first_rows(
         &self,
         range: &KeyRange,
         guard: &Guard,
@@ -241,6 +268,33 @@ impl Index {
                 let within =
                     count - rows[..count].iter().rev().take_while(|row| behind(row)).count();
                 return (within, bound);
+            }
+            spin(round);
+        }
+        unreachable!("a leaf that is obsolete leaves the tree")
+    }
+
+    /// The last rows of `range`: where in `rows` they are, and where the rest ends.
+    ///
+    /// # Safety
+    /// The caller's context is pinned or held.
+    unsafe fn last_rows(
+        &self,
+        range: &KeyRange,
+        guard: &Guard,
+        rows: &mut LeafRows,
+    ) -> (Range<usize>, Option<Key>) {
+        let end = range.end.as_ref().map(|end| end.as_bytes());
+        for round in 0.. {
+            let (leaf, bound) = self.walk_before(end, guard);
+            if let Some(count) = leaf.read(|leaf| leaf.copy_before(end, rows)) {
+                let bound = bound.filter(|bound| *bound > range.start);
+                let start = bound.as_ref().unwrap_or(&range.start);
+                // The leaf may hold keys before the range, and before the bound if it has grown.
+                // SAFETY: a pinned context keeps the rows alive that it meets.
+                let before = |row: &&*mut Row| unsafe { &***row }.key() < &**start;
+                let first = rows[..count].iter().take_while(before).count();
+                return (first..count, bound);
             }
             spin(round);
         }
@@ -300,6 +354,19 @@ impl Index {
         unsafe { child.leaf.as_ref() }
     }
 
+    /// The leaf that covers the last keys before `end` (`None`: of all), and where its keys begin
+    /// (`None`: with the first).
+    fn walk_before<'g>(&self, end: Option<&[u8]>, guard: &'g Guard) -> (&'g Leaf, Option<Key>) {
+        let end = end.map(|end| (Word::of(end), end));
+        let path = self.path_by(|node| node.child_before(end), guard);
+        // Where a first child begins is for the node above to say.
+        let bound = path.steps.iter().rev().find(|(_, at)| *at > 0).map(|(node, at)| {
+            // SAFETY: nodes on a path are freed after the guard.
+            unsafe { node.as_ref() }.separators[*at].clone()
+        });
+        (path.leaf, bound)
+    }
+
     /// As `walk`, and where the leaf's keys end.
     fn walk_with_bound<'g>(&self, key: &[u8], guard: &'g Guard) -> (&'g Leaf, Option<Key>) {
         let path = self.path(Word::of(key), key, guard);
@@ -311,13 +378,18 @@ impl Index {
     }
 
     fn path<'g>(&self, word: Word, key: &[u8], guard: &'g Guard) -> Path<'g> {
+        self.path_by(|node| node.child_of(word, key), guard)
+    }
+
+    /// The way down by the child that is chosen in each node.
+    fn path_by<'g>(&self, choose: impl Fn(&Node) -> usize, guard: &'g Guard) -> Path<'g> {
         let root = self.root(guard);
         let mut child = root.child;
         let mut steps = Vec::with_capacity(root.height);
         for _ in 0..root.height {
             // SAFETY: above height 0 children are nodes; they are freed after the guard.
             let (pointer, node) = unsafe { (child.node, child.node.as_ref()) };
-            let at = node.child_of(word, key);
+            let at = choose(node);
             steps.push((pointer, at));
             child = node.children[at];
         }

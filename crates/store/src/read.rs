@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::epoch::{Guard, pin};
 use crate::index::{Index, Spot};
 use crate::row::Row;
-use isomer_design::KeyRange;
+use isomer_design::{Direction, KeyRange};
 use std::ops::ControlFlow;
 
 impl Context<'_> {
@@ -60,10 +60,24 @@ impl Context<'_> {
         &'c self,
         index: &Index,
         range: &KeyRange,
+        visit: impl FnMut(&'c Row) -> ControlFlow<()>,
+    ) {
+        self.scan_along(index, range, Direction::Forward, visit);
+    }
+
+    /// As [`Context::scan`], or from the last row to the first.
+    ///
+    /// # Panics
+    /// As [`Context::get`].
+    pub fn scan_along<'c>(
+        &'c self,
+        index: &Index,
+        range: &KeyRange,
+        way: Direction,
         mut visit: impl FnMut(&'c Row) -> ControlFlow<()>,
     ) {
         let snapshot = self.snapshot.expect("a context that reads has a snapshot");
-        self.scan_newest(index, range, |newest| {
+        self.scan_newest_along(index, range, way, |newest| {
             // SAFETY: the context is pinned to the snapshot, and the guard of the scan is held.
             match unsafe { newest.visible(snapshot) } {
                 Some(seen) => visit(self.lend(seen)),
@@ -80,6 +94,20 @@ impl Context<'_> {
         &self,
         index: &Index,
         range: &KeyRange,
+        visit: impl FnMut(&Row) -> ControlFlow<()>,
+    ) {
+        self.scan_newest_along(index, range, Direction::Forward, visit);
+    }
+
+    /// As [`Context::scan_newest`], or from the last key to the first.
+    ///
+    /// # Panics
+    /// As [`Context::newest`].
+    pub fn scan_newest_along(
+        &self,
+        index: &Index,
+        range: &KeyRange,
+        way: Direction,
         mut visit: impl FnMut(&Row) -> ControlFlow<()>,
     ) {
         self.assert_holds(index);
@@ -89,16 +117,16 @@ impl Context<'_> {
             // A guard for each leaf: long scans do not hold up what others want to free.
             let guard = pin();
             // SAFETY: the context holds on.
-            let (count, next) = unsafe { index.first_rows(&rest, &guard, &mut rows) };
-            rows[..count].iter().for_each(|&row| Row::prefetch(row));
-            for &row in &rows[..count] {
+            let (found, next) = unsafe { index.rows_of_a_leaf(rest, way, &guard, &mut rows) };
+            rows[found.clone()].iter().for_each(|&row| Row::prefetch(row));
+            for &row in way.through(rows[found].iter()) {
                 // SAFETY: a context that holds on keeps the rows alive that it meets.
                 if visit(unsafe { &*row }).is_break() {
                     return;
                 }
             }
             let Some(next) = next else { return };
-            rest.start = next;
+            rest = next;
         }
     }
 

@@ -8,12 +8,12 @@
 
 mod seeded;
 
-use isomer_design::{Key, KeyRange, Time};
+use isomer_design::{Direction, Key, KeyRange, Time};
 use isomer_store::{Context, Index, Row, Store, pin};
 use parking_lot::Mutex;
 use seeded::Seeded;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -102,6 +102,22 @@ impl<'s> Twin<'s> {
         let expected = self.model.range(start.to_vec()..).map(|(key, value)| (&**key, &**value));
         let expected = expected.take_while(|(key, _)| end.is_none_or(|end| *key < end)).take(limit);
         assert!(seen.eq(expected), "{range}");
+        self.check_scan_backward(&range, limit);
+    }
+
+    /// As the scan forward, from the end.
+    fn check_scan_backward(&self, range: &KeyRange, limit: usize) {
+        let mut seen: Vec<&Row> = Vec::new();
+        self.context.scan_along(&self.index, range, Direction::Backward, |row| {
+            seen.push(row);
+            if seen.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        let seen = seen.iter().map(|row| (row.key(), row.value().unwrap()));
+        let end = range.end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.to_vec()));
+        let expected = self.model.range((Bound::Unbounded, end)).rev();
+        let expected = expected.map(|(key, value)| (&**key, &**value));
+        let expected = expected.take_while(|(key, _)| *key >= range.start.as_bytes()).take(limit);
+        assert!(seen.eq(expected), "{range} backward");
     }
 
     /// Every key, a scan of everything, and short scans from every key and from between keys.
@@ -111,6 +127,7 @@ impl<'s> Twin<'s> {
         for key in self.model.keys() {
             self.check_key(key);
             self.check_scan(key, None, 3);
+            self.check_scan(&[], Some(key), 3);
             self.check_scan(&Key::from_bytes(key).successor(), None, 2);
         }
         self.context.unpin();

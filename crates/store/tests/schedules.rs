@@ -18,7 +18,7 @@
 //!
 //! Each test names a mistake that was planted by hand to see that it fails.
 
-use isomer_design::{Key, KeyRange, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_store::{Context, Feed, Index, Partition, Stamp, Store, Turn, pin};
 use shuttle::future::block_on;
 use shuttle::thread::{self, JoinHandle};
@@ -234,26 +234,62 @@ fn two_writers_fill_one_leaf() {
 /// Planted: a scan that takes all entries of a leaf, whatever its bounds were on the way there.
 #[test]
 fn a_leaf_grows_under_a_scan() {
+    explore(1200, || a_leaf_grows_under(Direction::Forward));
+}
+
+/// The same, from the last key to the first: the leaf that has grown comes before the one that is gone.
+///
+/// Planted: a scan backward that takes all entries of a leaf, also those after the range's end.
+#[test]
+fn a_leaf_grows_under_a_scan_backward() {
+    explore(1200, || a_leaf_grows_under(Direction::Backward));
+}
+
+fn a_leaf_grows_under(way: Direction) {
+    let site = Site::new();
+    site.fill(0..33, 7);
+    let holder = site.look(&[&site.left], Time::ZERO);
+    site.commit(&[31, 32], None); // The keys stay in the index for the holder.
+    drop(holder);
+    let writer = thread(&site, |site| {
+        site.store.collect_idle();
+        site.commit(&[31], Some(8));
+    });
+    for _ in 0..2 {
+        let mut context = site.store.context().unwrap();
+        context.hold();
+        let mut keys = Vec::new();
+        context.scan_newest_along(&site.index, &KeyRange::all(), way, |row| {
+            keys.push(Key::from_bytes(row.key()));
+            ControlFlow::Continue(())
+        });
+        let in_order = keys.is_sorted_by(|a, b| way.compare(a, b).is_lt());
+        assert!(in_order && keys.len() >= 31, "{keys:?}");
+    }
+    join([writer]);
+}
+
+/// A leaf is split while somebody goes through the index from the last key to the first: what was there
+/// before is met once, in order.
+///
+/// Planted: going down to the leaf that begins where the range ends.
+#[test]
+fn a_leaf_is_split_under_a_scan_backward() {
     explore(1200, || {
         let site = Site::new();
-        site.fill(0..33, 7);
-        let holder = site.look(&[&site.left], Time::ZERO);
-        site.commit(&[31, 32], None); // The keys stay in the index for the holder.
-        drop(holder);
-        let writer = thread(&site, |site| {
-            site.store.collect_idle();
-            site.commit(&[31], Some(8));
+        site.fill((0..64).step_by(2), 7); // One leaf, full.
+        let writer = thread(&site, |site| site.commit(&[31, 63], Some(8)));
+        let (context, _) = site.look(&[&site.left], Time::ZERO);
+        let mut seen = Vec::new();
+        context.scan_along(&site.index, &KeyRange::all(), Direction::Backward, |row| {
+            seen.push(Key::from_bytes(row.key()));
+            ControlFlow::Continue(())
         });
-        for _ in 0..2 {
-            let mut context = site.store.context().unwrap();
-            context.hold();
-            let mut keys = Vec::new();
-            context.scan_newest(&site.index, &KeyRange::all(), |row| {
-                keys.push(Key::from_bytes(row.key()));
-                ControlFlow::Continue(())
-            });
-            assert!(keys.is_sorted_by(|a, b| a < b) && keys.len() >= 31, "{keys:?}");
-        }
+        assert!(seen.is_sorted_by(|a, b| a > b), "every key once, from the last: {seen:?}");
+        let before = seen.iter().filter(|seen| (0..64).step_by(2).any(|n| **seen == key(n)));
+        assert_eq!(before.count(), 32);
+        assert_eq!(seen.len() % 2, 0, "both of the commit's keys or none: {seen:?}");
+        drop(context);
         join([writer]);
     });
 }

@@ -17,7 +17,7 @@
 use crate::database::Database;
 use crate::error::Error;
 use crate::transport::Transport;
-use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_design::{Direction, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::Position;
 use isomer_site::{Failure, Kept, Procedure, Txn};
 use std::ops::ControlFlow;
@@ -108,7 +108,7 @@ impl Snapshot {
         Err(Error::Gone)
     }
 
-    /// Shows the rows of a range to `visit` in the order of their keys, until it breaks.
+    /// Shows the rows of a range to `visit` in the order of their keys, or from the last, until it breaks.
     ///
     /// # Errors
     /// As [`Snapshot::get`]; some rows may have been shown.
@@ -117,20 +117,21 @@ impl Snapshot {
         database: &Database,
         table: TableId,
         range: &KeyRange,
+        way: Direction,
         mut visit: impl FnMut(&[u8], &[u8], Time) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let (mut rest, mut look) = (range.clone(), 0);
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && !rest.is_empty() {
-            let Some(part) = placed_alike(database, table, &rest) else { return Ok(()) };
+            let Some(part) = placed_alike(database, table, &rest, way) else { return Ok(()) };
             let footprint = Footprint::new().read_range(table, part.clone());
             let procedure = &mut |txn: &mut Txn<'_>| {
-                txn.scan_committed(table, &part, |key, row, time| {
+                txn.scan_committed(table, &part, way, |key, row, time| {
                     flow = visit(key, row, time);
                     flow
                 })
             };
-            if !self.try_read(database, table, &rest.start, look, &footprint, procedure)? {
+            if !self.try_read(database, table, &part.start, look, &footprint, procedure)? {
                 look += 1;
                 if look == LOOKS_MAX {
                     return Err(Error::Gone);
@@ -138,9 +139,10 @@ impl Snapshot {
                 continue;
             }
             look = 0;
-            match part.end {
-                Some(end) => rest.start = end,
-                None => break,
+            match (way, part.end) {
+                (Direction::Forward, Some(end)) => rest.start = end,
+                (Direction::Forward, None) => break,
+                (Direction::Backward, _) => rest.end = Some(part.start),
             }
         }
         Ok(())
@@ -193,10 +195,24 @@ impl Snapshot {
     }
 }
 
-/// The front of a range, as far as its keys are placed alike; `None` if there is no such table.
-fn placed_alike(database: &Database, table: TableId, range: &KeyRange) -> Option<KeyRange> {
+/// The front of a range, or its back, as far as its keys are placed alike; `None` if there is no such
+/// table.
+fn placed_alike(
+    database: &Database,
+    table: TableId,
+    range: &KeyRange,
+    way: Direction,
+) -> Option<KeyRange> {
     let routing = database.routing_table();
-    let (_, end) = routing.stretch(table, &range.start)?;
-    let end = end.filter(|end| range.is_below_end(end)).cloned();
-    Some(KeyRange::new(range.start.clone(), end.or_else(|| range.end.clone())))
+    let stretch = match way {
+        Direction::Forward => {
+            let (_, end) = routing.stretch(table, &range.start)?;
+            KeyRange::new(range.start.clone(), end.cloned())
+        }
+        Direction::Backward => {
+            let (_, start) = routing.stretch_before(table, range.end.as_ref())?;
+            KeyRange::new(start.clone(), range.end.clone())
+        }
+    };
+    Some(stretch.intersection(range))
 }

@@ -20,10 +20,10 @@ use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
 use super::reads::Reads;
 use super::snapshot::{Seen, Snapshot};
-use super::workspace::{Expect, Workspace};
+use super::workspace::{Expect, Intent, Workspace};
 use crate::error::Error;
 use crate::router::{Ran, Session};
-use isomer_design::{Key, KeyRange, Span, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -164,7 +164,7 @@ impl OpenTransaction {
     }
 
     /// Shows the rows of a range as the transaction sees them, with its own writes, in the order of
-    /// their keys, until `visit` breaks.
+    /// their keys or from the last, until `visit` breaks.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -172,17 +172,19 @@ impl OpenTransaction {
         &mut self,
         table: TableId,
         range: &KeyRange,
+        way: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let begun = self.note_begin();
         self.reads()?;
         let snapshot = self.snapshot.as_mut().expect("just taken");
         let mut rows = 0;
-        let mut own = self.workspace.range(table, range).peekable();
+        let mut own = way.through(self.workspace.range(table, range)).peekable();
         let mut flow = ControlFlow::Continue(());
-        snapshot.scan(self.gateway.database(), table, range, |key, row, _| {
+        snapshot.scan(self.gateway.database(), table, range, way, |key, row, _| {
             rows += 1;
-            while let Some((own_key, intent)) = own.next_if(|(own, _)| own.as_bytes() <= key) {
+            let comes = |own: &(&Key, &Intent)| way.compare(own.0, key).is_le();
+            while let Some((own_key, intent)) = own.next_if(comes) {
                 if let (Some(row), true) = (&intent.row, flow.is_continue()) {
                     flow = visit(own_key, row);
                 }

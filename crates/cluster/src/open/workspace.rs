@@ -12,6 +12,7 @@
 
 use isomer_design::{Key, KeyRange, TableId, Time};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// What must be there at the commit for a write to take effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,12 +61,12 @@ impl Workspace {
         &self,
         table: TableId,
         range: &KeyRange,
-    ) -> impl Iterator<Item = (&Key, &Intent)> {
-        let from = range.start.clone();
-        let rows =
-            self.tables.get(&table).into_iter().flat_map(move |rows| rows.range(from.clone()..));
-        let range = range.clone();
-        rows.take_while(move |(key, _)| range.is_below_end(key))
+    ) -> impl DoubleEndedIterator<Item = (&Key, &Intent)> {
+        let end = range.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let rows = self.tables.get(&table).filter(|_| !range.is_empty());
+        rows.map(|rows| rows.range::<Key, _>((Bound::Included(&range.start), end)))
+            .into_iter()
+            .flatten()
     }
 
     /// All intents, by table.

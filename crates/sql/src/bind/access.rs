@@ -37,7 +37,7 @@ pub(crate) fn choose(
     let conditions: Vec<&Expr> = conditions.iter().collect();
     let slots = |columns: &[usize]| columns.iter().map(|at| offset + at).collect::<Vec<usize>>();
     let key = finder.spans(&slots(&table.key_slots()), &conditions);
-    let mut best = (score(&key) * 2 + 1, Access { index: None, spans: key });
+    let mut best = (score(&key) * 2 + 1, Access { spans: key, ..Access::default() });
     for index in &table.indexes {
         // A bound or a value of a column; the key's columns follow those of the index.
         let mut columns = index.columns.clone();
@@ -48,7 +48,7 @@ pub(crate) fn choose(
         let spans = finder.spans(&slots(&columns), &conditions);
         let rank = score(&spans) * 2;
         if rank > best.0 {
-            best = (rank, Access { index: Some(index.clone()), spans });
+            best = (rank, Access { index: Some(index.clone()), spans, ..Access::default() });
         }
     }
     best.1

@@ -13,6 +13,7 @@
 use super::access::choose;
 use crate::expr::{Compare, Expr};
 use crate::plan::{Access, Select, Source, SpanOf, Step};
+use isomer_design::Direction;
 
 /// Puts sources in the order in which they run, and conditions where they can be checked first.
 pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Select) {
@@ -67,7 +68,7 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
 fn access_of(step: &Step, conditions: &[Expr], known: &[bool]) -> Access {
     match &step.source {
         Source::Table(table) => choose(table, step.offset, conditions, &|slot| known[slot]),
-        _ => Access { index: None, spans: Vec::new() },
+        _ => Access::default(),
     }
 }
 
@@ -96,14 +97,15 @@ fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, E
     pairs
 }
 
-/// True if the rows come in the order asked for: by the columns of the key behind those that are the
-/// same in all rows found.
-pub(crate) fn comes_sorted(plan: &Select) -> bool {
-    let [step] = plan.steps.as_slice() else { return false };
-    let Source::Table(table) = &step.source else { return false };
+/// The way on which the rows come in the order asked for, if there is one: by the columns of the key
+/// behind those that are the same in all rows found. NULL comes last in an index, as it does where nobody
+/// says otherwise, and going backward first.
+pub(crate) fn comes_sorted(plan: &Select) -> Option<Direction> {
+    let [step] = plan.steps.as_slice() else { return None };
+    let Source::Table(table) = &step.source else { return None };
     let simple = plan.group.is_none() && plan.union.is_empty() && !plan.distinct;
     if !simple || plan.order.is_empty() || step.access.spans.len() > 1 {
-        return false;
+        return None;
     }
     let mut columns = match &step.access.index {
         Some(index) => index.columns.clone(),
@@ -113,12 +115,21 @@ pub(crate) fn comes_sorted(plan: &Select) -> bool {
     // A column that has each element of an array is none that is the same in all rows.
     let same = |span: &SpanOf| span.each.map_or(span.prefix.len(), |(at, _)| at);
     let fixed = step.access.spans.first().map_or(0, same);
-    let mut rest = columns.get(fixed..).unwrap_or(&[]).iter();
-    plan.order.iter().all(|by| {
-        let Expr::Column(slot) = &plan.project[by.place] else { return false };
-        if by.descending || by.nulls_first {
-            return false;
+    let (same, rest) = columns.split_at(fixed.min(columns.len()));
+    // The columns of the key follow those of an index, also those that are in both.
+    let mut rest = rest.iter().filter(|slot| !same.contains(slot));
+    let mut way = None;
+    for by in &plan.order {
+        let Expr::Column(slot) = &plan.project[by.place] else { return None };
+        if same.contains(slot) {
+            continue;
         }
-        columns[..fixed.min(columns.len())].contains(slot) || rest.next() == Some(slot)
-    })
+        let wanted = if by.descending { Direction::Backward } else { Direction::Forward };
+        let fits = by.nulls_first == by.descending && way.is_none_or(|way| way == wanted);
+        if !fits || rest.next() != Some(slot) {
+            return None;
+        }
+        way = Some(wanted);
+    }
+    Some(way.unwrap_or_default())
 }

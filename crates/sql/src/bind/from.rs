@@ -245,7 +245,7 @@ impl Binder<'_> {
             offset,
             width,
             used: Vec::new(),
-            access: Access { index: None, spans: Vec::new() },
+            access: Access::default(),
             on: Vec::new(),
             left: false,
             right: false,

@@ -191,7 +191,7 @@ fn wrap(inner: Select) -> Select {
         offset: 0,
         width,
         used: vec![true; width],
-        access: Access { index: None, spans: Vec::new() },
+        access: Access::default(),
         on: Vec::new(),
         left: false,
         right: false,

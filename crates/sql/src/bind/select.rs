@@ -144,7 +144,10 @@ impl Binder<'_> {
             plan.lock = lock;
         }
         arrange(steps, conditions, &mut plan);
-        plan.sorted = comes_sorted(&plan);
+        if let Some(way) = comes_sorted(&plan) {
+            plan.sorted = true;
+            plan.steps[0].access.way = way;
+        }
         Ok(plan)
     }
 

@@ -17,10 +17,10 @@ use crate::expr::Expr;
 use crate::numeric::Decimal;
 use crate::plan::{Access, SpanOf};
 use crate::types::SqlType;
-use isomer_design::{Key, KeyRange, Schema, Value};
+use isomer_design::{Direction, Key, KeyRange, Schema, Value};
 use std::ops::ControlFlow;
 
-const FIRST_PAGE_ROWS: usize = 64;
+const FIRST_PAGE_ROWS: usize = 16;
 const PAGE_ROWS_MAX: usize = 1024;
 
 /// A range of keys, and whether it is one key of a row.
@@ -60,10 +60,12 @@ impl Exec<'_> {
         take: TakeRow<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let mut values = vec![Datum::Null; table.width()];
+        let way = access.way;
         if let Some(index) = &access.index {
-            for found in spans(self, &index.schema, access, &|at| index.slot_type(table, at), row)?
-            {
-                let flow = self.pages(index.id, found.range, &mut |entry, _| {
+            let ty = |at: usize| index.slot_type(table, at);
+            let found = spans(self, &index.schema, access, &ty, row)?;
+            for found in way.through(found.into_iter()) {
+                let flow = self.pages(index.id, found.range, way, &mut |entry, _| {
                     let key = row_key(table, index, entry)?;
                     self.lookup(table, &key, used, &mut values, take)
                 })?;
@@ -75,11 +77,12 @@ impl Exec<'_> {
         }
         let slots = table.key_slots();
         let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
-        for found in spans(self, &table.schema, access, &ty, row)? {
+        let found = spans(self, &table.schema, access, &ty, row)?;
+        for found in way.through(found.into_iter()) {
             let flow = if found.whole {
                 self.lookup(table, &found.range.start, used, &mut values, take)?
             } else {
-                self.pages(table.id, found.range, &mut |key, bytes| {
+                self.pages(table.id, found.range, way, &mut |key, bytes| {
                     decode(table, key, bytes, used, &mut values)?;
                     take(&mut values)
                 })?
@@ -107,11 +110,12 @@ impl Exec<'_> {
         if exists { take(values) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    /// Shows the rows of a range, a page at a time.
+    /// Shows the rows of a range, from the first or from the last, a page at a time.
     fn pages(
         &self,
         table: isomer_design::TableId,
         mut range: KeyRange,
+        way: Direction,
         visit: TakeBytes<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let mut most = FIRST_PAGE_ROWS;
@@ -119,7 +123,7 @@ impl Exec<'_> {
         loop {
             page.clear();
             self.txn.borrow().check_cancel()?;
-            self.txn.borrow_mut().scan(table, &range, &mut |key, bytes| {
+            self.txn.borrow_mut().scan(table, &range, way, &mut |key, bytes| {
                 page.push((Key::from_bytes(key), bytes.to_vec()));
                 if page.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
@@ -129,7 +133,7 @@ impl Exec<'_> {
                 }
             }
             match page.last() {
-                Some((last, _)) if page.len() == most => range.start = last.successor(),
+                Some((last, _)) if page.len() == most => range = range.after(last, way),
                 _ => return Ok(ControlFlow::Continue(())),
             }
             most = (most * 2).min(PAGE_ROWS_MAX);

@@ -6,7 +6,7 @@ use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
 use crate::plan::RowCheck;
 use crate::transaction::{Base, LockKind};
-use isomer_design::{Key, KeyRange, RowError, Value};
+use isomer_design::{Direction, Key, KeyRange, RowError, Value};
 use std::ops::ControlFlow;
 
 /// The key of a row whose key columns have these values.
@@ -160,7 +160,7 @@ impl Exec<'_> {
         self.txn.borrow_mut().look_again();
         let mut entries = Vec::new();
         let range = KeyRange::starting_with(prefix);
-        self.txn.borrow_mut().scan(index.id, &range, &mut |key, _| {
+        self.txn.borrow_mut().scan(index.id, &range, Direction::Forward, &mut |key, _| {
             entries.push(Key::from_bytes(key));
             ControlFlow::Continue(())
         })?;

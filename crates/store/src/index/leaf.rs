@@ -303,5 +303,19 @@ impl Leaf {
     }
 }
 
+impl Leaf {
+    /// Copies the pointers of the entries before `end` (`None`: of all); returns how many.
+    pub(super) fn copy_before(&self, end: Option<&[u8]>, rows: &mut LeafRows) -> usize {
+        let count = match end.map(|end| self.search(Word::of(end), end)) {
+            Some(Ok(at) | Err(at)) => at.min(self.count()),
+            None => self.count(),
+        };
+        for (i, row) in rows[..count].iter_mut().enumerate() {
+            *row = self.row(i);
+        }
+        count
+    }
+}
+
 /// Room for the pointers of one leaf.
 pub(crate) type LeafRows = [*mut Row; LEAF_ENTRIES];

@@ -84,6 +84,14 @@ impl Node {
         at
     }
 
+    /// The child that covers the last keys before `end` (`None`: of all).
+    pub(super) fn child_before(&self, end: Option<(Word, &[u8])>) -> usize {
+        let Some((word, end)) = end else { return self.count - 1 };
+        let at = self.child_of(word, end);
+        // The first child covers what comes before its separator, too.
+        at - usize::from(at > 0 && *self.separators[at] == *end)
+    }
+
     /// The line of words in which a search goes on.
     fn line_of(&self, word: Word) -> usize {
         last_not_beyond(&self.heads, word)
