@@ -7,12 +7,15 @@ FAST = $(CARGO) run --quiet --release --package isomer --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 
-.PHONY: help demo test bench clients format lint unit docs smoke
+.PHONY: help demo test bench clients hunt format lint unit docs smoke
 
 help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
 	@echo "make test    formatting, lints, all tests, documentation, short runs of the program"
-	@echo "make clients psql, pgbench, sysbench, Python and Java against a server whose design changes (minutes)"
+	@echo "make clients psql, pgbench, sysbench, Python, Java and TPC-C against a server whose design changes,"
+	@echo "             and beside a PostgreSQL (twenty minutes)"
+	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged"
+	@echo "             statements and messages"
 	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
 	@echo
 	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
@@ -60,6 +63,12 @@ smoke:
 clients:
 	clients/install
 	PROFILE=release clients/run
+
+# What it finds repeats with its seed, which is shown.
+SEED ?= $(shell date +%s)
+hunt:
+	ISOMER_SEED=$(SEED) ISOMER_STATEMENTS=100000 $(CARGO) test --package isomer-server --test differential -- --nocapture
+	ISOMER_SEED=$(SEED) ISOMER_FUZZ_SECONDS=600 $(CARGO) test --package isomer-server --test fuzz -- --nocapture
 
 bench:
 	$(FAST) bench store --json

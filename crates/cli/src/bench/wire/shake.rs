@@ -37,7 +37,7 @@ pub(super) struct Shaker {
 }
 
 impl Shaker {
-    /// One that makes a change every `pause`.
+    /// One that begins a change every `pause`, or as soon as the one before has been made.
     pub(super) fn new(
         client: Client,
         rng: Random,
@@ -52,9 +52,9 @@ impl Shaker {
     pub(super) fn shake_until(&mut self, stop: &AtomicBool) -> Result<u64, Failure> {
         let mut changes = 0;
         while !stop.load(Ordering::Relaxed) {
+            let begun = clock::now();
             changes += u64::from(self.change()?);
-            let changed = clock::now();
-            while changed.elapsed() < self.pause && !stop.load(Ordering::Relaxed) {
+            while begun.elapsed() < self.pause && !stop.load(Ordering::Relaxed) {
                 clock::sleep(self.pause.min(LOOK));
             }
         }

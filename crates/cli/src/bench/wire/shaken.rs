@@ -28,6 +28,9 @@ pub(crate) struct TpccArgs {
     sizes: Sizes,
     #[command(flatten)]
     changes: Changes,
+    /// Then so many seconds in the PostgreSQL that has checked the tables, to compare with
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    postgres_seconds: u64,
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
@@ -48,23 +51,30 @@ pub(crate) fn tpcc_under_change(args: &TpccArgs) -> Result<(), Failure> {
     let ran = tpcc::run(&|| isomer.connect(), sizes, args.threads, time, seed, shaker)?;
     eprintln!("checking in PostgreSQL");
     tpcc::check(&mut isomer.connect()?, &mut pg.connect()?, sizes)?;
+    drop(isomer);
+    let beside = match Duration::from_secs(args.postgres_seconds) {
+        Duration::ZERO => None,
+        time => Some(tpcc::run(&|| pg.connect(), sizes, args.threads, time, seed ^ 1, None)?),
+    };
+    let beside = beside.map(|ran| ran.per_second());
     if args.json {
         out::line(json!({
             "bench": "tpcc", "seed": seed, "threads": args.threads, "sites": args.changes.sites,
             "warehouses": sizes.warehouses, "items": sizes.items, "customers": sizes.customers,
             "seconds": ran.seconds, "change_ms": args.changes.change_ms, "changes": ran.changes,
             "transactions": ran.transactions, "new_orders": ran.new_orders, "errors": 0,
-            "conditions_held": 12,
+            "conditions_held": 12, "postgres_per_second": beside,
         }));
     } else {
         out::line(format!(
             "{} transactions in {:.1} s ({:.0}/s, {:.0} new orders a minute), {} changes of the design, \
-             no error; the twelve conditions hold",
+             no error; the twelve conditions hold{}",
             ran.transactions,
             ran.seconds,
             ran.per_second(),
             ran.new_orders as f64 * 60.0 / ran.seconds,
-            ran.changes
+            ran.changes,
+            beside.map_or(String::new(), |pg| format!("; PostgreSQL: {pg:.0}/s"))
         ));
     }
     Ok(())
