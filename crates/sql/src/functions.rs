@@ -93,7 +93,7 @@ pub enum Func {
     ArrayToString,
     CurrentSchemas,
     CurrentSetting,
-    ShowUuid,
+    Show,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -239,13 +239,11 @@ pub fn common(types: &[SqlType]) -> SqlType {
             (a, b) if a.family() == Family::Number && b.family() == Family::Number => {
                 if number_rank(a) >= number_rank(b) { wide(a) } else { wide(b) }
             }
-            (a, b) if a.family() == Family::Text && b.family() == Family::Text => {
-                if matches!((a, b), (SqlType::Char(_), SqlType::Char(_))) {
-                    SqlType::Char(None)
-                } else {
-                    SqlType::Text
-                }
-            }
+            // The first one's, as each becomes the other; but a text cannot be a char's, which has no
+            // blanks at its end.
+            (SqlType::Char(_), SqlType::Char(_)) => SqlType::Char(None),
+            (SqlType::Varchar(_), SqlType::Varchar(_) | SqlType::Text) => SqlType::Varchar(None),
+            (a, b) if a.family() == Family::Text && b.family() == Family::Text => SqlType::Text,
             (SqlType::Date, later) | (later, SqlType::Date) => later,
             (a, SqlType::TimestampTz) if a.family() == Family::Time => SqlType::TimestampTz,
             (a, _) => a,
@@ -352,7 +350,8 @@ pub fn call(
             if same { Datum::Null } else { args[0].clone() }
         }
         Coalesce => args.iter().find(|value| !value.is_null()).cloned().unwrap_or(Datum::Null),
-        Greatest => known(args).max_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
+        // Of equal ones the first, which may be written with other digits.
+        Greatest => known(args).rev().max_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
         Least => known(args).min_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
         Now => Datum::Timestamp(around.begun_us),
         ClockTime => Datum::Timestamp(around.now_us),
@@ -413,7 +412,12 @@ pub fn call(
                 return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
             }
         },
-        ShowUuid => Datum::Text(crate::text::format(&args[0], SqlType::Uuid).into_owned()),
+        // What a type is written as: the value, the type's number, its modifier.
+        Show => {
+            let ty = u32::try_from(int(1)).ok().and_then(SqlType::of_oid);
+            let ty = ty.unwrap_or(SqlType::Text).with_modifier(int(2) as i32);
+            Datum::Text(crate::text::format(&args[0], ty).into_owned())
+        }
         NextVal | Sleep | Md5Like => return Err(SqlError::unsupported("this function")),
     })
 }
@@ -423,7 +427,7 @@ pub fn version() -> String {
     format!("PostgreSQL 15.0 (Isomer {})", env!("CARGO_PKG_VERSION"))
 }
 
-fn known(args: &[Datum]) -> impl Iterator<Item = &Datum> {
+fn known(args: &[Datum]) -> impl DoubleEndedIterator<Item = &Datum> {
     args.iter().filter(|value| !value.is_null())
 }
 

@@ -239,7 +239,7 @@ impl SqlType {
     /// The type of a name in a statement.
     ///
     /// # Errors
-    /// 0A000 for types that there are not.
+    /// 0A000 for types that there are not here, 42704 for those that there are nowhere.
     pub fn parse(ty: &DataType) -> Result<SqlType, SqlError> {
         Ok(match ty {
             DataType::Bool | DataType::Boolean => SqlType::Bool,
@@ -271,7 +271,13 @@ impl SqlType {
             DataType::Timestamp(..) => SqlType::Timestamp,
             DataType::Custom(name, _) => {
                 let name = name.to_string();
-                return SqlType::of_name(&name).ok_or_else(|| unknown_type(&name));
+                return SqlType::of_name(&name).ok_or_else(|| match OTHERS.contains(&&*name) {
+                    true => unknown_type(&name),
+                    false => {
+                        let message = format!("type \"{name}\" does not exist");
+                        SqlError::new(code::UNDEFINED_OBJECT, message)
+                    }
+                });
             }
             other => return Err(unknown_type(&other.to_string().to_lowercase())),
         })
@@ -325,6 +331,12 @@ pub(crate) static ALL: [SqlType; 18] = [
     SqlType::Oid,
     SqlType::Uuid,
     SqlType::Unknown,
+];
+
+/// Types of PostgreSQL that there are not, where the grammar takes them for names.
+const OTHERS: [&str; 12] = [
+    "money", "inet", "cidr", "macaddr", "point", "line", "box", "path", "polygon", "circle", "xml",
+    "citext",
 ];
 
 fn unknown_type(name: &str) -> SqlError {

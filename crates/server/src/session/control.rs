@@ -18,6 +18,9 @@ impl Session {
                 if self.in_block {
                     let message = "there is already a transaction in progress";
                     out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
+                    if modes.repeatable.is_some() {
+                        self.change_modes(*modes)?;
+                    }
                 } else {
                     if self.txn.is_none() {
                         self.begin(*modes);
@@ -67,8 +70,15 @@ impl Session {
 
     /// A block that has done nothing yet begins again, otherwise isolated.
     fn change_modes(&mut self, modes: Modes) -> Result<(), SqlError> {
+        let has_savepoints = !self.savepoints.is_empty();
         let old = self.backend();
-        if old.is_used {
+        let is_same = |wanted: Option<bool>, now: bool| wanted.is_none_or(|wanted| wanted == now);
+        if is_same(modes.repeatable, old.isolation() == Isolation::RepeatableRead)
+            && is_same(modes.read_only, old.read_only)
+        {
+            return Ok(());
+        }
+        if old.is_used || has_savepoints {
             let message = "SET TRANSACTION must be called before any query";
             return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }

@@ -2,6 +2,7 @@
 
 use super::convert::bare;
 use super::expr::typed;
+use super::operators::beside;
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -84,15 +85,17 @@ impl Binder<'_> {
             return self.element(args, false);
         }
         if matches!(func, Func::Coalesce | Func::Greatest | Func::Least | Func::NullIf) {
-            let (args, ty) = self.together(args)?;
+            let first = types[0];
+            let (args, common) = self.together(args)?;
+            // NULLIF shows its first value, or NULL, as it was.
+            let first = if first == SqlType::Unknown { common } else { first };
+            let ty = if func == Func::NullIf { beside(first) } else { common };
             return Ok(typed(Expr::Call(func, args), ty));
         }
         let takes_text = matches!(
             func,
             Func::Lower
                 | Func::Upper
-                | Func::Concat
-                | Func::ConcatWs
                 | Func::Trim
                 | Func::LeftTrim
                 | Func::RightTrim
@@ -116,7 +119,9 @@ impl Binder<'_> {
         for (at, arg) in args.into_iter().enumerate() {
             let is_bytes = func == Func::Length && arg.ty == SqlType::Bytea;
             let pads = matches!(func, Func::LPad | Func::RPad) && at == 2;
-            exprs.push(if takes_text || (first_is_text && at == 0 && !is_bytes) || pads {
+            exprs.push(if matches!(func, Func::Concat | Func::ConcatWs) {
+                self.as_shown(arg)?
+            } else if takes_text || (first_is_text && at == 0 && !is_bytes) || pads {
                 self.as_text(arg)?
             } else if arg.ty == SqlType::Unknown {
                 let wanted = unknown_argument(func, at);

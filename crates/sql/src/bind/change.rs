@@ -52,10 +52,11 @@ impl Binder<'_> {
         self.within(scope, |binder| {
             let value = binder.expr(value)?;
             check_assignable(column, value.ty)?;
-            if value.ty == SqlType::Unknown {
-                return binder.coerce(value, column.ty);
+            match (value.ty.family(), column.ty.family()) {
+                (Family::Unknown, _) => binder.coerce(value, column.ty),
+                (_, Family::Text) => binder.as_text(value),
+                _ => Ok(value.expr),
             }
-            Ok(value.expr)
         })
     }
 

@@ -86,8 +86,14 @@ impl Binder<'_> {
         if value.ty == ty {
             return Ok(value);
         }
-        if value.ty == SqlType::Uuid && ty.family() == Family::Text {
-            return Ok(typed(Expr::Call(Func::ShowUuid, vec![value.expr]), SqlType::Text));
+        if !can_cast(value.ty, ty) {
+            let message = format!("cannot cast type {} to {}", bare(value.ty), bare(ty));
+            return Err(SqlError::new(code::CANNOT_COERCE, message));
+        }
+        if ty.family() == Family::Text && value.ty.family() != Family::Unknown {
+            let text = self.as_text(value)?;
+            let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
+            return Ok(typed(if is_same { text } else { Expr::Cast(Box::new(text), ty) }, ty));
         }
         if value.ty == SqlType::Unknown {
             if let Expr::Const(datum) = value.expr {
@@ -128,8 +134,21 @@ impl Binder<'_> {
                 Ok(value.expr)
             }
             SqlType::Unknown => self.coerce(value, SqlType::Text),
-            SqlType::Uuid => Ok(Expr::Call(Func::ShowUuid, vec![value.expr])),
-            _ => Ok(Expr::Cast(Box::new(value.expr), SqlType::Text)),
+            SqlType::Bool => {
+                let says = |text| Expr::Const(Datum::text(text));
+                let not = Expr::Not(Box::new(value.expr.clone()));
+                let cases = vec![(value.expr, says("true")), (not, says("false"))];
+                Ok(Expr::Case(cases, Box::new(Expr::Const(Datum::Null))))
+            }
+            _ => Ok(show(value)),
+        }
+    }
+
+    /// A value as a client would see it: one of `char(n)` with its blanks, unlike where it becomes a text.
+    pub(crate) fn as_shown(&mut self, value: Typed) -> Result<Expr, SqlError> {
+        match value.ty {
+            SqlType::Char(_) | SqlType::Bool => Ok(show(value)),
+            _ => self.as_text(value),
         }
     }
 
@@ -154,6 +173,26 @@ impl Binder<'_> {
     }
 }
 
+/// A value written as its type is; a date is a number otherwise.
+fn show(value: Typed) -> Expr {
+    let number = |number: i64| Expr::Const(Datum::Int(number));
+    let (oid, modifier) = (number(value.ty.oid().into()), number(value.ty.modifier().into()));
+    Expr::Call(Func::Show, vec![value.expr, oid, modifier])
+}
+
+/// True if a value of one type can be made one of another where a cast says so.
+fn can_cast(from: SqlType, to: SqlType) -> bool {
+    let (a, b) = (from.family(), to.family());
+    match (a, b) {
+        (Family::Unknown | Family::Text | Family::Array, _) | (_, Family::Text | Family::Array) => {
+            true
+        }
+        (Family::Bool, Family::Number) => to == SqlType::Int4,
+        (Family::Number, Family::Bool) => from == SqlType::Int4,
+        _ => a == b,
+    }
+}
+
 pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
     let whole = digits.bytes().all(|b| b.is_ascii_digit() || b == b'-');
     if let (true, Ok(value)) = (whole, digits.parse::<i64>()) {
@@ -162,6 +201,11 @@ pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
     }
     match Decimal::parse(digits) {
         Some(value) => Ok(typed(Expr::Const(Datum::Numeric(value)), SqlType::Numeric(None))),
+        // What has an exponent was not meant to be exact to the last digit.
+        None if digits.contains(['e', 'E']) && digits.parse::<f64>().is_ok_and(f64::is_finite) => {
+            let value = digits.parse().expect("it was just looked at");
+            Ok(typed(Expr::Const(Datum::Float(value)), SqlType::Float8))
+        }
         None => {
             let message = format!("the number {digits} has more than 38 digits");
             Err(SqlError::new(code::OUT_OF_RANGE, message))

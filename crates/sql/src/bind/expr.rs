@@ -20,7 +20,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
 use crate::functions::{self, Func};
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 /// An expression and its type.
@@ -231,7 +231,8 @@ impl Binder<'_> {
                     return number(&format!("-{digits}"));
                 }
                 let value = self.expr(inner)?;
-                let zero = typed(Expr::Const(Datum::Int(0)), SqlType::Int4);
+                let ty = if value.ty.family() == Family::Number { value.ty } else { SqlType::Int4 };
+                let zero = typed(Expr::Const(Datum::Int(0)), ty);
                 self.arith(Arith::Sub, zero, value)
             }
             other => Err(SqlError::unsupported(format!("the operator {other}"))),
@@ -266,12 +267,16 @@ impl Binder<'_> {
             });
             results.push(self.expr(&when.result)?);
         }
-        results.push(match otherwise {
-            Some(otherwise) => self.expr(otherwise)?,
-            None => typed(Expr::Const(Datum::Null), SqlType::Unknown),
-        });
+        // What is meant otherwise has a say first in what the type is.
+        results.insert(
+            0,
+            match otherwise {
+                Some(otherwise) => self.expr(otherwise)?,
+                None => typed(Expr::Const(Datum::Null), SqlType::Unknown),
+            },
+        );
         let (mut results, ty) = self.together(results)?;
-        let otherwise = Box::new(results.pop().expect("it was just put there"));
+        let otherwise = Box::new(results.remove(0));
         Ok(typed(Expr::Case(conditions.into_iter().zip(results).collect(), otherwise), ty))
     }
 }

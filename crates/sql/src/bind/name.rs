@@ -13,64 +13,73 @@ use sqlparser::ast;
 
 /// The name of a column of a result without an alias.
 pub(crate) fn column_name(ast: &ast::Expr) -> String {
+    given_name(ast).or_else(|| kind_name(ast)).unwrap_or_else(|| "?column?".to_owned())
+}
+
+/// The name that an expression gives its column, if it has one of its own: a column's, a function's.
+fn given_name(ast: &ast::Expr) -> Option<String> {
+    let fixed = |name: &str| Some(name.to_owned());
     match ast {
-        ast::Expr::Identifier(name) => folded(name),
-        ast::Expr::CompoundIdentifier(names) => names.last().map(folded).unwrap_or_default(),
+        ast::Expr::Identifier(name) => Some(folded(name)),
+        ast::Expr::CompoundIdentifier(names) => names.last().map(folded),
         ast::Expr::Function(function) => {
-            let last = function.name.0.last().and_then(|part| part.as_ident());
-            last.map(folded).unwrap_or_default()
+            function.name.0.last().and_then(|part| part.as_ident()).map(folded)
         }
-        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => column_name(inner),
-        ast::Expr::Cast { expr, data_type, .. } => match column_name(expr).as_str() {
-            "?column?" => match SqlType::parse(data_type) {
-                Ok(SqlType::Int4) => "int4".to_owned(),
-                Ok(SqlType::Int8) => "int8".to_owned(),
-                Ok(SqlType::Varchar(_)) => "varchar".to_owned(),
-                Ok(SqlType::Char(_)) => "bpchar".to_owned(),
-                Ok(SqlType::Bool) => "bool".to_owned(),
-                Ok(SqlType::Float8) => "float8".to_owned(),
-                Ok(SqlType::Timestamp) => "timestamp".to_owned(),
-                Ok(SqlType::Numeric(_)) => "numeric".to_owned(),
-                Ok(ty) => ty.to_string(),
-                Err(_) => "?column?".to_owned(),
-            },
-            name => name.to_owned(),
-        },
-        // Named after the last of what it can be, if that has a name.
-        ast::Expr::Case { else_result: Some(otherwise), .. } if has_name(otherwise) => {
-            column_name(otherwise)
-        }
-        ast::Expr::Case { .. } => "case".to_owned(),
+        ast::Expr::Nested(inner)
+        | ast::Expr::Collate { expr: inner, .. }
+        | ast::Expr::Cast { expr: inner, .. } => given_name(inner),
+        // Named after the last of what it can be.
+        ast::Expr::Case { else_result, .. } => else_result.as_deref().and_then(given_name),
         ast::Expr::Subquery(query) => match &*query.body {
             ast::SetExpr::Select(select) => match select.projection.first() {
-                Some(ast::SelectItem::UnnamedExpr(expr)) => column_name(expr),
-                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => folded(alias),
-                _ => "?column?".to_owned(),
+                Some(ast::SelectItem::UnnamedExpr(expr)) => Some(column_name(expr)),
+                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => Some(folded(alias)),
+                _ => None,
             },
-            _ => "?column?".to_owned(),
+            _ => None,
         },
-        ast::Expr::Exists { .. } => "exists".to_owned(),
-        ast::Expr::Extract { .. } => "extract".to_owned(),
-        ast::Expr::Substring { .. } => "substring".to_owned(),
-        ast::Expr::Trim { .. } => "btrim".to_owned(),
-        ast::Expr::Position { .. } => "position".to_owned(),
-        ast::Expr::Floor { .. } => "floor".to_owned(),
-        ast::Expr::Ceil { .. } => "ceil".to_owned(),
-        _ => "?column?".to_owned(),
+        ast::Expr::Exists { .. } => fixed("exists"),
+        ast::Expr::Extract { .. } => fixed("extract"),
+        ast::Expr::Substring { shorthand: true, .. } => fixed("substr"),
+        ast::Expr::Substring { .. } => fixed("substring"),
+        ast::Expr::Trim { trim_where: Some(ast::TrimWhereField::Leading), .. } => fixed("ltrim"),
+        ast::Expr::Trim { trim_where: Some(ast::TrimWhereField::Trailing), .. } => fixed("rtrim"),
+        ast::Expr::Trim { .. } => fixed("btrim"),
+        ast::Expr::Position { .. } => fixed("position"),
+        ast::Expr::Floor { .. } => fixed("floor"),
+        ast::Expr::Ceil { .. } => fixed("ceil"),
+        _ => None,
     }
 }
 
-/// True if an expression gives a column its name, rather than leaving it to its kind.
-fn has_name(ast: &ast::Expr) -> bool {
+/// The name that an expression's kind gives its column otherwise.
+fn kind_name(ast: &ast::Expr) -> Option<String> {
     match ast {
-        ast::Expr::Identifier(_)
-        | ast::Expr::CompoundIdentifier(_)
-        | ast::Expr::Function(_)
-        | ast::Expr::Subquery(_) => true,
-        ast::Expr::Nested(inner) => has_name(inner),
-        ast::Expr::Case { else_result: Some(otherwise), .. } => has_name(otherwise),
-        _ => false,
+        ast::Expr::Nested(inner) => kind_name(inner),
+        ast::Expr::Case { .. } => Some("case".to_owned()),
+        ast::Expr::Cast { data_type, .. } => SqlType::parse(data_type).ok().map(short_name),
+        ast::Expr::TypedString(string) => SqlType::parse(&string.data_type).ok().map(short_name),
+        _ => None,
     }
+}
+
+/// What the catalog calls a type.
+fn short_name(ty: SqlType) -> String {
+    match ty {
+        SqlType::Int2 => "int2",
+        SqlType::Int4 => "int4",
+        SqlType::Int8 => "int8",
+        SqlType::Float4 => "float4",
+        SqlType::Float8 => "float8",
+        SqlType::Varchar(_) => "varchar",
+        SqlType::Char(_) => "bpchar",
+        SqlType::Bool => "bool",
+        SqlType::Timestamp => "timestamp",
+        SqlType::TimestampTz => "timestamptz",
+        SqlType::Numeric(_) => "numeric",
+        other => return other.to_string(),
+    }
+    .to_owned()
 }
 
 impl Binder<'_> {

@@ -33,8 +33,8 @@ impl Binder<'_> {
     fn unify(&mut self, a: Typed, b: Typed, sign: &str) -> Result<(Expr, Expr), SqlError> {
         let (a_ty, b_ty) = match (a.ty, b.ty) {
             (SqlType::Unknown, SqlType::Unknown) => (SqlType::Text, SqlType::Text),
-            (SqlType::Unknown, b) => (bare(b), b),
-            (a, SqlType::Unknown) => (a, bare(a)),
+            (SqlType::Unknown, b) => (beside(b), b),
+            (a, SqlType::Unknown) => (a, beside(a)),
             (a, b) if a.family() == b.family() => match a.family() {
                 Family::Number if a.is_float() != b.is_float() => {
                     (SqlType::Float8, SqlType::Float8)
@@ -92,11 +92,17 @@ impl Binder<'_> {
             }
             return Ok(boolean(Expr::Or(rows)));
         }
-        let value = self.expr(value)?;
+        let mut left = self.expr(value)?;
+        let list = list.iter().map(|one| self.expr(one)).collect::<Result<Vec<Typed>, _>>()?;
+        // A parameter takes the type of all of them, not that of the first alone.
+        let types: Vec<SqlType> = list.iter().map(|one| one.ty).chain([left.ty]).collect();
+        let common = functions::common(&types);
+        let together = if list.len() > 1 { bare(common) } else { beside(common) };
         let mut bound = Vec::with_capacity(list.len());
-        let mut left = value.clone();
-        for one in list {
-            let one = self.expr(one)?;
+        for mut one in list {
+            if one.ty == SqlType::Unknown && matches!(one.expr, Expr::Param(_)) {
+                one = typed(self.coerce(one, together)?, together);
+            }
             let (a, b) = self.unify(left.clone(), one.clone(), "=")?;
             if left.ty == SqlType::Unknown {
                 let ty = if one.ty == SqlType::Unknown { SqlType::Text } else { one.ty };
@@ -192,8 +198,8 @@ impl Binder<'_> {
     pub(super) fn arith(&mut self, op: Arith, a: Typed, b: Typed) -> Result<Typed, SqlError> {
         let (a_ty, b_ty) = match (a.ty, b.ty) {
             (SqlType::Unknown, SqlType::Unknown) => (SqlType::Float8, SqlType::Float8),
-            (SqlType::Unknown, b) => (bare(b), b),
-            (a, SqlType::Unknown) => (a, bare(a)),
+            (SqlType::Unknown, b) => (beside(b), b),
+            (a, SqlType::Unknown) => (a, beside(a)),
             both => both,
         };
         let ty = match (a_ty.family(), b_ty.family()) {
@@ -316,4 +322,9 @@ pub(super) fn named_operator(sign: &str) -> Result<BinaryOperator, SqlError> {
         "-" => BinaryOperator::Minus,
         other => return Err(SqlError::unsupported(format!("OPERATOR({other})"))),
     })
+}
+
+/// The type of a literal or a parameter that is compared with a value: varchars compare as texts.
+pub(super) fn beside(ty: SqlType) -> SqlType {
+    if matches!(ty, SqlType::Varchar(_)) { SqlType::Text } else { bare(ty) }
 }

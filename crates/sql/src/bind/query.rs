@@ -10,12 +10,15 @@
 
 use super::access::choose;
 use super::arrange::arrange;
+use super::convert::bare;
 use super::{Binder, Scope, Typed, folded};
 use crate::catalog::Table;
+use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
+use crate::functions;
 use crate::plan::{Access, Busy, Lock, OutputColumn, Select, SortKey, Source, Step};
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use sqlparser::ast::{
     self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
@@ -132,10 +135,21 @@ impl Binder<'_> {
             let message = "each UNION query must have the same number of columns";
             return Err(SqlError::new(code::SYNTAX, message));
         }
-        let mut plan = wrap(left);
-        for (mine, other) in plan.output.iter_mut().zip(&right.output) {
-            mine.ty = crate::functions::common(&[mine.ty, other.ty]);
+        let mut types = Vec::with_capacity(left.output.len());
+        for (at, (a, b)) in left.output.iter().zip(&right.output).enumerate() {
+            types.push(match (is_null(&left, at), is_null(&right, at)) {
+                (true, _) => b.ty,
+                (_, true) => a.ty,
+                _ if a.ty.family() == b.ty.family() => functions::common(&[a.ty, b.ty]),
+                _ => {
+                    let (a, b) = (bare(a.ty), bare(b.ty));
+                    let message = format!("UNION types {a} and {b} cannot be matched");
+                    return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+                }
+            });
         }
+        let mut plan = of_types(left, &types);
+        let right = of_types(right, &types);
         let distinct = !matches!(quantifier, SetQuantifier::All);
         plan.union.push((right, distinct));
         Ok(plan)
@@ -179,6 +193,23 @@ impl Binder<'_> {
         }
         Ok(of_values(bound, output))
     }
+}
+
+/// True if a column of a query is a NULL that is written there, and so of any type.
+fn is_null(query: &Select, at: usize) -> bool {
+    query.union.is_empty() && query.project.get(at) == Some(&Expr::Const(Datum::Null))
+}
+
+/// The same rows with their values brought to these types.
+fn of_types(inner: Select, types: &[SqlType]) -> Select {
+    let mut plan = wrap(inner);
+    for (at, ty) in types.iter().enumerate() {
+        let from = std::mem::replace(&mut plan.output[at].ty, *ty);
+        if bare(from) != bare(*ty) && ty.family() != Family::Text {
+            plan.project[at] = Expr::Cast(Box::new(Expr::Column(at)), *ty);
+        }
+    }
+    plan
 }
 
 /// Makes a query the source of another that shows the same.
@@ -241,7 +272,10 @@ pub(super) fn output_place(
 ) -> Result<Option<usize>, SqlError> {
     match expr {
         ast::Expr::Value(value) => {
-            let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
+            let ast::Value::Number(digits, _) = &value.value else {
+                let message = format!("{value} is neither a column nor the number of one");
+                return Err(SqlError::new(code::SYNTAX, message));
+            };
             let place = digits.parse::<usize>().ok().filter(|n| (1..=output.len()).contains(n));
             place.map(|place| Some(place - 1)).ok_or_else(|| {
                 let message = format!("position {digits} is not in select list");

@@ -137,7 +137,7 @@ impl Exec<'_> {
             if same && new_key == *key {
                 continue;
             }
-            if !same && self.taken(table, index, new, key)?.is_some() {
+            if !same && self.taken(table, index, new, Some(key))?.is_some() {
                 return Err(duplicate(table, &index.name, &index.columns, new));
             }
             self.put_entry(table, index, old, false)?;

@@ -12,6 +12,7 @@ use crate::error::{SqlError, code};
 use crate::plan::{Conflict, Filled, Insert};
 use crate::transaction::{Base, LockKind, LockedRow, Sink};
 use isomer_design::Key;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -20,15 +21,15 @@ const BATCH_ROWS: usize = 512;
 
 pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
     let (mut batch, mut count) = (Vec::new(), 0);
-    let row_ids = row_ids(plan);
+    let (row_ids, mut written) = (row_ids(plan), BTreeSet::new());
     exec.rows(&plan.source, None, &mut |given| {
         batch.push(exec.new_row(plan, row_ids.as_deref(), |at| given[at].clone())?);
         if batch.len() >= BATCH_ROWS {
-            count += write(exec, plan, &mut batch, sink)?;
+            count += write(exec, plan, &mut batch, &mut written, sink)?;
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    count += write(exec, plan, &mut batch, sink)?;
+    count += write(exec, plan, &mut batch, &mut written, sink)?;
     Ok(count)
 }
 
@@ -39,7 +40,7 @@ pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Res
         let take = |at: usize| std::mem::replace(&mut given[at], Datum::Null);
         batch.push(exec.new_row(plan, row_ids.as_deref(), take)?);
     }
-    write(exec, plan, &mut batch, &mut |_: &[Datum]| Ok(()))
+    write(exec, plan, &mut batch, &mut BTreeSet::new(), &mut |_: &[Datum]| Ok(()))
 }
 
 /// The sequence of the row ids of a table that has no other key.
@@ -51,6 +52,7 @@ fn write(
     exec: &Exec<'_>,
     plan: &Insert,
     batch: &mut Vec<Vec<Datum>>,
+    written: &mut BTreeSet<Key>,
     sink: &mut dyn Sink,
 ) -> Result<u64, SqlError> {
     let table = &plan.table;
@@ -66,7 +68,7 @@ fn write(
     exec.txn.borrow_mut().look_again();
     let mut count = 0;
     for (key, bytes, values) in rows {
-        if let Some(values) = exec.insert_row(plan, key, bytes, values)? {
+        if let Some(values) = exec.insert_row(plan, written, (key, bytes, values))? {
             count += 1;
             if let Some(returning) = &plan.returning {
                 let row = Row { values: &values, outer: None };
@@ -111,32 +113,30 @@ impl Exec<'_> {
     fn insert_row(
         &self,
         plan: &Insert,
-        key: Key,
-        bytes: Vec<u8>,
-        values: Vec<Datum>,
+        written: &mut BTreeSet<Key>,
+        (key, bytes, values): (Key, Vec<u8>, Vec<Datum>),
     ) -> Result<Option<Vec<Datum>>, SqlError> {
         let table = &plan.table;
+        let updates = plan.conflict.as_ref().is_some_and(|conflict| conflict.set.is_some());
         let mut base = Base::Version(None);
-        let mut obstacle = None;
+        // What ON CONFLICT names is looked at before all others: a row that is in the way there counts.
+        let named = plan.conflict.as_ref().and_then(|conflict| conflict.index.as_ref());
+        let mut obstacle = self.obstacle(table, named, &values, None)?;
         if table.has_key() {
             let there = self.txn.borrow_mut().get_locked(table.id, &key, &mut |_| {})?;
             base = there.base;
-            if there.exists {
+            if there.exists && obstacle.is_none() {
                 let (constraint, columns) = (table.key_name.clone(), table.key.clone());
                 obstacle = Some(Obstacle { key: key.clone(), constraint, columns, index: None });
             }
         }
-        for index in &table.indexes {
-            if obstacle.is_some() {
-                break;
-            }
-            if let Some(other) = self.taken(table, index, &values, &key)? {
-                let (constraint, columns) = (index.name.clone(), index.columns.clone());
-                let index = Some(index.clone());
-                obstacle = Some(Obstacle { key: other, constraint, columns, index });
-            }
+        if obstacle.is_none() {
+            obstacle = self.obstacle(table, &table.indexes, &values, Some(&key))?;
         }
         let Some(obstacle) = obstacle else {
+            if updates {
+                written.insert(key.clone());
+            }
             self.txn.borrow_mut().put(table.id, key, base, Some(bytes))?;
             for index in &table.indexes {
                 self.put_entry(table, index, &values, true)?;
@@ -146,10 +146,34 @@ impl Exec<'_> {
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
             None => Err(duplicate(table, &obstacle.constraint, &obstacle.columns, &values)),
             Some(Conflict { set: None, .. }) => Ok(None),
+            Some(Conflict { set: Some(_), .. }) if !written.insert(obstacle.key.clone()) => {
+                let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                let hint = "Ensure that no rows proposed for insertion within the same command have \
+                            duplicate constrained values.";
+                Err(SqlError::new(code::CARDINALITY_VIOLATION, message).hint(hint))
+            }
             Some(Conflict { set: Some((set, condition)), .. }) => {
                 self.update_instead(plan, &obstacle.key, values, set, condition.as_ref())
             }
         }
+    }
+
+    /// The first row that has what a new one would have, where that can be only once.
+    fn obstacle<'i>(
+        &self,
+        table: &Table,
+        indexes: impl IntoIterator<Item = &'i Arc<Index>>,
+        values: &[Datum],
+        own: Option<&Key>,
+    ) -> Result<Option<Obstacle>, SqlError> {
+        for index in indexes {
+            if let Some(other) = self.taken(table, index, values, own)? {
+                let (constraint, columns) = (index.name.clone(), index.columns.clone());
+                let index = Some(index.clone());
+                return Ok(Some(Obstacle { key: other, constraint, columns, index }));
+            }
+        }
+        Ok(None)
     }
 
     fn update_instead(

@@ -149,7 +149,7 @@ impl Exec<'_> {
         table: &Table,
         index: &Index,
         values: &[Datum],
-        own: &Key,
+        own: Option<&Key>,
     ) -> Result<Option<Key>, SqlError> {
         let (prefix, has_null) = entry_prefix(table, index, values);
         if !index.unique || has_null {
@@ -166,7 +166,7 @@ impl Exec<'_> {
         })?;
         for entry in entries {
             let key = super::find::row_key(table, index, &entry)?;
-            if key != *own {
+            if own != Some(&key) {
                 return Ok(Some(key));
             }
         }

@@ -1,0 +1,300 @@
+//! Random expressions over the columns of some tables, each of a wanted type.
+
+use super::chance::Chance;
+
+/// Types, as far as it matters what goes with what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Int,
+    Numeric,
+    Float,
+    Text,
+    /// `char(n)`, which is compared, and made a text where it meets one: what PostgreSQL makes of it together with
+    /// other texts in CASE and its kin cannot be told from its type here.
+    Char,
+    Bool,
+    Date,
+    Time,
+}
+
+use Kind::{Bool, Char, Date, Float, Int, Numeric, Text, Time};
+
+pub(crate) const KINDS: [Kind; 8] = [Int, Numeric, Float, Text, Char, Bool, Date, Time];
+
+/// The columns of a table.
+pub(crate) type Columns = &'static [(&'static str, Kind)];
+
+/// What an expression is made of: columns of tables by their aliases, and parameters if it may have some.
+pub(crate) struct Scope<'c> {
+    pub(crate) chance: &'c mut Chance,
+    pub(crate) tables: Vec<(&'static str, Columns)>,
+    /// The values of the parameters so far; none if constants are to be written out.
+    pub(crate) params: Option<Vec<String>>,
+}
+
+impl Scope<'_> {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.chance.below(bound)
+    }
+
+    /// A column of this kind, if there is one.
+    pub(crate) fn column(&mut self, kind: Kind) -> Option<String> {
+        let fitting: Vec<(&str, &str)> = self
+            .tables
+            .iter()
+            .flat_map(|(alias, columns)| columns.iter().map(move |column| (*alias, column)))
+            .filter(|(_, (_, of))| *of == kind)
+            .map(|(alias, (name, _))| (alias, *name))
+            .collect();
+        if fitting.is_empty() {
+            return None;
+        }
+        let (alias, name) = self.chance.one(&fitting);
+        Some(if alias.is_empty() { name.to_owned() } else { format!("{alias}.{name}") })
+    }
+
+    /// A value of this kind, as text without quotes.
+    fn value(&mut self, kind: Kind) -> String {
+        match kind {
+            Int => (self.below(24) as i64 - 4).to_string(),
+            Numeric => format!("{}.{:02}", self.below(20), self.below(100)),
+            Float => format!("{}.{}", self.below(9), self.chance.one(&["0", "25", "5"])),
+            Text | Char => self.chance.one(&["x", "y", "xy", "xyz", "", "Y", "x ", "7"]).to_owned(),
+            Bool => self.chance.one(&["true", "false"]).to_owned(),
+            Date => format!("2024-0{}-{}", 1 + self.below(3), 27 + self.below(3)),
+            Time => format!(
+                "2024-02-{} {:02}:30:0{}",
+                27 + self.below(3),
+                self.below(24),
+                self.below(6)
+            ),
+        }
+    }
+
+    /// A constant: written out, or as a parameter.
+    pub(crate) fn constant(&mut self, kind: Kind) -> String {
+        let value = self.value(kind);
+        if self.chance.once_in(2)
+            && let Some(params) = &mut self.params
+        {
+            params.push(value);
+            return format!("${}", params.len());
+        }
+        match kind {
+            Int | Numeric | Bool => value,
+            Float => format!("'{value}'::float8"),
+            Text | Char => format!("'{value}'"),
+            Date => format!("date '{value}'"),
+            Time => format!("timestamp '{value}'"),
+        }
+    }
+
+    /// A whole number of a key.
+    pub(crate) fn key(&mut self) -> String {
+        let key = self.below(12).to_string();
+        if self.chance.once_in(2)
+            && let Some(params) = &mut self.params
+        {
+            params.push(key);
+            return format!("${}", params.len());
+        }
+        key
+    }
+
+    fn leaf(&mut self, kind: Kind) -> String {
+        if self.chance.once_in(4) { None } else { self.column(kind) }
+            .unwrap_or_else(|| self.typed_constant(kind))
+    }
+
+    /// A constant whose type is written beside it if nothing else could tell.
+    fn typed_constant(&mut self, kind: Kind) -> String {
+        let constant = self.constant(kind);
+        if !constant.starts_with('$') {
+            return constant;
+        }
+        let name = match kind {
+            Int => "int",
+            Numeric => "numeric",
+            Float => "float8",
+            Text => "text",
+            Char => "char(6)",
+            Bool => "bool",
+            Date => "date",
+            Time => "timestamp",
+        };
+        format!("{constant}::{name}")
+    }
+
+    /// An expression of this kind.
+    pub(crate) fn expression(&mut self, kind: Kind, depth: u32) -> String {
+        if depth == 0 || kind == Char {
+            return self.leaf(kind);
+        }
+        if self.chance.once_in(4) {
+            return self.of_any(kind, depth);
+        }
+        match kind {
+            Int => self.int(depth),
+            Numeric => self.numeric(depth),
+            Float => self.float(depth),
+            Text => self.text(depth),
+            Char => unreachable!("it is a leaf"),
+            Bool => self.condition(depth - 1),
+            Date => self.date(depth),
+            Time => match self.below(2) {
+                0 => format!("({}::timestamp)", self.expression(Date, depth - 1)),
+                _ => self.of_any(Time, depth),
+            },
+        }
+    }
+
+    /// An expression whose equal values look equal: 1.0 and 1.00 would not.
+    pub(crate) fn settled(&mut self, kind: Kind, depth: u32) -> String {
+        let value = self.expression(kind, depth);
+        if kind == Numeric { format!("round({value}, 4)") } else { value }
+    }
+
+    /// What there is for all types.
+    fn of_any(&mut self, kind: Kind, depth: u32) -> String {
+        let (a, b) = (self.expression(kind, depth - 1), self.expression(kind, depth - 1));
+        match self.below(6) {
+            0 => format!("coalesce({a}, {b})"),
+            1 => format!("nullif({a}, {b})"),
+            2 => format!("greatest({a}, {b})"),
+            3 => format!("least({a}, {b})"),
+            _ => format!("(case when {} then {a} else {b} end)", self.condition(depth - 1)),
+        }
+    }
+
+    fn int(&mut self, depth: u32) -> String {
+        let a = self.expression(Int, depth - 1);
+        match self.below(11) {
+            0 => format!("abs({a})"),
+            // Which of several conditions is looked at first is not defined, so whether one divides by
+            // zero is not either.
+            1 => format!("({a} / {})", 1 + self.below(9)),
+            2 => format!("({a} % {})", 1 + self.below(9)),
+            3 => format!("({a} * {})", self.below(9)),
+            4 => format!("length({})", self.expression(Text, depth - 1)),
+            5 => format!("position('y' in {})", self.expression(Text, depth - 1)),
+            6 => format!("({} - {})", self.leaf(Date), self.leaf(Date)),
+            7 => format!("(- {a})"),
+            8 => format!(
+                "extract({} from {})::int",
+                self.chance.one(&["day", "month", "hour"]),
+                self.leaf(Time)
+            ),
+            _ => format!(
+                "({a} {} {})",
+                self.chance.one(&["+", "-"]),
+                self.expression(Int, depth - 1)
+            ),
+        }
+    }
+
+    fn numeric(&mut self, depth: u32) -> String {
+        let a = self.expression(Numeric, depth - 1);
+        match self.below(8) {
+            0 => format!("round({a}, {})", self.below(3)),
+            1 => format!("abs({a})"),
+            2 => format!("({} / {}.0)", self.leaf(Numeric), 1 + self.below(9)),
+            3 => format!("floor({a})"),
+            4 => format!("({a} * {})", self.leaf(Int)),
+            5 => format!("({}::numeric)", self.leaf(Int)),
+            6 => format!("trunc({a})"),
+            _ => format!(
+                "({a} {} {})",
+                self.chance.one(&["+", "-"]),
+                self.expression(Numeric, depth - 1)
+            ),
+        }
+    }
+
+    fn float(&mut self, depth: u32) -> String {
+        let a = self.expression(Float, depth - 1);
+        match self.below(4) {
+            0 => format!("({a} * 2)"),
+            1 => format!("({}::float8)", self.leaf(Int)),
+            2 => format!("abs({a})"),
+            _ => format!("({a} + {})", self.leaf(Float)),
+        }
+    }
+
+    fn text(&mut self, depth: u32) -> String {
+        let a = self.expression(Text, depth - 1);
+        match self.below(14) {
+            11 => format!("concat({a}, {})", self.leaf(Char)),
+            12 => format!("({} || {a})", self.leaf(Char)),
+            0 => format!("({a} || {})", self.expression(Text, depth - 1)),
+            1 => format!("upper({a})"),
+            2 => format!("substr({a}, {}, {})", 1 + self.below(3), self.below(3)),
+            3 => format!("replace({a}, 'x', 'zz')"),
+            4 => format!("concat({a}, {})", self.leaf(Int)),
+            5 => format!("trim({a})"),
+            6 => format!("left({a}, {})", self.below(3)),
+            7 => format!("lpad({a}, {}, 'ab')", self.below(5)),
+            8 => format!("({}::text)", self.leaf(Int)),
+            9 => format!("({}::text)", self.leaf(Numeric)),
+            10 => {
+                let kind = self.chance.one(&[Date, Bool, Float, Time, Char]);
+                format!("({}::text)", self.leaf(kind))
+            }
+            _ => format!("({a} || {})", self.leaf(Int)),
+        }
+    }
+
+    fn date(&mut self, depth: u32) -> String {
+        match self.below(3) {
+            0 => format!("({} + {})", self.expression(Date, depth - 1), self.below(40)),
+            1 => format!("({}::date)", self.leaf(Time)),
+            _ => self.of_any(Date, depth),
+        }
+    }
+
+    /// Something that is true or not, or neither.
+    pub(crate) fn condition(&mut self, depth: u32) -> String {
+        if depth > 0 && self.chance.once_in(2) {
+            let (left, right) = (self.condition(depth - 1), self.condition(depth - 1));
+            let with = self.chance.one(&["and", "or", "and not"]);
+            return format!("({left} {with} {right})");
+        }
+        let kind = self.chance.one(&KINDS);
+        let a = self.leaf(kind);
+        match self.below(10) {
+            0 => format!("{a} is {} null", self.chance.one(&["not", ""])),
+            1 => format!(
+                "{a} is {} distinct from {}",
+                self.chance.one(&["not", ""]),
+                self.leaf(kind)
+            ),
+            2 => format!("{a} in ({}, {})", self.constant(kind), self.constant(kind)),
+            3 => format!("{a} not in ({}, null)", self.constant(kind)),
+            4 if kind != Bool => {
+                format!("{a} between {} and {}", self.constant(kind), self.constant(kind))
+            }
+            5 => format!(
+                "{} {} '{}'",
+                self.leaf(Text),
+                self.chance.one(&["like", "not like", "ilike"]),
+                self.chance.one(&["x%", "%y", "_y%", "", "X_"])
+            ),
+            6 => {
+                let mixed = self.chance.one(&[Int, Numeric, Float]);
+                format!(
+                    "{} {} {}",
+                    self.leaf(Int),
+                    self.chance.one(&["<", "=", ">="]),
+                    self.leaf(mixed)
+                )
+            }
+            7 => self.column(Bool).map_or_else(
+                || "true".to_owned(),
+                |q| format!("{q} {}", self.chance.one(&["", "is true", "is not true", "is false"])),
+            ),
+            _ => {
+                let than = self.chance.one(&["<", "<=", ">", ">=", "=", "<>"]);
+                format!("{a} {than} {}", self.constant(kind))
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Random statements, here and at a stock PostgreSQL: the same rows, types and counts, and for errors the
+//! same class of SQLSTATE.
+//!
+//! ```text
+//!   chance ──▶ statement ──┬─▶ Isomer       as text, in one message;          ┐  compared after
+//!                          └─▶ PostgreSQL   or prepared, with parameters      ┘  every statement
+//! ```
+//!
+//! A statement goes one of two ways. As text, the values of the answer are compared as text. Prepared, its
+//! constants become parameters whose types both servers infer; those are compared, the types of the columns,
+//! and the values in their binary form. Rows that a statement leaves in any order are compared as a set.
+//!
+//! The PostgreSQL is one that `clients/postgres` starts; where none is installed the test says that it was
+//! skipped. `ISOMER_STATEMENTS` is how many statements are compared (2000), `ISOMER_SEED` where chance begins
+//! (1).
+//!
+//! Left out: what SQL leaves open (which of several errors is told, rows that a LIMIT cuts from an unsorted
+//! answer, sums of floats that are not exact).
+
+mod chance;
+mod expressions;
+mod outcome;
+mod statements;
+mod stock;
+
+use chance::Chance;
+use isomer_cluster::Options;
+use isomer_plan::learned::Mode;
+use isomer_server::{Engine, Server, ServerOptions};
+use outcome::{Outcome, outcome};
+use postgres::{Client, NoTls};
+use statements::{Statement, TABLES, statement};
+use std::collections::BTreeMap;
+use stock::Stock;
+
+/// All rows there are.
+fn rows(client: &mut Client) -> Vec<Outcome> {
+    let query = |table| outcome(client, &Statement::query(format!("select * from {table}")));
+    ["d", "e", "h"].map(query).into()
+}
+
+/// So many queries with another answer are shown.
+const DIFFERENCES_MAX: usize = 20;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn random_statements_have_the_same_outcome_at_postgresql() {
+    let stock = match Stock::start() {
+        Ok(stock) => stock,
+        Err(why) => {
+            eprintln!("SKIPPED: {why}");
+            return;
+        }
+    };
+    let engine = Engine::open(Options::in_memory(3), Mode::Off);
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let options = ServerOptions::new(listen, || 0, |bytes| bytes.fill(7));
+    let server = Server::start(engine.expect("a catalog"), options).expect("a free port");
+    let here = format!("host=127.0.0.1 port={} user=test dbname=test", server.address().port());
+    let mut ours = Client::connect(&here, NoTls).expect("the server answers");
+    let mut theirs = stock.client();
+    for client in [&mut ours, &mut theirs] {
+        client.batch_execute(TABLES).expect("tables");
+    }
+    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_STATEMENTS", 2000));
+    let mut chance = Chance::new(seed);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let mut different = Vec::new();
+    for number in 0..count {
+        let statement = statement(&mut chance);
+        let (mine, other) = (outcome(&mut ours, &statement), outcome(&mut theirs, &statement));
+        *seen.entry(mine.kind().to_owned()).or_default() += 1;
+        if mine != other {
+            different.push(format!("{number}: {statement:?}\n  here  {mine:?}\n  there {other:?}"));
+        }
+        // After another change all that follows is different.
+        let changed = (!statement.is_query()).then(|| rows(&mut ours) == rows(&mut theirs));
+        if changed == Some(false) {
+            different.push(format!("{number}: {statement:?} leaves other rows"));
+        }
+        if changed == Some(false) || different.len() >= DIFFERENCES_MAX {
+            break;
+        }
+    }
+    assert!(different.is_empty(), "seed {seed}, statement {}", different.join("\n"));
+    eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
+}
