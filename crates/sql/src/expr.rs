@@ -205,14 +205,22 @@ impl Expr {
 
     /// True if a query is somewhere inside.
     pub fn has_query(&self) -> bool {
-        if matches!(
-            self,
-            Expr::Scalar(_) | Expr::Gathered(_) | Expr::Exists(_) | Expr::InSelect(..)
-        ) {
-            return true;
-        }
-        let mut found = false;
-        self.children(&mut |child| found |= child.has_query());
+        self.has(&|expr| {
+            matches!(
+                expr,
+                Expr::Scalar(_) | Expr::Gathered(_) | Expr::Exists(_) | Expr::InSelect(..)
+            )
+        })
+    }
+
+    /// True if an aggregate of the query is somewhere inside.
+    pub fn has_aggregate(&self) -> bool {
+        self.has(&|expr| matches!(expr, Expr::Aggregate(_)))
+    }
+
+    fn has(&self, what: &dyn Fn(&Expr) -> bool) -> bool {
+        let mut found = what(self);
+        self.children(&mut |child| found |= child.has(what));
         found
     }
 

@@ -39,3 +39,4 @@ select array[1, 2, null], ('{a,"b c"}'::text[])[2], array_to_string(array(select
 select n.nspname, c.relname, row_number() over (partition by a.attrelid order by a.attnum), (information_schema._pg_expandarray(i.indkey)).n from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid join pg_index i on i.indrelid = c.oid
 select c.oid::regclass, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid) from pg_class c, pg_attribute a left join pg_attrdef d on d.adnum = a.attnum where c.relname operator(pg_catalog.~) '^(t)$' collate pg_catalog.default
 select array(select from t), (select from t), 1 in (select from t), any(array(select 1, 2))
+select count(*), sum(v) + 1 from t group by 1, 0.1 + v having count(*) > 0 order by 2

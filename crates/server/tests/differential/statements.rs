@@ -199,7 +199,12 @@ impl Scope<'_> {
             },
             "e" => {
                 let (name, kind) = self.chance.one(&E[1..]);
-                (format!("{name} = {}", self.expression(kind, 1)), "*")
+                let value = self.expression(kind, 1);
+                if name == "w" {
+                    // Whether a value of several rows is there twice for a moment is a matter of their order.
+                    return format!("update e set w = {value} where id = {}", self.key());
+                }
+                (format!("{name} = {value}"), "*")
             }
             _ => (format!("k = {}", self.expression(Int, 1)), "x, k"),
         };
@@ -296,6 +301,8 @@ impl Scope<'_> {
             "select a from d group by b",
             "select a from d where count(*) > 1",
             "select sum(sum(a)) from d",
+            "select count(*) + 1 from d group by 1",
+            "select a from d group by sum(a)",
             "select sum(t) from d",
             "select a from d order by 3",
             "select distinct a from d order by b",

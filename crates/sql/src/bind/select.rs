@@ -298,10 +298,15 @@ impl Binder<'_> {
             };
             let place =
                 if is_number || !is_column { output_place(output, project, expr)? } else { None };
-            keys.push(match place {
+            let key = match place {
                 Some(place) => project[place].clone(),
                 None => self.expr(expr)?.expr,
-            });
+            };
+            if key.has_aggregate() {
+                let message = "aggregate functions are not allowed in GROUP BY";
+                return Err(SqlError::new(code::GROUPING, message));
+            }
+            keys.push(key);
         }
         Ok(keys)
     }

@@ -146,14 +146,19 @@ impl Exec<'_> {
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
             None => Err(duplicate(table, &obstacle.constraint, &obstacle.columns, &values)),
             Some(Conflict { set: None, .. }) => Ok(None),
-            Some(Conflict { set: Some(_), .. }) if !written.insert(obstacle.key.clone()) => {
+            Some(Conflict { set: Some(_), .. }) if written.contains(&obstacle.key) => {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                 let hint = "Ensure that no rows proposed for insertion within the same command have \
                             duplicate constrained values.";
                 Err(SqlError::new(code::CARDINALITY_VIOLATION, message).hint(hint))
             }
             Some(Conflict { set: Some((set, condition)), .. }) => {
-                self.update_instead(plan, &obstacle.key, values, set, condition.as_ref())
+                let changed =
+                    self.update_instead(plan, &obstacle.key, values, set, condition.as_ref())?;
+                if changed.is_some() {
+                    written.insert(obstacle.key);
+                }
+                Ok(changed)
             }
         }
     }
