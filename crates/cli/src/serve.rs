@@ -49,10 +49,10 @@ pub(crate) struct ServeArgs {
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Whether the database looks for a better design: off, recommend (it shows what it would change) or
-    /// auto; ALTER SYSTEM SET autopilot changes it
-    #[arg(long, value_name = "MODE", default_value_t = Mode::Off)]
-    autopilot: Mode,
+    /// Whether the database looks for a better design, this time: off, recommend (it shows what it would
+    /// change) or auto; otherwise as ALTER SYSTEM SET autopilot has said last, off in a new database
+    #[arg(long, value_name = "MODE")]
+    autopilot: Option<Mode>,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,

@@ -12,21 +12,38 @@
 
 use crate::engine::Engine;
 use isomer_cluster::{Job, Place};
-use isomer_design::{Design, Step};
+use isomer_design::{Change, Design, Step};
 use isomer_plan::learned::Mode;
 use isomer_plan::learned::journal::{Entry, Fate};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
 
 impl Engine {
-    /// From now on the autopilot is in this mode, until the server stops.
+    /// From now on the autopilot is in this mode, also when the server starts again.
     pub(crate) fn set_autopilot(&self, mode: &str) -> Result<(), SqlError> {
         let mode: Mode = mode.parse().map_err(|wrong: String| {
             let message = format!("invalid value for parameter \"autopilot\": \"{mode}\"");
             SqlError::new(code::INVALID_PARAMETER, message).hint(wrong)
         })?;
+        self.keep_autopilot(mode)?;
         self.autopilot().set_mode(mode);
         Ok(())
+    }
+
+    /// A change with the name that clients know its table by: one that was altered is another table of the
+    /// store.
+    fn with_names(&self, change: &Change, text: String) -> String {
+        let (design, catalog) = (self.database().design(), self.catalog());
+        let Some(id) = change.table() else { return text };
+        let (Ok(stored), Some(name)) = (design.table(id), catalog.relation(id)) else {
+            return text;
+        };
+        let stored = stored.schema().name();
+        let place = text.find(&format!(" {stored}")).map(|at| at + 1..at + 1 + stored.len());
+        match place {
+            Some(place) => format!("{}{name}{}", &text[..place.start], &text[place.end..]),
+            None => text,
+        }
     }
 
     pub(crate) fn decision_rows(&self) -> Vec<Vec<Datum>> {
@@ -40,7 +57,7 @@ impl Engine {
         let row = |(number, event): (u64, isomer_cluster::ChangeEvent)| {
             vec![
                 Datum::Int(number as i64),
-                Datum::Text(event.text),
+                Datum::Text(self.with_names(&event.change, event.text)),
                 Datum::Text(event.reason),
                 Datum::Float(event.took_ns as f64 / 1000.0),
             ]
@@ -56,7 +73,7 @@ impl Engine {
                 None => ("waits", now),
             };
             vec![
-                Datum::Text(job.change.to_text(&design)),
+                Datum::Text(self.with_names(&job.change, job.change.to_text(&design))),
                 Datum::Text(job.reason),
                 Datum::text(state),
                 Datum::Float(now.0.saturating_sub(begun.0) as f64 / 1000.0),

@@ -57,16 +57,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over a database that it opens, with the catalog that is in it, and an autopilot in this
-    /// mode.
+    /// An engine over a database that it opens, with the catalog that is in it. Its autopilot is in this mode;
+    /// without one, in that which ALTER SYSTEM has set last; off in a new database.
     ///
     /// # Errors
     /// If the database cannot be opened, or the catalog not be read or made.
-    pub fn open(options: Options, autopilot: Mode) -> Result<Arc<Engine>, SqlError> {
-        let learning = isomer_plan::learned::Options { mode: autopilot, ..Default::default() };
-        let autopilot = Arc::new(Learned::new(learning));
+    pub fn open(options: Options, autopilot: Option<Mode>) -> Result<Arc<Engine>, SqlError> {
+        let learned = Arc::new(Learned::new(isomer_plan::learned::Options::default()));
         let database =
-            Database::open(options.strategy(Pilot::new(autopilot.clone()))).map_err(database)?;
+            Database::open(options.strategy(Pilot::new(learned.clone()))).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let users_table = system_table(&database, crate::users::schema())?;
@@ -92,8 +91,10 @@ impl Engine {
             compiled: Mutex::default(),
             dropped: Mutex::default(),
             changes,
-            autopilot,
+            autopilot: learned,
         };
+        let mode = autopilot.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
+        engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
         let catalog = engine.read_catalog()?;
         engine.catalog.store(Arc::new(catalog));
         Ok(Arc::new(engine))

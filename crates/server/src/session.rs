@@ -37,6 +37,9 @@ use std::time::{Duration, Instant};
 /// A statement whose rows have moved away is run so often in all.
 const RUNS_MAX: u32 = 10;
 
+/// A COPY that waits for its client looks so often whether it still is to.
+const COPY_LOOK: Duration = Duration::from_millis(100);
+
 /// How output gets to the client while a statement runs.
 pub(crate) trait Flush {
     /// Sends what there is, if there is much of it.
@@ -147,40 +150,42 @@ impl Session {
 
     /// How long the client may be silent now; none: as long as it likes.
     pub(crate) fn silence(&self) -> Option<Duration> {
-        let until = match self.copy {
-            Some(_) => self.statement_until,
-            None => self.transaction_until,
-        };
+        let left = |at: Instant| at.saturating_duration_since(limits::now());
+        if self.copy.is_some() {
+            let least = self.statement_until.map_or(COPY_LOOK, |at| left(at).min(COPY_LOOK));
+            return Some(least.max(Duration::from_millis(1)));
+        }
         let limits = &self.settings.limits;
-        let idle = match (&self.copy, &self.txn) {
-            (Some(_), _) => 0,
-            (None, Some(_)) => limits.idle_in_transaction,
-            (None, None) => limits.idle,
-        };
-        let until = until.map(|at| at.saturating_duration_since(limits::now()));
+        let is_inside = self.in_block || self.txn.is_some();
+        let idle = if is_inside { limits.idle_in_transaction } else { limits.idle };
+        let until = self.transaction_until.map(left);
         let idle = (idle > 0).then(|| Duration::from_millis(idle));
         let least = until.into_iter().chain(idle).min();
         // A socket knows no time-out of zero.
         least.map(|time| time.max(Duration::from_millis(1)))
     }
 
-    /// The client was silent for too long: ends what it was about.
+    /// The client was silent for so long: ends what it was about, if its time is over.
     ///
     /// # Errors
     /// What it is told last, if its connection ends.
     pub(crate) fn end_silence(&mut self, out: &mut Out) -> Result<(), SqlError> {
         if self.copy.is_some() {
-            self.end_copy(Err(limits::ended(Impatience::StatementTime)), out);
-            return Ok(());
+            let is_late = self.statement_until.is_some_and(|at| at <= limits::now());
+            let late = is_late.then_some(Impatience::StatementTime);
+            if let Some(why) = self.patience.over().or(late) {
+                self.end_copy(Err(limits::ended(why)), out);
+            }
+            return self.last.take().map_or(Ok(()), Err);
         }
         if self.transaction_until.is_some_and(|at| at <= limits::now()) {
             return Err(limits::ended(Impatience::TransactionTime));
         }
-        Err(match self.txn {
-            Some(_) => {
+        Err(match self.in_block || self.txn.is_some() {
+            true => {
                 SqlError::new("25P03", "terminating connection due to idle-in-transaction timeout")
             }
-            None => SqlError::new("57P05", "terminating connection due to idle-session timeout"),
+            false => SqlError::new("57P05", "terminating connection due to idle-session timeout"),
         })
     }
 
@@ -330,10 +335,14 @@ impl Session {
 
     /// After an error: a block has failed, any other transaction is rolled back.
     pub(crate) fn fail(&mut self) {
+        // What was done since the last savepoint is undone at once, so that nobody waits for its rows.
+        match (self.savepoints.last(), &mut self.txn) {
+            (Some((_, savepoint)), Some(backend)) => backend.back_to(*savepoint),
+            _ => self.txn = None,
+        }
         if self.in_block {
             self.failed = true;
         } else {
-            self.txn = None;
             self.transaction_until = None;
         }
         self.copy = None;

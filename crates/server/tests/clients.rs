@@ -195,10 +195,13 @@ fn tables_indexes_and_rows_are_there_after_a_restart() {
              insert into t (name) values ('a'), ('b'); insert into h values (7), (7)",
         )
         .expect("tables");
+    client.batch_execute("alter system set autopilot = recommend").expect("a mode");
     drop(client);
     drop(fixture);
     let fixture = Fixture::serve(database(), options());
     let mut client = fixture.client();
+    let mode: String = client.query_one("show autopilot", &[]).expect("one row").get(0);
+    assert_eq!(mode, "recommend");
     let names = client.query("select name from t order by id", &[]).expect("rows");
     assert_eq!(names.len(), 2);
     assert_eq!(

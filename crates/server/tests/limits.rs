@@ -176,6 +176,21 @@ fn answer(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// A client in the middle of a COPY sends nothing, holds a row, and is canceled by somebody else.
+#[test]
+fn a_silent_copy_is_canceled() {
+    let fixture = Fixture::new();
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    other.batch_execute("create table t (id int primary key)").expect("a table");
+    client.batch_execute("begin; insert into t values (1)").expect("a row");
+    let token = client.cancel_token();
+    let writer = client.copy_in("copy t from stdin").expect("a copy");
+    token.cancel_query(postgres::NoTls).expect("the server listens");
+    // Waits for the row until the COPY has ended, and its transaction with it.
+    other.batch_execute("set lock_timeout = '1min'; insert into t values (1)").expect("a row");
+    assert_eq!(code(writer.finish()), SqlState::QUERY_CANCELED);
+}
+
 /// The stream of messages of a COPY that stops in the middle, and then goes on as if nothing had been.
 #[test]
 fn a_copy_that_stops_ends_with_its_time_and_what_comes_later_is_passed_over() {

@@ -9,7 +9,6 @@
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
-use isomer_plan::learned::Mode;
 use isomer_server::{Engine, Server, ServerOptions};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
@@ -28,7 +27,7 @@ fn clock() -> i64 {
 
 impl Scripts {
     fn new() -> Scripts {
-        let engine = Engine::open(Options::in_memory(2), Mode::Off).expect("a catalog");
+        let engine = Engine::open(Options::in_memory(2), None).expect("a catalog");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let options = ServerOptions::new(listen, clock, |bytes| bytes.fill(7));
         let server = Server::start(engine, options).expect("a free port");

@@ -119,6 +119,15 @@ impl Catalog {
         Some((table, &table.indexes[of(table)?]))
     }
 
+    /// The name of the table or index that the store keeps under a number.
+    pub fn relation(&self, id: TableId) -> Option<&str> {
+        let index = |table: &'_ Arc<Table>| table.indexes.iter().position(|index| index.id == id);
+        self.tables.values().find_map(|table| match index(table) {
+            Some(at) => Some(&*table.indexes[at].name),
+            None => (table.id == id).then_some(&*table.name),
+        })
+    }
+
     /// True if a table, an index or a key has this name.
     pub fn has_relation(&self, name: &str) -> bool {
         let key = |table: &Arc<Table>| table.key_name == name && table.has_key();

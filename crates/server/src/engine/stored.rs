@@ -4,6 +4,7 @@
 //!   isomer_catalog     kind, name → table, oid, of, constraint, definition
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
+//!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!   isomer_sequences   name → the next number that nobody has taken
 //! ```
 //!
@@ -13,6 +14,7 @@ use super::{Engine, damaged};
 use crate::backend::database;
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Value};
+use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{Catalog, Index, Table};
 use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::{SqlError, define};
@@ -20,23 +22,21 @@ use sqlparser::ast::Statement;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// The one setting of the whole server.
+const AUTOPILOT: &str = "autopilot";
+
 impl Engine {
     pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
-        let (table, schema) = &self.catalog_table;
-        let mut rows = Vec::new();
-        self.each_row(*table, |key, row| {
-            rows.push(schema.decode_row(key, row));
-            ControlFlow::Continue(())
-        })?;
         let mut catalog = Catalog::default();
         let mut indexes = Vec::new();
-        for row in rows {
-            let entry = Entry::read(row.map_err(damaged)?)?;
-            if entry.kind == "table" {
-                let table = self.table_of(&entry)?;
-                catalog.tables.insert(entry.name, Arc::new(table));
-            } else {
-                indexes.push(entry);
+        for entry in self.entries()? {
+            match entry.kind {
+                "table" => {
+                    let table = self.table_of(&entry)?;
+                    catalog.tables.insert(entry.name, Arc::new(table));
+                }
+                "index" => indexes.push(entry),
+                _ => {}
             }
         }
         for entry in indexes {
@@ -46,6 +46,39 @@ impl Engine {
         }
         catalog.version = 1;
         Ok(catalog)
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, SqlError> {
+        let (table, schema) = &self.catalog_table;
+        let mut rows = Vec::new();
+        self.each_row(*table, |key, row| {
+            rows.push(schema.decode_row(key, row));
+            ControlFlow::Continue(())
+        })?;
+        rows.into_iter().map(|row| Entry::read(row.map_err(damaged)?)).collect()
+    }
+
+    /// The mode of the autopilot that was kept last.
+    pub(super) fn kept_autopilot(&self) -> Result<Option<Mode>, SqlError> {
+        let entries = self.entries()?;
+        let kept = entries.iter().find(|entry| entry.kind == "setting" && entry.name == AUTOPILOT);
+        kept.map(|entry| entry.definition.parse().map_err(damaged)).transpose()
+    }
+
+    /// Keeps the mode of the autopilot for the next start.
+    pub(crate) fn keep_autopilot(&self, mode: Mode) -> Result<(), SqlError> {
+        let entry = Entry {
+            kind: "setting",
+            name: AUTOPILOT.to_owned(),
+            table: TableId(0),
+            oid: 0,
+            of: String::new(),
+            constraint: false,
+            definition: mode.to_string(),
+        };
+        let (table, schema) = &self.catalog_table;
+        let (key, row) = schema.encode_row(&entry.values()).map_err(damaged)?;
+        self.write(*table, &[(key, Some(row))])
     }
 
     fn schema_of(&self, id: TableId) -> Result<Arc<Schema>, SqlError> {
@@ -135,7 +168,10 @@ impl Entry {
         else {
             return Err(damaged("a row of the catalog has other columns"));
         };
-        let kind = if kind == "table" { "table" } else { "index" };
+        let kinds = ["table", "index", "setting"];
+        let kind = kinds.into_iter().find(|known| *known == kind).ok_or_else(|| {
+            damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
+        })?;
         let table = TableId(u32::try_from(table).map_err(damaged)?);
         let oid = u32::try_from(oid).map_err(damaged)?;
         Ok(Entry { kind, name, table, oid, of, constraint, definition })

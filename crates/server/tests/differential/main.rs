@@ -25,7 +25,6 @@ mod stock;
 
 use chance::Chance;
 use isomer_cluster::Options;
-use isomer_plan::learned::Mode;
 use isomer_server::{Engine, Server, ServerOptions};
 use outcome::{Outcome, outcome};
 use postgres::{Client, NoTls};
@@ -55,7 +54,7 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
             return;
         }
     };
-    let engine = Engine::open(Options::in_memory(3), Mode::Off);
+    let engine = Engine::open(Options::in_memory(3), None);
     let listen = "127.0.0.1:0".parse().expect("an address");
     let options = ServerOptions::new(listen, || 0, |bytes| bytes.fill(7));
     let server = Server::start(engine.expect("a catalog"), options).expect("a free port");
