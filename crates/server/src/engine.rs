@@ -7,8 +7,7 @@
 //! most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
 
 mod stored;
-
-pub(crate) use stored::Entry;
+mod tables;
 
 use crate::backend::database;
 use crate::pilot::Pilot;

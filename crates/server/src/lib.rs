@@ -18,7 +18,7 @@
 //! | `limits` | limits on time |
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
-//! | `ddl` | CREATE, DROP, ALTER |
+//! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
 //! | `design`, `autopilot`, `pilot` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
@@ -33,6 +33,7 @@ mod ddl;
 mod design;
 mod engine;
 mod explain;
+mod indexes;
 mod limits;
 mod options;
 mod pilot;

@@ -126,6 +126,73 @@ impl Engine {
             schema: self.schema_of(entry.table)?,
         })
     }
+
+    /// Writes the rows of the catalog for a table and its indexes.
+    pub(crate) fn enter(&self, table: &Table) -> Result<(), SqlError> {
+        let mut entries = vec![Entry {
+            kind: "table",
+            name: table.name.clone(),
+            table: table.id,
+            oid: table.oid,
+            of: String::new(),
+            constraint: false,
+            definition: table.definition(),
+        }];
+        entries.extend(table.indexes.iter().map(|index| index_entry(table, index)));
+        let (catalog, schema) = &self.catalog_table;
+        let mut rows = Vec::new();
+        for entry in entries {
+            let (key, row) = schema.encode_row(&entry.values()).map_err(damaged)?;
+            rows.push((key, Some(row)));
+        }
+        self.write(*catalog, &rows)
+    }
+
+    pub(crate) fn strike(&self, entries: &[(&str, &str)]) -> Result<(), SqlError> {
+        let (catalog, schema) = &self.catalog_table;
+        let mut rows = Vec::new();
+        for (kind, name) in entries {
+            let key =
+                schema.encode_key(&[Value::from(*kind), Value::from(*name)]).map_err(damaged)?;
+            rows.push((key, None));
+        }
+        self.write(*catalog, &rows)
+    }
+
+    /// Puts a changed table in the place of another, in the catalog.
+    pub(crate) fn put_in_place(&self, old: &Table, new: Table) -> Result<(), SqlError> {
+        if old.name != new.name {
+            self.strike(&[("table", &old.name)])?;
+        }
+        let kept = |name: &str| new.indexes.iter().any(|index| index.name == name);
+        let gone: Vec<(&str, &str)> = old
+            .indexes
+            .iter()
+            .map(|index| ("index", index.name.as_str()))
+            .filter(|(_, name)| !kept(name))
+            .collect();
+        if !gone.is_empty() {
+            self.strike(&gone)?;
+        }
+        self.enter(&new)?;
+        self.replace_catalog(|tables| {
+            tables.remove(&old.name);
+            tables.insert(new.name.clone(), Arc::new(new));
+        });
+        Ok(())
+    }
+}
+
+fn index_entry(table: &Table, index: &Index) -> Entry {
+    Entry {
+        kind: "index",
+        name: index.name.clone(),
+        table: index.id,
+        oid: index.oid,
+        of: table.name.clone(),
+        constraint: index.constraint,
+        definition: index.definition(table),
+    }
 }
 
 /// A row of the catalog.

@@ -1,0 +1,144 @@
+//! ALTER TABLE: columns that come, go, change and are renamed.
+
+use super::{Altering, folded};
+use isomer_sql::catalog::Table;
+use isomer_sql::datum::{Datum, convert};
+use isomer_sql::define;
+use isomer_sql::{SqlError, SqlType, code};
+use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
+use std::sync::Arc;
+
+impl Altering<'_> {
+    pub(super) fn add_column(
+        &mut self,
+        table: &Arc<Table>,
+        column: &ColumnDef,
+        if_not_exists: bool,
+    ) -> Result<(), SqlError> {
+        let name = folded(&column.name);
+        if table.columns.iter().any(|other| other.name == name) {
+            let message =
+                format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+            if !if_not_exists {
+                return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+            }
+            self.notices
+                .push(SqlError::new(code::DUPLICATE_COLUMN, format!("{message}, skipping")));
+            return Ok(());
+        }
+        let new = define::new_column(&table.name, column)?;
+        let value = match &new.column.default {
+            Some(default) => self.first(&format!("SELECT ({default})::{}", new.column.ty))?,
+            None => None,
+        };
+        let value = value.unwrap_or(Datum::Null);
+        let mut columns = table.columns.clone();
+        columns.push(new.column);
+        let mut checks = table.checks.clone();
+        checks.extend(new.checks);
+        let fill = |old: &[Datum]| {
+            let mut values = old.to_vec();
+            values.push(value.clone());
+            Ok(values)
+        };
+        self.rebuild(table, Table { columns, checks, ..Table::clone(table) }, &fill)
+    }
+
+    pub(super) fn drop_column(
+        &mut self,
+        name: &Ident,
+        table: &Arc<Table>,
+        if_exists: bool,
+    ) -> Result<(), SqlError> {
+        // An operation before this one may have changed the table.
+        let table = self.engine.catalog().table(&table.name)?.clone();
+        let name = folded(name);
+        let at = match table.column(&name) {
+            Err(error) if if_exists => {
+                let message = format!("{}, skipping", error.message);
+                self.notices.push(SqlError::new("00000", message));
+                return Ok(());
+            }
+            found => found?,
+        };
+        if table.key.contains(&at) {
+            return Err(SqlError::unsupported("dropping a column of the primary key"));
+        }
+        if table.columns.len() == 1 {
+            return Err(SqlError::unsupported("a table without columns"));
+        }
+        let mut changed = Table::clone(&table);
+        changed.columns.remove(at);
+        changed.checks.retain(|check| !mentions(&check.condition, &name));
+        changed.indexes.retain(|index| !index.columns.contains(&at));
+        changed.key.iter_mut().filter(|key| **key > at).for_each(|key| *key -= 1);
+        let fill = |old: &[Datum]| {
+            let mut values = old.to_vec();
+            values.remove(at);
+            Ok(values)
+        };
+        self.rebuild(&table, changed, &fill)
+    }
+
+    pub(super) fn alter_column(
+        &mut self,
+        table: &Arc<Table>,
+        at: usize,
+        operation: &AlterColumnOperation,
+    ) -> Result<(), SqlError> {
+        let mut changed = Table::clone(table);
+        let column = &mut changed.columns[at];
+        match operation {
+            AlterColumnOperation::SetDefault { value } => {
+                column.default = Some(value.to_string());
+                return self.engine.put_in_place(table, changed);
+            }
+            AlterColumnOperation::DropDefault => {
+                column.default = None;
+                return self.engine.put_in_place(table, changed);
+            }
+            AlterColumnOperation::SetNotNull => column.not_null = true,
+            AlterColumnOperation::DropNotNull if table.key.contains(&at) => {
+                let message = format!("column \"{}\" is in a primary key", column.name);
+                return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+            }
+            AlterColumnOperation::DropNotNull => column.not_null = false,
+            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+                column.ty = SqlType::parse(data_type)?;
+            }
+            other => return Err(SqlError::unsupported(format!("ALTER COLUMN .. {other}"))),
+        }
+        let ty = column.ty;
+        let fill = |old: &[Datum]| {
+            let mut values = old.to_vec();
+            values[at] = convert(std::mem::replace(&mut values[at], Datum::Null), ty, true)?;
+            Ok(values)
+        };
+        self.rebuild(table, changed, &fill)
+    }
+
+    pub(super) fn rename_column(
+        &mut self,
+        table: &Arc<Table>,
+        from: &str,
+        to: String,
+    ) -> Result<(), SqlError> {
+        let at = table.column(from)?;
+        if table.columns.iter().any(|column| column.name == to) {
+            let message = format!("column \"{to}\" of relation \"{}\" already exists", table.name);
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        if table.checks.iter().any(|check| mentions(&check.condition, from)) {
+            return Err(SqlError::unsupported("renaming a column that a CHECK looks at"));
+        }
+        let mut changed = Table::clone(table);
+        changed.columns[at].name = to;
+        self.engine.put_in_place(table, changed)
+    }
+}
+
+/// True if a condition has this word.
+fn mentions(condition: &str, name: &str) -> bool {
+    let inside = |sign: char| !(sign.is_alphanumeric() || sign == '_');
+    condition.split(inside).any(|word| word.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,82 @@
+//! ALTER TABLE: rows that are written anew, in a table of the store that takes the place of the old one.
+
+use super::Altering;
+use isomer_design::Key;
+use isomer_sql::catalog::{Table, row_schema};
+use isomer_sql::datum::Datum;
+use isomer_sql::define::NewIndex;
+use isomer_sql::system::row_id_sequence;
+use isomer_sql::{SqlError, code};
+use std::sync::Arc;
+
+/// For each old row, the values of the new one.
+type Filled<'f> = &'f dyn Fn(&[Datum]) -> Result<Vec<Datum>, SqlError>;
+
+impl Altering<'_> {
+    /// Puts a table in the place of another, with its rows as `fill` makes them, and its indexes anew.
+    pub(super) fn rebuild(
+        &mut self,
+        old: &Arc<Table>,
+        mut new: Table,
+        fill: Filled<'_>,
+    ) -> Result<(), SqlError> {
+        let engine = self.engine;
+        let _locked = engine.lock_tables(std::slice::from_ref(old), self.patience)?;
+        let (id, schema) = engine
+            .store_table(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
+        (new.id, new.schema) = (id, schema);
+        let kept = std::mem::take(&mut new.indexes);
+        let mut made = vec![id];
+        let filled = self.refill(old, &new, fill).and_then(|()| {
+            for index in kept {
+                let place = |at: &usize| new.column(&old.columns[*at].name);
+                let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+                let (name, unique) = (index.name.clone(), index.unique);
+                let wanted = NewIndex { name: Some(name.clone()), columns, unique };
+                let index = engine.store_index(&new, &wanted, name, index.oid, index.constraint)?;
+                made.push(index.id);
+                engine.fill_index(&new, &index)?;
+                new.indexes.push(Arc::new(index));
+            }
+            Ok(())
+        });
+        if let Err(error) = filled {
+            engine.set_dropped(made.iter().copied());
+            made.into_iter().try_for_each(|id| engine.discard(id))?;
+            return Err(error);
+        }
+        let gone: Vec<_> = old.indexes.iter().map(|index| index.id).chain([old.id]).collect();
+        engine.set_dropped(gone.iter().copied());
+        engine.put_in_place(old, new)?;
+        if !old.has_key() {
+            engine.set_sequence(&row_id_sequence(old), None)?;
+        }
+        gone.into_iter().try_for_each(|id| engine.discard(id))
+    }
+
+    fn refill(&self, old: &Table, new: &Table, fill: Filled<'_>) -> Result<(), SqlError> {
+        let mut rows: Vec<(Key, Option<Vec<u8>>)> = Vec::new();
+        let mut last_id = 0;
+        self.engine.each_values(old, |values| {
+            let mut filled = fill(&values[..old.columns.len()])?;
+            if !new.has_key() {
+                filled.extend(values.last().cloned());
+                last_id = values.last().and_then(Datum::as_int).unwrap_or(0).max(last_id);
+            }
+            let (key, row) = isomer_sql::catalog::row_of(new, &filled)?;
+            rows.push((key, Some(row)));
+            Ok(())
+        })?;
+        if !new.has_key() {
+            self.engine.set_sequence(&row_id_sequence(new), Some(last_id + 1))?;
+        }
+        rows.sort_by(|a, b| a.0.cmp(&b.0));
+        if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let message = format!("could not create unique index \"{}\"", new.key_name);
+            let key = new.schema.format_key(&pair[0].0);
+            let detail = format!("Key {key} is duplicated.");
+            return Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail));
+        }
+        self.engine.write_all(new.id, &rows)
+    }
+}

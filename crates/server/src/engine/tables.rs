@@ -1,0 +1,85 @@
+//! Tables of the store, for what defines tables and indexes: made, locked, filled, read whole, forgotten.
+
+use super::{Engine, damaged};
+use crate::backend::{database, explain};
+use isomer_cluster::{Isolation, LockMode, OpenTransaction, Patience};
+use isomer_design::{Key, Schema, TableId};
+use isomer_sql::SqlError;
+use isomer_sql::catalog::{Table, plain};
+use isomer_sql::datum::Datum;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Rows are written so many at a time.
+const BATCH_ROWS: usize = 20_000;
+
+impl Engine {
+    /// Makes a table of the store, under a name like the wanted one that is free.
+    pub(crate) fn store_table(
+        &self,
+        wanted: &str,
+        schema: impl Fn(&str) -> Result<Schema, SqlError>,
+    ) -> Result<(TableId, Arc<Schema>), SqlError> {
+        let mut name = plain(wanted);
+        let mut number = 1;
+        while self.database().table(&name).is_ok() {
+            number += 1;
+            name = format!("{}_{number}", plain(wanted));
+        }
+        let schema = schema(&name)?;
+        self.database()
+            .create_table(schema, &[(Key::min(), self.first_site())])
+            .map_err(database)?;
+        self.database().table(&name).map_err(database)
+    }
+
+    /// Lets the store forget a table that nothing of the catalog uses.
+    pub(crate) fn discard(&self, table: TableId) -> Result<(), SqlError> {
+        self.database().drop_table(table).map_err(database)
+    }
+
+    /// Locks tables until what is returned is dropped.
+    pub(crate) fn lock_tables(
+        self: &Arc<Engine>,
+        tables: &[Arc<Table>],
+        patience: &Arc<Patience>,
+    ) -> Result<OpenTransaction, SqlError> {
+        let mut txn = self.gateway().begin(Isolation::ReadCommitted, patience.clone());
+        for table in tables {
+            for id in std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)) {
+                txn.lock(id, &Key::min(), LockMode::Exclusive, true).map_err(explain)?;
+            }
+        }
+        Ok(txn)
+    }
+
+    /// Shows the values of all rows of a table.
+    pub(crate) fn each_values(
+        &self,
+        table: &Table,
+        mut visit: impl FnMut(&[Datum]) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let mut result = Ok(());
+        self.each_row(table.id, |key, row| {
+            let values = table.schema.decode_row(key, row).map_err(damaged);
+            result = values.and_then(|values| {
+                let typed = values.into_iter().enumerate();
+                let values: Vec<Datum> = typed
+                    .map(|(at, value)| Datum::from_value(value, table.slot_type(at)))
+                    .collect();
+                visit(&values)
+            });
+            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        result
+    }
+
+    /// Writes the rows of a new table of the store, which are in the order of their keys.
+    pub(crate) fn write_all(
+        &self,
+        table: TableId,
+        rows: &[(Key, Option<Vec<u8>>)],
+    ) -> Result<(), SqlError> {
+        rows.chunks(BATCH_ROWS).try_for_each(|batch| self.write(table, batch))
+    }
+}
