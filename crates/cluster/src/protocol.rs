@@ -69,7 +69,7 @@ async fn add_replica<T: Transport>(
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
         unreachable!("a follow is answered with a snapshot")
     };
-    let (range, rows) = (snapshot.range.clone(), snapshot.rows.len());
+    let (range, rows) = (snapshot.range.clone(), snapshot.rows());
     let Err(refusal) = ask(transport, site, Step::Install(snapshot)).await else { return Ok(rows) };
     insist(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
     insist(transport, site, Step::Drop(table, range)).await?;

@@ -20,7 +20,9 @@ use isomer_design::{
     Design, Footprint, Key, KeyRange, Placement, RoutingTable, Schema, SiteId, TableId, Time,
 };
 use isomer_log::{Log, MemoryLog, MemoryOptions};
-use isomer_site::{Answer, Message, Network, Procedure, Site, SiteOptions, Step, TimeSource, Txn};
+use isomer_site::{
+    Answer, Message, Network, PIECE_BYTES, Procedure, Site, SiteOptions, Step, TimeSource, Txn,
+};
 use parking_lot::Mutex;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -159,7 +161,14 @@ impl Bench {
         let open = |number| {
             let log: Arc<dyn Log> = Arc::new(MemoryLog::new(MemoryOptions::default()));
             let (network, time) = (letters.clone(), time.clone());
-            let options = SiteOptions { id: SiteId(number), log, folder: None, network, time };
+            let options = SiteOptions {
+                id: SiteId(number),
+                log,
+                folder: None,
+                network,
+                time,
+                piece_bytes: PIECE_BYTES,
+            };
             Arc::new(Site::open(options).expect("an empty log can be read"))
         };
         let bench = Bench { sites: [open(1), open(2)], letters };

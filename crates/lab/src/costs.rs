@@ -173,7 +173,7 @@ impl Costs {
     pub(crate) fn of_step(&self, step: &Step) -> u64 {
         match step {
             Step::Install(snapshot) => {
-                (self.step + snapshot.rows.len() as f64 * self.install_row) as u64
+                (self.step + snapshot.rows() as f64 * self.install_row) as u64
             }
             Step::Describe | Step::Create(..) => 0,
             _ => self.step as u64,

@@ -210,7 +210,7 @@ impl Transport for LabTransport {
         let Machines { costs, .. } = &*self.machines;
         let host = self.machines.host(site);
         let bytes = match &step {
-            Step::Install(snapshot) => MESSAGE_BYTES + snapshot.rows.bytes() as u64,
+            Step::Install(snapshot) => MESSAGE_BYTES + snapshot.bytes() as u64,
             _ => MESSAGE_BYTES,
         };
         self.go(0, bytes).await;
@@ -218,9 +218,9 @@ impl Transport for LabTransport {
         let answer = work(&self.machines, host, first_ns, host.site.step(step)).await;
         let mut bytes = MESSAGE_BYTES;
         if let Ok(Answer::Snapshot(snapshot)) = &answer {
-            let read_ns = snapshot.rows.len() as f64 * costs.snapshot_row;
+            let read_ns = snapshot.rows() as f64 * costs.snapshot_row;
             host.machine.cores.compute(self.machines.charge(read_ns as u64)).await;
-            bytes += snapshot.rows.bytes() as u64;
+            bytes += snapshot.bytes() as u64;
         }
         self.come_back(host, bytes).await;
         answer

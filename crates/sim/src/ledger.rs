@@ -127,6 +127,8 @@ impl Account {
             Event::Install(install) => {
                 self.held.insert(place, (install.range.clone(), None));
             }
+            // Not held before its install.
+            Event::Copy { .. } => {}
             Event::Drop => {
                 self.held.remove(&place);
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   split, merge       one step at the master
-//!   add_replica        follow at the master (gives a snapshot), install at the new replica
+//!   add_replica        follow at the master (gives a snapshot), install at the new replica: `copy`
 //!   remove_replica     unfollow at the master, drop at the replica
 //!   remaster           release at the old master, acquire at the new one
 //! ```
@@ -20,38 +20,14 @@ use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
 use crate::partition::{SitePartition, Table};
-use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
+use crate::record::{Event, FrameWriter, Record};
 use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
-use isomer_store::{Feed, NotYet, Partition, Stamp};
+use isomer_store::{Feed, Partition, Stamp};
 use std::future::poll_fn;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Poll;
-
-/// A partition's rows at one moment, on the way to a new replica.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The table.
-    pub table: TableId,
-    /// The keys.
-    pub range: KeyRange,
-    /// The version of which it is.
-    pub version: Version,
-    /// Time of the last event in it.
-    pub last: Time,
-    /// From when on the copy will hold history.
-    pub since: Time,
-    /// The master's site and run.
-    pub source: SiteId,
-    /// The master's run.
-    pub incarnation: u64,
-    /// From where to read on in the master's log.
-    pub position: Position,
-    /// The rows.
-    pub rows: RowsBuffer,
-}
 
 /// What a site holds of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -197,111 +173,6 @@ impl Site {
         let position = self.change(&[&left, &right], frame, |time, position| {
             self.join(&table, &left, &right, Stamp { version, last: time }, position);
         })?;
-        self.lasting(position).await
-    }
-
-    /// Lets `site` follow a partition from now on, and gives the snapshot from which it does.
-    ///
-    /// The lock is held only while the follower is entered; the rows are read from the snapshot
-    /// while writers go on.
-    ///
-    /// # Errors
-    /// [`Refusal`] unless the partition that begins at `start` is mastered here.
-    pub async fn follow(
-        &self,
-        table: TableId,
-        start: &Key,
-        site: SiteId,
-    ) -> Result<Snapshot, Refusal> {
-        let (table, partition, mut held) = self.lock_mastered(table, start).await?;
-        let mut frame = FrameWriter::new(FrameKind::Commit);
-        frame.record(&partition.next_record(Event::Follow(site)));
-        // The follower hears of everything after this event.
-        let (last, position) = self.publish(&[&partition], frame, |_| {})?;
-        partition.set_followers(partition.followers().with(site));
-        self.expect_followers(SiteSet::of(site));
-        let version = partition.version();
-        let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
-        let pinned = loop {
-            let alone = std::iter::once(&**partition);
-            let result =
-                poll_fn(|cx| Poll::Ready(context.snapshot(alone.clone(), Time::ZERO, cx.waker())));
-            match result.await {
-                Ok(time) => break time,
-                Err(NotYet::Publishing(_) | NotYet::Behind(..)) => woken().await,
-            }
-        };
-        held.release();
-        self.lasting(position).await?;
-        let mut rows = RowsBuffer::default();
-        context.scan(&table.index, &partition.range, |row| {
-            if let Some(value) = row.value() {
-                rows.push(row.key(), value, row.time());
-            }
-            ControlFlow::Continue(())
-        });
-        Ok(Snapshot {
-            table: table.id,
-            range: partition.range.clone(),
-            version,
-            last,
-            since: pinned,
-            source: self.id,
-            incarnation: self.incarnation,
-            position,
-            rows,
-        })
-    }
-
-    /// Begins a replica from a master's snapshot.
-    ///
-    /// # Errors
-    /// [`Refusal::Unfit`] if the site holds some of the range already; [`Refusal::Log`].
-    pub async fn install(&self, snapshot: Snapshot) -> Result<(), Refusal> {
-        let table = self.table_or_new(snapshot.table);
-        self.purged(&table, &snapshot.range).await;
-        if let Some(there) = table.overlapping(&snapshot.range).first() {
-            if there.source() == Some(snapshot.source) && there.range.covers(&snapshot.range) {
-                return self.lasting(self.log.end()).await; // It has been installed before.
-            }
-            return Err(self.unfit(there, "is held by the site already; remove it first".into()));
-        }
-        let install = Install {
-            range: snapshot.range.clone(),
-            source: snapshot.source,
-            incarnation: snapshot.incarnation,
-            last: snapshot.last,
-            since: snapshot.since,
-            rows: snapshot.rows.rows(),
-        };
-        let mut frame = FrameWriter::new(FrameKind::Refresh {
-            from: snapshot.source,
-            position: snapshot.position,
-        });
-        frame.record(&Record {
-            table: table.id,
-            start: snapshot.range.start.clone(),
-            previous: 0,
-            version: snapshot.version,
-            event: Event::Install(install.clone()),
-        });
-        // Rows without a partition are not seen by anybody.
-        self.install_rows(&table, &install.rows, snapshot.last);
-        let shaping = self.shaping.read();
-        let position = match self.append_refresh(frame, snapshot.last) {
-            Ok(position) => position,
-            Err(error) => {
-                let (range, at) = (snapshot.range, self.store.clock.last());
-                self.dropped.lock().push(Dropped { table, range, at });
-                return Err(error.into());
-            }
-        };
-        let partition =
-            self.begin_replica(&table, &install, snapshot.version, snapshot.position, position);
-        drop(shaping);
-        // What the master has sent since may have gone to an earlier run of this site.
-        self.subscribe(&partition, snapshot.position);
-        self.apply_pending(&partition);
         self.lasting(position).await
     }
 
@@ -530,27 +401,6 @@ impl Site {
         self.reshape(table, &starts, new);
     }
 
-    /// Makes a replica part of the site.
-    pub(crate) fn begin_replica(
-        &self,
-        table: &Arc<Table>,
-        install: &Install<'_>,
-        version: Version,
-        origin: Position,
-        position: Position,
-    ) -> Arc<SitePartition> {
-        let stamp = Stamp { version, last: install.last };
-        let core =
-            Partition::new(table.id, install.range.clone(), stamp, install.last, install.since);
-        let partition = Arc::new(SitePartition::new(core, Some(install.source), SiteSet::EMPTY));
-        partition.set_origin(origin);
-        partition.set_position(position);
-        let mut orphans = self.links.orphans.lock();
-        Table::adopt(&mut orphans, std::slice::from_ref(&partition));
-        self.reshape(table, &[], std::slice::from_ref(&partition));
-        partition
-    }
-
     /// Takes a replica out of the site; its rows go later.
     pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition, at: Time) {
         let range = partition.range.clone();
@@ -590,7 +440,7 @@ impl Site {
         self.table(table).ok_or(Refusal::NoTable { site: self.id, table })
     }
 
-    async fn lock_mastered(
+    pub(crate) async fn lock_mastered(
         &self,
         table: TableId,
         start: &Key,
@@ -619,7 +469,7 @@ impl Site {
         Refusal::NoPartition { site: self.id, table, wanted }
     }
 
-    fn unfit(&self, partition: &SitePartition, why: String) -> Refusal {
+    pub(crate) fn unfit(&self, partition: &SitePartition, why: String) -> Refusal {
         let (table, range) = (partition.table, partition.range.to_string());
         Refusal::Unfit { site: self.id, table, range, why }
     }

@@ -14,6 +14,8 @@
 //! carry their times, so replaying keeps the newer one. A partition's state is read with its lock
 //! held (or after it was retired), so that every event is either in it or follows it in the log.
 //!
+//! Nor is a copy that is being written ([`mod@crate::copy`]): the redo log is replayed from its beginning.
+//!
 //! What is prepared needs no place in it: its partitions stay locked, so a checkpoint waits for the end,
 //! which holds the rows once more. Decisions that participants may still ask for have one.
 //!
@@ -30,9 +32,6 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Rows of a partition are written in pieces of about this size.
-const PIECE_BYTES: usize = 1 << 20;
 
 /// Why a checkpoint was not made. The site goes on, with the older one.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +91,11 @@ impl Site {
     pub async fn checkpoint(&self) -> Result<(), CheckpointError> {
         let folder = self.folder.as_deref().ok_or(CheckpointError::NoFolder)?;
         let (begin, partitions, decisions) = self.frozen_shape();
+        let name = format!("checkpoint.{begin:016x}");
+        let path = folder.join(&name);
+        if path.exists() {
+            return Ok(()); // It holds all that this one would let the log forget.
+        }
         let unfinished = folder.join("checkpoint.unfinished");
         remove_folder(&unfinished)?;
         let options = Options { durability: Durability::None, ..Options::default() };
@@ -110,9 +114,6 @@ impl Site {
         drop(file);
         sync_files(&unfinished)?;
         self.durable_now().await?;
-        let name = format!("checkpoint.{begin:016x}");
-        let path = folder.join(&name);
-        remove_folder(&path)?;
         fs::rename(&unfinished, &path).map_err(|error| CheckpointError::Folder { path, error })?;
         sync_folder(folder)?;
         for old in list(folder)?.into_iter().filter(|old| !old.ends_with(&name)) {
@@ -165,7 +166,7 @@ impl Site {
                         rows.push(row.key(), value, row.time());
                         bytes += row.key().len() + value.len();
                     }
-                    if bytes < PIECE_BYTES {
+                    if bytes < self.piece_bytes {
                         return ControlFlow::Continue(());
                     }
                     last = Some(Key::from_bytes(row.key()));

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | [`mod@execute`] | a transaction, from its footprint to its commit |
 //! | [`txn`] | what a procedure sees and writes |
-//! | [`change`] | the steps of the design operators |
+//! | [`change`], [`mod@copy`] | the steps of the design operators; the rows of a new replica |
 //! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
 //! | [`record`] | the bytes of the redo log |
@@ -26,6 +26,7 @@
 
 mod change;
 mod checkpoint;
+mod copy;
 mod error;
 mod execute;
 mod forget;
@@ -46,8 +47,9 @@ mod two_phase;
 mod txn;
 mod versions;
 
-pub use change::{Holding, Snapshot};
+pub use change::Holding;
 pub use checkpoint::CheckpointError;
+pub use copy::{PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Committed, Kept, Milestone, Procedure};
 pub use frame::{FrameHead, FrameKind, TxnId};

@@ -28,6 +28,7 @@
 //!                           followed by its time u64
 //!        10  drop           (no body)
 //!        11  forget         (no body); of the whole table, with all its partitions
+//!        12  copy           range │ number u32 │ rows, each followed by its time u64
 //!   range    start: key │ bounded u8 │ end: key
 //! ```
 //!
@@ -96,6 +97,15 @@ pub enum Event<'a> {
     },
     /// A replica begins at this site, as a snapshot of the master's copy.
     Install(Install<'a>),
+    /// Rows of a replica whose install follows, if no crash does.
+    Copy {
+        /// The replica's keys.
+        range: KeyRange,
+        /// Counts the pieces; 0: a copy begins.
+        number: u32,
+        /// The rows, with their times.
+        rows: Rows<'a>,
+    },
     /// The replica at this site ends.
     Drop,
     /// The table ends: of no one partition, so `start` and the versions say nothing.
@@ -218,6 +228,11 @@ impl FrameWriter {
                 self.u64(install.since.0);
                 self.copy_rows(&install.rows);
             }
+            Event::Copy { range, number, rows } => {
+                self.range(range);
+                self.bytes.extend_from_slice(&number.to_le_bytes());
+                self.copy_rows(rows);
+            }
             Event::Drop | Event::Forget => {}
         }
     }
@@ -319,6 +334,7 @@ impl Event<'_> {
             Event::Install(_) => 9,
             Event::Drop => 10,
             Event::Forget => 11,
+            Event::Copy { .. } => 12,
         }
     }
 }
@@ -506,7 +522,8 @@ impl<'a> Reader<'a> {
             }),
             10 => Event::Drop,
             11 => Event::Forget,
-            _ => return Err(self.bad("the code of an event, 1 to 11")),
+            12 => Event::Copy { range: self.range()?, number: self.u32()?, rows: self.rows(true)? },
+            _ => return Err(self.bad("the code of an event, 1 to 12")),
         };
         Ok(Record { table, start, previous, version, event })
     }
@@ -557,6 +574,7 @@ mod tests {
             }),
             Event::Drop,
             Event::Forget,
+            Event::Copy { range: KeyRange::ints(5, 9), number: 3, rows: none },
         ]
     }
 
@@ -577,8 +595,9 @@ mod tests {
         let (head, records) = read_frame(&frame).unwrap();
         assert_eq!(head, FrameHead { time: Time(99), kind });
         let events: Vec<_> = records.iter().map(|record| record.event.clone()).collect();
-        assert_eq!(events[..10], samples());
-        let Event::Write(rows) = &events[10] else { panic!("a write was written") };
+        let (last, others) = events.split_last().unwrap();
+        assert_eq!(others, samples());
+        let Event::Write(rows) = last else { panic!("a write was written") };
         let values: Vec<_> = rows.iter().map(|row| row.value).collect();
         assert_eq!(values, [Some(&b"one"[..]), None]);
         for cut in 0..frame.len() {

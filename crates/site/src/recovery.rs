@@ -8,6 +8,8 @@
 //! A transaction that was prepared and has not ended is in the log only: it gets its locks and marks back,
 //! and asks its coordinator once the site runs ([`crate::two_phase`]).
 //!
+//! A copy that has not become a replica before the log ends is half a copy: its rows are forgotten.
+//!
 //! Nothing of a log's damage is passed over: what the log itself cuts off was never acknowledged, and
 //! a frame that cannot be read is an error that names its position.
 
@@ -17,8 +19,8 @@ use crate::held::Held;
 use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
-use crate::site::{Site, SiteOptions};
-use isomer_design::{SiteSet, Time};
+use crate::site::{Dropped, Site, SiteOptions};
+use isomer_design::{KeyRange, SiteSet, Time, Version};
 use isomer_log::{Durability, FileLog, Log, LogError, Options, Position};
 use isomer_store::{Partition, Stamp};
 use std::collections::BTreeMap;
@@ -133,7 +135,7 @@ impl Site {
     }
 
     fn replay(&self, from: Position) -> Result<(), RecoverError> {
-        let (mut bad, mut prepared) = (None, BTreeMap::new());
+        let (mut bad, mut prepared, mut halves) = (None, BTreeMap::new(), Halves::default());
         self.log.read(from, &mut |position, frame| match read_frame(frame) {
             Ok((head, records)) => {
                 self.store.clock.raise(head.time);
@@ -147,7 +149,9 @@ impl Site {
                     }
                     FrameKind::Commit | FrameKind::Refresh { .. } => {}
                 }
-                records.iter().for_each(|record| self.replay_record(&head, record, position));
+                for record in &records {
+                    self.replay_record(&head, record, position, &mut halves);
+                }
                 ControlFlow::Continue(())
             }
             Err(error) => {
@@ -158,6 +162,7 @@ impl Site {
         if let Some(bad) = bad {
             return Err(bad);
         }
+        halves.forget(self, |_, _| true);
         for (txn, (position, frame)) in prepared {
             let restored = self.restore_share(txn, frame);
             restored.map_err(|error| RecoverError::Frame { position, error })?;
@@ -165,7 +170,13 @@ impl Site {
         Ok(())
     }
 
-    fn replay_record(&self, head: &FrameHead, record: &Record<'_>, position: Position) {
+    fn replay_record(
+        &self,
+        head: &FrameHead,
+        record: &Record<'_>,
+        position: Position,
+        halves: &mut Halves,
+    ) {
         let table = self.table_or_new(record.table);
         let (from, origin) = head.kind.origin().unwrap_or((self.id, 0));
         let came = Came { time: head.time, from, origin, position };
@@ -185,12 +196,19 @@ impl Site {
                     });
                 }
             }
-            Event::Install(install) => {
+            // What the checkpoint's partitions cover has seen these events, and what came after.
+            Event::Install(install) if table.overlapping(&install.range).is_empty() => {
+                halves.end(self, &table, &install.range, record.version);
                 self.install_rows(&table, &install.rows, install.last);
-                if table.overlapping(&install.range).is_empty() {
-                    self.begin_replica(&table, install, record.version, origin, position);
-                }
+                self.begin_replica(&table, install, record.version, origin, position);
             }
+            Event::Copy { range, number, rows } if table.overlapping(range).is_empty() => {
+                if *number == 0 {
+                    halves.begin(self, &table, range, record.version);
+                }
+                self.install_rows(&table, rows, head.time);
+            }
+            Event::Install(_) | Event::Copy { .. } => {}
             Event::Drop => self.replay_drop(&table, record, head),
             Event::Forget => {
                 self.end_all(&table, head.time);
@@ -269,5 +287,36 @@ impl Site {
                 }
             }
         }
+    }
+}
+
+/// Copies that have begun in the log and, as far as it was read, have not become replicas
+/// ([`mod@crate::copy`]).
+#[derive(Default)]
+struct Halves(Vec<(Arc<Table>, KeyRange, Version)>);
+
+impl Halves {
+    /// A copy of a range begins: nothing is left of earlier ones.
+    fn begin(&mut self, site: &Site, table: &Arc<Table>, range: &KeyRange, version: Version) {
+        self.forget(site, |of, half| Arc::ptr_eq(of, table) && half.overlaps(range));
+        self.0.push((table.clone(), range.clone(), version));
+    }
+
+    /// A copy becomes a replica. An earlier half that is of another version is not a part of it.
+    fn end(&mut self, site: &Site, table: &Arc<Table>, range: &KeyRange, version: Version) {
+        let is_own = |of: &Arc<Table>, half: &KeyRange, its: Version| {
+            Arc::ptr_eq(of, table) && half == range && its == version
+        };
+        self.0.retain(|(of, half, its)| !is_own(of, half, *its));
+        self.forget(site, |of, half| Arc::ptr_eq(of, table) && half.overlaps(range));
+    }
+
+    /// Forgets the rows of some halves.
+    fn forget(&mut self, site: &Site, which: impl Fn(&Arc<Table>, &KeyRange) -> bool) {
+        for (table, range, _) in self.0.extract_if(.., |(of, half, _)| which(of, half)) {
+            let at = site.store.clock.last();
+            site.dropped.lock().push(Dropped { table, range, at });
+        }
+        site.purge_dropped();
     }
 }

@@ -234,7 +234,11 @@ impl Site {
                 partition.set_released_to(None);
                 partition.set_source(Some(came.from));
             }
-            Event::Create { .. } | Event::Install(_) | Event::Drop | Event::Forget => {}
+            Event::Create { .. }
+            | Event::Install(_)
+            | Event::Copy { .. }
+            | Event::Drop
+            | Event::Forget => {}
         }
         partition.set_position(came.position);
         if came.from != self.id {

@@ -5,6 +5,7 @@
 //! place in the log in one short critical section, is installed, and becomes visible. The log's
 //! order is thus the order of time, and a site's log alone tells its whole history.
 
+use crate::copy::Underway;
 use crate::error::Failure;
 use crate::frame::TxnId;
 use crate::link::Links;
@@ -37,6 +38,11 @@ pub struct SiteOptions {
     pub network: Arc<dyn Network>,
     /// The time.
     pub time: Arc<dyn TimeSource>,
+    /// Rows of a new replica are sent and logged in pieces of about so many bytes: [`PIECE_BYTES`], or
+    /// less for tests.
+    ///
+    /// [`PIECE_BYTES`]: crate::PIECE_BYTES
+    pub piece_bytes: usize,
 }
 
 /// A data site. See the [module documentation](self).
@@ -65,6 +71,9 @@ pub struct Site {
     pub(crate) book: Mutex<Book>,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
+    /// Copies that are being written.
+    pub(crate) copying: Mutex<Vec<Underway>>,
+    pub(crate) piece_bytes: usize,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
 }
@@ -143,6 +152,8 @@ impl Site {
             links: Links::default(),
             book: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
+            copying: Mutex::new(Vec::new()),
+            piece_bytes: options.piece_bytes,
             in_trouble: AtomicBool::new(false),
         }
     }
@@ -215,7 +226,7 @@ impl Site {
             let map = table.partitions.load();
             partitions.extend(map.iter().map(|(_, p)| (table.clone(), p.clone())));
         }
-        (self.log.end(), partitions, self.decisions())
+        (self.log.end().min(self.copied_from()), partitions, self.decisions())
     }
 
     pub(crate) fn context(&self) -> Result<Context<'_>, Failure> {

@@ -1,6 +1,7 @@
 //! The steps of design changes as messages: what the router asks of a site, and the answer.
 
-use crate::change::{Holding, Snapshot};
+use crate::change::Holding;
+use crate::copy::Snapshot;
 use crate::error::Refusal;
 use crate::site::Site;
 use isomer_design::{Key, KeyRange, SiteId, TableId};

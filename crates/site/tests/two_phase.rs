@@ -4,8 +4,8 @@
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, FileLog, Options};
 use isomer_site::{
-    Across, Committed, Failure, Message, Network, Part, PartAnswer, Peers, Site, SiteOptions, Step,
-    TimeSource, Txn,
+    Across, Committed, Failure, Message, Network, PIECE_BYTES, Part, PartAnswer, Peers, Site,
+    SiteOptions, Step, TimeSource, Txn,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -129,7 +129,15 @@ fn open(folder: &Path, id: SiteId, post: &Arc<Post>) -> Site {
     let options = Options { durability: Durability::None, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
-    Site::open(SiteOptions { id, log, folder: Some(folder), network, time }).unwrap()
+    Site::open(SiteOptions {
+        id,
+        log,
+        folder: Some(folder),
+        network,
+        time,
+        piece_bytes: PIECE_BYTES,
+    })
+    .unwrap()
 }
 
 fn ready<F: Future>(future: F) -> F::Output {

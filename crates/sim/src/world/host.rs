@@ -10,12 +10,16 @@ use crate::plant::disk::LyingDisk;
 use isomer_design::SiteId;
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
 use isomer_site::{Site, SiteOptions};
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+
+/// A few rows: most copies come in several pieces.
+const PIECE_BYTES: usize = 100;
 
 /// One site, running or not.
 pub(super) struct Host {
@@ -58,7 +62,8 @@ impl World {
         let log = self.hosts.borrow()[&id].disk.face.clone();
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
-        let options = SiteOptions { id, log, folder: None, network, time };
+        let options =
+            SiteOptions { id, log, folder: None, network, time, piece_bytes: PIECE_BYTES };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),

@@ -126,6 +126,9 @@ fn words(record: &Record<'_>) -> String {
         Event::Install(install) => {
             format!("install {} rows {}", install.rows.iter().count(), install.range)
         }
+        Event::Copy { range, number, rows } => {
+            format!("copy {number} of {range}, {} rows", rows.len())
+        }
         Event::Drop => "drop".into(),
         Event::Forget => "forget the table".into(),
     };

@@ -1,0 +1,263 @@
+//! Copies: how a new replica gets its rows.
+//!
+//! A partition may have more rows than a frame of the log can hold, or memory should. So they come and
+//! are logged in pieces, all but the last before the replica is there:
+//!
+//! ```text
+//!   master                             new replica's log
+//!   follow: an event under the lock;   copy 0    rows a, b        nobody sees them: no partition
+//!   then the rows of its snapshot,     copy 1    rows c, d        has them
+//!   while writers go on                install   row e            the replica is there
+//! ```
+//!
+//! **Crashes.** The install is the event; a copy without one is half a copy. Recovery forgets its rows,
+//! and the router asks for all of it again. A copy that begins anew says so by its number 0, so that a
+//! log with two halves and a whole is read rightly: rows that were deleted at the master in between are
+//! in the first half only. A checkpoint that is made meanwhile does not have these rows, so the log is
+//! kept from the copy's beginning on.
+//!
+//! **Invariants.** No frame is larger than a piece and a row. A piece is durable before the next is
+//! written, so a copy does not fill the log's backlog. Of the copies under way at a site, no two overlap.
+//!
+//! Left out: a snapshot is handed over whole from site to site, which are in one process so far.
+
+use crate::error::Refusal;
+use crate::frame::FrameKind;
+use crate::partition::{SitePartition, Table};
+use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
+use crate::site::{Dropped, Site, woken};
+use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_log::{LogError, Position};
+use isomer_store::{NotYet, Partition, Stamp};
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Rows are copied in pieces of about so many bytes.
+pub const PIECE_BYTES: usize = 1 << 20;
+
+/// A partition's rows at one moment, on the way to a new replica.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The table.
+    pub table: TableId,
+    /// The keys.
+    pub range: KeyRange,
+    /// The version of which it is.
+    pub version: Version,
+    /// Time of the last event in it.
+    pub last: Time,
+    /// From when on the copy will hold history.
+    pub since: Time,
+    /// The master's site and run.
+    pub source: SiteId,
+    /// The master's run.
+    pub incarnation: u64,
+    /// From where to read on in the master's log.
+    pub position: Position,
+    /// The rows; at least one piece.
+    pub pieces: Vec<RowsBuffer>,
+}
+
+/// A copy that is being written.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    table: TableId,
+    range: KeyRange,
+    /// The log's end when it began.
+    from: Position,
+}
+
+/// The right to write a copy of a range. Unless the replica is there at the end, the rows are.
+struct Copying<'s> {
+    site: &'s Site,
+    table: Arc<Table>,
+    range: KeyRange,
+    is_whole: bool,
+}
+
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            let (table, range) = (self.table.clone(), self.range.clone());
+            let at = self.site.store.clock.last();
+            self.site.dropped.lock().push(Dropped { table, range, at });
+        }
+        let is_other = |c: &Underway| c.table != self.table.id || c.range != self.range;
+        self.site.copying.lock().retain(is_other);
+    }
+}
+
+impl Snapshot {
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.pieces.iter().map(RowsBuffer::len).sum()
+    }
+
+    /// How many bytes they take on their way.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(RowsBuffer::bytes).sum()
+    }
+}
+
+impl Site {
+    /// Lets `site` follow a partition from now on, and gives the snapshot from which it does.
+    ///
+    /// The lock is held only while the follower is entered; the rows are read from the snapshot
+    /// while writers go on.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the partition that begins at `start` is mastered here.
+    pub async fn follow(
+        &self,
+        table: TableId,
+        start: &Key,
+        site: SiteId,
+    ) -> Result<Snapshot, Refusal> {
+        let (table, partition, mut held) = self.lock_mastered(table, start).await?;
+        let mut frame = FrameWriter::new(FrameKind::Commit);
+        frame.record(&partition.next_record(Event::Follow(site)));
+        // The follower hears of everything after this event.
+        let (last, position) = self.publish(&[&partition], frame, |_| {})?;
+        partition.set_followers(partition.followers().with(site));
+        self.expect_followers(SiteSet::of(site));
+        let version = partition.version();
+        let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
+        let pinned = loop {
+            let alone = std::iter::once(&**partition);
+            let result =
+                poll_fn(|cx| Poll::Ready(context.snapshot(alone.clone(), Time::ZERO, cx.waker())));
+            match result.await {
+                Ok(time) => break time,
+                Err(NotYet::Publishing(_) | NotYet::Behind(..)) => woken().await,
+            }
+        };
+        held.release();
+        self.lasting(position).await?;
+        let mut pieces = vec![RowsBuffer::default()];
+        context.scan(&table.index, &partition.range, |row| {
+            if let Some(value) = row.value() {
+                if pieces.last().is_some_and(|piece| piece.bytes() >= self.piece_bytes) {
+                    pieces.push(RowsBuffer::default());
+                }
+                let piece = pieces.last_mut().expect("there is one from the beginning");
+                piece.push(row.key(), value, row.time());
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(Snapshot {
+            table: table.id,
+            range: partition.range.clone(),
+            version,
+            last,
+            since: pinned,
+            source: self.id,
+            incarnation: self.incarnation,
+            position,
+            pieces,
+        })
+    }
+
+    /// Begins a replica from a master's snapshot.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if the site holds some of the range already; [`Refusal::Log`].
+    pub async fn install(&self, snapshot: Snapshot) -> Result<(), Refusal> {
+        let table = self.table_or_new(snapshot.table);
+        let mut copying = self.begin_copy(&table, &snapshot.range).await;
+        if let Some(there) = table.overlapping(&snapshot.range).first() {
+            copying.is_whole = true;
+            if there.source() == Some(snapshot.source) && there.range.covers(&snapshot.range) {
+                return self.lasting(self.log.end()).await; // It has been installed before.
+            }
+            return Err(self.unfit(there, "is held by the site already; remove it first".into()));
+        }
+        let (last, before) = snapshot.pieces.split_last().expect("a snapshot has a piece");
+        for (number, piece) in (0..).zip(before) {
+            let (range, rows) = (snapshot.range.clone(), piece.rows());
+            let position = self.log_copied(&snapshot, Event::Copy { range, number, rows })?;
+            // Rows without a partition are not seen by anybody.
+            self.install_rows(&table, &rows, snapshot.last);
+            self.lasting(position).await?;
+        }
+        let install = Install {
+            range: snapshot.range.clone(),
+            source: snapshot.source,
+            incarnation: snapshot.incarnation,
+            last: snapshot.last,
+            since: snapshot.since,
+            rows: last.rows(),
+        };
+        self.install_rows(&table, &install.rows, snapshot.last);
+        let shaping = self.shaping.read();
+        let position = self.log_copied(&snapshot, Event::Install(install.clone()))?;
+        let partition =
+            self.begin_replica(&table, &install, snapshot.version, snapshot.position, position);
+        copying.is_whole = true;
+        drop(copying);
+        drop(shaping);
+        // What the master has sent since may have gone to an earlier run of this site.
+        self.subscribe(&partition, snapshot.position);
+        self.apply_pending(&partition);
+        self.lasting(position).await
+    }
+
+    /// Waits until nothing is left of earlier copies of the range, and nobody else writes one.
+    async fn begin_copy(&self, table: &Arc<Table>, range: &KeyRange) -> Copying<'_> {
+        loop {
+            self.purged(table, range).await;
+            {
+                // A checkpoint finds the copy among those under way, or the log ends before it.
+                let _shaping = self.shaping.read();
+                let mut copying = self.copying.lock();
+                if !copying.iter().any(|c| c.table == table.id && c.range.overlaps(range)) {
+                    let (range, from) = (range.clone(), self.log.end());
+                    copying.push(Underway { table: table.id, range: range.clone(), from });
+                    return Copying { site: self, table: table.clone(), range, is_whole: false };
+                }
+            }
+            self.next_tick().await;
+        }
+    }
+
+    /// Where the copies begin that are being written; the log is needed from there on.
+    pub(crate) fn copied_from(&self) -> Position {
+        let copying = self.copying.lock();
+        copying.iter().map(|copy| copy.from).min().unwrap_or(Position::MAX)
+    }
+
+    fn log_copied(&self, snapshot: &Snapshot, event: Event<'_>) -> Result<Position, LogError> {
+        let (from, position) = (snapshot.source, snapshot.position);
+        let mut frame = FrameWriter::new(FrameKind::Refresh { from, position });
+        frame.record(&Record {
+            table: snapshot.table,
+            start: snapshot.range.start.clone(),
+            previous: 0,
+            version: snapshot.version,
+            event,
+        });
+        self.append_refresh(frame, snapshot.last)
+    }
+
+    /// Makes a replica part of the site.
+    pub(crate) fn begin_replica(
+        &self,
+        table: &Arc<Table>,
+        install: &Install<'_>,
+        version: Version,
+        origin: Position,
+        position: Position,
+    ) -> Arc<SitePartition> {
+        let stamp = Stamp { version, last: install.last };
+        let core =
+            Partition::new(table.id, install.range.clone(), stamp, install.last, install.since);
+        let partition = Arc::new(SitePartition::new(core, Some(install.source), SiteSet::EMPTY));
+        partition.set_origin(origin);
+        partition.set_position(position);
+        let mut orphans = self.links.orphans.lock();
+        Table::adopt(&mut orphans, std::slice::from_ref(&partition));
+        self.reshape(table, &[], std::slice::from_ref(&partition));
+        partition
+    }
+}

@@ -1,0 +1,263 @@
+//! Copies of a partition that come in pieces, stopped between any two of them, on a real log.
+//!
+//! A master `s1` gives snapshots; `s2` writes them to its log, is stopped, and opened again. Pieces are of
+//! two rows, so that a partition of a few rows is larger than what one frame may hold.
+
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{Durability, FileLog, MemoryLog, MemoryOptions, Options};
+use isomer_site::{Message, Network, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+const S1: SiteId = SiteId(1);
+const S2: SiteId = SiteId(2);
+const T: TableId = TableId(1);
+const PIECE_BYTES: usize = 30;
+/// A piece, a row, and what a frame needs besides.
+const FRAME_BYTES_MAX: usize = 150;
+const ROWS: u8 = 11;
+
+#[derive(Default)]
+struct Post {
+    letters: Mutex<VecDeque<(SiteId, SiteId, Message)>>,
+    now: AtomicU64,
+}
+
+impl Network for Post {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        self.letters.lock().unwrap().push_back((from, to, message));
+    }
+}
+
+impl TimeSource for Post {
+    fn now(&self) -> Time {
+        Time(self.now.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A master and its replica.
+struct Pair {
+    folder: tempfile::TempDir,
+    post: Arc<Post>,
+    master: Site,
+    replica: Option<Site>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let post = Arc::new(Post::default());
+        post.now.store(1_000_000_000, Ordering::Relaxed);
+        let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
+        let (network, time) = (post.clone(), post.clone());
+        let piece_bytes = PIECE_BYTES;
+        let options = SiteOptions { id: S1, log, folder: None, network, time, piece_bytes };
+        let master = Site::open(options).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut pair = Pair { folder, post, master, replica: None };
+        pair.drive(pair.master.step(Step::Create(T, vec![KeyRange::all()]))).unwrap();
+        pair.restart();
+        (0..ROWS).for_each(|number| pair.write(number, Some(1)));
+        pair
+    }
+
+    /// Stops the replica as a crash does, and starts it again.
+    fn restart(&mut self) {
+        self.replica = None;
+        self.post.letters.lock().unwrap().retain(|(_, to, _)| *to != S2);
+        self.post.now.fetch_add(1_000_000, Ordering::Relaxed);
+        self.replica = Some(open(self.folder.path(), &self.post));
+        self.replica().greet(std::iter::once(S1));
+    }
+
+    fn replica(&self) -> &Site {
+        self.replica.as_ref().unwrap()
+    }
+
+    /// Polls, and lets the disk and the post work in between.
+    fn drive<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        for _ in 0..10_000 {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return done;
+            }
+            self.deliver();
+        }
+        panic!("it waits for ever");
+    }
+
+    /// Lets the disks work, and delivers all letters.
+    fn deliver(&self) {
+        self.post.now.fetch_add(1_000_000, Ordering::Relaxed);
+        for site in std::iter::once(&self.master).chain(&self.replica) {
+            site.log().sync().unwrap();
+            site.tick();
+        }
+        loop {
+            let letter = self.post.letters.lock().unwrap().pop_front();
+            let Some((from, to, letter)) = letter else { return };
+            match &self.replica {
+                Some(replica) if to == S2 => replica.receive(from, letter),
+                _ if to == S1 => self.master.receive(from, letter),
+                _ => {}
+            }
+        }
+    }
+
+    fn write(&self, number: u8, value: Option<u8>) {
+        let key = Key::int(number.into());
+        let footprint = Footprint::new().write(T, key.clone());
+        let mut procedure = |txn: &mut Txn<'_>| match value {
+            Some(value) => txn.put(T, &key, &[value]),
+            None => txn.delete(T, &key).map(drop),
+        };
+        let done = self.master.execute(&footprint, Time::ZERO, &mut procedure);
+        self.drive(done).unwrap();
+    }
+
+    fn rows(&self, site: &Site) -> Vec<(Key, Vec<u8>)> {
+        let footprint = Footprint::new().read_range(T, KeyRange::all());
+        let mut rows = Vec::new();
+        let mut procedure = |txn: &mut Txn<'_>| {
+            rows.clear();
+            txn.scan(T, &KeyRange::all(), |key, row| {
+                rows.push((Key::from_bytes(key), row.to_vec()));
+                ControlFlow::Continue(())
+            })
+        };
+        // What the master has committed until now.
+        let session = self.post.now();
+        self.drive(site.execute(&footprint, session, &mut procedure)).unwrap();
+        rows
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.drive(self.master.follow(T, &Key::min(), S2)).unwrap()
+    }
+
+    /// The copy fails: both sites take it back, as the router has them do.
+    fn give_up(&self) {
+        let unfollow = Step::Unfollow(T, Key::min(), S2);
+        self.drive(self.master.step(unfollow)).unwrap();
+        let drop = Step::Drop(T, KeyRange::all());
+        self.drive(self.replica().step(drop)).unwrap();
+    }
+
+    /// Installs a copy, but stops after some syncs; true if it was installed before.
+    fn install_until(&self, snapshot: Snapshot, syncs: usize) -> bool {
+        let mut install = pin!(self.replica().install(snapshot));
+        for _ in 0..=syncs {
+            if install.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                return true;
+            }
+            self.replica().log().sync().unwrap();
+        }
+        false
+    }
+
+    fn assert_alike(&self) {
+        assert_eq!(self.rows(self.replica()), self.rows(&self.master));
+    }
+}
+
+fn open(folder: &Path, post: &Arc<Post>) -> Site {
+    let options = Options { durability: Durability::Commit, ..Options::default() };
+    let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
+    let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
+    let (folder, piece_bytes) = (Some(folder.to_owned()), PIECE_BYTES);
+    Site::open(SiteOptions { id: S2, log, folder, network, time, piece_bytes }).unwrap()
+}
+
+#[test]
+fn no_frame_of_a_copy_is_larger_than_a_piece_and_a_row() {
+    let mut pair = Pair::new();
+    let snapshot = pair.snapshot();
+    assert_eq!((snapshot.rows(), snapshot.pieces.len()), (ROWS.into(), 6));
+    assert!(snapshot.bytes() > FRAME_BYTES_MAX, "else one frame would do");
+    pair.drive(pair.replica().install(snapshot)).unwrap();
+    let mut frames = Vec::new();
+    let log = pair.replica().log();
+    log.read(log.begin(), &mut |_, frame| {
+        frames.push(frame.len());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(
+        frames.len() >= 6 && frames.iter().all(|bytes| *bytes <= FRAME_BYTES_MAX),
+        "{frames:?}"
+    );
+    pair.assert_alike();
+    pair.restart();
+    pair.assert_alike();
+}
+
+#[test]
+fn half_a_copy_is_forgotten_and_the_next_is_whole() {
+    let mut stopped = 0;
+    for syncs in 0.. {
+        let mut pair = Pair::new();
+        if pair.install_until(pair.snapshot(), syncs) {
+            break;
+        }
+        stopped += 1;
+        pair.restart();
+        let half = pair.replica().holdings().is_empty();
+        if half {
+            // The first half has rows that the second copy has not.
+            pair.give_up();
+            pair.write(0, None);
+            pair.write(3, None);
+            pair.write(7, Some(2));
+            pair.drive(pair.replica().install(pair.snapshot())).unwrap();
+        }
+        pair.assert_alike();
+        pair.restart();
+        pair.assert_alike();
+    }
+    assert_eq!(stopped, 6, "after each of five pieces, and before the install is durable");
+}
+
+#[test]
+fn a_copy_that_was_given_up_leaves_no_rows_behind() {
+    let mut pair = Pair::new();
+    assert!(!pair.install_until(pair.snapshot(), 2));
+    pair.give_up();
+    (1..ROWS).for_each(|number| pair.write(number, None));
+    // One piece: nothing in the log says that it begins.
+    let snapshot = pair.snapshot();
+    assert_eq!(snapshot.pieces.len(), 1);
+    pair.drive(pair.replica().install(snapshot)).unwrap();
+    pair.assert_alike();
+    pair.restart();
+    pair.assert_alike();
+    assert_eq!(pair.rows(pair.replica()).len(), 1);
+}
+
+#[test]
+fn a_checkpoint_in_the_middle_of_a_copy_loses_none_of_it() {
+    let mut pair = Pair::new();
+    {
+        let snapshot = pair.snapshot();
+        let mut install = pin!(pair.replica().install(snapshot));
+        let mut poll = || install.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        for _ in 0..3 {
+            assert!(poll().is_pending());
+            pair.replica().log().sync().unwrap();
+        }
+        for _ in 0..2 {
+            pair.drive(pair.replica().checkpoint()).unwrap();
+        }
+        pair.drive(install).unwrap();
+    }
+    pair.assert_alike();
+    pair.restart();
+    pair.assert_alike();
+    pair.drive(pair.replica().checkpoint()).unwrap();
+    pair.restart();
+    pair.assert_alike();
+}
