@@ -11,6 +11,9 @@ use isomer_sql::{SqlError, code};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What is planned now is for whatever the catalog is.
+pub(crate) const NEWEST: u64 = u64::MAX - 1;
+
 /// A client's transaction.
 pub(crate) struct Backend {
     pub(crate) txn: OpenTransaction,
@@ -18,6 +21,8 @@ pub(crate) struct Backend {
     patience: Arc<Patience>,
     /// Tables that the transaction has written to, which nobody may drop or alter meanwhile.
     tables: Vec<TableId>,
+    /// The version of the catalog that the statement at work was planned for.
+    pub(crate) planned_for: u64,
     pub(crate) read_only: bool,
     /// True once a statement has run.
     pub(crate) is_used: bool,
@@ -33,8 +38,8 @@ impl Backend {
         read_only: bool,
         begun_us: i64,
     ) -> Backend {
-        let is_used = false;
-        Backend { txn, engine, patience, tables: Vec::new(), read_only, is_used, begun_us }
+        let (tables, is_used, planned_for) = (Vec::new(), false, NEWEST);
+        Backend { txn, engine, patience, tables, planned_for, read_only, is_used, begun_us }
     }
 
     pub(crate) fn savepoint(&mut self) -> Savepoint {
@@ -57,11 +62,11 @@ impl Backend {
             return Ok(());
         }
         self.txn.lock(table, &Key::min(), LockMode::Shared, true).map_err(explain)?;
-        self.tables.push(table);
-        if self.engine.is_dropped(table) {
+        if self.engine.is_stale(table, self.planned_for) {
             let message = "the table was dropped or altered while the statement waited";
             return Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."));
         }
+        self.tables.push(table);
         Ok(())
     }
 }

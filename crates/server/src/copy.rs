@@ -45,6 +45,7 @@ impl Session {
         self.begin_statement()?;
         match &copy.direction {
             CopyDirection::In(plan) => {
+                self.backend().planned_for = call.compiled.version;
                 describe(b'G', plan.source.output.len(), out);
                 self.copy = Some(CopyIn {
                     compiled: call.compiled.clone(),

@@ -23,7 +23,7 @@ use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,8 +49,9 @@ pub struct Engine {
     pub(crate) users_table: (TableId, Arc<Schema>),
     sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
     compiled: Mutex<HashMap<Arc<str>, Arc<Compiled>, FixedState>>,
-    /// Tables of the store that no table or index of the catalog uses any more.
-    dropped: Mutex<BTreeSet<TableId>>,
+    /// For tables of the store that were defined anew: since which version of the catalog. Plans that are older
+    /// know nothing of it; one that was dropped has no plans any more.
+    redefined: Mutex<BTreeMap<TableId, u64>>,
     changes: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
     autopilot: Arc<Learned>,
 }
@@ -88,7 +89,7 @@ impl Engine {
             users_table,
             sequences: Mutex::default(),
             compiled: Mutex::default(),
-            dropped: Mutex::default(),
+            redefined: Mutex::default(),
             changes,
             autopilot: learned,
         };
@@ -125,12 +126,18 @@ impl Engine {
     }
 
     /// Puts a changed catalog in the place of the old one.
-    pub(crate) fn replace_catalog(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<Table>>)) {
+    /// Returns its version.
+    pub(crate) fn replace_catalog(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, Arc<Table>>),
+    ) -> u64 {
         let mut catalog = Catalog::clone(&self.catalog.load());
         change(&mut catalog.tables);
         catalog.version += 1;
+        let version = catalog.version;
         self.catalog.store(Arc::new(catalog));
         self.compiled.lock().clear();
+        version
     }
 
     /// A statement, compiled for the catalog as it is.
@@ -163,13 +170,19 @@ impl Engine {
         known.filter(|compiled| compiled.version == version)
     }
 
-    pub(crate) fn is_dropped(&self, table: TableId) -> bool {
-        let dropped = self.dropped.lock();
-        !dropped.is_empty() && dropped.contains(&table)
+    /// True if a plan for this version of the catalog does not know the table as it is now.
+    pub(crate) fn is_stale(&self, table: TableId, version: u64) -> bool {
+        let redefined = self.redefined.lock();
+        redefined.get(&table).is_some_and(|since| version < *since)
     }
 
     pub(crate) fn set_dropped(&self, tables: impl IntoIterator<Item = TableId>) {
-        self.dropped.lock().extend(tables);
+        self.redefined.lock().extend(tables.into_iter().map(|table| (table, u64::MAX)));
+    }
+
+    /// Plans for versions of the catalog before this one do not know the table.
+    pub(crate) fn set_redefined(&self, table: TableId, version: u64) {
+        self.redefined.lock().insert(table, version);
     }
 
     /// The next number of a sequence.

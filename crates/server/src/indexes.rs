@@ -56,11 +56,7 @@ impl Engine {
         }
         let mut changed = Table::clone(table);
         changed.indexes.push(Arc::new(index));
-        self.enter(&changed)?;
-        self.replace_catalog(|tables| {
-            tables.insert(changed.name.clone(), Arc::new(changed));
-        });
-        Ok(())
+        self.put_in_place(table, changed)
     }
 
     pub(crate) fn store_index(

@@ -175,10 +175,13 @@ impl Engine {
             self.strike(&gone)?;
         }
         self.enter(&new)?;
-        self.replace_catalog(|tables| {
+        let id = new.id;
+        let version = self.replace_catalog(|tables| {
             tables.remove(&old.name);
             tables.insert(new.name.clone(), Arc::new(new));
         });
+        // Who waits for the table has planned without it.
+        self.set_redefined(id, version);
         Ok(())
     }
 }

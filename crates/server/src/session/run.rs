@@ -1,7 +1,7 @@
 //! Running a statement: what it is, the transaction that it runs in, again if its rows have moved.
 
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
-use crate::backend::Backend;
+use crate::backend::{Backend, NEWEST};
 use crate::limits::Limited;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Impatience, Isolation};
@@ -156,6 +156,7 @@ impl Session {
             out.row_description(output, formats);
         }
         let backend = self.txn.as_mut().expect("a statement has a transaction");
+        backend.planned_for = compiled.version;
         let tag = compiled.run(backend, params, &around, &catalog, &mut |values: &[Datum]| {
             out.row(values, output, formats);
             flush.flush_some(out)
@@ -187,6 +188,7 @@ impl Session {
         }
         let backend = self.txn.as_mut().expect("just begun");
         backend.is_used = true;
+        backend.planned_for = NEWEST;
         backend.txn.next_statement();
         Ok(())
     }

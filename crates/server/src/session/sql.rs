@@ -95,6 +95,7 @@ impl Session {
             let parsed = parse(&text)?.pop().expect("it is one statement");
             let compiled = isomer_sql::statement::compile(&parsed, &text, &catalog, &[])?;
             let sink = &mut |_: &[Datum]| Ok(());
+            self.backend().planned_for = compiled.version;
             compiled.run(self.backend(), &[], &around, &catalog, sink)?;
         }
         out.complete("TRUNCATE TABLE");
