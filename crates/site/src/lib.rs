@@ -54,7 +54,9 @@ pub use error::{Abort, Failure, Refusal};
 pub use execute::{Committed, Kept, Milestone, Procedure};
 pub use frame::{FrameHead, FrameKind, TxnId};
 pub use message::{Feed, FeedItem, Message, Network, TimeSource};
-pub use record::{BadFrame, Event, Install, Record, RowChange, Rows, read_any_frame, read_frame};
+pub use record::{
+    BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
+};
 pub use recovery::RecoverError;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;

@@ -1,0 +1,226 @@
+//! Writing frames: one buffer, into which records go one after the other. How many they are, and when the
+//! frame took effect, is filled in at the end.
+
+use super::{DELETED, Event, Record, Rows};
+use crate::frame::FrameKind;
+use isomer_design::{Key, KeyRange, TableId, Time, Version};
+use std::cell::Cell;
+
+const TIME_BYTES: usize = 8;
+
+/// Larger buffers are not kept for the next frame.
+const SPARE_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// The bytes of this thread's last frame, for its next: a frame is built for every commit.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for FrameWriter {
+    fn drop(&mut self) {
+        if self.bytes.capacity() <= SPARE_BYTES_MAX {
+            SPARE.set(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// Builds a frame.
+pub(crate) struct FrameWriter {
+    bytes: Vec<u8>,
+    /// Where the number of records is, and what it is so far.
+    records_at: usize,
+    records: u16,
+    /// Where the row count of the open record is.
+    rows_at: usize,
+    rows: u32,
+}
+
+impl FrameWriter {
+    /// An empty frame.
+    pub(crate) fn new(kind: FrameKind) -> FrameWriter {
+        let mut bytes = SPARE.take();
+        bytes.clear();
+        bytes.extend_from_slice(&[0; TIME_BYTES]);
+        kind.write(&mut bytes);
+        let records_at = bytes.len();
+        bytes.extend_from_slice(&0u16.to_le_bytes());
+        FrameWriter { bytes, records_at, records: 0, rows_at: 0, rows: 0 }
+    }
+
+    /// Adds a record that holds no rows, or whose rows are copied whole.
+    pub(crate) fn record(&mut self, record: &Record<'_>) {
+        self.head(record.table, &record.start, record.previous, record.version, &record.event);
+        match &record.event {
+            Event::Write(rows) => self.copy_rows(rows),
+            Event::Create { range, followers } => {
+                self.range(range);
+                self.u64(followers.bits());
+            }
+            Event::Split { at } => self.key(at),
+            Event::Merge { right, right_version } => {
+                self.key(right);
+                self.u64(*right_version);
+            }
+            Event::Follow(site) | Event::Unfollow(site) => self.u16(site.0),
+            Event::Release { to, followers } => {
+                self.u16(to.0);
+                self.u64(followers.bits());
+            }
+            Event::Acquire { followers } => self.u64(followers.bits()),
+            Event::Install(install) => {
+                self.range(&install.range);
+                self.u16(install.source.0);
+                self.u64(install.incarnation);
+                self.u64(install.last.0);
+                self.u64(install.since.0);
+                self.copy_rows(&install.rows);
+            }
+            Event::Copy { range, number, rows } => {
+                self.range(range);
+                self.bytes.extend_from_slice(&number.to_le_bytes());
+                self.copy_rows(rows);
+            }
+            Event::Drop | Event::Forget => {}
+        }
+    }
+
+    /// Opens a `write` record; rows follow.
+    pub(crate) fn open_write(&mut self, table: TableId, start: &[u8], previous: Version) {
+        let none = Rows { count: 0, timed: false, bytes: &[] };
+        self.head(table, start, previous, previous + 1, &Event::Write(none));
+        self.open_rows();
+    }
+
+    /// Adds a row to the record that was opened.
+    pub(crate) fn row(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.rows += 1;
+        self.key(key);
+        self.bytes.extend_from_slice(&value.map_or(DELETED, |v| v.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Closes the record that was opened.
+    pub(crate) fn close_write(&mut self) {
+        let at = self.rows_at;
+        self.bytes[at..at + 4].copy_from_slice(&self.rows.to_le_bytes());
+    }
+
+    /// The frame with its time filled in; can be asked again with another time.
+    pub(crate) fn finish(&mut self, time: Time) -> &[u8] {
+        self.bytes[..TIME_BYTES].copy_from_slice(&time.0.to_le_bytes());
+        let at = self.records_at;
+        self.bytes[at..at + 2].copy_from_slice(&self.records.to_le_bytes());
+        &self.bytes
+    }
+
+    /// Rows on their own, for a checkpoint.
+    pub(crate) fn bare_rows(rows: &Rows<'_>) -> Vec<u8> {
+        let mut bytes = rows.count.to_le_bytes().to_vec();
+        bytes.extend_from_slice(rows.bytes);
+        bytes
+    }
+
+    fn open_rows(&mut self) {
+        self.rows_at = self.bytes.len();
+        self.rows = 0;
+        self.bytes.extend_from_slice(&0u32.to_le_bytes());
+    }
+
+    fn copy_rows(&mut self, rows: &Rows<'_>) {
+        self.bytes.extend_from_slice(&rows.count.to_le_bytes());
+        self.bytes.extend_from_slice(rows.bytes);
+    }
+
+    fn head(
+        &mut self,
+        table: TableId,
+        start: &[u8],
+        from: Version,
+        to: Version,
+        event: &Event<'_>,
+    ) {
+        self.records += 1;
+        self.bytes.extend_from_slice(&table.0.to_le_bytes());
+        self.key(start);
+        self.u64(from);
+        self.u64(to);
+        self.bytes.push(event.code());
+    }
+
+    fn range(&mut self, range: &KeyRange) {
+        self.key(&range.start);
+        self.bytes.push(u8::from(range.end.is_some()));
+        self.key(range.end.as_ref().unwrap_or(&Key::min()));
+    }
+
+    fn key(&mut self, key: &[u8]) {
+        self.u16(u16::try_from(key.len()).expect("keys are at most KEY_BYTES_MAX bytes"));
+        self.bytes.extend_from_slice(key);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl Event<'_> {
+    fn code(&self) -> u8 {
+        match self {
+            Event::Write(_) => 1,
+            Event::Create { .. } => 2,
+            Event::Split { .. } => 3,
+            Event::Merge { .. } => 4,
+            Event::Follow(_) => 5,
+            Event::Unfollow(_) => 6,
+            Event::Release { .. } => 7,
+            Event::Acquire { .. } => 8,
+            Event::Install(_) => 9,
+            Event::Drop => 10,
+            Event::Forget => 11,
+            Event::Copy { .. } => 12,
+        }
+    }
+}
+
+/// Collects rows with their times, as a snapshot of a partition.
+#[derive(Clone, Default, Debug)]
+pub struct RowsBuffer {
+    count: u32,
+    bytes: Vec<u8>,
+}
+
+impl RowsBuffer {
+    /// Adds a row.
+    pub fn push(&mut self, key: &[u8], value: &[u8], time: Time) {
+        self.count += 1;
+        self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(&time.0.to_le_bytes());
+    }
+
+    /// The rows, for a record.
+    pub fn rows(&self) -> Rows<'_> {
+        Rows { count: self.count, timed: true, bytes: &self.bytes }
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// True if there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many bytes they take on their way.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
