@@ -9,7 +9,7 @@
 //!
 //!   … ─▶ strategy ─▶ several sites ─▶ who serves what ─▶ coordinate: two-phase commit
 //!
-//!   what may pay later ─▶ backlog ─▶ tend: one plan after the other, while transactions run
+//!   what may pay later ─▶ backlog ─▶ tend: some plans at once, while transactions run
 //! ```
 //!
 //! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
@@ -33,6 +33,9 @@ use crate::timed::Timed;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use change::Jobs;
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
 use isomer_design::{
     Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
 };
@@ -41,11 +44,14 @@ use isomer_plan::strategy::{
 };
 use isomer_site::{Across, Committed, Failure, Procedure};
 use parking_lot::Mutex;
+use std::pin::pin;
 use std::sync::Arc;
 
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
 /// fault.
 const LOST_MAX: u32 = 100;
+/// So many plans that nobody waits for are carried out at once.
+const PLANS_AT_ONCE: usize = 64;
 /// A transaction that met a change this often reserves what it needs.
 const STALE_MAX: u32 = 8;
 
@@ -207,13 +213,26 @@ impl<T: Transport> Router<T> {
         self.tell(&asked, site, 0, Some(measured));
     }
 
-    /// Carries out, one after the other, the plans that no transaction waits for, until the router is
-    /// [closed](Router::close). To be run beside the transactions, by as many as there shall be changes
-    /// at once.
+    /// Carries out the plans that no transaction waits for, several at once, until the router is
+    /// [closed](Router::close). To be run beside the transactions. A plan may wait for a partition for
+    /// long; those behind it do not.
     pub async fn tend(&self) {
-        while let Some(plan) = self.backlog.next().await {
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let plan = if under_way.is_empty() {
+                self.backlog.next().await
+            } else if under_way.len() >= PLANS_AT_ONCE {
+                under_way.next().await;
+                continue;
+            } else {
+                match select(pin!(self.backlog.next()), under_way.next()).await {
+                    Either::Left((plan, _)) => plan,
+                    Either::Right(_) => continue,
+                }
+            };
+            let Some(plan) = plan else { return };
             // A plan that the design has overtaken is nobody's fault: the strategy hears of it.
-            let _ = self.carry_out_meanwhile(&plan).await;
+            under_way.push(async move { drop(self.carry_out_meanwhile(&plan).await) });
         }
     }
 

@@ -20,8 +20,6 @@ use std::sync::Arc;
 
 /// Clients that have been told to stop are waited for so long.
 const PATIENCE_NS: u64 = 600_000_000_000;
-/// So many plans that nobody waits for are carried out at once.
-const TENDERS: usize = 8;
 const FIRST_TABLE: TableId = TableId(1);
 
 /// What came of a run.
@@ -170,10 +168,8 @@ fn measure<W: Drive>(
         begun_ns,
         stopping: Cell::new(false),
     });
-    for _ in 0..TENDERS {
-        let cluster = cluster.clone();
-        world.spawn("tender".into(), async move { cluster.router.tend().await });
-    }
+    let tended = cluster.clone();
+    world.spawn("tender".into(), async move { tended.router.tend().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();

@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::event::ChangeEvent;
 use crate::protocol;
 use crate::transport::Transport;
+use futures_util::future::join_all;
 use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, Schema, Step, TableId, Time};
 use isomer_plan::strategy::Changed;
-use isomer_site::join_all;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl<T: Transport> Router<T> {
         for chains in stages(plan) {
             let chains = chains.into_iter().map(|chain| self.carry_out_chain(chain));
             let done: Result<Vec<Vec<ChangeEvent>>, Error> =
-                join_all(chains.collect()).await.into_iter().collect();
+                join_all(chains).await.into_iter().collect();
             events.extend(done?.into_iter().flatten());
         }
         Ok(events)
@@ -143,8 +143,7 @@ impl<T: Transport> Router<T> {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
                 self.carry_out_chain(chain).await
             });
-            let done: Result<Vec<_>, Error> =
-                join_all(chains.collect()).await.into_iter().collect();
+            let done: Result<Vec<_>, Error> = join_all(chains).await.into_iter().collect();
             done?;
         }
         Ok(())

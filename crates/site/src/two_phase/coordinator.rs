@@ -9,8 +9,8 @@ use crate::partition::SitePartition;
 use crate::record::FrameWriter;
 use crate::site::Site;
 use crate::source::{Gathered, Source};
-use crate::tasks::join_all;
 use crate::txn::Txn;
+use futures_util::future::join_all;
 use isomer_design::{Access, Footprint, SiteId, SiteSet, Time};
 use isomer_log::Position;
 use isomer_store::{Context, pin};
@@ -130,7 +130,7 @@ impl Site {
                 break;
             }
             late.iter().for_each(|site| licence.enters(*site));
-            let answers = join_all(late.iter().map(|site| enter(*site, at)).collect()).await;
+            let answers = join_all(late.iter().map(|site| enter(*site, at))).await;
             for (site, answer) in late.into_iter().zip(answers) {
                 let answer = answer?;
                 at = at.max(answer.at);
@@ -164,8 +164,7 @@ impl Site {
                 }
             }
         });
-        let answers: Result<Vec<_>, Failure> =
-            join_all(parts.collect()).await.into_iter().collect();
+        let answers: Result<Vec<_>, Failure> = join_all(parts).await.into_iter().collect();
         let wrote =
             |(site, wrote, proposal): (SiteId, bool, Time)| wrote.then_some((site, proposal));
         Ok(answers?.into_iter().filter_map(wrote).collect())
