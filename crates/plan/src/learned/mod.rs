@@ -20,6 +20,7 @@
 //! | `outlook` | what the transactions to come gain or lose by a change |
 //! | `planner` | which site, and what it needs |
 //! | `clump` | what moves along with that |
+//! | `blueprint` | where everything would be, if it were placed anew |
 //! | `beneficial` | splits, merges, replicas that go |
 //! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
 //! | [`journal`] | what was decided, why, and what came of it |
@@ -27,6 +28,7 @@
 //! | [`options`] | the constants |
 
 mod beneficial;
+pub(crate) mod blueprint;
 pub(crate) mod clump;
 pub mod cost;
 pub mod journal;

@@ -24,7 +24,7 @@
 
 use super::cost::{Costs, Effort, Work};
 use super::traffic::Traffic;
-use super::workload::{Range, Sample, Workload};
+use super::workload::{Range, Sample, Shares, Workload};
 use crate::strategy::{Need, needs};
 use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ const DOUBT: f64 = 2.0;
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) us: f64,
+    /// Of so much that the transactions took.
+    pub(crate) of_us: f64,
     variance: f64,
 }
 
@@ -54,7 +56,11 @@ impl std::ops::Add for Saved {
     type Output = Saved;
 
     fn add(self, other: Saved) -> Saved {
-        Saved { us: self.us + other.us, variance: self.variance + other.variance }
+        Saved {
+            us: self.us + other.us,
+            of_us: self.of_us.max(other.of_us),
+            variance: self.variance + other.variance,
+        }
     }
 }
 
@@ -92,21 +98,33 @@ impl<'a> Outlook<'a> {
     /// ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
-        if touching.is_empty() {
+        let used = touching.len().min(SAMPLES_MAX);
+        let some: Vec<&Sample> =
+            (0..used).map(|at| &**touching[at * touching.len() / used]).collect();
+        self.saved_of(&some, touching.len(), before, after)
+    }
+
+    /// As [`Outlook::saved`], for designs that differ anywhere, judged by some of the samples.
+    pub(crate) fn saved_by(&self, judges: &[&Sample], before: &Design, after: &Design) -> Saved {
+        self.saved_of(judges, self.workload.len(), before, after)
+    }
+
+    /// What is saved, by some samples that stand for so many.
+    fn saved_of(&self, some: &[&Sample], all: usize, before: &Design, after: &Design) -> Saved {
+        if some.is_empty() {
             return Saved::default();
         }
-        let used = touching.len().min(SAMPLES_MAX);
         let rate = self.traffic.transactions() / self.workload.len() as f64;
-        let per_sample = rate * touching.len() as f64 / used as f64;
+        let per_sample = rate * all as f64 / some.len() as f64;
         let seconds = self.horizon_ns as f64 / 1e9;
         let (mut then, mut now, mut variance) = (Flow::default(), Flow::default(), 0.0);
-        for sample in (0..used).map(|at| touching[at * touching.len() / used]) {
+        for sample in some {
             let gained = self.flow(&mut now, before, sample, per_sample)
                 - self.flow(&mut then, after, sample, per_sample);
             variance += (seconds * gained).powi(2);
         }
         let us = seconds * (now.time_us - then.time_us - self.service_gained(&now, &then));
-        Saved { us, variance }
+        Saved { us, of_us: seconds * now.time_us, variance }
     }
 
     /// What a transaction will take at a site under a design, without the changes that it needs.
@@ -164,6 +182,12 @@ impl<'a> Outlook<'a> {
         self.workload.contention(range)
     }
 
+    /// True if any sample accesses the range.
+    pub(crate) fn is_accessed(&self, range: &Range) -> bool {
+        let Shares { read, written } = self.workload.shares(range);
+        read + written > 0.0
+    }
+
     /// Adds so many transactions a second like a sample; gives what they take.
     fn flow(&self, flow: &mut Flow, design: &Design, sample: &Sample, per_second: f64) -> f64 {
         let before_us = flow.time_us;
@@ -179,10 +203,13 @@ impl<'a> Outlook<'a> {
         flow.time_us - before_us
     }
 
-    /// What a transaction will take that commits over all the sites where its partitions are.
+    /// What a transaction will take that commits over all the sites where its partitions are. Whatever
+    /// was learned: no less than what it would take at one of them, once for each.
     pub(crate) fn across_us(&self, needs: &[Need], coordinator: SiteId) -> f64 {
         let work = self.work(needs, [0.0; 2], coordinator);
-        self.costs.across(&work, masters(needs).len())
+        let sites = masters(needs).len();
+        let alone = self.costs.transaction(&work).total();
+        self.costs.across(&work, sites).max(sites as f64 * alone)
     }
 
     /// Each of the masters has a share of the work, and all of the service.

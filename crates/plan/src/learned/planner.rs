@@ -22,6 +22,9 @@
 //! **Chance.** A benefit counts by what it is at least ([`Saved::surely_us`]): where samples are few, or
 //! speak for both sides, as where two groups of keys meet, nothing is moved to and fro.
 //!
+//! **Balance.** Where everything is accessed with everything, all of it at one site would be best for each
+//! transaction, and worst for all. So nothing is brought to a site that is clearly busier than the others.
+//!
 //! **Steadiness.** Changes must save more than they cost by a margin; one that takes back a recent one is
 //! charged more ([`Recent`]).
 //!
@@ -53,6 +56,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) options: &'a Options,
     /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,
+    /// Masters may be moved for a transaction's sake.
+    pub(crate) may_move: bool,
     pub(crate) budget: usize,
 }
 
@@ -90,6 +95,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Changes that no transaction needs, and nothing else.
+    pub(crate) fn of_steps(place: Place, beneficial: Vec<Step>) -> Candidate {
+        let cost_us = beneficial.iter().filter_map(|step| step.predicted_cost).sum();
+        let benefit_us = beneficial.iter().filter_map(|step| step.predicted_benefit).sum();
+        let (necessary, run_us) = (Vec::new(), 0.0);
+        Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
+    }
+
     /// E(S) − C(S).
     pub fn net_us(&self) -> f64 {
         self.benefit_us - self.cost_us
@@ -124,14 +137,16 @@ impl Situation<'_> {
         // What is changing already is not moved to and fro.
         let changing =
             needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
-        let may_move = self.may_add && !changing;
+        let may_move = self.may_add && self.may_move && !changing;
         let sites = self.sites(&needs, free, last_site).into_iter();
-        let sites = sites.filter(|site| may_move || free.contains(*site));
+        let crowded = |site: SiteId| self.outlook.traffic.is_crowded(site);
+        let sites = sites.filter(|site| may_move && !crowded(*site) || free.contains(*site));
         let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
         bases.sort_by(|a, b| b.net_us().total_cmp(&a.net_us()));
         let mut candidates: Vec<Candidate> = Vec::new();
         for (rank, base) in bases.into_iter().enumerate() {
-            let grows = may_move && rank < GROWING && needs.len() <= NEEDS_MAX;
+            let grows = rank < GROWING && needs.len() <= NEEDS_MAX;
+            let grows = grows && may_move && !crowded(base.site);
             candidates.push(self.candidate(base, footprint, &needs, grows));
         }
         candidates.extend(coordinator.map(|site| self.across(site, &needs)));
@@ -150,10 +165,7 @@ impl Situation<'_> {
         let mut full = self.outlook.traffic.sites().filter(|(_, traffic)| traffic.is_full);
         let beneficial =
             full.find_map(|(site, _)| Some(relieve(self, site)).filter(|s| !s.is_empty()))?;
-        let benefit_us = beneficial.iter().filter_map(|step| step.predicted_benefit).sum();
-        let (necessary, cost_us, run_us) = (Vec::new(), 0.0, 0.0);
-        let candidate = Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us };
-        Some(Answer { candidates: vec![candidate] })
+        Some(Answer { candidates: vec![Candidate::of_steps(place, beneficial)] })
     }
 
     /// Over several sites, with nothing changed.

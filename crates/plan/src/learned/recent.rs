@@ -39,7 +39,7 @@ impl Default for Limits {
             rest_ns: second / 2,
             undo_ns: 10 * second,
             undo_charge: 4.0,
-            changes_per_second: 500.0,
+            changes_per_second: 1500.0,
         }
     }
 }

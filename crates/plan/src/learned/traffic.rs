@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 
 /// Of a new interval, so much counts.
 const PACE: f64 = 0.5;
+/// A site is crowded that is busier than the average by this share, and by this much besides.
+const CROWDED: (f64, f64) = (0.1, 0.1);
 /// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
 const FULL: f64 = 0.95;
 
@@ -110,6 +112,13 @@ impl Traffic {
     /// One site.
     pub fn site(&self, site: SiteId) -> SiteTraffic {
         self.sites.get(&site).copied().unwrap_or_default()
+    }
+
+    /// True if it is so much busier than the average site that it should not get more to do.
+    pub fn is_crowded(&self, site: SiteId) -> bool {
+        let sum: f64 = self.sites.values().map(|site| site.busy).sum();
+        let average = sum / self.sites.len().max(1) as f64;
+        self.site(site).busy > (1.0 + CROWDED.0) * average + CROWDED.1
     }
 
     /// The sites that are known.

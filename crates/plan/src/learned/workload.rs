@@ -69,6 +69,11 @@ impl Sample {
         self.rows
     }
 
+    /// True for every other sample.
+    pub(crate) fn is_odd(&self) -> bool {
+        self.number % 2 == 1
+    }
+
     /// How long it took, in microseconds.
     pub fn took_us(&self) -> f64 {
         self.took_us
@@ -159,6 +164,11 @@ impl Workload {
     /// True if nothing is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// All samples, in no order.
+    pub(crate) fn samples(&self) -> impl Iterator<Item = &Sample> {
+        self.reservoir.items().map(|sample| &**sample)
     }
 
     /// Which shares of all accesses go to the range.

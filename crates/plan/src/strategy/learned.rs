@@ -29,13 +29,14 @@ use super::{
     Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
     needs, pick,
 };
+use crate::learned::blueprint::Drawing;
 use crate::learned::journal::Journal;
 use crate::learned::memory::{Memory, Told};
 use crate::learned::outlook::{Outlook, masters, rows_of};
 use crate::learned::planner::{Answer, Situation};
 use crate::learned::recent::Recent;
 use crate::learned::traffic::{Seen, Traffic};
-use crate::learned::{Costs, Mode, Options, Parts, Range, Work, Workload};
+use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work, Workload};
 use isomer_design::{
     Access, Change, Design, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
 };
@@ -94,6 +95,7 @@ struct Brain {
     /// Until it thinks again, as in [`Learned::think_at`].
     pause_ns: [u64; 2],
     horizon_ns: u64,
+    drawing: Drawing,
 }
 
 /// A measured transaction that has not come back yet.
@@ -132,6 +134,7 @@ impl Learned {
             thoughts: 0,
             pause_ns: THINK_NS.map(|(least, _)| least),
             horizon_ns: options.horizon_ns,
+            drawing: Drawing::default(),
         };
         Learned {
             options,
@@ -268,6 +271,19 @@ impl Brain {
         Outlook::new(workload, costs, traffic, rows, *horizon_ns)
     }
 
+    fn situation<'s>(
+        &'s self,
+        options: &'s Options,
+        now_ns: u64,
+        design: &'s Design,
+        budget: usize,
+    ) -> Situation<'s> {
+        let may_add = self.workload.len() >= KNOWN_MIN && budget >= 1;
+        let (recent, outlook) = (&self.recent, self.outlook());
+        let may_move = !self.drawing.is_young(now_ns);
+        Situation { now_ns, design, outlook, recent, options, may_add, may_move, budget }
+    }
+
     fn plan(
         &mut self,
         options: &Options,
@@ -279,11 +295,19 @@ impl Brain {
         let now_ns = request.now.0;
         let budget = self.recent.budget(now_ns).max(0.0) as usize;
         let may_add = self.workload.len() >= KNOWN_MIN && budget >= 1;
-        let (recent, outlook) = (&self.recent, self.outlook());
-        let situation = Situation { now_ns, design, outlook, recent, options, may_add, budget };
+        let situation = self.situation(options, now_ns, design, budget);
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
+        if is_across(place) && may_add {
+            let mut drawing = std::mem::take(&mut self.drawing);
+            let beneficial = drawing.next(&self.situation(options, now_ns, design, budget));
+            self.drawing = drawing;
+            if !beneficial.is_empty() {
+                return Answer { candidates: vec![Candidate::of_steps(place, beneficial)] };
+            }
+        }
+        let situation = self.situation(options, now_ns, design, budget);
         let coordinator = match place {
             Place::Across { coordinator } => Some(coordinator),
             Place::At(_) => None,

@@ -1,0 +1,285 @@
+//! Where everything would be if it could be placed anew: the design of all transactions together.
+//!
+//! What pays around one transaction ([`super::clump`]) finds what is better nearby. From masters placed by
+//! chance, that comes to rest in pieces of some ten partitions, each good in itself, with borders between
+//! them that no single step makes better. So once in a while all samples are looked at together, as Schism
+//! does off line:
+//!
+//! ```text
+//!   samples ─┬─ one half ──▶ graph   partitions, as heavy as they are accessed
+//!            │                       edges: accessed together; a little between neighbours in key order
+//!            │                │
+//!            │              METIS    a part for each site, about equally heavy, few edges cut
+//!            │                │
+//!            │              names    the parts become those sites where most of them is already
+//!            │                ▼
+//!            └─ other half ─▶ what would be saved? ── surely more than all moves cost ──▶ adopted
+//! ```
+//!
+//! **One half proposes, the other judges**: a partitioner cuts around every sample it was shown, so on these
+//! its answer looks better than it is. That is also what keeps it quiet: as soon as a new blueprint is no
+//! better than the design is, none is adopted.
+//!
+//! **Neighbours in key order** belong together a little, as long as nothing else is known: few samples are
+//! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
+//!
+//! An adopted blueprint is carried out in batches, each a decision in the journal. What no sample accesses stays
+//! where it is. As long as a blueprint is young, no transaction moves masters for its own sake.
+//!
+//! **Left out**: tables that nobody writes are not placed; replicas of them come by themselves. Sites count
+//! as equally strong.
+
+use super::planner::Situation;
+use super::workload::Sample;
+use crate::baseline::metis;
+use crate::heat::HeatGraph;
+use crate::problem::{Cost, Placement, Problem, Site};
+use crate::strategy::{Need, needs};
+use isomer_design::{Access, Change, Design, Key, KeyRange, SiteId, Step, TableId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// With fewer samples, there is nothing to divide.
+const SAMPLES_MIN: usize = 1000;
+/// The most samples that judge.
+const JUDGES_MAX: usize = 1024;
+/// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
+const TOGETHER_MAX: usize = 32;
+/// Larger designs are divided by what was sampled of them only.
+const PARTITIONS_MAX: usize = 16_384;
+/// How strongly neighbours belong together, in co-accesses.
+const NEIGHBOURS: f64 = 0.25;
+/// What nobody was seen to access counts as so many accesses.
+const UNSEEN: f64 = 0.1;
+/// METIS takes whole weights: one access is so much.
+const UNIT: f64 = 100.0;
+/// By which share a part may be heavier than the average.
+const IMBALANCE: f64 = 0.1;
+
+/// A blueprint is worth nothing that saves less than this share of what transactions take.
+const WORTH: f64 = 0.1;
+/// Partitions that move together.
+const BATCH: usize = 128;
+
+/// The pauses between two blueprints: after one that was adopted, and the longest after others.
+const PAUSE_NS: (u64, u64) = (2_000_000_000, 10_000_000_000);
+
+/// What is still to be moved, and where to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blueprint {
+    moves: VecDeque<((TableId, Key), SiteId)>,
+    /// What each move takes and saves, on average.
+    cost_us: f64,
+    benefit_us: f64,
+}
+
+/// Partitions, how often they are accessed, and how they belong together.
+#[derive(Default)]
+struct Graph {
+    partitions: Vec<Need>,
+    numbers: BTreeMap<(TableId, Key), u32>,
+    weights: Vec<f64>,
+    edges: BTreeMap<(u32, u32), f64>,
+}
+
+/// A blueprint for what was sampled, if it is surely worth its cost.
+fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
+    let samples = situation.outlook.workload.samples();
+    let (propose, judge): (Vec<&Sample>, Vec<&Sample>) = samples.partition(|s| s.is_odd());
+    let moves = Graph::of(situation.design, &propose).divide(situation)?;
+    let stride = judge.len().div_ceil(JUDGES_MAX).max(1);
+    let judge: Vec<&Sample> = judge.into_iter().step_by(stride).collect();
+    adopted(situation, &judge, moves)
+}
+
+/// The blueprint that makes these moves, if the judges find that it pays.
+fn adopted(
+    situation: &Situation<'_>,
+    judge: &[&Sample],
+    moves: Vec<(Need, SiteId)>,
+) -> Option<Blueprint> {
+    let (mut after, mut cost_us) = (situation.design.clone(), 0.0);
+    for (need, site) in &moves {
+        cost_us += situation.necessary_us(need, *site);
+        for step in steps(need, *site, "") {
+            after.apply(&step.change).ok()?;
+        }
+    }
+    let saved = situation.outlook.saved_by(judge, situation.design, &after);
+    let pays = saved.surely_us() > (1.0 + situation.options.margin) * cost_us;
+    if !pays || saved.us < WORTH * saved.of_us {
+        return None;
+    }
+    let count = moves.len() as f64;
+    let moves = moves.into_iter().map(|(need, site)| ((need.table, need.range.start), site));
+    let (cost_us, benefit_us) = (cost_us / count, saved.us / count);
+    Some(Blueprint { moves: moves.collect(), cost_us, benefit_us })
+}
+
+/// What takes a partition to a site, and leaves nothing behind.
+fn steps(need: &Need, site: SiteId, why: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = need.steps(site).collect();
+    let (table, start) = (need.table, need.range.start.clone());
+    steps.push(Step::new(Change::RemoveReplica { table, start, site: need.placement.master }, ""));
+    steps.into_iter().map(|step| Step { reason: why.to_owned(), ..step }).collect()
+}
+
+/// The blueprint that is carried out, and when the next one is drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawing {
+    blueprint: Blueprint,
+    at_ns: u64,
+    pause_ns: u64,
+    adopted: bool,
+}
+
+impl Default for Drawing {
+    fn default() -> Drawing {
+        Drawing { blueprint: Blueprint::default(), at_ns: 0, pause_ns: PAUSE_NS.0, adopted: false }
+    }
+}
+
+impl Drawing {
+    /// True while a blueprint is carried out, or is so young that nobody knows what it brought.
+    pub(crate) fn is_young(&self, now_ns: u64) -> bool {
+        self.adopted && now_ns < self.at_ns
+    }
+
+    /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
+    pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
+        let now_ns = situation.now_ns;
+        let known = situation.outlook.workload.len() >= SAMPLES_MIN;
+        // Where memory is short, nothing is brought anywhere.
+        let roomy = situation.outlook.traffic.sites().all(|(_, traffic)| !traffic.is_full);
+        if self.blueprint.moves.is_empty() && known && roomy && now_ns >= self.at_ns {
+            let drawn = draw(situation);
+            let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
+            self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
+            self.at_ns = now_ns + self.pause_ns;
+            self.adopted = drawn.is_some();
+            self.blueprint = drawn.unwrap_or_default();
+        }
+        self.blueprint.next(situation)
+    }
+}
+
+impl Blueprint {
+    /// The next changes, about so many. What is gone or there already is passed over.
+    fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
+        let mut batch = Vec::new();
+        let why = "it belongs with what is there, by a blueprint for all that is accessed";
+        for _ in 0..BATCH {
+            if batch.len() >= situation.budget {
+                break;
+            }
+            let Some(((table, start), site)) = self.moves.pop_front() else { break };
+            let Some((range, placement)) = situation.design.partition_of(table, &start) else {
+                continue;
+            };
+            let need = Need { table, range, access: Access::Write, placement };
+            if need.range.start != start || placement.master == site {
+                continue;
+            }
+            let share = need.steps(site).count() as f64 + 1.0;
+            let predicted =
+                |step: Step| step.predicted(self.cost_us / share, self.benefit_us / share);
+            batch.extend(steps(&need, site, why).into_iter().map(predicted));
+        }
+        batch
+    }
+}
+
+impl Graph {
+    fn of(design: &Design, samples: &[&Sample]) -> Graph {
+        let footprints = samples.iter().map(|sample| needs(design, sample.footprint()));
+        let mut footprints: Vec<Vec<Need>> = footprints.collect();
+        let written = footprints.iter().flatten().filter(|need| need.access == Access::Write);
+        let written: BTreeSet<TableId> = written.map(|need| need.table).collect();
+        footprints.iter_mut().for_each(|needs| needs.retain(|n| written.contains(&n.table)));
+        let mut graph = Graph::default();
+        if design.partition_count() <= PARTITIONS_MAX {
+            let everything = KeyRange::all();
+            for table in written.iter().copied() {
+                for (range, placement) in design.partitions_in(table, &everything) {
+                    graph.number(&Need { table, range, access: Access::Write, placement });
+                }
+            }
+        }
+        for needs in &footprints {
+            let together: Vec<u32> = needs.iter().map(|need| graph.number(need)).collect();
+            together.iter().for_each(|&at| graph.weights[at as usize] += 1.0);
+            if together.len() <= TOGETHER_MAX {
+                graph.tie(&together);
+            }
+        }
+        graph.tie_neighbours();
+        graph
+    }
+
+    /// The number of a partition; what is new gets the next one, and weighs next to nothing.
+    fn number(&mut self, need: &Need) -> u32 {
+        let next = self.partitions.len() as u32;
+        let at = *self.numbers.entry((need.table, need.range.start.clone())).or_insert(next);
+        if at == next {
+            self.partitions.push(need.clone());
+            self.weights.push(UNSEEN);
+        }
+        at
+    }
+
+    /// Everything with everything; in all one for each of them.
+    fn tie(&mut self, together: &[u32]) {
+        let weight = 1.0 / (together.len().max(2) - 1) as f64;
+        for (at, &a) in together.iter().enumerate() {
+            for &b in &together[at + 1..] {
+                *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
+            }
+        }
+    }
+
+    fn tie_neighbours(&mut self) {
+        for ((a, &at), (b, &next)) in self.numbers.iter().zip(self.numbers.iter().skip(1)) {
+            if a.0 == b.0 {
+                *self.edges.entry((at.min(next), at.max(next))).or_insert(0.0) += NEIGHBOURS;
+            }
+        }
+    }
+
+    /// What moves where if the graph is divided among the sites; `None` if it cannot be.
+    fn divide(&self, situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
+        let sites: Vec<SiteId> = situation.design.sites().iter().collect();
+        let index = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
+        let masters = self.partitions.iter().map(|need| index(need.placement.master)).collect();
+        let before = Placement::new(sites.len(), masters);
+        let weights: Vec<f64> = self.weights.iter().map(|weight| weight * UNIT).collect();
+        let edges: Vec<(u32, u32, f64)> =
+            self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
+        let graph = HeatGraph::from_parts(&weights, &edges).ok()?;
+        let (placement, cost) = (&before, Cost::flat(1.0));
+        let problem = Problem { graph: &graph, placement, cost, imbalance: IMBALANCE };
+        let after = metis::plan(&problem, IMBALANCE).ok()?.placement;
+        let mut moves = self.in_order(&sites, &before, &after);
+        moves.retain(|(need, _)| situation.outlook.is_accessed(&need.range_of()));
+        Some(moves)
+    }
+
+    /// What goes to the same site goes together; first where most accesses go.
+    fn in_order(
+        &self,
+        sites: &[SiteId],
+        before: &Placement,
+        after: &Placement,
+    ) -> Vec<(Need, SiteId)> {
+        let mut gained = vec![0.0; sites.len()];
+        let mut moved: Vec<(Site, u32)> =
+            after.moved_from(before).map(|at| (after.site(at), at)).collect();
+        moved.iter().for_each(|&(to, at)| gained[usize::from(to)] += self.weights[at as usize]);
+        moved.sort_by(|a, b| {
+            let [first, second] = [a, b].map(|(to, _)| gained[usize::from(*to)]);
+            second.total_cmp(&first).then(a.cmp(b))
+        });
+        let moves = moved.into_iter();
+        moves
+            .map(|(to, at)| (self.partitions[at as usize].clone(), sites[usize::from(to)]))
+            .collect()
+    }
+}
