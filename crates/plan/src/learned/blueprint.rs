@@ -139,7 +139,7 @@ impl Default for Drawing {
 }
 
 impl Drawing {
-    /// True while a blueprint is carried out, or is so young that nobody knows what it brought.
+    /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
     pub(crate) fn is_young(&self, now_ns: u64) -> bool {
         self.adopted && now_ns < self.at_ns
     }
@@ -147,10 +147,12 @@ impl Drawing {
     /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let now_ns = situation.now_ns;
-        let known = situation.outlook.workload.len() >= SAMPLES_MIN;
         // Where memory is short, nothing is brought anywhere.
-        let roomy = situation.outlook.traffic.sites().all(|(_, traffic)| !traffic.is_full);
-        if self.blueprint.moves.is_empty() && known && roomy && now_ns >= self.at_ns {
+        if situation.outlook.traffic.sites().any(|(_, traffic)| traffic.is_full) {
+            return Vec::new();
+        }
+        let known = situation.outlook.workload.len() >= SAMPLES_MIN;
+        if self.blueprint.moves.is_empty() && known && now_ns >= self.at_ns {
             let drawn = draw(situation);
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
             self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };

@@ -22,6 +22,7 @@
 //! | `recent` | what was changed lately: in flight, rest, undoing, budget |
 //! | `outlook` | what a design means for the transactions to come |
 //! | `planner`, `clump`, `beneficial` | which site, which changes |
+//! | `blueprint` | where everything would be, if it were placed anew |
 //! | `journal` | what was decided, why, and what came of it |
 
 use super::two_phase::coordinator;
@@ -271,6 +272,7 @@ impl Brain {
         Outlook::new(workload, costs, traffic, rows, *horizon_ns)
     }
 
+    /// What a decision is made of, with so many changes left in the budget.
     fn situation<'s>(
         &'s self,
         options: &'s Options,
@@ -294,8 +296,8 @@ impl Brain {
         self.thoughts += 1;
         let now_ns = request.now.0;
         let budget = self.recent.budget(now_ns).max(0.0) as usize;
-        let may_add = self.workload.len() >= KNOWN_MIN && budget >= 1;
         let situation = self.situation(options, now_ns, design, budget);
+        let may_add = situation.may_add;
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
