@@ -83,6 +83,25 @@ pub enum Family {
 }
 
 impl SqlType {
+    /// What the catalog calls it, where people say `integer`.
+    pub fn catalog_name(self) -> String {
+        match self {
+            SqlType::Int2 => "int2",
+            SqlType::Int4 => "int4",
+            SqlType::Int8 => "int8",
+            SqlType::Float4 => "float4",
+            SqlType::Float8 => "float8",
+            SqlType::Varchar(_) => "varchar",
+            SqlType::Char(_) => "bpchar",
+            SqlType::Bool => "bool",
+            SqlType::Timestamp => "timestamp",
+            SqlType::TimestampTz => "timestamptz",
+            SqlType::Numeric(_) => "numeric",
+            other => return other.to_string(),
+        }
+        .to_owned()
+    }
+
     /// The number by which clients know the type.
     pub fn oid(self) -> u32 {
         match self {

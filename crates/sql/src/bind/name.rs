@@ -57,29 +57,14 @@ fn kind_name(ast: &ast::Expr) -> Option<String> {
     match ast {
         ast::Expr::Nested(inner) => kind_name(inner),
         ast::Expr::Case { .. } => Some("case".to_owned()),
-        ast::Expr::Cast { data_type, .. } => SqlType::parse(data_type).ok().map(short_name),
-        ast::Expr::TypedString(string) => SqlType::parse(&string.data_type).ok().map(short_name),
+        ast::Expr::Cast { data_type, .. } => {
+            SqlType::parse(data_type).ok().map(SqlType::catalog_name)
+        }
+        ast::Expr::TypedString(string) => {
+            SqlType::parse(&string.data_type).ok().map(SqlType::catalog_name)
+        }
         _ => None,
     }
-}
-
-/// What the catalog calls a type.
-fn short_name(ty: SqlType) -> String {
-    match ty {
-        SqlType::Int2 => "int2",
-        SqlType::Int4 => "int4",
-        SqlType::Int8 => "int8",
-        SqlType::Float4 => "float4",
-        SqlType::Float8 => "float8",
-        SqlType::Varchar(_) => "varchar",
-        SqlType::Char(_) => "bpchar",
-        SqlType::Bool => "bool",
-        SqlType::Timestamp => "timestamp",
-        SqlType::TimestampTz => "timestamptz",
-        SqlType::Numeric(_) => "numeric",
-        other => return other.to_string(),
-    }
-    .to_owned()
 }
 
 impl Binder<'_> {

@@ -110,27 +110,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         row[10] = text("array_in");
         return row;
     }
-    let name = match ty {
-        SqlType::Uuid => "uuid",
-        SqlType::Array(_) | SqlType::Int2Vector => "",
-        SqlType::Bool => "bool",
-        SqlType::Int2 => "int2",
-        SqlType::Int4 => "int4",
-        SqlType::Int8 => "int8",
-        SqlType::Float4 => "float4",
-        SqlType::Float8 => "float8",
-        SqlType::Varchar(_) => "varchar",
-        SqlType::Char(_) => "bpchar",
-        SqlType::Timestamp => "timestamp",
-        SqlType::TimestampTz => "timestamptz",
-        SqlType::Numeric(_) => "numeric",
-        SqlType::Text => "text",
-        SqlType::Name => "name",
-        SqlType::Bytea => "bytea",
-        SqlType::Date => "date",
-        SqlType::Oid => "oid",
-        SqlType::Unknown => "unknown",
-    };
+    let name = ty.catalog_name();
     let category = match ty.family() {
         crate::types::Family::Bool => "B",
         crate::types::Family::Number => "N",
@@ -143,7 +123,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
     let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
     vec![
         int(ty.oid().into()),
-        text(name),
+        text(&name),
         int(PG_CATALOG),
         int(OWNER),
         int(ty.width().into()),
