@@ -6,6 +6,7 @@ use isomer_cluster::{
     Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience, Savepoint,
 };
 use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_sql::catalog::Table;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -56,7 +57,12 @@ impl Backend {
         self.txn.back_to(savepoint);
     }
 
-    /// Keeps others from dropping or altering a table until the transaction ends.
+    /// Keeps others from dropping or altering a table and its indexes until the transaction ends.
+    pub(crate) fn hold(&mut self, table: &Table) -> Result<(), SqlError> {
+        let indexes = table.indexes.iter().map(|index| index.id);
+        indexes.chain([table.id]).try_for_each(|id| self.hold_table(id))
+    }
+
     fn hold_table(&mut self, table: TableId) -> Result<(), SqlError> {
         if self.tables.contains(&table) {
             return Ok(());

@@ -46,6 +46,16 @@ impl Session {
         match &copy.direction {
             CopyDirection::In(plan) => {
                 self.backend().planned_for = call.compiled.version;
+                if let Err(error) = self.backend().hold(&plan.table) {
+                    // Held, the table stays as it is; until then a definition may overtake the plan.
+                    let catalog = self.engine.catalog();
+                    if error.code != code::SERIALIZATION || catalog.version == call.compiled.version
+                    {
+                        return Err(error);
+                    }
+                    let compiled = (call.again)(&catalog)?;
+                    return self.perform(Call { compiled: &compiled, ..call }, out, flush);
+                }
                 describe(b'G', plan.source.output.len(), out);
                 self.copy = Some(CopyIn {
                     compiled: call.compiled.clone(),

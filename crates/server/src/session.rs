@@ -15,7 +15,7 @@ mod extended;
 mod run;
 mod sql;
 
-pub(crate) use run::Call;
+pub(crate) use run::{Call, PlanAgain};
 
 use crate::backend::Backend;
 use crate::copy::CopyIn;
@@ -29,7 +29,7 @@ use hashbrown::HashMap;
 use isomer_cluster::{Impatience, Isolation, Patience, Ran, Savepoint};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, parse};
-use isomer_sql::statement::{Compiled, Modes};
+use isomer_sql::statement::{Compiled, Modes, compile};
 use isomer_sql::{SqlError, SqlType, code};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -283,7 +283,11 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         if let Some(compiled) = self.engine.known(text) {
-            return self.run(Call::plain(&compiled, &Formats::default()), out, flush);
+            let again: PlanAgain<'_> = &|catalog| {
+                let parsed = parse(text)?;
+                compile(&parsed[0], text, catalog, &[]).map(Arc::new)
+            };
+            return self.run(Call::plain(&compiled, again, &Formats::default()), out, flush);
         }
         let parsed = parse(text).map_err(|error| self.or_failed(error))?;
         if parsed.is_empty() {
@@ -293,13 +297,12 @@ impl Session {
         let shared: Arc<str> = Arc::from(text);
         for parsed in &parsed {
             self.check_not_failed(parsed)?;
-            let compiled = if is_one {
-                self.engine.compiled(parsed, &shared, &[])?
-            } else {
-                let catalog = self.engine.catalog();
-                Arc::new(isomer_sql::statement::compile(parsed, text, &catalog, &[])?)
+            let again: PlanAgain<'_> = &|catalog| compile(parsed, text, catalog, &[]).map(Arc::new);
+            let compiled = match is_one {
+                true => self.engine.compiled(parsed, &shared, &[])?,
+                false => again(&self.engine.catalog())?,
             };
-            self.run(Call::plain(&compiled, &Formats::default()), out, flush)?;
+            self.run(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
         }
         Ok(())
     }

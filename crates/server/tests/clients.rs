@@ -215,43 +215,6 @@ fn tables_indexes_and_rows_are_there_after_a_restart() {
     assert_eq!(count, 3);
 }
 
-/// A writer that has planned its statement waits for an index to be made. It cannot have planned to maintain it.
-#[test]
-fn a_writer_that_waited_for_an_index_does_not_miss_it() {
-    let fixture = Fixture::new();
-    let (mut before, mut maker, mut writer) =
-        (fixture.client(), fixture.client(), fixture.client());
-    let mut probe = fixture.client();
-    before.batch_execute("create table t (id int primary key, v int)").expect("a table");
-    before.batch_execute("begin; insert into t values (1, 7)").expect("a row");
-    probe.batch_execute("set lock_timeout = 20").expect("a setting");
-    // Nobody new gets at the table as soon as the index is waited for.
-    let mut wait_for_a_queue = move || {
-        while probe.batch_execute("begin; insert into t values (3, 7); rollback").is_ok() {}
-        probe.batch_execute("rollback").expect("an end");
-    };
-    let written = std::thread::scope(|scope| {
-        let made = scope.spawn(move || maker.batch_execute("create index t_v on t (v)"));
-        wait_for_a_queue();
-        let writing = scope.spawn(move || writer.batch_execute("insert into t values (2, 7)"));
-        (0..10).for_each(|_| wait_for_a_queue());
-        before.batch_execute("commit").expect("an end");
-        made.join().expect("no fault").expect("an index");
-        writing.join().expect("no fault")
-    });
-    let plan = before.query("explain select id from t where v = 7", &[]).expect("a plan");
-    let plan: Vec<String> = plan.iter().map(|line| line.get(0)).collect();
-    assert!(plan.join(" ").contains("t_v"), "{plan:?}");
-    let found = before.query("select id from t where v = 7", &[]).expect("rows").len();
-    match written {
-        Ok(()) => assert_eq!(found, 2),
-        Err(error) => {
-            assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
-            assert_eq!(found, 1);
-        }
-    }
-}
-
 /// Bytes that are no protocol end the connection, and nothing else.
 #[test]
 fn damaged_messages_end_their_own_connection_only() {

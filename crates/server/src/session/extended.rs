@@ -1,11 +1,12 @@
 //! The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-use super::{Call, Flush, Portal, Session, Statement, Written};
+use super::{Call, Flush, PlanAgain, Portal, Session, Statement, Written};
 use crate::wire::{Formats, Out, Reader, violation};
+use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
 use isomer_sql::plan::OutputColumn;
-use isomer_sql::statement::{Action, Compiled, Prepared};
+use isomer_sql::statement::{Action, Compiled, Prepared, compile};
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl Session {
         Ok(statement)
     }
 
-    /// Compiles a prepared statement, again if the catalog has changed since.
+    /// The plan of a statement for the catalog as it is.
     pub(super) fn compile(
         &self,
         statement: &mut Statement,
@@ -69,32 +70,42 @@ impl Session {
         let Written { text, parsed: Some(parsed), given } = &*statement.written else {
             return Ok(None);
         };
-        let version = self.engine.catalog().version;
-        if let Some(compiled) = &statement.compiled
-            && compiled.version == version
-        {
+        let catalog = self.engine.catalog();
+        let old = statement.compiled.as_ref();
+        if let Some(compiled) = old.filter(|old| old.version == catalog.version) {
             return Ok(Some(compiled.clone()));
         }
         let untyped = given.iter().all(|ty| *ty == SqlType::Unknown);
         let known = if untyped { self.engine.known(text) } else { None };
-        let compiled = match known {
-            Some(compiled) => compiled,
-            None => self.engine.compiled(parsed, text, given)?,
+        let shared = known.map_or_else(|| self.engine.compiled(parsed, text, given), Ok);
+        let compiled = match (old, shared) {
+            (None, shared) => shared?,
+            (Some(old), Ok(new)) if new.params == old.params => unchanged(old, new)?,
+            (Some(_), _) => statement.planned_for(&catalog)?,
         };
         statement.compiled = Some(compiled.clone());
         Ok(Some(compiled))
     }
 
-    pub(super) fn bind(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
-        let (portal, name) = (reader.text()?.to_owned(), reader.text()?);
+    /// A prepared statement, and its plan.
+    pub(super) fn planned(
+        &mut self,
+        name: &str,
+    ) -> Result<(Statement, Option<Arc<Compiled>>), SqlError> {
         let mut statement = self.statement(name)?.clone();
-        if let Some(parsed) = &statement.written.parsed {
-            self.check_not_failed(parsed)?;
-        }
         let compiled = self.compile(&mut statement)?;
         if let Some(kept) = self.statements.get_mut(name) {
             kept.compiled.clone_from(&compiled);
         }
+        Ok((statement, compiled))
+    }
+
+    pub(super) fn bind(&mut self, reader: &mut Reader<'_>, out: &mut Out) -> Result<(), SqlError> {
+        let (portal, name) = (reader.text()?.to_owned(), reader.text()?);
+        if let Some(parsed) = &self.statement(name)?.written.parsed {
+            self.check_not_failed(parsed)?;
+        }
+        let (statement, compiled) = self.planned(name)?;
         let types: &[SqlType] = compiled.as_ref().map_or(&[], |compiled| &compiled.params);
         let formats = Formats::read(reader)?;
         let count = reader.count()?;
@@ -136,8 +147,7 @@ impl Session {
         reader.end()?;
         let (compiled, formats) = match kind {
             b'S' => {
-                let mut statement = self.statement(name)?.clone();
-                let compiled = self.compile(&mut statement)?;
+                let (_, compiled) = self.planned(name)?;
                 let types = compiled.as_ref().map_or(&[][..], |compiled| &compiled.params);
                 out.parameter_description(types);
                 (compiled, Formats::default())
@@ -190,8 +200,11 @@ impl Session {
             return Ok(());
         };
         let most = usize::try_from(most).unwrap_or(0);
+        let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog);
+        let (params, formats) = (&portal.params[..], &portal.formats);
+        let call = Call { compiled: &compiled, again, params, formats, describes: false };
         if most == 0 && portal.rest.is_none() {
-            let done = self.run(portal.call(&compiled), out, flush);
+            let done = self.run(call, out, flush);
             if !name.is_empty() || done.is_ok() {
                 self.portals.insert(name.to_owned(), portal);
             }
@@ -199,7 +212,7 @@ impl Session {
         }
         if portal.rest.is_none() {
             let mut all = Out::default();
-            self.run(portal.call(&compiled), &mut all, &mut Kept)?;
+            self.run(call, &mut all, &mut Kept)?;
             portal.rest = Some(split_rows(&all.bytes));
         }
         let (rows, tag) = portal.rest.as_mut().expect("just filled");
@@ -215,10 +228,29 @@ impl Session {
     }
 }
 
-impl Portal {
-    fn call<'c>(&'c self, compiled: &'c Arc<Compiled>) -> Call<'c> {
-        Call { compiled, params: &self.params, formats: &self.formats, describes: false }
+impl Statement {
+    /// Its plan for another catalog. What the client was told stays true: its parameters keep their types; a
+    /// result of other columns is refused.
+    pub(super) fn planned_for(&self, catalog: &Catalog) -> Result<Arc<Compiled>, SqlError> {
+        let (Some(old), Some(parsed)) = (&self.compiled, &self.written.parsed) else {
+            unreachable!("what was never planned is not planned again")
+        };
+        let new = compile(parsed, &self.written.text, catalog, &old.params)?;
+        unchanged(old, Arc::new(new))
     }
+}
+
+/// The new plan of a statement, if its result has the columns that the client was told of.
+fn unchanged(old: &Compiled, new: Arc<Compiled>) -> Result<Arc<Compiled>, SqlError> {
+    let shape = |compiled: &Compiled| {
+        let columns = compiled.output.as_ref()?.iter();
+        Some(columns.map(|column| (column.name.clone(), column.ty)).collect::<Vec<_>>())
+    };
+    if shape(old) == shape(&new) {
+        return Ok(new);
+    }
+    let message = "cached plan must not change result type";
+    Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).hint("Prepare the statement again."))
 }
 
 /// Keeps everything.

@@ -5,6 +5,7 @@ use crate::backend::{Backend, NEWEST};
 use crate::limits::Limited;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Impatience, Isolation};
+use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::DesignStatement;
 use isomer_sql::plan::OutputColumn;
@@ -13,10 +14,15 @@ use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
 
+/// Plans a statement once more, for another catalog.
+pub(crate) type PlanAgain<'c> = &'c dyn Fn(&Catalog) -> Result<Arc<Compiled>, SqlError>;
+
 /// A statement with its parameters, and how its result is shown.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'c> {
     pub(crate) compiled: &'c Arc<Compiled>,
+    /// For when definitions have overtaken it.
+    pub(crate) again: PlanAgain<'c>,
     pub(crate) params: &'c [Datum],
     pub(crate) formats: &'c Formats,
     /// The columns of the result are told with it, as after a simple query.
@@ -25,8 +31,20 @@ pub(crate) struct Call<'c> {
 
 impl<'c> Call<'c> {
     /// A statement without parameters, as a simple query has it.
-    pub(super) fn plain(compiled: &'c Arc<Compiled>, formats: &'c Formats) -> Call<'c> {
-        Call { compiled, params: &[], formats, describes: true }
+    pub(super) fn plain(
+        compiled: &'c Arc<Compiled>,
+        again: PlanAgain<'c>,
+        formats: &'c Formats,
+    ) -> Call<'c> {
+        Call { compiled, again, params: &[], formats, describes: true }
+    }
+
+    /// Its plan for this catalog.
+    pub(crate) fn planned_for(&self, catalog: &Catalog) -> Result<Arc<Compiled>, SqlError> {
+        match self.compiled.version == catalog.version {
+            true => Ok(self.compiled.clone()),
+            false => (self.again)(catalog),
+        }
     }
 }
 
@@ -56,7 +74,7 @@ impl Session {
         Some(self.watch.set(at, self.settings.process, &self.patience, why))
     }
 
-    pub(super) fn perform(
+    pub(crate) fn perform(
         &mut self,
         call: Call<'_>,
         out: &mut Out,
@@ -83,7 +101,7 @@ impl Session {
                 out.complete(tag);
                 Ok(())
             }
-            Action::Define(statement) => self.define(statement, out),
+            Action::Define(statement) => self.define(statement, out, flush),
             Action::Design(statement) => {
                 self.engine.change_design(statement)?;
                 let system = matches!(**statement, DesignStatement::Autopilot(_));
@@ -108,8 +126,8 @@ impl Session {
     }
 
     /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as
-    /// they were, as long as the client has seen nothing of it.
-    fn query(
+    /// they were, or if a definition has overtaken its plan, as long as the client has seen nothing of it.
+    pub(super) fn query(
         &mut self,
         call: Call<'_>,
         out: &mut Out,
@@ -119,18 +137,22 @@ impl Session {
         for _ in 0..RUNS_MAX {
             let is_alone = self.txn.is_none();
             self.begin_statement()?;
-            // What was done before in the transaction stays; what was seen before stays true as well, as
-            // every statement of READ COMMITTED sees anew.
-            let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
-            let savepoint = (!is_alone && sees_anew).then(|| self.backend().savepoint());
-            let done = self.query_once(call, out, flush);
+            // What was done before in the transaction stays.
+            let savepoint = (!is_alone).then(|| self.backend().savepoint());
+            let catalog = self.engine.catalog();
+            let done = call
+                .planned_for(&catalog)
+                .and_then(|compiled| self.query_once(call, &compiled, &catalog, out, flush));
             let Err(error) = done else {
                 if savepoint.is_some() && self.savepoints.is_empty() {
                     self.backend().txn.forget_savepoints();
                 }
                 return Ok(());
             };
-            let may_again = is_alone || savepoint.is_some();
+            // What was seen before stays true as well, as every statement of READ COMMITTED sees anew.
+            let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
+            let is_overtaken = self.engine.catalog().version != catalog.version;
+            let may_again = is_alone || sees_anew || is_overtaken;
             if error.code != code::SERIALIZATION || !may_again || !out.back_to(mark) {
                 return Err(error);
             }
@@ -146,21 +168,23 @@ impl Session {
     fn query_once(
         &mut self,
         call: Call<'_>,
+        compiled: &Compiled,
+        catalog: &Catalog,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
-        let Call { compiled, params, formats, describes } = call;
-        let (around, catalog) = (self.surroundings(), self.engine.catalog());
+        let around = self.surroundings();
         let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
-        if let (true, Some(output)) = (describes, &compiled.output) {
-            out.row_description(output, formats);
+        if let (true, Some(output)) = (call.describes, &compiled.output) {
+            out.row_description(output, call.formats);
         }
         let backend = self.txn.as_mut().expect("a statement has a transaction");
         backend.planned_for = compiled.version;
-        let tag = compiled.run(backend, params, &around, &catalog, &mut |values: &[Datum]| {
-            out.row(values, output, formats);
-            flush.flush_some(out)
-        })?;
+        let tag =
+            compiled.run(backend, call.params, &around, catalog, &mut |values: &[Datum]| {
+                out.row(values, output, call.formats);
+                flush.flush_some(out)
+            })?;
         out.complete(&tag);
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Statements of SQL about what a session has prepared, and definitions.
 
-use super::run::Call;
-use super::{Flush, Session};
+use super::{Call, Flush, PlanAgain, Session};
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
-use isomer_sql::statement::Prepared;
+use isomer_sql::statement::{Prepared, compile};
 use isomer_sql::{SqlError, code};
+use std::sync::Arc;
 
 impl Session {
     pub(super) fn prepared(
@@ -28,8 +28,8 @@ impl Session {
                 out.complete("PREPARE");
             }
             Prepared::Execute(name, values) => {
-                let mut statement = self.statement(name)?.clone();
-                let Some(compiled) = self.compile(&mut statement)? else {
+                let (statement, compiled) = self.planned(name)?;
+                let Some(compiled) = compiled else {
                     out.empty(b'I');
                     return Ok(());
                 };
@@ -45,7 +45,9 @@ impl Session {
                     .map(|(value, ty)| isomer_sql::datum::convert(value.clone(), *ty, false))
                     .collect::<Result<Vec<Datum>, SqlError>>()?;
                 let (params, formats) = (&params[..], &Formats::default());
-                self.perform(Call { compiled: &compiled, params, formats, describes }, out, flush)?;
+                let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog);
+                let call = Call { compiled: &compiled, again, params, formats, describes };
+                self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {
                 self.statements.clear();
@@ -69,9 +71,10 @@ impl Session {
         &mut self,
         statement: &sqlparser::ast::Statement,
         out: &mut Out,
+        flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         if let sqlparser::ast::Statement::Truncate(truncate) = statement {
-            return self.truncate(truncate, out);
+            return self.truncate(truncate, out, flush);
         }
         self.commit_before_definition(out)?;
         let around = self.surroundings();
@@ -86,17 +89,19 @@ impl Session {
         &mut self,
         truncate: &sqlparser::ast::Truncate,
         out: &mut Out,
+        flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
-        self.begin_statement()?;
-        let (around, catalog) = (self.surroundings(), self.engine.catalog());
         for target in &truncate.table_names {
             let name = isomer_sql::define::plain_name(&target.name)?;
             let text = format!("DELETE FROM \"{}\"", name.replace('"', "\"\""));
             let parsed = parse(&text)?.pop().expect("it is one statement");
-            let compiled = isomer_sql::statement::compile(&parsed, &text, &catalog, &[])?;
-            let sink = &mut |_: &[Datum]| Ok(());
-            self.backend().planned_for = compiled.version;
-            compiled.run(self.backend(), &[], &around, &catalog, sink)?;
+            let again: PlanAgain<'_> =
+                &|catalog| compile(&parsed, &text, catalog, &[]).map(Arc::new);
+            let compiled = again(&self.engine.catalog())?;
+            let formats = Formats::default();
+            let call = Call::plain(&compiled, again, &formats);
+            // How many rows that were is not told.
+            self.query(call, &mut Out::default(), flush)?;
         }
         out.complete("TRUNCATE TABLE");
         Ok(())

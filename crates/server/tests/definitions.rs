@@ -1,0 +1,91 @@
+//! Definitions while clients work: plans that a definition overtakes are made anew, and nobody is told.
+
+mod fixture;
+
+use fixture::{Fixture, code};
+use postgres::error::SqlState;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn prepared_statements_go_on_after_definitions_unless_their_result_has_changed() {
+    let fixture = Fixture::new();
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    client.batch_execute("create table t (id int primary key, v int)").expect("a table");
+    let insert = client.prepare("insert into t (id, v) values ($1, $2)").expect("a statement");
+    let all = client.prepare("select * from t").expect("a statement");
+    let one = client.prepare("select v from t where id = $1").expect("a statement");
+    client.execute(&insert, &[&1i32, &10i32]).expect("a row");
+    other.batch_execute("alter table t add column w int default 5").expect("a column");
+    // A column that the statement does not name gets its default.
+    client.execute(&insert, &[&2i32, &20i32]).expect("a row");
+    let found: i32 = client.query_one(&one, &[&2i32]).expect("one row").get(0);
+    assert_eq!(found, 20);
+    let refused = client.query(&all, &[]).expect_err("another result");
+    let refused = refused.as_db_error().expect("of the server");
+    assert_eq!(refused.code(), &SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(refused.message(), "cached plan must not change result type");
+    let row = client.query_one("select * from t where id = 2", &[]).expect("prepared anew");
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(2)), (2, 5));
+    // Parameters keep the types that the client was told of.
+    other.batch_execute("alter table t alter column v type bigint").expect("a type");
+    client.execute(&insert, &[&3i32, &30i32]).expect("a row");
+    assert_eq!(code(client.query(&one, &[&3i32])), SqlState::FEATURE_NOT_SUPPORTED);
+    other.batch_execute("drop table t").expect("no table");
+    assert_eq!(code(client.execute(&insert, &[&4i32, &40i32])), SqlState::UNDEFINED_TABLE);
+}
+
+/// Statements of all kinds, alone and in blocks, prepared and not, while their table is altered: all of them
+/// succeed, and each has done what it said.
+#[test]
+fn statements_succeed_while_their_table_is_altered() {
+    const ROUNDS: i64 = 40;
+    const CLIENTS: i64 = 3;
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.batch_execute("create table t (id bigint primary key, v bigint)").expect("a table");
+    client.batch_execute("insert into t select n, 0 from generate_series(0, 99) n").expect("rows");
+    let done = AtomicBool::new(false);
+    let counted: i64 = std::thread::scope(|scope| {
+        let (fixture, done) = (&fixture, &done);
+        let work = move |at: i64| {
+            let mut client = fixture.client();
+            let add = client.prepare("update t set v = v + 1 where id = $1").expect("a statement");
+            let see = client.prepare("select v from t where id = $1").expect("a statement");
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) {
+                let id = (count * 7 + at) % 100;
+                match count % 3 {
+                    0 => assert_eq!(client.execute(&add, &[&id]).expect("alone"), 1),
+                    1 => {
+                        let mut block = client.transaction().expect("a block");
+                        assert_eq!(block.query(&see, &[&id]).expect("in a block").len(), 1);
+                        assert_eq!(block.execute(&add, &[&id]).expect("in a block"), 1);
+                        block.commit().expect("an end");
+                    }
+                    _ => {
+                        let update = format!("update t set v = v + 1 where id = {id}");
+                        client.batch_execute(&update).expect("not prepared");
+                    }
+                }
+                count += 1;
+            }
+            count
+        };
+        let workers: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || work(at))).collect();
+        for _ in 0..ROUNDS {
+            for definition in [
+                "alter table t add column w int default 1",
+                "create index t_v on t (v)",
+                "alter table t alter column w type bigint",
+                "drop index t_v",
+                "alter table t drop column w",
+            ] {
+                client.batch_execute(definition).expect("a definition");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|worker| worker.join().expect("no fault")).sum()
+    });
+    let sum: i64 = client.query_one("select sum(v)::bigint from t", &[]).expect("a row").get(0);
+    assert_eq!(sum, counted);
+}
