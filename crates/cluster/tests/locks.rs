@@ -18,8 +18,10 @@ impl Locks {
     fn go_on(&mut self, woken: Vec<Owner>) -> String {
         let names: Vec<String> = woken.iter().map(|owner| format!("T{owner}")).collect();
         for owner in woken {
-            let place = self.wanted.remove(&owner).expect("it waited");
-            self.held.entry(owner).or_default().push(place);
+            // Who has outlived others holds nothing.
+            if let Some(place) = self.wanted.remove(&owner) {
+                self.held.entry(owner).or_default().push(place);
+            }
         }
         if names.is_empty() {
             "nobody goes on\n".to_owned()
@@ -58,6 +60,15 @@ impl Runner for Locks {
                         format!("waits for {}\n", list(&before))
                     }
                     Asked::Waits(before) => format!("busy: {}\n", list(&before)),
+                    Asked::Deadlock(circle) => format!("refused: {}\n", list(&circle)),
+                })
+            }
+            "outlive" => {
+                let row: i64 = args.next_pos().ok_or("which row?")?.parse()?;
+                args.reject_next()?;
+                Ok(match self.locks.outlive(owner, (TableId(1), Key::int(row))) {
+                    Asked::Granted(_) => "nobody to wait for\n".to_owned(),
+                    Asked::Waits(before) => format!("waits until {} ends\n", list(&before)),
                     Asked::Deadlock(circle) => format!("refused: {}\n", list(&circle)),
                 })
             }

@@ -15,6 +15,7 @@ mod columns;
 mod rebuild;
 
 use crate::backend::Backend;
+use crate::ddl::Defining;
 use crate::engine::{Engine, damaged};
 use crate::indexes::{free_name, index_name};
 use isomer_cluster::{Isolation, Patience};
@@ -31,14 +32,15 @@ use sqlparser::ast::{
 use std::sync::Arc;
 
 /// What ALTER TABLE is carried out with.
-pub(crate) struct Altering<'a> {
+pub(crate) struct Altering<'a, 'd> {
     pub(crate) engine: &'a Arc<Engine>,
+    pub(crate) defining: &'a mut Defining<'d>,
     pub(crate) patience: &'a Arc<Patience>,
     pub(crate) around: &'a Surroundings,
     pub(crate) notices: &'a mut Vec<SqlError>,
 }
 
-impl Altering<'_> {
+impl Altering<'_, '_> {
     /// Carries out one operation.
     pub(crate) fn alter(
         &mut self,
@@ -92,7 +94,7 @@ impl Altering<'_> {
                 };
                 let wanted = || free_name(&self.engine.catalog(), index_name(table, &new, "key"));
                 let name = name.unwrap_or_else(wanted);
-                self.engine.add_index(table, &new, name, true, self.patience)
+                self.engine.add_index(table, &new, (name, true), self.defining, self.patience)
             }
             TableConstraint::ForeignKey(_) => {
                 self.notices.push(SqlError::new("01000", "a foreign key is not enforced"));

@@ -11,6 +11,7 @@
 //! occasion, what was changed and why, what became of it, what it was thought to bring, and what it brought.
 
 use crate::engine::Engine;
+use crate::indexes::Build;
 use isomer_cluster::{Job, Place};
 use isomer_design::{Change, Design, Step};
 use isomer_plan::learned::Mode;
@@ -79,7 +80,16 @@ impl Engine {
                 Datum::Float(now.0.saturating_sub(begun.0) as f64 / 1000.0),
             ]
         };
-        self.database().jobs().into_iter().map(row).collect()
+        let build = |build: &std::sync::Arc<Build>| {
+            vec![
+                Datum::text(&*build.statement),
+                Datum::text("a definition"),
+                Datum::Text(build.state(self)),
+                Datum::Float(now.0.saturating_sub(build.begun.0) as f64 / 1000.0),
+            ]
+        };
+        let builds = self.builds.lock().iter().map(build).collect::<Vec<_>>();
+        self.database().jobs().into_iter().map(row).chain(builds).collect()
     }
 }
 

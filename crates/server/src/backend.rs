@@ -59,8 +59,7 @@ impl Backend {
 
     /// Keeps others from dropping or altering a table and its indexes until the transaction ends.
     pub(crate) fn hold(&mut self, table: &Table) -> Result<(), SqlError> {
-        let indexes = table.indexes.iter().map(|index| index.id);
-        indexes.chain([table.id]).try_for_each(|id| self.hold_table(id))
+        table.parts().try_for_each(|(id, _)| self.hold_table(id))
     }
 
     fn hold_table(&mut self, table: TableId) -> Result<(), SqlError> {
@@ -95,6 +94,15 @@ impl Transaction for Backend {
         visit: Visit<'_>,
     ) -> Result<(), SqlError> {
         self.txn.scan(table, range, way, visit).map_err(explain)
+    }
+
+    fn scan_newest(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: Visit<'_>,
+    ) -> Result<(), SqlError> {
+        self.txn.scan_newest(table, range, visit).map_err(explain)
     }
 
     fn lock(

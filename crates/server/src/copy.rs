@@ -38,27 +38,25 @@ impl Session {
     pub(crate) fn begin_copy(
         &mut self,
         call: Call<'_>,
-        copy: &Copy,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         self.begin_statement()?;
+        let catalog = self.engine.catalog();
+        let compiled = self.plan(call, &catalog)?;
+        let Action::Copy(copy) = &compiled.action else { unreachable!("a COPY stays one") };
         match &copy.direction {
             CopyDirection::In(plan) => {
-                self.backend().planned_for = call.compiled.version;
-                if let Err(error) = self.backend().hold(&plan.table) {
-                    // Held, the table stays as it is; until then a definition may overtake the plan.
-                    let catalog = self.engine.catalog();
-                    if error.code != code::SERIALIZATION || catalog.version == call.compiled.version
-                    {
-                        return Err(error);
-                    }
-                    let compiled = (call.again)(&catalog)?;
-                    return self.perform(Call { compiled: &compiled, ..call }, out, flush);
+                self.backend().planned_for = compiled.version;
+                let held = self.backend().hold(&plan.table);
+                if held.is_err() && self.engine.catalog().version != catalog.version {
+                    // A definition has overtaken the plan; none does as soon as the table is held.
+                    return self.begin_copy(call, out, flush);
                 }
+                held?;
                 describe(b'G', plan.source.output.len(), out);
                 self.copy = Some(CopyIn {
-                    compiled: call.compiled.clone(),
+                    compiled: compiled.clone(),
                     rest: Vec::new(),
                     rows: Vec::new(),
                     lines: 0,
@@ -70,7 +68,7 @@ impl Session {
             }
             CopyDirection::Out(plan) => {
                 describe(b'H', plan.output.len(), out);
-                let (around, catalog) = (self.surroundings(), self.engine.catalog());
+                let around = self.surroundings();
                 let types: Vec<SqlType> = plan.output.iter().map(|column| column.ty).collect();
                 if copy.header {
                     let names: Vec<&str> =

@@ -2,22 +2,32 @@
 //! ALTER.
 //!
 //! Each locks the tables it is about, exclusively, so it waits for the transactions that have written
-//! to them, and later ones wait for it. The catalog changes at the end, at once; what was prepared but
-//! not entered when the process stops is never looked at again.
+//! to them, and later ones wait for it; but for indexes, which are [built](crate::indexes) while writers go on.
+//! The catalog changes at the end, at once.
+//!
+//! One definition is at work at a time, and none is about a table whose index is being built: that table's row of
+//! the catalog is locked.
 //!
 //! Left out: definitions that a ROLLBACK undoes.
 
 use crate::alter::Altering;
+use crate::backend::explain;
 use crate::engine::Engine;
 use crate::indexes::index_name;
-use isomer_cluster::Patience;
-use isomer_sql::catalog::{Table, row_schema};
+use isomer_cluster::{Isolation, LockMode, OpenTransaction, Patience};
+use isomer_design::Time;
+use isomer_sql::catalog::{Catalog, Table, row_schema};
 use isomer_sql::define::{self, plain_name};
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
+use parking_lot::MutexGuard;
 use sqlparser::ast::{CreateTable, ObjectName, ObjectType, Statement};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The turn of a definition.
+pub(crate) type Defining<'e> = MutexGuard<'e, ()>;
 
 /// What came of a definition.
 pub(crate) struct Defined {
@@ -33,7 +43,8 @@ impl Engine {
         patience: &Arc<Patience>,
         around: &Surroundings,
     ) -> Result<Defined, SqlError> {
-        let _defining = self.defining.lock();
+        let (_alone, mut defining) = self.alone_with(statement, patience)?;
+        self.discard_retired();
         let mut notices = Vec::new();
         let tag = match statement {
             Statement::CreateTable(create) => {
@@ -41,7 +52,7 @@ impl Engine {
                 "CREATE TABLE"
             }
             Statement::CreateIndex(create) => {
-                self.create_index(create, patience, &mut notices)?;
+                self.create_index(create, &mut defining, patience, &mut notices)?;
                 "CREATE INDEX"
             }
             Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
@@ -53,8 +64,8 @@ impl Engine {
                 "DROP INDEX"
             }
             Statement::AlterTable(alter) => {
-                let notices = &mut notices;
-                let mut altering = Altering { engine: self, patience, around, notices };
+                let (notices, defining) = (&mut notices, &mut defining);
+                let mut altering = Altering { engine: self, defining, patience, around, notices };
                 for operation in &alter.operations {
                     altering.alter(&alter.name, operation)?;
                 }
@@ -63,6 +74,27 @@ impl Engine {
             other => return Err(SqlError::unsupported(other)),
         };
         Ok(Defined { tag, notices })
+    }
+
+    /// Waits until no other definition is about the same tables, and then for the turn.
+    fn alone_with(
+        self: &Arc<Engine>,
+        statement: &Statement,
+        patience: &Arc<Patience>,
+    ) -> Result<(OpenTransaction, Defining<'_>), SqlError> {
+        loop {
+            let names = concerned(statement, &self.catalog());
+            let mut alone = self.gateway().begin(Isolation::ReadCommitted, patience.clone());
+            for name in &names {
+                let place = self.row_of_table(name)?;
+                alone.lock(place.0, &place.1, LockMode::Exclusive, true).map_err(explain)?;
+            }
+            let defining = self.defining.lock();
+            // An index may have become one of another table while this waited.
+            if concerned(statement, &self.catalog()) == names {
+                return Ok((alone, defining));
+            }
+        }
     }
 
     fn create_table(
@@ -113,10 +145,11 @@ impl Engine {
         for unique in &new.unique {
             let oid = table.oid + 1 + table.indexes.len() as u32;
             let name = unique.name.clone().unwrap_or_else(|| index_name(&table, unique, "key"));
-            let index = self.store_index(&table, unique, name, oid, true)?;
+            let mut index = self.store_index(&table, unique, name, oid, true)?;
+            index.readable = Some(Time(0));
             table.indexes.push(Arc::new(index));
         }
-        self.enter(&table)?;
+        self.record(None, Some(&table))?;
         self.replace_catalog(|tables| {
             tables.insert(table.name.clone(), Arc::new(table));
         });
@@ -148,16 +181,13 @@ impl Engine {
         }
         let _locked = self.lock_tables(&tables, patience)?;
         for table in &tables {
-            let mut entries = vec![("table", table.name.as_str())];
-            entries.extend(table.indexes.iter().map(|index| ("index", index.name.as_str())));
-            self.strike(&entries)?;
-            self.set_dropped(table.indexes.iter().map(|index| index.id).chain([table.id]));
+            self.record(Some(table), None)?;
+            self.set_dropped(table.parts().map(|(id, _)| id));
             self.replace_catalog(|tables| {
                 tables.remove(&table.name);
             });
             self.end_sequences(table)?;
-            table.indexes.iter().try_for_each(|index| self.discard(index.id))?;
-            self.discard(table.id)?;
+            table.parts().try_for_each(|(id, schema)| self.discard(id, schema))?;
         }
         Ok(())
     }
@@ -174,4 +204,20 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// The tables that a definition changes, by name.
+fn concerned(statement: &Statement, catalog: &Catalog) -> BTreeSet<String> {
+    let names = match statement {
+        Statement::CreateIndex(create) => std::slice::from_ref(&create.table_name),
+        Statement::AlterTable(alter) => std::slice::from_ref(&alter.name),
+        Statement::Drop { names, .. } => names,
+        _ => &[],
+    };
+    let of_index = matches!(statement, Statement::Drop { object_type: ObjectType::Index, .. });
+    let table = |name: String| match of_index {
+        true => catalog.index(&name).map(|(table, _)| table.name.clone()),
+        false => Some(name),
+    };
+    names.iter().filter_map(|name| plain_name(name).ok()).filter_map(table).collect()
 }

@@ -9,7 +9,10 @@
 mod stored;
 mod tables;
 
+pub(crate) use tables::values_of;
+
 use crate::backend::database;
+use crate::indexes::Build;
 use crate::pilot::Pilot;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
@@ -52,6 +55,10 @@ pub struct Engine {
     /// For tables of the store that were defined anew: since which version of the catalog. Plans that are older
     /// know nothing of it; one that was dropped has no plans any more.
     redefined: Mutex<BTreeMap<TableId, u64>>,
+    /// Tables of the store that nothing uses, and some transaction may have written to.
+    retired: Mutex<Vec<(TableId, Arc<Schema>)>>,
+    /// Indexes that are being built.
+    pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     changes: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
     autopilot: Arc<Learned>,
 }
@@ -90,11 +97,14 @@ impl Engine {
             sequences: Mutex::default(),
             compiled: Mutex::default(),
             redefined: Mutex::default(),
+            retired: Mutex::default(),
+            builds: Mutex::default(),
             changes,
             autopilot: learned,
         };
         let mode = autopilot.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
+        engine.drop_unused()?;
         let catalog = engine.read_catalog()?;
         engine.catalog.store(Arc::new(catalog));
         Ok(Arc::new(engine))

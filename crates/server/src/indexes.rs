@@ -1,15 +1,18 @@
 //! CREATE INDEX and DROP INDEX, and what constraints and [`crate::alter`] need of indexes.
 //!
-//! An index is a table of the store, filled from its table's rows while writers wait. It is in the catalog when it
-//! is whole; one that fails is forgotten.
-//!
-//! Left out: building an index while writers go on.
+//! An index is a table of the store. It is [built](build) while writers go on; one that fails, or is cancelled, or
+//! that a crash interrupts, is forgotten.
 
+mod build;
+
+use crate::ddl::Defining;
 use crate::engine::Engine;
+pub(crate) use build::{Build, Builder};
 use isomer_cluster::Patience;
 use isomer_sql::catalog::{Catalog, Index, Table, entry_schema};
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::{SqlError, code};
+use parking_lot::MutexGuard;
 use sqlparser::ast::{CreateIndex, ObjectName};
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ impl Engine {
     pub(crate) fn create_index(
         self: &Arc<Engine>,
         create: &CreateIndex,
+        defining: &mut Defining<'_>,
         patience: &Arc<Patience>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
@@ -36,29 +40,37 @@ impl Engine {
             Some(name) => name.clone(),
             None => free_name(&catalog, index_name(&table, &new, "idx")),
         };
-        self.add_index(&table, &new, name, false, patience)
+        self.add_index(&table, &new, (name, false), defining, patience)
     }
 
+    /// Makes an index of this name, that comes with a constraint or not. Other tables are defined meanwhile.
     pub(crate) fn add_index(
         self: &Arc<Engine>,
         table: &Arc<Table>,
         new: &NewIndex,
-        name: String,
-        constraint: bool,
+        (name, constraint): (String, bool),
+        defining: &mut Defining<'_>,
         patience: &Arc<Patience>,
     ) -> Result<(), SqlError> {
-        let _locked = self.lock_tables(std::slice::from_ref(table), patience)?;
-        let index = self.store_index(table, new, name, self.fresh_oid(), constraint)?;
-        if let Err(error) = self.fill_index(table, &index) {
-            self.set_dropped([index.id]);
-            self.discard(index.id)?;
+        let mut index = self.store_index(table, new, name, self.fresh_oid(), constraint)?;
+        let with = |index: &Index| {
+            let mut changed = Table::clone(table);
+            changed.indexes.push(Arc::new(index.clone()));
+            changed
+        };
+        let being_built = with(&index);
+        self.put_in_place(table, being_built.clone())?;
+        let build = || Builder::new(self, &being_built, &index, patience).build();
+        if let Err(error) = MutexGuard::unlocked(defining, build) {
+            self.put_in_place(&being_built, Table::clone(table))?;
+            self.discard_when_free(index.id, &index.schema);
             return Err(error);
         }
-        let mut changed = Table::clone(table);
-        changed.indexes.push(Arc::new(index));
-        self.put_in_place(table, changed)
+        index.readable = Some(self.gateway().present());
+        self.put_in_place(&being_built, with(&index))
     }
 
+    /// Makes the table of the store for an index.
     pub(crate) fn store_index(
         &self,
         table: &Table,
@@ -71,28 +83,7 @@ impl Engine {
             entry_schema(physical, &table.columns, &table.key, &new.columns)
         })?;
         let (columns, unique) = (new.columns.clone(), new.unique);
-        Ok(Index { id, oid, name, columns, unique, constraint, schema })
-    }
-
-    pub(crate) fn fill_index(&self, table: &Table, index: &Index) -> Result<(), SqlError> {
-        let mut entries = Vec::new();
-        self.each_values(table, |values| {
-            let (key, prefix) = isomer_sql::catalog::entry_of(table, index, values)?;
-            entries.push((key, prefix, values.to_vec()));
-            Ok(())
-        })?;
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
-        if index.unique {
-            for pair in entries.windows(2) {
-                if pair[0].1.is_some() && pair[0].1 == pair[1].1 {
-                    let message = format!("could not create unique index \"{}\"", index.name);
-                    let detail = isomer_sql::catalog::duplicated(table, index, &pair[0].2);
-                    return Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail));
-                }
-            }
-        }
-        let rows: Vec<_> = entries.into_iter().map(|(key, ..)| (key, Some(Vec::new()))).collect();
-        self.write_all(index.id, &rows)
+        Ok(Index { id, oid, name, columns, unique, constraint, readable: None, schema })
     }
 
     pub(crate) fn drop_indexes(
@@ -129,10 +120,10 @@ impl Engine {
         let _locked = self.lock_tables(std::slice::from_ref(table), patience)?;
         let mut changed = Table::clone(table);
         changed.indexes.retain(|index| index.name != name);
-        let gone = table.indexes.iter().find(|index| index.name == name).map(|index| index.id);
-        self.set_dropped(gone);
+        let gone = table.indexes.iter().filter(|index| index.name == name);
+        self.set_dropped(gone.clone().map(|index| index.id));
         self.put_in_place(table, changed)?;
-        gone.into_iter().try_for_each(|id| self.discard(id))
+        gone.into_iter().try_for_each(|index| self.discard(index.id, &index.schema))
     }
 }
 

@@ -72,6 +72,7 @@ fn statements_succeed_while_their_table_is_altered() {
             count
         };
         let workers: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || work(at))).collect();
+        let end = End(done);
         for _ in 0..ROUNDS {
             for definition in [
                 "alter table t add column w int default 1",
@@ -83,9 +84,106 @@ fn statements_succeed_while_their_table_is_altered() {
                 client.batch_execute(definition).expect("a definition");
             }
         }
-        done.store(true, Ordering::Relaxed);
+        drop(end);
         workers.into_iter().map(|worker| worker.join().expect("no fault")).sum()
     });
     let sum: i64 = client.query_one("select sum(v)::bigint from t", &[]).expect("a row").get(0);
     assert_eq!(sum, counted);
+}
+
+/// Writers of all kinds at work while indexes are built, given up, and dropped. Nobody is told anything, and each
+/// index that comes to its end has an entry for each row, and no other.
+#[test]
+fn indexes_agree_with_their_table_when_they_were_built_under_load() {
+    const ROWS: i64 = 6000;
+    const ROUNDS: usize = 8;
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute(&format!(
+            "create table t (id bigint primary key, v bigint, u bigint);
+             insert into t select n, n % 100, n * 1000 from generate_series(1, {ROWS}) n"
+        ))
+        .expect("a table");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (fixture, done) = (&fixture, &done);
+        let write = move |at: i64| {
+            let mut client = fixture.client();
+            let mut chance = at as u64;
+            for round in 0.. {
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+                chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Each writer has rows of its own, so that values that have to be unique are.
+                let id = ((chance >> 33) as i64 % ROWS) / 3 * 3 + at;
+                let statement = match round % 4 {
+                    0 => format!("update t set v = {round} where id = {id}"),
+                    1 => format!("delete from t where id = {id}"),
+                    2 => format!(
+                        "begin; update t set u = u + 1 where id = {id}; update t set v = null where id = {id}; commit"
+                    ),
+                    _ => format!(
+                        "insert into t values ({id}, {round}, {id} * 1000) on conflict (id) do update set u = t.u + 1"
+                    ),
+                };
+                client.batch_execute(&statement).expect("a change");
+            }
+        };
+        (0..3).for_each(|at| drop(scope.spawn(move || write(at))));
+        let end = End(done);
+        let mut looker = fixture.client();
+        for round in 0..ROUNDS {
+            // Every other time it is given up somewhere in the middle.
+            let patience = if round % 2 == 0 { 0 } else { 1 + round * 5 };
+            client.batch_execute(&format!("set statement_timeout = {patience}")).expect("a limit");
+            for (name, definition) in
+                [("t_v", "create index t_v on t (v)"), ("t_u", "create unique index t_u on t (u)")]
+            {
+                match client.batch_execute(definition) {
+                    Ok(()) => {
+                        check(&mut looker, "v");
+                        check(&mut looker, "u");
+                        looker.batch_execute(&format!("drop index {name}")).expect("it is there");
+                    }
+                    Err(error) => {
+                        assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{error:?}");
+                        let gone = looker.batch_execute(&format!("drop index {name}"));
+                        assert_eq!(code(gone), SqlState::UNDEFINED_OBJECT);
+                    }
+                }
+            }
+        }
+        drop(end);
+    });
+    client.batch_execute("create table last (id int)").expect("a definition");
+    // Only the table, without what was given up.
+    let stored = fixture.engine.database().design().tables().count();
+    let known: i64 =
+        client.query_one("select count(*) from isomer.tables", &[]).expect("a row").get(0);
+    assert_eq!(stored as i64, known + 3, "and the catalog's own three");
+}
+
+/// Tells those at work to end, also if the test fails.
+struct End<'d>(&'d AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Rows by the index of a column, if there is one, and without it, at one time.
+fn check(client: &mut postgres::Client, column: &str) {
+    let block = client.build_transaction();
+    let block = block.isolation_level(postgres::IsolationLevel::RepeatableRead);
+    let mut block = block.start().expect("a block");
+    let mut rows = |query: &str| -> Vec<(i64, i64)> {
+        let rows = block.query(query, &[]).expect("rows");
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    };
+    let by_index = rows(&format!("select {column}, id from t where {column} >= 0 order by 1, 2"));
+    let all = rows(&format!("select {column}, id from t where {column} + 0 >= 0 order by 1, 2"));
+    assert_eq!(by_index, all, "by {column}");
 }

@@ -2,10 +2,16 @@
 //! prefix such as `a:` names a client.
 //!
 //! ```text
-//! a:> begin
-//! ---
-//! a: BEGIN
+//! a:> begin                           b: [later]> update t set v = 1      b:> select v from t
+//! ---                                 ---                                 ---
+//! a: BEGIN                            b: waits                            b: UPDATE 1
+//!                                                                         b: 1
 //! ```
+//!
+//! A statement that is shown `[later]` is left to itself as soon as it waits for others, or ends; what came of it is
+//! shown before what its client does next. `[crash]`: a server begins anew with what was in the files just then.
+
+#![allow(clippy::disallowed_methods, reason = "a statement that waits has a thread of its own")]
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
@@ -15,10 +21,17 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
 
 struct Scripts {
+    folder: TempDir,
     server: Server,
+    engine: Arc<Engine>,
     clients: BTreeMap<String, Client>,
+    /// Statements that somebody has left to themselves.
+    later: BTreeMap<String, JoinHandle<(Client, String)>>,
 }
 
 fn clock() -> i64 {
@@ -27,11 +40,52 @@ fn clock() -> i64 {
 
 impl Scripts {
     fn new() -> Scripts {
-        let engine = Engine::open(Options::in_memory(2), None).expect("a catalog");
+        Scripts::serve(TempDir::new().expect("a folder"))
+    }
+
+    fn serve(folder: TempDir) -> Scripts {
+        let engine = Engine::open(Options::in_folder(folder.path(), 2), None).expect("a catalog");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let options = ServerOptions::new(listen, clock, |bytes| bytes.fill(7));
-        let server = Server::start(engine, options).expect("a free port");
-        Scripts { server, clients: BTreeMap::new() }
+        let server = Server::start(engine.clone(), options).expect("a free port");
+        Scripts { folder, server, engine, clients: BTreeMap::new(), later: BTreeMap::new() }
+    }
+
+    /// A server with a copy of the files, as they are while this one works.
+    fn crash(&mut self) {
+        let image = TempDir::new().expect("a folder");
+        copy(self.folder.path(), image.path());
+        *self = Scripts::serve(image);
+    }
+
+    fn connect(&self) -> Client {
+        let port = self.server.address().port();
+        let config = format!("host=127.0.0.1 port={port} user=test dbname=test");
+        Client::connect(&config, NoTls).expect("the server answers")
+    }
+
+    /// Waits until all statements that were left to themselves wait for others, or have ended.
+    fn settle(&self) -> bool {
+        loop {
+            let working = self.later.values().filter(|later| !later.is_finished()).count();
+            if self.engine.gateway().waiting() >= working {
+                return working > 0;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let to = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            std::fs::create_dir(&to).expect("a folder");
+            copy(&path, &to);
+        } else {
+            std::fs::copy(&path, &to).expect("a copy");
+        }
     }
 }
 
@@ -39,14 +93,33 @@ impl Runner for Scripts {
     type Command = Command;
 
     fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
+        if context.tags.contains("crash") {
+            self.crash();
+        }
         let name = context.prefix.clone().unwrap_or_default();
-        let port = self.server.address().port();
-        let connect = || {
-            let config = format!("host=127.0.0.1 port={port} user=test dbname=test");
-            Client::connect(&config, NoTls).expect("the server answers")
-        };
-        let client = self.clients.entry(name).or_insert_with(connect);
-        Ok(show(client.simple_query(&command.name)))
+        let mut shown = String::new();
+        if let Some(later) = self.later.remove(&name) {
+            let (client, result) = later.join().expect("no fault");
+            self.clients.insert(name.clone(), client);
+            shown = result;
+        }
+        let mut client = self.clients.remove(&name).unwrap_or_else(|| self.connect());
+        if context.tags.contains("later") {
+            let text = command.name.clone();
+            let work = move || {
+                let result = show(client.simple_query(&text));
+                (client, result)
+            };
+            self.later.insert(name, std::thread::spawn(work));
+            if self.settle() {
+                shown.push_str("waits\n");
+            }
+        } else {
+            shown.push_str(&show(client.simple_query(&command.name)));
+            self.clients.insert(name, client);
+            self.settle();
+        }
+        Ok(shown)
     }
 }
 

@@ -14,9 +14,10 @@
 //!
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
+use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
 use crate::types::SqlType;
-use isomer_design::{Column, ColumnType, Schema, TableId};
+use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -92,6 +93,9 @@ pub struct Index {
     pub unique: bool,
     /// True if it came with a constraint of the table.
     pub constraint: bool,
+    /// Since when every row has its entry, so that rows can be found by it. None: it is being built; who writes
+    /// maintains it, nobody reads it.
+    pub readable: Option<Time>,
     /// How the store keeps its entries.
     pub schema: Arc<Schema>,
 }
@@ -119,6 +123,23 @@ impl Catalog {
         Some((table, &table.indexes[of(table)?]))
     }
 
+    /// The catalog as a transaction may use it that sees only what was committed before a time, if that is
+    /// another: it does not see the entries of indexes that have become readable since.
+    pub fn seen_at(&self, time: Time) -> Option<Catalog> {
+        let younger = |index: &Arc<Index>| index.readable.is_some_and(|since| since > time);
+        let all = self.tables.values().flat_map(|table| &table.indexes);
+        if !all.into_iter().any(younger) {
+            return None;
+        }
+        let mut catalog = self.clone();
+        for table in catalog.tables.values_mut() {
+            for index in Arc::make_mut(table).indexes.iter_mut().filter(|index| younger(index)) {
+                Arc::make_mut(index).readable = None;
+            }
+        }
+        Some(catalog)
+    }
+
     /// The name of the table or index that the store keeps under a number.
     pub fn relation(&self, id: TableId) -> Option<&str> {
         let index = |table: &'_ Arc<Table>| table.indexes.iter().position(|index| index.id == id);
@@ -138,6 +159,18 @@ impl Catalog {
 }
 
 impl Table {
+    /// The tables of the store that it is made of, in the order in which they are locked: its own, then its
+    /// indexes'.
+    pub fn parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> {
+        let indexes = self.indexes.iter().map(|index| (index.id, &index.schema));
+        std::iter::once((self.id, &self.schema)).chain(indexes)
+    }
+
+    /// Its indexes that rows can be found by.
+    pub fn readable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.readable.is_some())
+    }
+
     /// True if the key is one of the table's own columns.
     pub fn has_key(&self) -> bool {
         !self.key.is_empty()
@@ -312,32 +345,37 @@ impl Index {
     }
 }
 
-/// The key of a row's entry in an index, and what it has in common with the entries of rows that are the
-/// same there; nothing if a NULL makes the row different from all others.
+/// The key of a row's entry in an index.
 ///
 /// # Errors
 /// If the values do not fit.
-pub fn entry_of(
+pub fn entry_key(table: &Table, index: &Index, values: &[Datum]) -> Result<Key, SqlError> {
+    crate::exec::entry_key(table, index, values)
+}
+
+/// What an entry of an index has in common with the entries of rows that are the same there (nothing if a
+/// NULL makes its row different from all others), and the key of its row.
+///
+/// # Errors
+/// XX000 if it is no entry of the index.
+pub fn parts_of_entry(
     table: &Table,
     index: &Index,
-    values: &[crate::datum::Datum],
-) -> Result<(isomer_design::Key, Option<isomer_design::Key>), SqlError> {
-    crate::exec::entry_of(table, index, values)
+    entry: &Key,
+) -> Result<(Option<Key>, Key), SqlError> {
+    crate::exec::parts_of_entry(table, index, entry)
 }
 
 /// The key and the bytes of a row, without its row id, if the table has a key.
 ///
 /// # Errors
 /// 23502, and if the values do not fit.
-pub fn row_of(
-    table: &Table,
-    values: &[crate::datum::Datum],
-) -> Result<(isomer_design::Key, Vec<u8>), SqlError> {
+pub fn row_of(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
     crate::exec::row_of(table, values)
 }
 
 /// Which values are there twice, in the words of PostgreSQL.
-pub fn duplicated(table: &Table, index: &Index, values: &[crate::datum::Datum]) -> String {
+pub fn duplicated(table: &Table, index: &Index, values: &[Datum]) -> String {
     let names: Vec<&str> =
         index.columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
     let shown: Vec<String> = index

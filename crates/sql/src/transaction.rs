@@ -62,6 +62,18 @@ pub trait Transaction {
         visit: Visit<'_>,
     ) -> Result<(), SqlError>;
 
+    /// Shows the rows of a range in the order of their keys, as they are now, also to a transaction that
+    /// otherwise sees what was before.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn scan_newest(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: Visit<'_>,
+    ) -> Result<(), SqlError>;
+
     /// Locks a row, existing or not; `false` if it is busy and `waits` is false.
     ///
     /// # Errors

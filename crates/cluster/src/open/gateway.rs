@@ -14,7 +14,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_design::{Key, SITES_MAX, SiteId, TableId, Time};
 use isomer_plan::strategy::Place;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -143,6 +143,11 @@ impl Gateway {
         self.commits[usize::from(place.site().0)][way].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A time at which all is seen that was committed until now.
+    pub fn present(&self) -> Time {
+        self.database.now().max(self.latest())
+    }
+
     /// The time of the last commit that can be seen.
     pub(crate) fn latest(&self) -> Time {
         Time(self.latest.load(Ordering::SeqCst))
@@ -169,23 +174,33 @@ impl Gateway {
             Asked::Waits(_) if !waits => return Err(OpenError::Locked),
             Asked::Waits(_) => {}
         }
-        shared.waiters.insert(owner, patience.clone());
-        let waits =
-            |shared: &mut Shared| shared.locks.is_waiting(owner) && patience.over().is_none();
-        match patience.lock_ms.load(Ordering::Relaxed) {
-            0 => patience.condition.wait_while(&mut shared, waits),
-            limit_ms => {
-                let limit = Duration::from_millis(limit_ms);
-                patience.condition.wait_while_for(&mut shared, waits, limit);
-            }
-        }
-        shared.waiters.remove(&owner);
-        if shared.locks.is_waiting(owner) {
-            let woken = shared.locks.give_up(owner);
-            shared.wake(&woken);
-            return Err(OpenError::Canceled(patience.over().unwrap_or(Impatience::LockTime)));
-        }
+        wait(&mut shared, owner, patience, patience.lock_ms.load(Ordering::Relaxed))?;
         Ok(true)
+    }
+
+    /// Waits until those who hold a row now have let go of it, however long that is.
+    pub(crate) fn outlive(
+        &self,
+        owner: Owner,
+        place: (TableId, Key),
+        patience: &Arc<Patience>,
+    ) -> Result<(), OpenError> {
+        let mut shared = self.shared.lock();
+        match shared.locks.outlive(owner, place) {
+            Asked::Granted(_) => Ok(()),
+            Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
+            Asked::Waits(_) => wait(&mut shared, owner, patience, 0),
+        }
+    }
+
+    /// How many transactions wait for others.
+    pub fn waiting(&self) -> usize {
+        self.shared.lock().locks.waiting()
+    }
+
+    /// True if a transaction waits for others.
+    pub fn is_waiting(&self, owner: Owner) -> bool {
+        self.shared.lock().locks.is_waiting(owner)
     }
 
     pub(crate) fn release(&self, owner: Owner, places: &[(TableId, Key)]) {
@@ -196,6 +211,30 @@ impl Gateway {
         let woken = shared.locks.release(owner, places);
         shared.wake(&woken);
     }
+}
+
+/// Lets an owner wait as it has been told to; at most so long, if not zero.
+fn wait(
+    shared: &mut MutexGuard<'_, Shared>,
+    owner: Owner,
+    patience: &Arc<Patience>,
+    limit_ms: u64,
+) -> Result<(), OpenError> {
+    shared.waiters.insert(owner, patience.clone());
+    let waits = |shared: &mut Shared| shared.locks.is_waiting(owner) && patience.over().is_none();
+    match limit_ms {
+        0 => patience.condition.wait_while(shared, waits),
+        limit_ms => {
+            patience.condition.wait_while_for(shared, waits, Duration::from_millis(limit_ms));
+        }
+    }
+    shared.waiters.remove(&owner);
+    if !shared.locks.is_waiting(owner) {
+        return Ok(());
+    }
+    let woken = shared.locks.give_up(owner);
+    shared.wake(&woken);
+    Err(OpenError::Canceled(patience.over().unwrap_or(Impatience::LockTime)))
 }
 
 impl Shared {

@@ -19,6 +19,9 @@
 //! an owner waits for one row at a time, so the search is short. The one that closes the circle is
 //! refused.
 //!
+//! **Outliving.** Who wants nothing of a row but that those who hold it now have ended waits beside the queue:
+//! nobody waits for it, so the row is held up for no one.
+//!
 //! **Invariants.** Conflicting owners never hold a row together; a row that nobody holds has no queue;
 //! the graph of waiting has no circle.
 //!
@@ -74,6 +77,8 @@ pub struct RowLocks {
 struct Row {
     holders: Vec<(Owner, LockMode)>,
     queue: VecDeque<(Owner, LockMode)>,
+    /// Who waits until these holders have let go.
+    outliving: Vec<(Owner, Vec<Owner>)>,
 }
 
 impl RowLocks {
@@ -128,6 +133,32 @@ impl RowLocks {
         Asked::Waits(before)
     }
 
+    /// Waits until those who hold a row now have let go of it. `Granted`: nobody does.
+    ///
+    /// # Panics
+    /// If the owner waits already.
+    pub fn outlive(&mut self, owner: Owner, place: Place) -> Asked {
+        assert!(!self.waiting.contains_key(&owner), "an owner waits for one row at a time");
+        let holders = self.rows.get(&place).map_or(&[][..], |row| &row.holders);
+        let others = holders.iter().map(|(holder, _)| *holder).filter(|holder| *holder != owner);
+        let before: Vec<Owner> = others.collect();
+        if before.is_empty() {
+            return Asked::Granted(false);
+        }
+        if let Some(circle) = self.circle(owner, &before) {
+            return Asked::Deadlock(circle);
+        }
+        let row = self.rows.get_mut(&place).expect("somebody holds it");
+        row.outliving.push((owner, before.clone()));
+        self.waiting.insert(owner, place);
+        Asked::Waits(before)
+    }
+
+    /// How many owners wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// True if the owner waits.
     pub fn is_waiting(&self, owner: Owner) -> bool {
         self.waiting.contains_key(&owner)
@@ -138,6 +169,7 @@ impl RowLocks {
         let Some(place) = self.waiting.remove(&owner) else { return Vec::new() };
         let row = self.rows.get_mut(&place).expect("a row with a queue exists");
         row.queue.retain(|(waiting, _)| *waiting != owner);
+        row.outliving.retain(|(waiting, _)| *waiting != owner);
         self.advance(&place)
     }
 
@@ -151,6 +183,9 @@ impl RowLocks {
         for place in places {
             let Some(row) = self.rows.get_mut(place) else { continue };
             row.holders.retain(|(holder, _)| *holder != owner);
+            let outlived = row.outlived_by(owner);
+            outlived.iter().for_each(|owner| drop(self.waiting.remove(owner)));
+            woken.extend(outlived);
             if row.holders.is_empty() && row.queue.is_empty() {
                 self.rows.remove(place);
             } else {
@@ -201,6 +236,9 @@ impl RowLocks {
     fn waits_for(&self, owner: Owner) -> Vec<Owner> {
         let Some(place) = self.waiting.get(&owner) else { return Vec::new() };
         let row = &self.rows[place];
+        if let Some((_, before)) = row.outliving.iter().find(|(waiting, _)| *waiting == owner) {
+            return before.clone();
+        }
         let at = row.queue.iter().position(|(waiting, _)| *waiting == owner);
         let at = at.expect("who waits is in the queue");
         let mode = row.queue[at].1;
@@ -213,6 +251,13 @@ impl RowLocks {
 }
 
 impl Row {
+    /// Who has waited for this holder as the last one.
+    fn outlived_by(&mut self, holder: Owner) -> Vec<Owner> {
+        self.outliving.iter_mut().for_each(|(_, before)| before.retain(|other| *other != holder));
+        let done = self.outliving.extract_if(.., |(_, before)| before.is_empty());
+        done.map(|(owner, _)| owner).collect()
+    }
+
     /// For whom a new request would wait.
     fn before(&self, owner: Owner, mode: LockMode, is_holder: bool) -> Vec<Owner> {
         let queue = self.queue.iter().filter(|_| !is_holder);

@@ -224,6 +224,39 @@ impl OpenTransaction {
         Ok(())
     }
 
+    /// Waits until those who have locked a row have let go of it. Others may have it meanwhile.
+    ///
+    /// # Errors
+    /// [`OpenError::Deadlock`], [`OpenError::Canceled`].
+    pub fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
+        self.gateway.outlive(self.owner, (table, key.clone()), &self.patience)
+    }
+
+    /// The time that all its statements see, from the first that has read.
+    pub fn fixed_time(&self) -> Option<Time> {
+        let is_fixed = self.isolation == Isolation::RepeatableRead;
+        self.snapshot.as_ref().filter(|_| is_fixed).map(Snapshot::time)
+    }
+
+    /// As [`OpenTransaction::scan`], of what is committed now, whatever the transaction sees otherwise.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn scan_newest(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OpenError> {
+        let fixed = self.snapshot.take();
+        let scanned = self.scan(table, range, Direction::Forward, visit);
+        if let Some(fixed) = fixed {
+            self.forget_snapshot();
+            self.snapshot = Some(fixed);
+        }
+        scanned
+    }
+
     /// After rows were locked: sees what was committed until now. (REPEATABLE READ goes on as before,
     /// and [`OpenTransaction::get_locked`] tells.)
     pub fn look_again(&mut self) {

@@ -8,7 +8,7 @@ use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
 use std::sync::Arc;
 
-impl Altering<'_> {
+impl Altering<'_, '_> {
     pub(super) fn add_column(
         &mut self,
         table: &Arc<Table>,

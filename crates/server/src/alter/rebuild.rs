@@ -1,6 +1,7 @@
 //! ALTER TABLE: rows that are written anew, in a table of the store that takes the place of the old one.
 
 use super::Altering;
+use crate::indexes::Builder;
 use isomer_design::Key;
 use isomer_sql::catalog::{Table, row_schema};
 use isomer_sql::datum::Datum;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// For each old row, the values of the new one.
 type Filled<'f> = &'f dyn Fn(&[Datum]) -> Result<Vec<Datum>, SqlError>;
 
-impl Altering<'_> {
+impl Altering<'_, '_> {
     /// Puts a table in the place of another, with its rows as `fill` makes them, and its indexes anew.
     pub(super) fn rebuild(
         &mut self,
@@ -26,32 +27,36 @@ impl Altering<'_> {
             .store_table(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
         (new.id, new.schema) = (id, schema);
         let kept = std::mem::take(&mut new.indexes);
-        let mut made = vec![id];
+        let mut made = vec![(id, new.schema.clone())];
         let filled = self.refill(old, &new, fill).and_then(|()| {
             for index in kept {
                 let place = |at: &usize| new.column(&old.columns[*at].name);
                 let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
                 let (name, unique) = (index.name.clone(), index.unique);
                 let wanted = NewIndex { name: Some(name.clone()), columns, unique };
-                let index = engine.store_index(&new, &wanted, name, index.oid, index.constraint)?;
-                made.push(index.id);
-                engine.fill_index(&new, &index)?;
+                let mut index =
+                    engine.store_index(&new, &wanted, name, index.oid, index.constraint)?;
+                made.push((index.id, index.schema.clone()));
+                let builder = Builder::new(engine, &new, &index, self.patience);
+                builder.fill()?;
+                builder.check()?;
+                drop(builder);
+                index.readable = Some(engine.gateway().present());
                 new.indexes.push(Arc::new(index));
             }
             Ok(())
         });
         if let Err(error) = filled {
-            engine.set_dropped(made.iter().copied());
-            made.into_iter().try_for_each(|id| engine.discard(id))?;
+            engine.set_dropped(made.iter().map(|(id, _)| *id));
+            made.iter().try_for_each(|(id, schema)| engine.discard(*id, schema))?;
             return Err(error);
         }
-        let gone: Vec<_> = old.indexes.iter().map(|index| index.id).chain([old.id]).collect();
-        engine.set_dropped(gone.iter().copied());
+        engine.set_dropped(old.parts().map(|(id, _)| id));
         engine.put_in_place(old, new)?;
         if !old.has_key() {
             engine.set_sequence(&row_id_sequence(old), None)?;
         }
-        gone.into_iter().try_for_each(|id| engine.discard(id))
+        old.parts().try_for_each(|(id, schema)| engine.discard(id, schema))
     }
 
     fn refill(&self, old: &Table, new: &Table, fill: Filled<'_>) -> Result<(), SqlError> {

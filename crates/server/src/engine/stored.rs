@@ -5,23 +5,31 @@
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
+//!                      'unused', 'by_city' → 0, 0, '', false, ''
 //!   isomer_sequences   name → the next number that nobody has taken
 //! ```
+//!
+//! A table of the store is unused before it is made, and until it is entered as a table or an index; and again from
+//! being struck until it is dropped. So whatever a crash cuts short is found, and dropped, at the next start: an
+//! index that was being built is gone.
 //!
 //! A definition is a statement of SQL, so reading the catalog is running the binder of CREATE TABLE.
 
 use super::{Engine, damaged};
 use crate::backend::database;
 use isomer_cluster::Database;
-use isomer_design::{Column, ColumnType, Key, Schema, TableId, Value};
+use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{Catalog, Index, Table};
 use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::{SqlError, define};
 use sqlparser::ast::Statement;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// The kind of a table of the store that nothing uses: not yet, or no more.
+const UNUSED: &str = "unused";
 /// The one setting of the whole server.
 const AUTOPILOT: &str = "autopilot";
 
@@ -67,18 +75,8 @@ impl Engine {
 
     /// Keeps the mode of the autopilot for the next start.
     pub(crate) fn keep_autopilot(&self, mode: Mode) -> Result<(), SqlError> {
-        let entry = Entry {
-            kind: "setting",
-            name: AUTOPILOT.to_owned(),
-            table: TableId(0),
-            oid: 0,
-            of: String::new(),
-            constraint: false,
-            definition: mode.to_string(),
-        };
-        let (table, schema) = &self.catalog_table;
-        let (key, row) = schema.encode_row(&entry.values()).map_err(damaged)?;
-        self.write(*table, &[(key, Some(row))])
+        let (key, row) = self.catalog_row(&Entry::new("setting", AUTOPILOT, mode.to_string()))?;
+        self.write(self.catalog_table.0, &[(key, Some(row))])
     }
 
     fn schema_of(&self, id: TableId) -> Result<Arc<Schema>, SqlError> {
@@ -123,58 +121,40 @@ impl Engine {
             columns: new.columns,
             unique: new.unique,
             constraint: entry.constraint,
+            readable: Some(Time(0)),
             schema: self.schema_of(entry.table)?,
         })
     }
 
-    /// Writes the rows of the catalog for a table and its indexes.
-    pub(crate) fn enter(&self, table: &Table) -> Result<(), SqlError> {
-        let mut entries = vec![Entry {
-            kind: "table",
-            name: table.name.clone(),
-            table: table.id,
-            oid: table.oid,
-            of: String::new(),
-            constraint: false,
-            definition: table.definition(),
-        }];
-        entries.extend(table.indexes.iter().map(|index| index_entry(table, index)));
-        let (catalog, schema) = &self.catalog_table;
-        let mut rows = Vec::new();
-        for entry in entries {
-            let (key, row) = schema.encode_row(&entry.values()).map_err(damaged)?;
-            rows.push((key, Some(row)));
+    /// Writes what the catalog keeps of a table in the place of what it keeps of another, all at once. Parts of
+    /// the old one that the new one has not are unused from here on; indexes that are being built still are.
+    pub(crate) fn record(&self, old: Option<&Table>, new: Option<&Table>) -> Result<(), SqlError> {
+        let mut rows = BTreeMap::new();
+        if let Some(table) = old {
+            for entry in entries_of(table) {
+                rows.insert(self.catalog_row(&entry)?.0, None);
+            }
+            for (_, schema) in table.parts() {
+                let (key, row) = self.catalog_row(&unused(schema.name()))?;
+                rows.insert(key, Some(row));
+            }
         }
-        self.write(*catalog, &rows)
+        if let Some(table) = new {
+            for entry in entries_of(table) {
+                let (key, row) = self.catalog_row(&entry)?;
+                rows.insert(key, Some(row));
+            }
+            let being_built = |id| table.indexes.iter().any(|i| i.id == id && i.readable.is_none());
+            for (_, schema) in table.parts().filter(|(id, _)| !being_built(*id)) {
+                rows.insert(self.catalog_row(&unused(schema.name()))?.0, None);
+            }
+        }
+        self.write(self.catalog_table.0, &rows.into_iter().collect::<Vec<_>>())
     }
 
-    pub(crate) fn strike(&self, entries: &[(&str, &str)]) -> Result<(), SqlError> {
-        let (catalog, schema) = &self.catalog_table;
-        let mut rows = Vec::new();
-        for (kind, name) in entries {
-            let key =
-                schema.encode_key(&[Value::from(*kind), Value::from(*name)]).map_err(damaged)?;
-            rows.push((key, None));
-        }
-        self.write(*catalog, &rows)
-    }
-
-    /// Puts a changed table in the place of another, in the catalog.
+    /// Puts a changed table in the place of another.
     pub(crate) fn put_in_place(&self, old: &Table, new: Table) -> Result<(), SqlError> {
-        if old.name != new.name {
-            self.strike(&[("table", &old.name)])?;
-        }
-        let kept = |name: &str| new.indexes.iter().any(|index| index.name == name);
-        let gone: Vec<(&str, &str)> = old
-            .indexes
-            .iter()
-            .map(|index| ("index", index.name.as_str()))
-            .filter(|(_, name)| !kept(name))
-            .collect();
-        if !gone.is_empty() {
-            self.strike(&gone)?;
-        }
-        self.enter(&new)?;
+        self.record(Some(old), Some(&new))?;
         let id = new.id;
         let version = self.replace_catalog(|tables| {
             tables.remove(&old.name);
@@ -184,17 +164,64 @@ impl Engine {
         self.set_redefined(id, version);
         Ok(())
     }
+
+    /// Writes that nothing uses a table of the store: it is about to be made, or to be dropped. If neither comes
+    /// to its end, it is dropped at the next start.
+    pub(super) fn mark_unused(&self, stored: &str) -> Result<(), SqlError> {
+        let (key, row) = self.catalog_row(&unused(stored))?;
+        self.write(self.catalog_table.0, &[(key, Some(row))])
+    }
+
+    /// The table of the store is no more.
+    pub(super) fn forget_unused(&self, stored: &str) -> Result<(), SqlError> {
+        let (key, _) = self.catalog_row(&unused(stored))?;
+        self.write(self.catalog_table.0, &[(key, None)])
+    }
+
+    /// Drops what the last run of the server has left half made, or half dropped.
+    pub(super) fn drop_unused(&self) -> Result<(), SqlError> {
+        for entry in self.entries()?.iter().filter(|entry| entry.kind == UNUSED) {
+            if let Ok((id, _)) = self.database().table(&entry.name) {
+                self.database().drop_table(id).map_err(database)?;
+            }
+            self.forget_unused(&entry.name)?;
+        }
+        Ok(())
+    }
+
+    /// The place of a table's row in the catalog.
+    pub(crate) fn row_of_table(&self, name: &str) -> Result<(TableId, Key), SqlError> {
+        let (key, _) = self.catalog_row(&Entry::new("table", name, String::new()))?;
+        Ok((self.catalog_table.0, key))
+    }
+
+    fn catalog_row(&self, entry: &Entry) -> Result<(Key, Vec<u8>), SqlError> {
+        self.catalog_table.1.encode_row(&entry.values()).map_err(damaged)
+    }
+}
+
+/// What is kept of a table and its indexes, but those that are being built.
+fn entries_of(table: &Table) -> Vec<Entry> {
+    let mut entries = vec![Entry {
+        table: table.id,
+        oid: table.oid,
+        ..Entry::new("table", &table.name, table.definition())
+    }];
+    entries.extend(table.readable_indexes().map(|index| index_entry(table, index)));
+    entries
+}
+
+fn unused(stored: &str) -> Entry {
+    Entry::new(UNUSED, stored, String::new())
 }
 
 fn index_entry(table: &Table, index: &Index) -> Entry {
     Entry {
-        kind: "index",
-        name: index.name.clone(),
         table: index.id,
         oid: index.oid,
         of: table.name.clone(),
         constraint: index.constraint,
-        definition: index.definition(table),
+        ..Entry::new("index", &index.name, index.definition(table))
     }
 }
 
@@ -210,6 +237,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    fn new(kind: &'static str, name: &str, definition: String) -> Entry {
+        let (name, of, table) = (name.to_owned(), String::new(), TableId(0));
+        Entry { kind, name, table, oid: 0, of, constraint: false, definition }
+    }
+
     pub(crate) fn values(&self) -> Vec<Value> {
         vec![
             Value::from(self.kind),
@@ -238,7 +270,7 @@ impl Entry {
         else {
             return Err(damaged("a row of the catalog has other columns"));
         };
-        let kinds = ["table", "index", "setting"];
+        let kinds = ["table", "index", "setting", UNUSED];
         let kind = kinds.into_iter().find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

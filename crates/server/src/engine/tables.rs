@@ -27,15 +27,36 @@ impl Engine {
             name = format!("{}_{number}", plain(wanted));
         }
         let schema = schema(&name)?;
+        self.mark_unused(&name)?;
         self.database()
             .create_table(schema, &[(Key::min(), self.first_site())])
             .map_err(database)?;
         self.database().table(&name).map_err(database)
     }
 
-    /// Lets the store forget a table that nothing of the catalog uses.
-    pub(crate) fn discard(&self, table: TableId) -> Result<(), SqlError> {
-        self.database().drop_table(table).map_err(database)
+    /// Lets the store forget a table that nothing uses any more.
+    pub(crate) fn discard(&self, table: TableId, schema: &Schema) -> Result<(), SqlError> {
+        self.database().drop_table(table).map_err(database)?;
+        self.forget_unused(schema.name())
+    }
+
+    /// Lets the store forget a table that nothing uses any more, when those who have written to it have ended.
+    pub(crate) fn discard_when_free(self: &Arc<Engine>, table: TableId, schema: &Arc<Schema>) {
+        self.set_dropped([table]);
+        self.retired.lock().push((table, schema.clone()));
+        self.discard_retired();
+    }
+
+    /// Lets the store forget what nobody writes to any more.
+    pub(crate) fn discard_retired(self: &Arc<Engine>) {
+        let is_free = |table: TableId| {
+            let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
+            txn.lock(table, &Key::min(), LockMode::Exclusive, false).is_ok()
+        };
+        // One that cannot be dropped now is tried again, or dropped at the next start.
+        self.retired
+            .lock()
+            .retain(|(table, schema)| !is_free(*table) || self.discard(*table, schema).is_err());
     }
 
     /// Locks tables until what is returned is dropped.
@@ -45,10 +66,8 @@ impl Engine {
         patience: &Arc<Patience>,
     ) -> Result<OpenTransaction, SqlError> {
         let mut txn = self.gateway().begin(Isolation::ReadCommitted, patience.clone());
-        for table in tables {
-            for id in std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)) {
-                txn.lock(id, &Key::min(), LockMode::Exclusive, true).map_err(explain)?;
-            }
+        for (id, _) in tables.iter().flat_map(|table| table.parts()) {
+            txn.lock(id, &Key::min(), LockMode::Exclusive, true).map_err(explain)?;
         }
         Ok(txn)
     }
@@ -61,14 +80,7 @@ impl Engine {
     ) -> Result<(), SqlError> {
         let mut result = Ok(());
         self.each_row(table.id, |key, row| {
-            let values = table.schema.decode_row(key, row).map_err(damaged);
-            result = values.and_then(|values| {
-                let typed = values.into_iter().enumerate();
-                let values: Vec<Datum> = typed
-                    .map(|(at, value)| Datum::from_value(value, table.slot_type(at)))
-                    .collect();
-                visit(&values)
-            });
+            result = values_of(table, key, row).and_then(|values| visit(&values));
             if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         result
@@ -82,4 +94,10 @@ impl Engine {
     ) -> Result<(), SqlError> {
         rows.chunks(BATCH_ROWS).try_for_each(|batch| self.write(table, batch))
     }
+}
+
+/// The values of a row, with its row id.
+pub(crate) fn values_of(table: &Table, key: &[u8], row: &[u8]) -> Result<Vec<Datum>, SqlError> {
+    let values = table.schema.decode_row(key, row).map_err(damaged)?.into_iter().enumerate();
+    Ok(values.map(|(at, value)| Datum::from_value(value, table.slot_type(at))).collect())
 }

@@ -38,14 +38,6 @@ impl<'c> Call<'c> {
     ) -> Call<'c> {
         Call { compiled, again, params: &[], formats, describes: true }
     }
-
-    /// Its plan for this catalog.
-    pub(crate) fn planned_for(&self, catalog: &Catalog) -> Result<Arc<Compiled>, SqlError> {
-        match self.compiled.version == catalog.version {
-            true => Ok(self.compiled.clone()),
-            false => (self.again)(catalog),
-        }
-    }
 }
 
 impl Session {
@@ -74,7 +66,7 @@ impl Session {
         Some(self.watch.set(at, self.settings.process, &self.patience, why))
     }
 
-    pub(crate) fn perform(
+    pub(super) fn perform(
         &mut self,
         call: Call<'_>,
         out: &mut Out,
@@ -120,7 +112,7 @@ impl Session {
                 self.show_lines(call, lines, out);
                 Ok(())
             }
-            Action::Copy(copy) => self.begin_copy(call, copy, out, flush),
+            Action::Copy(_) => self.begin_copy(call, out, flush),
             _ => self.query(call, out, flush),
         }
     }
@@ -140,8 +132,8 @@ impl Session {
             // What was done before in the transaction stays.
             let savepoint = (!is_alone).then(|| self.backend().savepoint());
             let catalog = self.engine.catalog();
-            let done = call
-                .planned_for(&catalog)
+            let done = self
+                .plan(call, &catalog)
                 .and_then(|compiled| self.query_once(call, &compiled, &catalog, out, flush));
             let Err(error) = done else {
                 if savepoint.is_some() && self.savepoints.is_empty() {
@@ -163,6 +155,22 @@ impl Session {
         }
         let message = "the rows of the statement moved away each time it was run";
         Err(SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again."))
+    }
+
+    /// The plan of a statement for this catalog, as the transaction may use it.
+    pub(crate) fn plan(
+        &self,
+        call: Call<'_>,
+        catalog: &Catalog,
+    ) -> Result<Arc<Compiled>, SqlError> {
+        let time = self.txn.as_ref().and_then(|backend| backend.txn.fixed_time());
+        if let Some(earlier) = time.and_then(|time| catalog.seen_at(time)) {
+            return (call.again)(&earlier);
+        }
+        match call.compiled.version == catalog.version {
+            true => Ok(call.compiled.clone()),
+            false => (call.again)(catalog),
+        }
     }
 
     fn query_once(

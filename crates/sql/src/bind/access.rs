@@ -38,7 +38,7 @@ pub(crate) fn choose(
     let slots = |columns: &[usize]| columns.iter().map(|at| offset + at).collect::<Vec<usize>>();
     let key = finder.spans(&slots(&table.key_slots()), &conditions);
     let mut best = (score(&key) * 2 + 1, Access { spans: key, ..Access::default() });
-    for index in &table.indexes {
+    for index in table.readable_indexes() {
         // A bound or a value of a column; the key's columns follow those of the index.
         let mut columns = index.columns.clone();
         columns.extend(table.key_slots());

@@ -132,7 +132,7 @@ impl Binder<'_> {
             Some(ConflictTarget::OnConstraint(name)) => {
                 let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
                 let name = name.unwrap_or_default();
-                let index = table.indexes.iter().find(|index| index.name == name && index.unique);
+                let index = table.readable_indexes().find(|i| i.name == name && i.unique);
                 if index.is_none() && (table.key_name != name || !table.has_key()) {
                     let message = format!(
                         "constraint \"{name}\" for table \"{}\" does not exist",
@@ -180,7 +180,7 @@ impl Binder<'_> {
         if table.has_key() && same(&table.key) {
             return Ok(None);
         }
-        let index = table.indexes.iter().find(|index| index.unique && same(&index.columns));
+        let index = table.readable_indexes().find(|index| index.unique && same(&index.columns));
         index.cloned().map(Some).ok_or_else(|| {
             let message = "there is no unique or exclusion constraint matching the ON CONFLICT \
                            specification";

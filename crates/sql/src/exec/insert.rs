@@ -59,8 +59,8 @@ fn write(
     let mut rows = Vec::with_capacity(batch.len());
     for values in batch.drain(..) {
         let (key, bytes) = encode(table, &values)?;
-        // Nobody else can have a new row id.
-        if table.has_key() {
+        // Nobody else can have a new row id. The first is locked all the same: a table is held before its indexes.
+        if table.has_key() || rows.is_empty() {
             exec.txn.borrow_mut().lock(table.id, &key, LockKind::Exclusive, true)?;
         }
         rows.push((key, bytes, values));

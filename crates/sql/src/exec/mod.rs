@@ -15,7 +15,7 @@ mod write;
 
 pub(crate) use eval::arith;
 pub(crate) use find::spans;
-pub(crate) use write::{entry_of, row_of};
+pub(crate) use write::{entry_key, parts_of_entry, row_of};
 
 use crate::catalog::Catalog;
 use crate::datum::Datum;

@@ -6,7 +6,7 @@ use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
 use crate::plan::RowCheck;
 use crate::transaction::{Base, LockKind};
-use isomer_design::{Direction, Key, KeyRange, RowError, Value};
+use isomer_design::{Key, KeyRange, RowError, Value};
 use std::ops::ControlFlow;
 
 /// The key of a row whose key columns have these values.
@@ -157,10 +157,9 @@ impl Exec<'_> {
         }
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
         self.txn.borrow_mut().lock(index.id, &prefix, LockKind::Exclusive, true)?;
-        self.txn.borrow_mut().look_again();
         let mut entries = Vec::new();
         let range = KeyRange::starting_with(prefix);
-        self.txn.borrow_mut().scan(index.id, &range, Direction::Forward, &mut |key, _| {
+        self.txn.borrow_mut().scan_newest(index.id, &range, &mut |key, _| {
             entries.push(Key::from_bytes(key));
             ControlFlow::Continue(())
         })?;
@@ -189,16 +188,23 @@ pub(crate) fn duplicate(
     SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail)
 }
 
-/// See [`crate::catalog::entry_of`].
-pub(crate) fn entry_of(
+/// See [`crate::catalog::parts_of_entry`].
+pub(crate) fn parts_of_entry(
     table: &Table,
     index: &Index,
-    values: &[Datum],
-) -> Result<(Key, Option<Key>), SqlError> {
-    let (prefix, has_null) = entry_prefix(table, index, values);
-    let common =
-        if has_null { None } else { Some(index.schema.encode_prefix(&prefix).map_err(refused)?) };
-    Ok((entry_key(table, index, values)?, common))
+    entry: &Key,
+) -> Result<(Option<Key>, Key), SqlError> {
+    let values = index.schema.decode_key(entry).map_err(refused)?;
+    let indexed = values.len() - table.key_slots().len();
+    let is_null = |at: usize| {
+        let is_mark = index.slot_type(table, at).is_some_and(|(_, is_mark)| is_mark);
+        is_mark && values[at] == Value::Bool(true)
+    };
+    let common = match (0..indexed).any(is_null) {
+        true => None,
+        false => Some(index.schema.encode_prefix(&values[..indexed]).map_err(refused)?),
+    };
+    Ok((common, table.schema.encode_key(&values[indexed..]).map_err(refused)?))
 }
 
 /// See [`crate::catalog::row_of`].

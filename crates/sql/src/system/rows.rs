@@ -145,7 +145,7 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
 }
 
 pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
-    let row = |oid: i64, columns: &[usize], unique: bool, primary: bool| {
+    let row = |oid: i64, columns: &[usize], unique: bool, primary: bool, valid: bool| {
         let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
         let options: Vec<&str> = columns.iter().map(|_| "0").collect();
         vec![
@@ -155,7 +155,7 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             yes(unique),
             yes(primary),
             yes(false),
-            yes(true),
+            yes(valid),
             yes(false),
             text(&numbers.join(" ")),
             Datum::Null,
@@ -170,10 +170,11 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     };
     let mut rows = Vec::new();
     if table.has_key() {
-        rows.push(row(key_oid(table), &table.key, true, true));
+        rows.push(row(key_oid(table), &table.key, true, true, true));
     }
     for index in &table.indexes {
-        rows.push(row(index.oid.into(), &index.columns, index.unique, false));
+        let valid = index.readable.is_some();
+        rows.push(row(index.oid.into(), &index.columns, index.unique, false, valid));
     }
     rows
 }
@@ -205,7 +206,7 @@ pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     if table.has_key() {
         rows.push(row(key_oid(table), &table.key_name, "p", &table.key));
     }
-    for index in table.indexes.iter().filter(|index| index.constraint) {
+    for index in table.readable_indexes().filter(|index| index.constraint) {
         rows.push(row(index.oid.into(), &index.name, "u", &index.columns));
     }
     rows
