@@ -13,7 +13,7 @@
 use crate::engine::Engine;
 use crate::indexes::Build;
 use isomer_cluster::{Job, Place};
-use isomer_design::{Change, Design, Step};
+use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
 use isomer_plan::learned::Mode;
 use isomer_plan::learned::journal::{Entry, Fate};
 use isomer_sql::datum::Datum;
@@ -31,34 +31,46 @@ impl Engine {
         Ok(())
     }
 
-    /// A change with the name that clients know its table by: one that was altered is another table of the
-    /// store.
-    fn with_names(&self, change: &Change, text: String) -> String {
-        let (design, catalog) = (self.database().design(), self.catalog());
-        let Some(id) = change.table() else { return text };
-        let (Ok(stored), Some(name)) = (design.table(id), catalog.relation(id)) else {
-            return text;
-        };
-        let stored = stored.schema().name();
-        let place = text.find(&format!(" {stored}")).map(|at| at + 1..at + 1 + stored.len());
-        match place {
-            Some(place) => format!("{}{name}{}", &text[..place.start], &text[place.end..]),
+    /// A change, as clients know its table.
+    fn shown(&self, design: &Design, change: &Change, text: String) -> String {
+        match change.table() {
+            Some(table) => self.with_name(design, table, text),
             None => text,
         }
+    }
+
+    /// A text with the name that clients know a table by, where it first has that of the store: a table that was
+    /// altered is another one there.
+    fn with_name(&self, design: &Design, table: TableId, text: String) -> String {
+        let catalog = self.catalog();
+        let (Ok(stored), Some(name)) = (design.table(table), catalog.relation(table)) else {
+            return text;
+        };
+        text.replacen(&format!(" {}", stored.name()), &format!(" {name}"), 1)
+    }
+
+    fn footprint(&self, design: &Design, footprint: &Footprint) -> String {
+        let item = |item: &Item| {
+            let mut one = Footprint::new();
+            one.add(item.table, item.span.clone(), item.access);
+            self.with_name(design, item.table, one.to_text(design))
+        };
+        footprint.items().iter().map(item).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn decision_rows(&self) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         self.autopilot().with_journal(|journal| {
-            journal.entries().flat_map(|entry| decision(entry, &design)).collect()
+            journal.entries().flat_map(|entry| self.decision(entry, &design)).collect()
         })
     }
 
     pub(crate) fn change_rows(&self) -> Vec<Vec<Datum>> {
+        let design = self.database().design();
         let row = |(number, event): (u64, isomer_cluster::ChangeEvent)| {
             vec![
                 Datum::Int(number as i64),
-                Datum::Text(self.with_names(&event.change, event.text)),
+                Datum::Text(self.shown(&design, &event.change, event.text)),
                 Datum::Text(event.reason),
                 Datum::Float(event.took_ns as f64 / 1000.0),
             ]
@@ -74,7 +86,7 @@ impl Engine {
                 None => ("waits", now),
             };
             vec![
-                Datum::Text(self.with_names(&job.change, job.change.to_text(&design))),
+                Datum::Text(self.shown(&design, &job.change, job.change.to_text(&design))),
                 Datum::Text(job.reason),
                 Datum::text(state),
                 Datum::Float(now.0.saturating_sub(begun.0) as f64 / 1000.0),
@@ -91,33 +103,33 @@ impl Engine {
         let builds = self.builds.lock().iter().map(build).collect::<Vec<_>>();
         self.database().jobs().into_iter().map(row).chain(builds).collect()
     }
-}
 
-/// The rows of a decision. The first candidate is the one that was chosen.
-fn decision(entry: &Entry, design: &Design) -> Vec<Vec<Datum>> {
-    let Some((chosen, others)) = entry.candidates.split_first() else { return Vec::new() };
-    let considered: Vec<String> = others
-        .iter()
-        .map(|other| format!("{}: net {:.0} us", place(other.place), other.net_us()))
-        .collect();
-    let trigger = entry.trigger.to_text(design);
-    let measured = |us: Option<f64>| us.map_or(Datum::Null, Datum::Float);
-    let row = |(step, fate): (&Step, &Fate)| {
-        vec![
-            Datum::Int(entry.number as i64),
-            Datum::text(&*trigger),
-            Datum::Text(place(entry.place)),
-            Datum::Text(step.change.to_text(design)),
-            Datum::text(&*step.reason),
-            Datum::Text(outcome(fate, entry.in_force)),
-            Datum::Float(chosen.benefit_us),
-            Datum::Float(chosen.cost_us),
-            measured(entry.effect.before_us),
-            measured(entry.effect.after_us),
-            Datum::Text(considered.join("; ")),
-        ]
-    };
-    chosen.steps().zip(&entry.fates).map(row).collect()
+    /// The rows of a decision. The first candidate is the one that was chosen.
+    fn decision(&self, entry: &Entry, design: &Design) -> Vec<Vec<Datum>> {
+        let Some((chosen, others)) = entry.candidates.split_first() else { return Vec::new() };
+        let considered: Vec<String> = others
+            .iter()
+            .map(|other| format!("{}: net {:.0} us", place(other.place), other.net_us()))
+            .collect();
+        let trigger = self.footprint(design, &entry.trigger);
+        let measured = |us: Option<f64>| us.map_or(Datum::Null, Datum::Float);
+        let row = |(step, fate): (&Step, &Fate)| {
+            vec![
+                Datum::Int(entry.number as i64),
+                Datum::text(&*trigger),
+                Datum::Text(place(entry.place)),
+                Datum::Text(self.shown(design, &step.change, step.change.to_text(design))),
+                Datum::text(&*step.reason),
+                Datum::Text(outcome(fate, entry.in_force)),
+                Datum::Float(chosen.benefit_us),
+                Datum::Float(chosen.cost_us),
+                measured(entry.effect.before_us),
+                measured(entry.effect.after_us),
+                Datum::Text(considered.join("; ")),
+            ]
+        };
+        chosen.steps().zip(&entry.fates).map(row).collect()
+    }
 }
 
 fn outcome(fate: &Fate, in_force: bool) -> String {

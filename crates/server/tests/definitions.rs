@@ -187,3 +187,30 @@ fn check(client: &mut postgres::Client, column: &str) {
     let all = rows(&format!("select {column}, id from t where {column} + 0 >= 0 order by 1, 2"));
     assert_eq!(by_index, all, "by {column}");
 }
+
+/// A table that was altered is another one of the store; what the autopilot has decided is told with its own name.
+#[test]
+fn decisions_are_told_with_the_names_of_clients() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute(
+            "create table shop (id int primary key); alter table shop add column v int default 0;
+             insert into shop select n from generate_series(1, 100) n;
+             alter table shop split at (51); alter table shop remaster at (51) to site 2;
+             alter system set autopilot = auto",
+        )
+        .expect("a table at two sites");
+    let decisions = "select trigger, change from isomer.decisions";
+    let told = (0..5000).find_map(|round| {
+        let (a, b) = (1 + round % 50, 51 + round % 50);
+        client
+            .batch_execute(&format!("update shop set v = v + 1 where id in ({a}, {b})"))
+            .expect("a change at two sites");
+        client.query_opt(&format!("{decisions} limit 1"), &[]).expect("a decision, or none")
+    });
+    let told = told.expect("what is always written together is brought together");
+    for text in [told.get::<_, &str>(0), told.get(1)] {
+        assert!(text.contains(" shop["), "{text}");
+    }
+}

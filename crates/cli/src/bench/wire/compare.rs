@@ -1,6 +1,7 @@
 //! Two servers side by side, and the ratios of what they do.
 
 use super::clients::{Clients, pgbench_init};
+use super::direct::Direct;
 use super::servers::Server;
 use super::{Part, WireArgs, pgbench_targets, tpcc, tpcc_targets};
 use crate::clock;
@@ -41,12 +42,23 @@ impl Bench<'_> {
         rounds: usize,
         measure: impl Fn(&Bench<'_>, &Server) -> Result<f64, Failure>,
     ) -> Result<(), Failure> {
+        self.compare_with(key, rounds, |bench| {
+            Ok((measure(bench, &bench.pg)?, measure(bench, &bench.isomer)?))
+        })
+    }
+
+    fn compare_with(
+        &mut self,
+        key: &str,
+        rounds: usize,
+        measure: impl Fn(&Bench<'_>) -> Result<(f64, f64), Failure>,
+    ) -> Result<(), Failure> {
         let mut pairs = Vec::new();
         for round in 1..=rounds {
             eprintln!("{key}: {round} of {rounds}");
-            pairs.push((measure(self, &self.pg)?, measure(self, &self.isomer)?));
+            pairs.push(measure(self)?);
         }
-        let ratio = median(pairs.iter().map(|(pg, isomer)| isomer / pg).collect());
+        let ratio = median(pairs.iter().map(|(one, other)| other / one).collect());
         self.figures.insert(key.to_owned(), rounded(ratio));
         self.runs.insert(key.to_owned(), json!(pairs));
         Ok(())
@@ -78,6 +90,7 @@ impl Bench<'_> {
         self.compare("select_only_vs_pg", rounds, |bench, server| {
             Ok(bench.clients.pgbench(server, &["-S"])?.per_second)
         })?;
+        self.overhead()?;
         let tpcb =
             |bench: &Bench<'_>, server: &Server| Ok(bench.clients.pgbench(server, &[])?.per_second);
         self.compare("tpcb_vs_pg", rounds, tpcb)?;
@@ -89,6 +102,16 @@ impl Bench<'_> {
         self.pg.options("");
         self.isomer = patient;
         Ok(())
+    }
+
+    /// The library beside its own server, in turn, as [`Bench::compare`] does it.
+    fn overhead(&mut self) -> Result<(), Failure> {
+        let (time, args) = (Duration::from_secs(self.args.seconds), self.args);
+        let direct = Direct::load(args.changes.sites, i64::from(args.scale) * 100_000)?;
+        self.compare_with("statement_overhead", args.rounds, |bench| {
+            let called = direct.read(args.clients, time, args.changes.seed)?;
+            Ok((bench.clients.pgbench(&bench.isomer, &["-S"])?.per_second, called))
+        })
     }
 
     pub(super) fn sysbench(&mut self) -> Result<(), Failure> {

@@ -18,10 +18,12 @@
 //! | `tpcc_vs_pg` | transactions of TPC-C, [`mod@tpcc`] |
 //! | `p99_under_change` | TPC-B-like's 99th percentile while the design changes, over that without |
 //! | `errors_under_change` | transactions that failed meanwhile, here and in TPC-C |
+//! | `statement_overhead` | how many reads by key the library does in the time of one of select-only: less is better |
 //! | `load_time_vs_pg`, `tpcc_load_time_vs_pg` | `pgbench -i`; TPC-C's tables: less is better |
 
 mod clients;
 mod compare;
+mod direct;
 mod servers;
 mod shake;
 mod shaken;
@@ -32,7 +34,7 @@ use clap::ValueEnum;
 use compare::Bench;
 use isomer_workload::random;
 use servers::{Server, needs};
-use shake::{Shaker, Target};
+use shake::{ASKERS, Shaker, Target};
 pub(crate) use shaken::{TpccArgs, tpcc_under_change};
 use std::time::Duration;
 use tpcc::Sizes;
@@ -73,7 +75,7 @@ pub(crate) struct WireArgs {
 /// A part of the figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Part {
-    /// pgbench: load, select-only, TPC-B-like
+    /// pgbench: load, select-only beside PostgreSQL and the library, TPC-B-like
     Pgbench,
     /// sysbench: point selects, reads and writes
     Sysbench,
@@ -111,23 +113,31 @@ impl Changes {
         }
         let pause = Duration::from_millis(self.change_ms);
         let rng = random(self.seed ^ 0xc4a_0ce5);
-        Ok(Some(Shaker::new(server.connect()?, rng, targets, self.sites, pause)))
+        let askers = (0..ASKERS).map(|_| server.connect()).collect::<Result<_, _>>()?;
+        Ok(Some(Shaker::new(askers, rng, targets, self.sites, pause)))
     }
 }
 
-/// Tables of TPC-C whose keys begin with the warehouse.
+/// Tables of TPC-C whose keys begin with the warehouse, and go on with its districts or items.
 fn tpcc_targets(sizes: Sizes) -> Vec<Target> {
-    let tables =
-        ["warehouse", "district", "customer", "new_order", "orders", "order_line", "stock"];
-    tables.map(|table| Target { table, keys: sizes.warehouses }).to_vec()
+    let target = |table, more: &[i32]| Target { table, keys: [&[sizes.warehouses], more].concat() };
+    vec![
+        target("warehouse", &[]),
+        target("district", &[10]),
+        target("customer", &[10]),
+        target("new_order", &[10]),
+        target("orders", &[10]),
+        target("order_line", &[10]),
+        target("stock", &[sizes.items]),
+    ]
 }
 
 fn pgbench_targets(scale: u32) -> Vec<Target> {
     let scale = scale as i32;
     vec![
-        Target { table: "pgbench_accounts", keys: scale * 100_000 },
-        Target { table: "pgbench_tellers", keys: scale * 10 },
-        Target { table: "pgbench_branches", keys: scale },
+        Target { table: "pgbench_accounts", keys: vec![scale * 100_000] },
+        Target { table: "pgbench_tellers", keys: vec![scale * 10] },
+        Target { table: "pgbench_branches", keys: vec![scale] },
     ]
 }
 
