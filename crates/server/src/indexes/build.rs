@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows are entered so many at a time.
 const BATCH_ROWS: usize = 1000;
+/// What finds its rows moved away is done so often in all.
+const RUNS_MAX: usize = 10;
 
 /// How far a builder has come, for those who look on.
 pub(crate) struct Build {
@@ -87,32 +89,42 @@ impl<'e> Builder<'e> {
         if self.index.unique {
             self.outlive_writers()?;
         }
-        self.check()
+        again(|| self.check())
     }
 
     /// Enters all rows that are there.
     pub(crate) fn fill(&self) -> Result<(), SqlError> {
-        let (mut rest, mut busy): (KeyRange, Option<Key>) = (KeyRange::all(), None);
+        let (mut rest, mut busy) = (KeyRange::all(), None);
         loop {
             self.patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
-            let mut txn = self.begin();
-            if let Some(key) = busy.take() {
-                txn.lock(self.table.id, &key, LockMode::Shared, true).map_err(explain)?;
+            let batch = again(|| self.batch(&rest, busy.as_ref()))?;
+            if let Some(last) = batch.last {
+                rest = rest.after(&last, Direction::Forward);
             }
-            let mut keys = self.page(&mut txn, &rest)?;
-            let is_last = keys.len() < BATCH_ROWS;
-            if let Some(at) = self.first_busy(&mut txn, &keys)? {
-                busy = keys.drain(at..).next();
-            }
-            if let Some(last) = keys.last() {
-                self.enter(&mut txn, &rest, &keys)?;
-                txn.commit().map_err(explain)?;
-                rest = rest.after(last, Direction::Forward);
-            }
-            if is_last && busy.is_none() {
+            if batch.is_end {
                 return Ok(());
             }
+            busy = batch.busy;
         }
+    }
+
+    /// Enters the first rows of a range, up to one that somebody else has locked. One is waited for at first, as
+    /// long as nothing else is locked.
+    fn batch(&self, rest: &KeyRange, waits_for: Option<&Key>) -> Result<Batch, SqlError> {
+        let mut txn = self.begin();
+        if let Some(key) = waits_for {
+            txn.lock(self.table.id, key, LockMode::Shared, true).map_err(explain)?;
+        }
+        let mut keys = self.page(&mut txn, rest)?;
+        let is_last = keys.len() < BATCH_ROWS;
+        let busy = self.first_busy(&mut txn, &keys)?.and_then(|at| keys.drain(at..).next());
+        let last = keys.last().cloned();
+        if last.is_some() {
+            let entered = self.enter(&mut txn, rest, &keys)?;
+            txn.commit().map_err(explain)?;
+            self.build.rows.fetch_add(entered, Ordering::Relaxed);
+        }
+        Ok(Batch { last, is_end: is_last && busy.is_none(), busy })
     }
 
     /// Locks rows, up to the first that somebody else has.
@@ -142,13 +154,13 @@ impl<'e> Builder<'e> {
         Ok(keys)
     }
 
-    /// Enters rows that are locked, as they are now.
+    /// Enters rows that are locked, as they are now. Returns how many there are.
     fn enter(
         &self,
         txn: &mut OpenTransaction,
         rest: &KeyRange,
         locked: &[Key],
-    ) -> Result<(), SqlError> {
+    ) -> Result<u64, SqlError> {
         let (mut entries, mut wrong) = (Vec::with_capacity(locked.len()), None);
         let end = locked.last().map(Key::successor);
         let range = KeyRange::new(rest.start.clone(), end);
@@ -168,12 +180,12 @@ impl<'e> Builder<'e> {
         });
         scanned.map_err(explain)?;
         wrong.map_or(Ok(()), Err)?;
-        self.build.rows.fetch_add(entries.len() as u64, Ordering::Relaxed);
+        let count = entries.len() as u64;
         for entry in entries {
             let put = txn.put(self.index.id, entry, Expect::Anything, Some(Vec::new()));
             put.map_err(explain)?;
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Refuses two entries that are alike, in an index that is unique and whole.
@@ -222,6 +234,28 @@ impl<'e> Builder<'e> {
         self.build.at_work.store(owner, Ordering::Relaxed);
         txn
     }
+}
+
+/// What came of a batch.
+struct Batch {
+    /// The last row that was entered.
+    last: Option<Key>,
+    /// The first that somebody else has locked.
+    busy: Option<Key>,
+    /// True if there are no more.
+    is_end: bool,
+}
+
+/// Does something again whose rows have moved away meanwhile.
+fn again<T>(act: impl Fn() -> Result<T, SqlError>) -> Result<T, SqlError> {
+    let mut done = act();
+    for _ in 1..RUNS_MAX {
+        match &done {
+            Err(error) if error.code == code::SERIALIZATION => done = act(),
+            _ => break,
+        }
+    }
+    done
 }
 
 impl Drop for Builder<'_> {
