@@ -32,7 +32,7 @@ pub(crate) fn shares(
                 Access::Write => placement.master,
                 Access::Read if holders.contains(coordinator) => coordinator,
                 Access::Read => {
-                    holders.iter().find(taking_part).unwrap_or_else(|| any(holders, ticket))
+                    holders.iter().find(taking_part).unwrap_or_else(|| any(&holders, ticket))
                 }
             };
             shares.entry(site).or_default().add(table, span, access);
@@ -41,9 +41,9 @@ pub(crate) fn shares(
     shares
 }
 
-fn any(sites: SiteSet, ticket: u64) -> SiteId {
+fn any(sites: &SiteSet, ticket: u64) -> SiteId {
     let at = ticket as usize % sites.len();
-    sites.iter().nth(at).expect("a partition has at least one holder")
+    sites.nth(at).expect("a partition has at least one holder")
 }
 
 /// An item, cut where its keys are placed otherwise.
@@ -52,7 +52,10 @@ fn pieces(routing: &RoutingTable, item: &Item) -> Vec<(TableId, Span, Placement)
     let range = match &item.span {
         Span::Key(key) => {
             let placement = routing.placement(item.table, key);
-            return placement.map(|p| (item.table, item.span.clone(), *p)).into_iter().collect();
+            return placement
+                .map(|p| (item.table, item.span.clone(), p.clone()))
+                .into_iter()
+                .collect();
         }
         Span::Range(range) => range,
     };
@@ -61,7 +64,7 @@ fn pieces(routing: &RoutingTable, item: &Item) -> Vec<(TableId, Span, Placement)
         let Some((placement, next)) = routing.stretch(item.table, &rest.start) else { break };
         let next = next.filter(|next| rest.is_below_end(next)).cloned();
         let piece = KeyRange::new(rest.start.clone(), next.clone().or_else(|| rest.end.clone()));
-        pieces.push((item.table, Span::Range(piece), *placement));
+        pieces.push((item.table, Span::Range(piece), placement.clone()));
         match next {
             Some(next) => rest.start = next,
             None => break,

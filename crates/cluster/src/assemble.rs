@@ -83,7 +83,7 @@ fn partitions(
         }
         let gap = KeyRange::new(next.clone(), Some(holding.range.start.clone()));
         fill(table, &gap, held, first_site, &mut partitions, repairs);
-        let replicas = replicas(table, *site, holding, holding.followers, held, repairs);
+        let replicas = replicas(table, *site, holding, &holding.followers, held, repairs);
         partitions.push((holding.range.start.clone(), Placement { master: *site, replicas }));
         from = holding.range.end.clone();
     }
@@ -122,7 +122,7 @@ fn fill(
         };
         let to = holding.released_to.expect("filtered by it");
         repairs.push((to, Step::Acquire(table, from.clone())));
-        let replicas = replicas(table, to, holding, holding.followers.without(to), held, repairs);
+        let replicas = replicas(table, to, holding, &holding.followers.without(to), held, repairs);
         partitions.push((from, Placement { master: to, replicas }));
         match &holding.range.end {
             Some(end) => from = end.clone(),
@@ -136,14 +136,14 @@ fn replicas(
     table: TableId,
     master: SiteId,
     holding: &Holding,
-    followers: SiteSet,
+    followers: &SiteSet,
     held: &[(SiteId, Holding)],
     repairs: &mut Vec<(SiteId, Step)>,
 ) -> SiteSet {
     let mut replicas = SiteSet::EMPTY;
     for follower in followers.iter() {
         if covers(held.iter().filter(|(site, _)| *site == follower), &holding.range) {
-            replicas = replicas.with(follower);
+            replicas.insert(follower);
         } else {
             let start = holding.range.start.clone();
             repairs.push((master, Step::Unfollow(table, start, follower)));

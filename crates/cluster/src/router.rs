@@ -326,8 +326,9 @@ impl<T: Transport> Router<T> {
         let report = Report { ticket, footprint, site, changes, now, latency_ns, measured };
         self.strategy.observe(&report);
         if measured.is_some() && self.strategy.wants_loads(now) {
-            let sites = self.table.load().sites();
-            let loads: Vec<SiteLoad> = sites.iter().map(|id| self.transport.load(id)).collect();
+            let table = self.table.load();
+            let sites = table.sites().iter();
+            let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
             self.strategy.loads(now, &loads);
         }
     }

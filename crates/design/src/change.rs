@@ -189,7 +189,7 @@ impl Design {
         check_bound(&table.schema, at)?;
         match table.partitions.get(at) {
             Some((start, placement)) if start != at => {
-                Ok(Effect::Place { table: id, start: at.clone(), placement: *placement })
+                Ok(Effect::Place { table: id, start: at.clone(), placement: placement.clone() })
             }
             _ => Err(Invalid::SplitAtStart { partition: table.schema.partition_name(at) }),
         }
@@ -198,10 +198,10 @@ impl Design {
     fn merge(&self, id: TableId, at: &Key) -> Result<Effect, Invalid> {
         let table = self.table(id)?;
         let right = table.placement_at(at)?;
-        let Some((left_start, &left)) = table.partitions.before(at) else {
+        let Some((left_start, left)) = table.partitions.before(at) else {
             return Err(Invalid::MergeAtFirst { partition: table.schema.partition_name(at) });
         };
-        if left != right {
+        if *left != right {
             return Err(Invalid::MergePlacements {
                 left: table.schema.partition_name(left_start),
                 left_placement: left.to_string(),
@@ -258,9 +258,9 @@ impl Design {
             return Err(Invalid::SiteNumber { site });
         }
         if self.sites.contains(site) {
-            return Err(Invalid::SiteExists { site, sites: self.sites });
+            return Err(Invalid::SiteExists { site, sites: self.sites.clone() });
         }
-        Ok(Effect::Sites(self.sites.with(site)))
+        Ok(Effect::Sites(self.sites.clone().with(site)))
     }
 
     fn remove_site(&self, site: SiteId) -> Result<Effect, Invalid> {
@@ -314,8 +314,11 @@ mod tests {
                 Change::Remaster { table, start, to: SiteId(1) },
                 "there is no table t9: tables are none yet",
             ),
-            (Change::AddSite { site: SiteId(0) }, "s0 cannot be a site: sites are s1 to s64"),
-            (Change::AddSite { site: SiteId(65) }, "s65 cannot be a site: sites are s1 to s64"),
+            (Change::AddSite { site: SiteId(0) }, "s0 cannot be a site: sites are s1 to s1024"),
+            (
+                Change::AddSite { site: SiteId(1025) },
+                "s1025 cannot be a site: sites are s1 to s1024",
+            ),
             (Change::RemoveSite { site: SiteId(70) }, "there is no site s70: sites are s1"),
         ] {
             assert_eq!(design.apply(&change).unwrap_err().to_string(), error);

@@ -88,7 +88,7 @@ impl Design {
             return Err(Invalid::NameExists { table: schema.name().to_owned() });
         }
         let partitions: Vec<(Key, Placement)> = partitions.into_iter().collect();
-        check_partitions(&schema, self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
+        check_partitions(&schema, &self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
         let partitions = RangeMap::from_sorted(partitions);
         self.tables.insert(id, TableDesign { schema, partitions });
         Ok(())
@@ -105,8 +105,8 @@ impl Design {
     }
 
     /// The sites.
-    pub fn sites(&self) -> SiteSet {
-        self.sites
+    pub fn sites(&self) -> &SiteSet {
+        &self.sites
     }
 
     /// The tables, in the order of their numbers.
@@ -152,7 +152,7 @@ impl Design {
             if self.tables.values().take(index).any(|other| other.name() == table.name()) {
                 return Err(Invalid::NameExists { table: table.name().to_owned() });
             }
-            check_partitions(&table.schema, self.sites, table.partitions.iter())?;
+            check_partitions(&table.schema, &self.sites, table.partitions.iter())?;
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Design {
     }
 
     pub(crate) fn known_site(&self, site: SiteId) -> Result<(), Invalid> {
-        check_site(self.sites, site)
+        check_site(&self.sites, site)
     }
 }
 
@@ -188,7 +188,7 @@ impl TableDesign {
     /// The partition that holds a key. Every key is in one; `None` is for broken designs only.
     pub fn partition_of(&self, key: &[u8]) -> Option<(KeyRange, Placement)> {
         let (start, placement) = self.partitions.get(key)?;
-        Some((self.range_from(start), *placement))
+        Some((self.range_from(start), placement.clone()))
     }
 
     /// The partitions that share a key with `range`, in order.
@@ -201,7 +201,7 @@ impl TableDesign {
             let (start, placement) =
                 entries.next().filter(|(start, _)| range.is_below_end(start))?;
             let end = entries.peek().map(|(next, _)| (*next).clone());
-            Some((KeyRange::new(start.clone(), end), *placement))
+            Some((KeyRange::new(start.clone(), end), placement.clone()))
         })
         .filter(|_| !range.is_empty())
     }
@@ -210,7 +210,7 @@ impl TableDesign {
     /// holds that key.
     pub fn placement_at(&self, start: &Key) -> Result<Placement, Invalid> {
         if let Some(placement) = self.partitions.get_exact(start) {
-            return Ok(*placement);
+            return Ok(placement.clone());
         }
         let covering = match self.partition_of(start) {
             Some((range, _)) => format!(
@@ -232,7 +232,7 @@ impl TableDesign {
 
 fn check_partitions<'a>(
     schema: &Schema,
-    sites: SiteSet,
+    sites: &SiteSet,
     partitions: impl Iterator<Item = (&'a Key, &'a Placement)>,
 ) -> Result<(), Invalid> {
     let mut previous = None;
@@ -249,7 +249,7 @@ fn check_partitions<'a>(
 /// Checks one partition, given the start of the one before it.
 pub(crate) fn check_partition(
     schema: &Schema,
-    sites: SiteSet,
+    sites: &SiteSet,
     previous: Option<&Key>,
     start: &Key,
     placement: &Placement,
@@ -283,6 +283,9 @@ pub(crate) fn check_bound(schema: &Schema, bound: &Key) -> Result<(), Invalid> {
     Err(Invalid::BoundTooLong { table: schema.name().to_owned(), bytes: bound.len() })
 }
 
-fn check_site(sites: SiteSet, site: SiteId) -> Result<(), Invalid> {
-    if sites.contains(site) { Ok(()) } else { Err(Invalid::UnknownSite { site, sites }) }
+fn check_site(sites: &SiteSet, site: SiteId) -> Result<(), Invalid> {
+    if sites.contains(site) {
+        return Ok(());
+    }
+    Err(Invalid::UnknownSite { site, sites: sites.clone() })
 }

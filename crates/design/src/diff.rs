@@ -30,13 +30,13 @@ impl Design {
     pub fn diff(&self, other: &Design) -> Result<Vec<Change>, Invalid> {
         same_tables(self, other)?;
         let mut changes = Vec::new();
-        changes.extend((other.sites - self.sites).iter().map(|site| Change::AddSite { site }));
+        changes.extend((&other.sites - &self.sites).iter().map(|site| Change::AddSite { site }));
         for (&id, table) in &self.tables {
             if let Some(wanted) = other.tables.get(&id).filter(|wanted| *wanted != table) {
                 diff_table(id, &table.partitions, &wanted.partitions, &mut changes);
             }
         }
-        changes.extend((self.sites - other.sites).iter().map(|site| Change::RemoveSite { site }));
+        changes.extend((&self.sites - &other.sites).iter().map(|site| Change::RemoveSite { site }));
         Ok(changes)
     }
 }
@@ -72,12 +72,13 @@ fn diff_table(
         pieces.unset(start);
     }
     for start in &split_early {
-        if let Some((_, &placement)) = pieces.get(start) {
+        if let Some((_, placement)) = pieces.get(start) {
+            let placement = placement.clone();
             pieces.set(start.clone(), placement);
         }
     }
-    for (start, &placement) in &pieces {
-        if let Some((_, &wanted)) = to.get(start) {
+    for (start, placement) in &pieces {
+        if let Some((_, wanted)) = to.get(start) {
             place(table, start, placement, wanted, changes);
         }
     }
@@ -100,10 +101,10 @@ fn starts_missing(map: &RangeMap<Placement>, other: &RangeMap<Placement>) -> (Ve
 }
 
 /// The changes that bring one partition from one placement to another.
-fn place(table: TableId, start: &Key, from: Placement, to: Placement, changes: &mut Vec<Change>) {
+fn place(table: TableId, start: &Key, from: &Placement, to: &Placement, changes: &mut Vec<Change>) {
     let start = || start.clone();
-    let added = to.holders() - from.holders();
-    let removed = from.holders() - to.holders();
+    let added = &to.holders() - &from.holders();
+    let removed = &from.holders() - &to.holders();
     changes.extend(added.iter().map(|site| Change::AddReplica { table, start: start(), site }));
     if from.master != to.master {
         changes.push(Change::Remaster { table, start: start(), to: to.master });

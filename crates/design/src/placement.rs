@@ -1,10 +1,10 @@
 //! Where a partition is: the site of its master, and the sites of its replicas.
 
-use crate::{SiteId, SiteSet};
+use crate::{RangeMap, SiteId, SiteSet};
 use std::fmt;
 
 /// The sites that hold a partition. It prints as `master s1 replicas s2 s3`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Placement {
     /// The one site that may write the partition.
     pub master: SiteId,
@@ -21,7 +21,7 @@ impl Placement {
     /// A master with replicas.
     ///
     /// # Panics
-    /// Like [`SiteSet::with`], if no site may have the number of a replica.
+    /// As [`SiteSet::insert`], if no site may have the number of a replica.
     pub fn new(master: SiteId, replicas: impl IntoIterator<Item = SiteId>) -> Placement {
         Placement { master, replicas: replicas.into_iter().collect() }
     }
@@ -29,19 +29,33 @@ impl Placement {
     /// The sites that can serve reads: the master and the replicas.
     #[inline]
     pub fn holders(&self) -> SiteSet {
-        self.replicas | SiteSet::of(self.master)
+        self.replicas.clone().with(self.master)
     }
 
     /// True if `site` can serve reads.
+    #[inline]
     pub fn holds(&self, site: SiteId) -> bool {
-        self.holders().contains(site)
+        site == self.master || self.replicas.contains(site)
+    }
+
+    /// Keeps those of some sites that can serve reads.
+    #[inline]
+    pub(crate) fn retain_holders(&self, sites: &mut SiteSet) {
+        sites.retain(&self.replicas, self.master);
     }
 
     /// The placement with `to`, a replica until now, as the master; the old master follows it.
     #[must_use]
     pub fn remastered(&self, to: SiteId) -> Placement {
-        let replicas = self.replicas.without(to) | SiteSet::of(self.master);
-        Placement { master: to, replicas }
+        Placement { master: to, replicas: self.replicas.without(to).with(self.master) }
+    }
+}
+
+impl RangeMap<Placement> {
+    /// The memory held, in bytes.
+    pub fn bytes(&self) -> usize {
+        let replicas = self.iter().map(|(_, placement)| placement.replicas.heap_bytes());
+        self.heap_bytes() + replicas.sum::<usize>()
     }
 }
 

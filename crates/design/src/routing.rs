@@ -4,7 +4,7 @@
 //! that is read. The router answers that for every transaction, from a table that others replace
 //! while it looks.
 //!
-//! *Answer.* Each item of a footprint is a bit set of the sites that could serve it; their
+//! *Answer.* Each item of a footprint is a set of the sites that could serve it; their
 //! intersection can run the transaction ([`SiteSet`]):
 //!
 //! ```text
@@ -33,9 +33,10 @@ use crate::{
     Access, Change, Design, Footprint, Item, Key, KeyRange, Placement, RangeMap, SiteId, SiteSet,
     Span, TableId,
 };
+use smallvec::SmallVec;
 
 /// Where a transaction can run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
     /// At any of these sites: each masters the write set and holds the read set. There is at least
     /// one; if anything is written, exactly one.
@@ -77,7 +78,7 @@ impl RoutingTable {
     /// The routing table of a design.
     pub fn of(design: &Design) -> RoutingTable {
         let tables = design.tables().map(|(id, table)| (id, compact(table))).collect();
-        RoutingTable { sites: design.sites(), tables }
+        RoutingTable { sites: design.sites().clone(), tables }
     }
 
     /// The routing table after one change. This one must be of the design before the change;
@@ -85,7 +86,7 @@ impl RoutingTable {
     #[must_use]
     pub fn after(&self, design: &Design, change: &Change) -> RoutingTable {
         let mut next = self.clone();
-        next.sites = design.sites();
+        next.sites = design.sites().clone();
         match change {
             // Partitions come and go, but no key moves.
             Change::Split { .. } | Change::Merge { .. } => {}
@@ -104,8 +105,8 @@ impl RoutingTable {
     }
 
     /// The sites.
-    pub fn sites(&self) -> SiteSet {
-        self.sites
+    pub fn sites(&self) -> &SiteSet {
+        &self.sites
     }
 
     /// Where a key is; `None` if there is no such table.
@@ -129,24 +130,42 @@ impl RoutingTable {
         Some((placement, start))
     }
 
-    /// The sites that can run a transaction with this footprint. Allocates nothing.
+    /// The sites that can run a transaction with this footprint.
     pub fn home(&self, footprint: &Footprint) -> Route {
-        let (mut sites, mut masters, mut holders) = (self.sites, SiteSet::EMPTY, self.sites);
+        let mut wanted: SmallVec<[(Access, &Placement); 16]> = SmallVec::new();
         for item in footprint.items() {
             let Some(table) = self.table(item.table) else {
                 return Route::UnknownTable(item.table);
             };
-            each_placement(table, &item.span, |_, placement| {
-                holders = holders & placement.holders();
-                if item.access == Access::Write {
-                    masters = masters | SiteSet::of(placement.master);
-                    sites = sites & SiteSet::of(placement.master);
-                } else {
-                    sites = sites & placement.holders();
-                }
-            });
+            each_placement(table, &item.span, |_, placement| wanted.push((item.access, placement)));
         }
-        if sites.is_empty() { Route::Nowhere { masters, holders } } else { Route::Sites(sites) }
+        let mut masters = wanted.iter().filter(|(access, _)| *access == Access::Write);
+        let Some((_, Placement { master, .. })) = masters.next() else {
+            let sites = self.holders(&wanted);
+            let masters = SiteSet::EMPTY;
+            return match sites.is_empty() {
+                true => Route::Nowhere { masters, holders: sites },
+                false => Route::Sites(sites),
+            };
+        };
+        // Only the master of what is written can do: a set is made of nobody else.
+        let is_home = masters.all(|(_, other)| other.master == *master)
+            && wanted.iter().all(|(_, placement)| placement.holds(*master));
+        if is_home {
+            return Route::Sites(SiteSet::of(*master));
+        }
+        let masters = wanted.iter().filter(|(access, _)| *access == Access::Write);
+        let masters = masters.map(|(_, placement)| placement.master).collect();
+        Route::Nowhere { masters, holders: self.holders(&wanted) }
+    }
+
+    /// The sites that hold all of it: any site, if it is nothing.
+    fn holders(&self, wanted: &[(Access, &Placement)]) -> SiteSet {
+        let mut wanted = wanted.iter();
+        let Some((_, first)) = wanted.next() else { return self.sites.clone() };
+        let mut holders = first.holders();
+        wanted.for_each(|(_, placement)| placement.retain_holders(&mut holders));
+        holders
     }
 
     /// What `site` lacks to run a transaction with this footprint, in the order of the footprint;
@@ -163,7 +182,7 @@ impl RoutingTable {
                 if !serves {
                     let end = table.after(start).map(|(end, _)| end.clone());
                     let range = clip(KeyRange::new(start.clone(), end), span);
-                    let (table, access, placement) = (*id, *access, *placement);
+                    let (table, access, placement) = (*id, *access, placement.clone());
                     missing.push(Missing { table, range, access, placement });
                 }
             });
@@ -180,7 +199,7 @@ impl RoutingTable {
     pub fn bytes(&self) -> usize {
         size_of::<RoutingTable>()
             + self.tables.capacity() * size_of::<(TableId, RangeMap<Placement>)>()
-            + self.tables.iter().map(|(_, table)| table.heap_bytes()).sum::<usize>()
+            + self.tables.iter().map(|(_, table)| table.bytes()).sum::<usize>()
     }
 
     #[inline]
@@ -194,21 +213,21 @@ impl RoutingTable {
 fn compact(table: &TableDesign) -> RangeMap<Placement> {
     let mut previous = None;
     let entries = table.partitions().iter().filter(|(_, placement)| {
-        let is_new = previous != Some(**placement);
-        previous = Some(**placement);
+        let is_new = previous != Some(*placement);
+        previous = Some(*placement);
         is_new
     });
-    RangeMap::from_sorted(entries.map(|(start, placement)| (start.clone(), *placement)))
+    RangeMap::from_sorted(entries.map(|(start, placement)| (start.clone(), placement.clone())))
 }
 
 /// Places the keys of one partition, keeping neighbours with one placement together.
 fn assign(map: &mut RangeMap<Placement>, range: &KeyRange, placement: Placement) {
-    let next = range.end.as_ref().and_then(|end| Some((end, *map.get(end)?.1)));
+    let next = range.end.as_ref().and_then(|end| Some((end, map.get(end)?.1.clone())));
     if let Some((end, next)) = next {
-        put(map, end, next, Some(placement));
+        put(map, end, next, Some(&placement));
     }
-    let before = map.before(&range.start).map(|(_, before)| *before);
-    put(map, &range.start, placement, before);
+    let before = map.before(&range.start).map(|(_, before)| before.clone());
+    put(map, &range.start, placement, before.as_ref());
 }
 
 /// Makes `placement` start at `start`, where `before` is the placement of the keys before it.
@@ -216,9 +235,9 @@ fn put(
     map: &mut RangeMap<Placement>,
     start: &Key,
     placement: Placement,
-    before: Option<Placement>,
+    before: Option<&Placement>,
 ) {
-    if before == Some(placement) {
+    if before == Some(&placement) {
         map.unset(start);
     } else {
         map.set(start.clone(), placement);
@@ -227,10 +246,10 @@ fn put(
 
 /// Calls `visit` with the start and the placement of every entry that a span touches.
 #[inline]
-fn each_placement(
-    table: &RangeMap<Placement>,
+fn each_placement<'t>(
+    table: &'t RangeMap<Placement>,
     span: &Span,
-    mut visit: impl FnMut(&Key, &Placement),
+    mut visit: impl FnMut(&'t Key, &'t Placement),
 ) {
     match span {
         Span::Key(key) => {

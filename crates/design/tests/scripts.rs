@@ -201,11 +201,11 @@ impl Runner {
             Route::Sites(sites) => writeln!(text, "  can run at {sites}")?,
             Route::UnknownTable(table) => writeln!(text, "  no table {table}")?,
             Route::Nowhere { masters, holders } => {
-                let none = |sites: SiteSet| match sites.len() {
+                let none = |sites: &SiteSet| match sites.len() {
                     0 => "none".to_owned(),
                     _ => sites.to_string(),
                 };
-                let (masters, holders) = (none(masters), none(holders));
+                let (masters, holders) = (none(&masters), none(&holders));
                 writeln!(text, "  nowhere: masters {masters}, holders of all {holders}")?;
                 for site in self.design.sites().iter() {
                     for missing in self.routing.missing_at(&footprint, site) {

@@ -250,12 +250,12 @@ pub trait Strategy: Send + Sync {
 
 /// One of several sites that can run a transaction: where its session ran last, so that it need not
 /// wait for replication; otherwise one by the ticket, so that readers spread.
-pub(crate) fn pick(candidates: SiteSet, request: &Request<'_>) -> SiteId {
+pub(crate) fn pick(candidates: &SiteSet, request: &Request<'_>) -> SiteId {
     if let Some(last) = request.last_site.filter(|&site| candidates.contains(site)) {
         return last;
     }
     let at = request.ticket as usize % candidates.len();
-    candidates.iter().nth(at).expect("a route has at least one site")
+    candidates.nth(at).expect("a route has at least one site")
 }
 
 impl<S: Strategy + ?Sized> Strategy for std::sync::Arc<S> {

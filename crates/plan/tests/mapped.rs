@@ -179,9 +179,9 @@ fn what_does_not_fit_is_named() {
     ] {
         assert_eq!(refused(&text), error);
     }
-    let far = Placement::new(65, vec![0]);
+    let far = Placement::new(1025, vec![0]);
     let error = MappedDesign::of_placement(&keys, &far).unwrap_err();
-    assert_eq!(error.to_string(), "65 sites: a design has at most 64");
+    assert_eq!(error.to_string(), "1025 sites: a design has at most 1024");
     let mut odd = KeyTable::new();
     odd.intern("order lines", KeyRef::Int(5)).unwrap();
     odd.sort();

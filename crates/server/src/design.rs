@@ -96,7 +96,7 @@ impl Engine {
             None => {
                 let found = design.table(table.id).map_err(damaged)?;
                 let partitions = found.partitions().iter();
-                partitions.map(|(start, placement)| (start.clone(), *placement)).collect()
+                partitions.map(|(start, placement)| (start.clone(), placement.clone())).collect()
             }
         };
         partitions.into_iter().try_for_each(|(start, placement)| act(self, start, placement))

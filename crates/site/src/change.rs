@@ -302,7 +302,7 @@ impl Site {
         };
         let followers = partition.followers();
         let mut frame = FrameWriter::new(FrameKind::Commit);
-        frame.record(&partition.next_record(Event::Acquire { followers }));
+        frame.record(&partition.next_record(Event::Acquire { followers: followers.clone() }));
         let begin = self.log.end();
         let (_, position) = self.publish(&[&partition], frame, |_| {
             partition.set_source(None);
@@ -310,7 +310,7 @@ impl Site {
             partition.set_origin(begin);
             partition.lead();
         })?;
-        self.expect_followers(followers);
+        self.expect_followers(&followers);
         drop(held);
         self.lasting(position).await
     }

@@ -24,7 +24,7 @@
 
 use crate::frame::TxnId;
 use crate::partition::{SitePartition, Table};
-use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer};
+use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer, put_range, put_sites};
 use crate::site::{Owned, Site};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
@@ -213,18 +213,15 @@ fn encode(piece: &Piece) -> Vec<u8> {
                 u64::from(state.table.0),
                 state.source.map_or(0, |site| u64::from(site.0)),
                 state.released_to.map_or(0, |site| u64::from(site.0)),
-                state.followers.bits(),
                 state.version,
                 state.last.0,
                 state.origin,
-                u64::from(state.range.end.is_some()) | u64::from(state.unfollowed) << 1,
+                u64::from(state.unfollowed),
             ] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
-            let end = state.range.end.as_ref().map_or(&[][..], |end| end.as_bytes());
-            bytes.extend_from_slice(&(state.range.start.len() as u32).to_le_bytes());
-            bytes.extend_from_slice(&state.range.start);
-            bytes.extend_from_slice(end);
+            put_sites(&mut bytes, &state.followers);
+            put_range(&mut bytes, &state.range);
         }
         Piece::Rows(table, rows) => {
             bytes.push(3);
@@ -236,7 +233,7 @@ fn encode(piece: &Piece) -> Vec<u8> {
             bytes.push(5);
             txn.write(&mut bytes);
             bytes.extend_from_slice(&at.0.to_le_bytes());
-            bytes.extend_from_slice(&waiting.bits().to_le_bytes());
+            put_sites(&mut bytes, waiting);
         }
     }
     bytes
@@ -246,34 +243,22 @@ fn encode(piece: &Piece) -> Vec<u8> {
 pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
     let bad = |at, what| BadFrame { at, what };
     let (&kind, body) = frame.split_first().ok_or(bad(0, "the kind of a piece"))?;
-    let number = |at: usize| -> Result<u64, BadFrame> {
-        let bytes = body.get(at * 8..at * 8 + 8).ok_or(bad(at * 8, "a number"))?;
-        Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
-    };
-    let site = |number: u64| {
-        Some(SiteId(number as u16)).filter(|&site| number <= 64 && SiteSet::can_hold(site))
-    };
+    let mut reader = Reader::new(body);
+    // 0: none.
+    let site = |number: u64| Some(SiteId(number as u16)).filter(|&site| SiteSet::can_hold(site));
     match kind {
-        1 => Ok(Decoded::Begin { redo_from: number(0)?, clock: Time(number(1)?) }),
-        2 => {
-            let rest = body.get(64..).ok_or(bad(64, "the keys of a partition"))?;
-            let length = rest.get(..4).ok_or(bad(64, "the length of a key"))?;
-            let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
-            let keys = &rest[4..];
-            let start = keys.get(..length).ok_or(bad(68, "the bytes of a key"))?;
-            let end = (number(7)? & 1 != 0).then(|| Key::from_bytes(&keys[length..]));
-            Ok(Decoded::State(PartitionState {
-                table: TableId(number(0)? as u32),
-                range: KeyRange::new(Key::from_bytes(start), end),
-                source: site(number(1)?),
-                released_to: site(number(2)?),
-                followers: SiteSet::from_bits(number(3)?),
-                version: number(4)?,
-                last: Time(number(5)?),
-                origin: number(6)?,
-                unfollowed: number(7)? & 2 != 0,
-            }))
-        }
+        1 => Ok(Decoded::Begin { redo_from: reader.u64()?, clock: Time(reader.u64()?) }),
+        2 => Ok(Decoded::State(PartitionState {
+            table: TableId(reader.u64()? as u32),
+            source: site(reader.u64()?),
+            released_to: site(reader.u64()?),
+            version: reader.u64()?,
+            last: Time(reader.u64()?),
+            origin: reader.u64()?,
+            unfollowed: reader.u64()? != 0,
+            followers: reader.sites()?,
+            range: reader.range()?,
+        })),
         3 => {
             let table = body.get(..4).ok_or(bad(1, "the number of a table"))?;
             let table = u32::from_le_bytes(table.try_into().expect("four bytes"));
@@ -281,7 +266,6 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
         }
         4 => Ok(Decoded::End),
         5 => {
-            let mut reader = Reader::new(body);
             let txn = TxnId::read(&mut reader)?;
             Ok(Decoded::Decided(txn, Time(reader.u64()?), reader.sites()?))
         }

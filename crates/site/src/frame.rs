@@ -15,7 +15,7 @@
 //! prepared, and needs to know no more: that [`read_frame`](crate::read_frame) gives no records of a
 //! prepare sees to it.
 
-use crate::record::{BadFrame, Reader};
+use crate::record::{BadFrame, Reader, put_sites};
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::Position;
 use std::fmt;
@@ -38,7 +38,7 @@ impl fmt::Display for TxnId {
 }
 
 /// A frame's place in time, and what it is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrameHead {
     /// When its records took effect; of a prepare: the earliest time at which they can.
     pub time: Time,
@@ -47,7 +47,7 @@ pub struct FrameHead {
 }
 
 /// What a frame is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FrameKind {
     /// A step of this site alone.
     Commit,
@@ -73,14 +73,14 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// In a replica's log: the site whose log the records came from, and where to read on there.
-    pub fn origin(self) -> Option<(SiteId, Position)> {
+    pub fn origin(&self) -> Option<(SiteId, Position)> {
         match self {
-            FrameKind::Refresh { from, position } => Some((from, position)),
+            FrameKind::Refresh { from, position } => Some((*from, *position)),
             _ => None,
         }
     }
 
-    pub(crate) fn write(self, bytes: &mut Vec<u8>) {
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         bytes.push(self.code());
         match self {
             FrameKind::Commit => {}
@@ -91,7 +91,7 @@ impl FrameKind {
             FrameKind::Prepare(txn) | FrameKind::End(txn) => txn.write(bytes),
             FrameKind::Decide { txn, others } => {
                 txn.write(bytes);
-                bytes.extend_from_slice(&others.bits().to_le_bytes());
+                put_sites(bytes, others);
             }
         }
     }
@@ -107,7 +107,7 @@ impl FrameKind {
         })
     }
 
-    fn code(self) -> u8 {
+    fn code(&self) -> u8 {
         match self {
             FrameKind::Commit => 1,
             FrameKind::Refresh { .. } => 2,

@@ -107,9 +107,9 @@ impl Site {
     pub fn ship(&self, heartbeat: bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed) = self.take_outgoing();
-        let items: Vec<(SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
+        let items: Vec<(&SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
         for (site, link) in links.iter_mut() {
-            let followed = |(followers, item): &(SiteSet, FeedItem)| {
+            let followed = |(followers, item): &(&SiteSet, FeedItem)| {
                 followers.contains(*site).then(|| item.clone())
             };
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
@@ -146,7 +146,7 @@ impl Site {
     }
 
     /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
-    pub(crate) fn expect_followers(&self, followers: SiteSet) {
+    pub(crate) fn expect_followers(&self, followers: &SiteSet) {
         let mut links = self.links.outgoing.lock();
         followers.iter().for_each(|site| links.entry(site).or_default().interested = true);
     }
@@ -372,14 +372,14 @@ impl Table {
     }
 }
 
-fn feed_items(outgoing: &Outgoing) -> Vec<(SiteSet, FeedItem)> {
+fn feed_items(outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
     let (_, records) = read_frame(&outgoing.frame).expect("the site wrote the frame itself");
     let records = records.iter().enumerate().zip(&outgoing.followers);
     let followed = records.filter(|(_, followers)| !followers.is_empty());
     followed
         .flat_map(|((at, record), followers)| {
             let items = feed_item(record, at, &outgoing.frame, outgoing.position);
-            items.map(|item| (*followers, item))
+            items.map(move |item| (followers, item))
         })
         .collect()
 }

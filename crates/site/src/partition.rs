@@ -33,8 +33,9 @@ pub(crate) struct SitePartition {
     released_to: AtomicU16,
     /// At a replica: the master has let this site go, and its stream has ended here.
     unfollowed: AtomicBool,
-    /// At the master: who follows. At a replica that it was released to: who will.
-    followers: AtomicU64,
+    /// At the master: who follows. At a replica that it was released to: who will. It changes with the
+    /// partition's lock held, as commits read it; so nobody waits for the mutex.
+    followers: Mutex<SiteSet>,
     /// At a replica: the feed it follows speaks for all of its keys, and so for what a split makes of
     /// it. Otherwise it speaks for the partition's own stream only.
     joined_whole: AtomicBool,
@@ -68,7 +69,7 @@ impl SitePartition {
             released_to: AtomicU16::new(0),
             unfollowed: AtomicBool::new(false),
             joined_whole: AtomicBool::new(false),
-            followers: AtomicU64::new(followers.bits()),
+            followers: Mutex::new(followers),
             position: AtomicU64::new(0),
             origin: AtomicU64::new(0),
             reign: AtomicU64::new(0),
@@ -126,11 +127,11 @@ impl SitePartition {
     }
 
     pub(crate) fn followers(&self) -> SiteSet {
-        SiteSet::from_bits(self.followers.load(Ordering::SeqCst))
+        self.followers.lock().clone()
     }
 
     pub(crate) fn set_followers(&self, followers: SiteSet) {
-        self.followers.store(followers.bits(), Ordering::SeqCst);
+        *self.followers.lock() = followers;
     }
 
     pub(crate) fn position(&self) -> Position {

@@ -9,21 +9,22 @@
 //!   kind  1  commit         (nothing more)
 //!         2  refresh        site u16 │ position u64
 //!         3  prepare        transaction
-//!         4  decide         transaction │ other sites u64
+//!         4  decide         transaction │ the other sites
 //!         5  end            transaction
 //!   transaction             coordinator u16 │ incarnation u64 │ number u64
 //!
 //!   record   table u32 │ start: key │ previous u64 │ version u64 │ event u8 │ body
 //!   key      length u16 │ bytes
+//!   sites    count u16 │ site u16*
 //!
 //!   event 1  write          rows u32 │ row*          row: key │ length u32 (2³²−1: deleted) │ bytes
-//!         2  create         range │ followers u64
+//!         2  create         range │ followers: sites
 //!         3  split          at: key
 //!         4  merge          right: key │ right's version u64
 //!         5  follow         site u16
 //!         6  unfollow       site u16
-//!         7  release        to u16 │ followers u64
-//!         8  acquire        followers u64
+//!         7  release        to u16 │ followers: sites
+//!         8  acquire        followers: sites
 //!         9  install        range │ source u16 │ incarnation u64 │ last u64 │ since u64 │ rows, each
 //!                           followed by its time u64
 //!        10  drop           (no body)
@@ -41,8 +42,8 @@ mod write;
 
 pub(crate) use read::{Reader, read_bare_rows};
 pub use read::{read_any_frame, read_frame};
-pub(crate) use write::FrameWriter;
 pub use write::RowsBuffer;
+pub(crate) use write::{FrameWriter, put_range, put_sites};
 
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 
@@ -173,15 +174,15 @@ mod tests {
     use crate::frame::{FrameHead, FrameKind, TxnId};
 
     fn samples() -> Vec<Event<'static>> {
-        let sites = SiteSet::from_bits(0b110);
+        let sites = SiteSet::from_iter([2, 3, 900].map(SiteId));
         let none = Rows { count: 0, timed: true, bytes: &[] };
         vec![
-            Event::Create { range: KeyRange::all(), followers: sites },
+            Event::Create { range: KeyRange::all(), followers: sites.clone() },
             Event::Split { at: Key::int(5) },
             Event::Merge { right: Key::int(10), right_version: 7 },
             Event::Follow(SiteId(2)),
             Event::Unfollow(SiteId(3)),
-            Event::Release { to: SiteId(2), followers: sites },
+            Event::Release { to: SiteId(2), followers: sites.clone() },
             Event::Acquire { followers: sites },
             Event::Install(Install {
                 range: KeyRange::ints(5, 9),
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn frames_come_back_and_any_cut_is_an_error() {
         let kind = FrameKind::Refresh { from: SiteId(3), position: 4711 };
-        let mut writer = FrameWriter::new(kind);
+        let mut writer = FrameWriter::new(kind.clone());
         for event in samples() {
             let start = Key::int(5);
             writer.record(&Record { table: TableId(1), start, previous: 1, version: 2, event });
@@ -226,16 +227,16 @@ mod tests {
     #[test]
     fn every_kind_of_frame_comes_back_and_only_a_prepare_hides_its_records() {
         let txn = TxnId { coordinator: SiteId(2), incarnation: 77, number: 8 };
-        let others = SiteSet::from_bits(0b1010);
+        let others = (2..=1024).map(SiteId).collect::<SiteSet>();
         let decide = FrameKind::Decide { txn, others };
         for kind in [FrameKind::Commit, FrameKind::Prepare(txn), decide, FrameKind::End(txn)] {
-            let mut writer = FrameWriter::new(kind);
+            let mut writer = FrameWriter::new(kind.clone());
             writer.open_write(TableId(2), &Key::int(0), 41);
             writer.row(&Key::int(1), Some(b"one"));
             writer.close_write();
             let frame = writer.finish(Time(99)).to_vec();
             let (head, records) = read_frame(&frame).unwrap();
-            assert_eq!(head, FrameHead { time: Time(99), kind });
+            assert_eq!(head, FrameHead { time: Time(99), kind: kind.clone() });
             assert_eq!(records.is_empty(), kind == FrameKind::Prepare(txn));
             assert_eq!(read_any_frame(&frame).unwrap().1.len(), 1);
             for cut in 0..frame.len() {

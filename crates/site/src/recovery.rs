@@ -20,7 +20,7 @@ use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
 use crate::site::{Dropped, Site, SiteOptions};
-use isomer_design::{KeyRange, SiteSet, Time, Version};
+use isomer_design::{KeyRange, Time, Version};
 use isomer_log::{Durability, FileLog, Log, LogError, Options, Position};
 use isomer_store::{Partition, Stamp};
 use std::collections::BTreeMap;
@@ -139,13 +139,13 @@ impl Site {
         self.log.read(from, &mut |position, frame| match read_frame(frame) {
             Ok((head, records)) => {
                 self.store.clock.raise(head.time);
-                match head.kind {
+                match &head.kind {
                     FrameKind::Prepare(txn) => {
-                        drop(prepared.insert(txn, (position, frame.to_vec())))
+                        drop(prepared.insert(*txn, (position, frame.to_vec())))
                     }
-                    FrameKind::End(txn) => drop(prepared.remove(&txn)),
+                    FrameKind::End(txn) => drop(prepared.remove(txn)),
                     FrameKind::Decide { txn, others } => {
-                        self.restore_decision(txn, head.time, others);
+                        self.restore_decision(*txn, head.time, others.clone());
                     }
                     FrameKind::Commit | FrameKind::Refresh { .. } => {}
                 }
@@ -188,7 +188,7 @@ impl Site {
                         range: range.clone(),
                         source: None,
                         released_to: None,
-                        followers: *followers,
+                        followers: followers.clone(),
                         version: record.version,
                         last: head.time,
                         origin: position,
@@ -254,7 +254,7 @@ impl Site {
             Event::Acquire { followers } => {
                 partition.set_source(None);
                 partition.set_released_to(None);
-                partition.set_followers(*followers);
+                partition.set_followers(followers.clone());
                 partition.set_origin(came.position);
                 partition.lead();
             }
@@ -282,8 +282,8 @@ impl Site {
         for table in tables.iter() {
             for (_, partition) in table.partitions.load().iter() {
                 partition.raise_since(now);
-                if partition.is_master() && partition.followers() != SiteSet::EMPTY {
-                    self.expect_followers(partition.followers());
+                if partition.is_master() && !partition.followers().is_empty() {
+                    self.expect_followers(&partition.followers());
                 }
             }
         }

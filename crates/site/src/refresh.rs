@@ -222,7 +222,7 @@ impl Site {
                 }
             }
             Event::Release { to, followers } => {
-                partition.set_followers(*followers);
+                partition.set_followers(followers.clone());
                 partition.set_released_to(Some(*to));
                 // Not beyond: the new master's first event may be the next moment.
                 partition.follow(came.time, None);

@@ -106,7 +106,7 @@ impl<T: Transport> Router<T> {
             let mut design = self.design.lock();
             design.drop_table(id).map_err(Box::new)?;
             self.table.store(Arc::new(RoutingTable::of(&design)));
-            design.sites()
+            design.sites().clone()
         };
         for site in sites.iter() {
             // A site that cannot write its log says so to everyone; it forgets at the next start.

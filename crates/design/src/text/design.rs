@@ -78,15 +78,15 @@ impl Design {
 fn summary_rows<'a>(
     schema: &Schema,
     partitions: impl Iterator<Item = (&'a Key, &'a Placement)>,
-) -> Vec<(String, Placement, usize)> {
-    let mut runs: Vec<(Key, Placement, usize)> = Vec::new();
+) -> Vec<(String, &'a Placement, usize)> {
+    let mut runs: Vec<(&Key, &Placement, usize)> = Vec::new();
     for (start, placement) in partitions {
         match runs.last_mut() {
-            Some((_, last, count)) if last == placement => *count += 1,
-            _ => runs.push((start.clone(), *placement, 1)),
+            Some((_, last, count)) if *last == placement => *count += 1,
+            _ => runs.push((start, placement, 1)),
         }
     }
-    let ends = runs.iter().skip(1).map(|(start, ..)| Some(start.clone())).chain([None]);
+    let ends = runs.iter().skip(1).map(|(start, ..)| Some((*start).clone())).chain([None]);
     let range = |start: &Key, end| schema.format_range(&KeyRange::new(start.clone(), end));
     runs.iter().zip(ends).map(|((start, p, count), end)| (range(start, end), *p, *count)).collect()
 }
@@ -153,7 +153,7 @@ impl Cursor<'_> {
     fn partitions(
         &mut self,
         schema: &Schema,
-        sites: SiteSet,
+        sites: &SiteSet,
     ) -> Result<Vec<(Key, Placement)>, ParseError> {
         let mut partitions: Vec<(Key, Placement)> = Vec::new();
         while self.next_line() && self.eat_word("partition") {
@@ -176,9 +176,9 @@ impl Cursor<'_> {
         let master = self.site()?;
         let mut replicas = SiteSet::EMPTY;
         if self.eat_word("replicas") {
-            replicas = replicas.with(self.site()?);
+            replicas.insert(self.site()?);
             while let Some(site) = self.eat_site() {
-                replicas = replicas.with(site);
+                replicas.insert(site);
             }
         }
         Ok(Placement { master, replicas })

@@ -15,15 +15,15 @@ impl Seeded {
         (mixed ^ mixed >> 31) % bound
     }
 
-    pub(crate) fn site(&mut self, sites: SiteSet) -> SiteId {
+    pub(crate) fn site(&mut self, sites: &SiteSet) -> SiteId {
         let index = self.below(sites.len() as u64) as usize;
         sites.iter().nth(index).unwrap()
     }
 
-    pub(crate) fn placement(&mut self, sites: SiteSet) -> Placement {
+    pub(crate) fn placement(&mut self, sites: &SiteSet) -> Placement {
         let master = self.site(sites);
-        let replicas = SiteSet::from_bits(self.below(u64::MAX)) & sites;
-        Placement { master, replicas: replicas.without(master) }
+        let replicas = sites.iter().filter(|&site| site != master && self.below(2) == 0);
+        Placement::new(master, replicas.collect::<Vec<_>>())
     }
 
     pub(crate) fn key(&mut self, keys: u64) -> Key {
@@ -33,7 +33,10 @@ impl Seeded {
 
     /// A design of two tables, with placements that neighbours often share.
     pub(crate) fn design(&mut self, keys: u64) -> Design {
-        let sites: Vec<SiteId> = (1..=6).filter(|_| self.below(3) > 0).map(SiteId).collect();
+        // Few sites or more, with low numbers or all there are.
+        let (count, apart) = if self.below(2) == 0 { (6, 1) } else { (16, 64) };
+        let sites = (1..=count).filter(|_| self.below(3) > 0);
+        let sites: Vec<SiteId> = sites.map(|site| SiteId(site * apart)).collect();
         let sites = if sites.is_empty() { vec![SiteId(7)] } else { sites };
         let mut design = Design::new(sites).unwrap();
         for (id, name) in [(TableId(1), "accounts"), (TableId(4), "orders")] {
@@ -42,7 +45,8 @@ impl Seeded {
             starts.sort();
             starts.dedup();
             let some = [self.placement(design.sites()), self.placement(design.sites())];
-            let placed = starts.into_iter().map(|start| (start, some[self.below(2) as usize]));
+            let placed =
+                starts.into_iter().map(|start| (start, some[self.below(2) as usize].clone()));
             let schema =
                 Schema::new(name, vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
             design.create_table(id, schema, placed).unwrap();

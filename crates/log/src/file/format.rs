@@ -10,7 +10,7 @@
 //!  segment  ├───────────────┼───────┼───────┼───────────────┼─ frames ─ ─ ─
 //!           │ "isomrlog"    │version│ check │ start position│
 //!           └───────────────┴───────┴───────┴───────────────┘
-//!              8 bytes        4: 1    4       8               check: over the other 20 bytes
+//!              8 bytes        4: 2    4       8               check: over the other 20 bytes
 //!
 //!  offset   0       4       8               16              24          24 + length
 //!  frame    ├───────┼───────┼───────────────┼───────────────┼───────────┤
@@ -47,8 +47,9 @@ pub(crate) const SEGMENT_HEADER_BYTES: u64 = 24;
 /// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
-/// The version written and understood.
-pub(crate) const VERSION: u32 = 1;
+/// The version written and understood. It goes up with what frames hold, too: what is in them could otherwise
+/// be taken for something else.
+pub(crate) const VERSION: u32 = 2;
 
 /// No log grows this far; a file that says so would make positions overflow.
 const START_MAX: Position = 1 << 62;

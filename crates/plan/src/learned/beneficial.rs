@@ -91,7 +91,7 @@ fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
 }
 
 fn extra(need: &Need, steps: Vec<Step>) -> Extra {
-    Extra { steps, range: need.range_of(), placement: need.placement, upkeep_us: 0.0 }
+    Extra { steps, range: need.range_of(), placement: need.placement.clone(), upkeep_us: 0.0 }
 }
 
 /// At once into as many parts as it takes until none is hot.
@@ -126,7 +126,7 @@ fn merge(situation: &Situation<'_>, design: &Design, need: &Need, average: f64) 
     let upkeep_us = situation.options.upkeep_us;
     let range = Range { table, keys };
     let steps = vec![Step::new(Change::Merge { table, at }, why)];
-    Some(Extra { steps, range, placement: need.placement, upkeep_us })
+    Some(Extra { steps, range, placement: need.placement.clone(), upkeep_us })
 }
 
 fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> Extra {

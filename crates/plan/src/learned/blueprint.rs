@@ -148,7 +148,7 @@ impl Drawing {
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let now_ns = situation.now_ns;
         // Where memory is short, nothing is brought anywhere.
-        if situation.outlook.traffic.sites().any(|(_, traffic)| traffic.is_full) {
+        if !situation.outlook.traffic.full().is_empty() {
             return Vec::new();
         }
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
@@ -178,7 +178,7 @@ impl Blueprint {
                 continue;
             };
             let need = Need { table, range, access: Access::Write, placement };
-            if need.range.start != start || placement.master == site {
+            if need.range.start != start || need.placement.master == site {
                 continue;
             }
             let share = need.steps(site).count() as f64 + 1.0;

@@ -166,7 +166,7 @@ impl Growth<'_> {
                 cost_us += self.situation.outlook.change_us(
                     &step.change,
                     &need.range_of(),
-                    need.placement,
+                    &need.placement,
                 );
                 steps.push(step);
             }

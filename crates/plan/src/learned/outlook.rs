@@ -151,18 +151,18 @@ impl<'a> Outlook<'a> {
     pub(crate) fn changes_us(&self, needs: &[Need], site: SiteId) -> f64 {
         let each = needs.iter().flat_map(|need| {
             need.steps(site)
-                .map(move |step| self.change_us(&step.change, &need.range_of(), need.placement))
+                .map(move |step| self.change_us(&step.change, &need.range_of(), &need.placement))
         });
         each.sum()
     }
 
     /// What a change of a partition takes.
-    pub(crate) fn change_us(&self, change: &Change, range: &Range, placement: Placement) -> f64 {
+    pub(crate) fn change_us(&self, change: &Change, range: &Range, placement: &Placement) -> f64 {
         self.costs.change(change, &self.effort(change, range, placement))
     }
 
     /// What a change of a partition has to do.
-    pub(crate) fn effort(&self, change: &Change, range: &Range, placement: Placement) -> Effort {
+    pub(crate) fn effort(&self, change: &Change, range: &Range, placement: &Placement) -> Effort {
         let busy = |site: SiteId| self.traffic.site(site).busy;
         let other = match change {
             Change::AddReplica { site, .. } => Some(*site),
@@ -287,10 +287,11 @@ pub(crate) fn masters(needs: &[Need]) -> SiteSet {
 
 /// The sites that can run a transaction as the design is.
 pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
-    needs.iter().fold(design.sites(), |sites, need| match need.access {
-        Access::Write => sites & SiteSet::of(need.placement.master),
-        Access::Read => sites & need.placement.holders(),
-    })
+    let able = needs.iter().map(|need| match need.access {
+        Access::Write => SiteSet::of(need.placement.master),
+        Access::Read => need.placement.holders(),
+    });
+    able.reduce(|all, these| &all & &these).unwrap_or_else(|| design.sites().clone())
 }
 
 /// Rows of a footprint whose transaction has not run yet: one for each item.

@@ -138,7 +138,7 @@ impl Situation<'_> {
         let changing =
             needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
         let may_move = self.may_add && self.may_move && !changing;
-        let sites = self.sites(&needs, free, last_site).into_iter();
+        let sites = self.sites(&needs, &free, last_site).into_iter();
         let crowded = |site: SiteId| self.outlook.traffic.is_crowded(site);
         let sites = sites.filter(|site| may_move && !crowded(*site) || free.contains(*site));
         let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
@@ -162,9 +162,9 @@ impl Situation<'_> {
 
     /// What is to be done about a site that is nearly out of memory: it comes before all else.
     pub(crate) fn relief(&self, place: Place) -> Option<Answer> {
-        let mut full = self.outlook.traffic.sites().filter(|(_, traffic)| traffic.is_full);
+        let mut full = self.outlook.traffic.full().iter();
         let beneficial =
-            full.find_map(|(site, _)| Some(relieve(self, site)).filter(|s| !s.is_empty()))?;
+            full.find_map(|site| Some(relieve(self, *site)).filter(|s| !s.is_empty()))?;
         Some(Answer { candidates: vec![Candidate::of_steps(place, beneficial)] })
     }
 
@@ -178,20 +178,16 @@ impl Situation<'_> {
     }
 
     /// The sites worth a look.
-    fn sites(&self, needs: &[Need], free: SiteSet, last_site: Option<SiteId>) -> Vec<SiteId> {
+    fn sites(&self, needs: &[Need], free: &SiteSet, last_site: Option<SiteId>) -> Vec<SiteId> {
         let holders = needs.iter().map(|need| need.placement.holders());
-        let holders =
-            holders.fold(free & last_site.map_or(SiteSet::EMPTY, SiteSet::of), |a, b| a | b);
-        let known = holders & self.design.sites();
+        let last = free & &last_site.map_or(SiteSet::EMPTY, SiteSet::of);
+        let known = &holders.fold(last, |a, b| &a | &b) & self.design.sites();
         let mut sites: Vec<(f64, SiteId)> =
             known.iter().map(|site| (self.outlook.changes_us(needs, site), site)).collect();
         sites.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         sites.truncate(if needs.len() > NEEDS_MAX { 1 } else { CANDIDATES_MAX });
         let mut sites: Vec<SiteId> = sites.into_iter().map(|(_, site)| site).collect();
-        let busy = |site: &SiteId| self.outlook.traffic.site(*site).busy;
-        let roomy = |site: &SiteId| !self.outlook.traffic.site(*site).is_full;
-        let idlest =
-            self.design.sites().iter().filter(roomy).min_by(|a, b| busy(a).total_cmp(&busy(b)));
+        let idlest = self.outlook.traffic.idlest(self.design.sites());
         let idlest = idlest.or_else(|| self.design.sites().first());
         sites.extend(idlest.filter(|site| !sites.contains(site)));
         sites
@@ -254,7 +250,7 @@ impl Situation<'_> {
     pub(crate) fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
         let full = if self.outlook.traffic.site(site).is_full { 10.0 } else { 1.0 };
         let each = need.steps(site).map(|step| {
-            let cost = self.outlook.change_us(&step.change, &need.range_of(), need.placement);
+            let cost = self.outlook.change_us(&step.change, &need.range_of(), &need.placement);
             let crowding =
                 if matches!(step.change, Change::AddReplica { .. }) { full } else { 1.0 };
             cost * crowding * self.charge(&step.change, need.placement.master)
@@ -268,7 +264,7 @@ impl Situation<'_> {
         let mut cost = 0.0;
         for step in &extra.steps {
             after.apply(&step.change).ok()?;
-            cost += self.outlook.change_us(&step.change, &extra.range, extra.placement)
+            cost += self.outlook.change_us(&step.change, &extra.range, &extra.placement)
                 * self.charge(&step.change, extra.placement.master);
         }
         let saved = self.outlook.saved(design, &after, std::slice::from_ref(&extra.range));

@@ -8,6 +8,9 @@
 //!   sampled: 1 of 8 at s2, 600 rows read    ─┼─ every interval ──▶        900 transactions/s
 //!   s1 says: busy 0.4, 120 MB               ─┘                            0 / 2700 / 40 rows read / written / refreshed
 //! ```
+//!
+//! What is asked of all sites together is worked out once for each interval: a thought must not take longer
+//! the more sites there are.
 
 use crate::strategy::SiteLoad;
 use isomer_design::{SiteId, SiteSet};
@@ -41,17 +44,30 @@ struct Counts {
     busy_us: f64,
 }
 
+/// All sites together.
+#[derive(Clone, Debug, Default)]
+struct Together {
+    /// How busy they are on average.
+    busy: f64,
+    transactions: f64,
+    /// Those without room.
+    full: Vec<SiteId>,
+    /// The others, the idlest first.
+    idle: Vec<SiteId>,
+}
+
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Traffic {
     sites: BTreeMap<SiteId, SiteTraffic>,
+    all: Together,
     counts: BTreeMap<SiteId, Counts>,
     since_ns: u64,
     intervals: u64,
 }
 
 /// A transaction that was measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Seen {
     /// Where it ran.
     pub site: SiteId,
@@ -69,7 +85,7 @@ impl Traffic {
     /// Nothing is known yet.
     pub fn new(now_ns: u64) -> Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
-        Traffic { sites, counts, since_ns: now_ns, intervals: 0 }
+        Traffic { sites, all: Together::default(), counts, since_ns: now_ns, intervals: 0 }
     }
 
     /// Counts a transaction.
@@ -94,7 +110,8 @@ impl Traffic {
         self.since_ns = now_ns;
         self.intervals += 1;
         let pace = PACE.max(1.0 / self.intervals as f64);
-        self.sites.retain(|site, _| loads.iter().any(|load| load.site == *site));
+        let told: SiteSet = loads.iter().map(|load| load.site).collect();
+        self.sites.retain(|site, _| told.contains(*site));
         for load in loads {
             let counts = self.counts.remove(&load.site).unwrap_or_default();
             let site = self.sites.entry(load.site).or_default();
@@ -107,6 +124,7 @@ impl Traffic {
             site.is_full = max.is_some_and(|max| load.memory_bytes as f64 >= max);
         }
         self.counts.clear();
+        self.all = Together::of(&self.sites);
     }
 
     /// One site.
@@ -116,19 +134,33 @@ impl Traffic {
 
     /// True if it is so much busier than the average site that it should not get more to do.
     pub fn is_crowded(&self, site: SiteId) -> bool {
-        let sum: f64 = self.sites.values().map(|site| site.busy).sum();
-        let average = sum / self.sites.len().max(1) as f64;
-        self.site(site).busy > (1.0 + CROWDED.0) * average + CROWDED.1
+        self.site(site).busy > (1.0 + CROWDED.0) * self.all.busy + CROWDED.1
     }
 
-    /// The sites that are known.
-    pub fn sites(&self) -> impl Iterator<Item = (SiteId, &SiteTraffic)> {
-        self.sites.iter().map(|(site, traffic)| (*site, traffic))
+    /// The sites whose memory is full, or nearly so.
+    pub fn full(&self) -> &[SiteId] {
+        &self.all.full
+    }
+
+    /// The idlest of some sites that has room; `None` if none of them is known to have.
+    pub fn idlest(&self, among: &SiteSet) -> Option<SiteId> {
+        self.all.idle.iter().copied().find(|site| among.contains(*site))
     }
 
     /// Transactions per second at all sites.
     pub fn transactions(&self) -> f64 {
-        self.sites.values().map(|site| site.transactions).sum()
+        self.all.transactions
+    }
+}
+
+impl Together {
+    fn of(sites: &BTreeMap<SiteId, SiteTraffic>) -> Together {
+        let sum = |of: fn(&SiteTraffic) -> f64| sites.values().map(of).sum::<f64>();
+        let (full, mut idle): (Vec<SiteId>, Vec<SiteId>) =
+            sites.keys().partition(|site| sites[site].is_full);
+        idle.sort_by(|a, b| sites[a].busy.total_cmp(&sites[b].busy));
+        let busy = sum(|site| site.busy) / sites.len().max(1) as f64;
+        Together { busy, transactions: sum(|site| site.transactions), full, idle }
     }
 }
 
@@ -154,6 +186,7 @@ mod tests {
         assert_eq!((one.transactions, one.rows, one.busy), (80.0, [80.0, 240.0, 0.0], 0.08));
         assert_eq!((two.transactions, two.rows, two.busy), (0.0, [0.0, 0.0, 240.0], 0.7));
         assert!(one.is_full && traffic.transactions() == 80.0);
+        assert_eq!(traffic.full(), [S1, S2]);
     }
 
     #[test]
@@ -161,7 +194,7 @@ mod tests {
         let mut traffic = Traffic::new(1000);
         traffic.close(1000, &[load(S1, Some(0.5))]);
         traffic.close(500, &[load(S1, Some(0.5))]);
-        assert_eq!(traffic.sites().count(), 0);
+        assert_eq!(traffic.site(S1), SiteTraffic::default());
         traffic.close(2_000_000_000, &[load(S1, Some(f64::NAN))]);
         assert_eq!(traffic.site(S1).busy, 0.0);
     }

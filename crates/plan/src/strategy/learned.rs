@@ -100,7 +100,7 @@ struct Brain {
 }
 
 /// A measured transaction that has not come back yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct UnderWay {
     work: Work,
     /// Who follows what it writes.
@@ -178,7 +178,7 @@ impl Learned {
     }
 
     /// One of several sites: where the session ran last, unless another is clearly idler.
-    fn choose(&self, sites: SiteSet, request: &Request<'_>) -> SiteId {
+    fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
         if sites.len() == 1 || !request.ticket.is_multiple_of(MOVES_OF) {
             return chosen;
@@ -261,7 +261,7 @@ impl Brain {
         let outlook = self.outlook();
         let work = outlook.work(&needs, rows_of(request.footprint), place.site());
         let written = needs.iter().filter(|need| need.access == Access::Write);
-        let followers = written.fold(SiteSet::EMPTY, |all, need| all | need.placement.replicas);
+        let followers = written.fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
         let across = matches!(place, Place::Across { .. });
         let sites = if across { masters(&needs).len() } else { 1 };
         self.under_way.insert(request.ticket, UnderWay { work, followers, sites });
@@ -333,7 +333,7 @@ impl Brain {
             let Some((keys, placement)) = design.partition_of(table, start) else { continue };
             let range = Range { table, keys };
             if in_force {
-                let effort = self.outlook().effort(change, &range, placement);
+                let effort = self.outlook().effort(change, &range, &placement);
                 self.changing.insert(change.clone(), effort);
                 self.recent.ask(request.now.0, change);
             }
@@ -363,7 +363,7 @@ impl Brain {
         self.journal.observe(report.now.0, report.footprint, took_us);
         self.measured += 1;
         let set_out = self.under_way.remove(&report.ticket);
-        let followers = set_out.map_or(SiteSet::EMPTY, |set_out| set_out.followers);
+        let followers = set_out.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
         let (site, rows, busy_us) = (report.site, measured.rows, us(measured.run_ns));
         self.traffic.count(&Seen { site, stands_for, rows, followers, busy_us });
         // What it would have to do was not looked at in time: there is nothing to learn from.
@@ -399,10 +399,10 @@ impl Strategy for Learned {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        let place = match request.route {
+        let place = match &request.route {
             Route::Sites(sites) => Place::At(self.choose(sites, request)),
             Route::Nowhere { .. } => Place::Across { coordinator: coordinator(request) },
-            Route::UnknownTable(table) => return Err(Refused::UnknownTable(table)),
+            Route::UnknownTable(table) => return Err(Refused::UnknownTable(*table)),
         };
         Ok(Verdict::Run(self.send(request, place)))
     }

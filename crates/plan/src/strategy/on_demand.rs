@@ -44,9 +44,9 @@ impl Strategy for OnDemand {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        match request.route {
+        match &request.route {
             Route::Sites(sites) => Ok(Verdict::Run(Decision::at(pick(sites, request)))),
-            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(*table)),
             Route::Nowhere { .. } if request.reserved => Ok(Verdict::Run(self.arrange(request))),
             Route::Nowhere { .. } => Ok(Verdict::Reserve),
         }
@@ -63,8 +63,11 @@ impl OnDemand {
         let needs = needs(&design, request.footprint);
         let busy = |site: SiteId| self.ran[usize::from(site.0)].load(Ordering::Relaxed);
         let rank = |site: &SiteId| (cost(&needs, *site), busy(*site), *site);
-        let sites = design.sites();
-        let site = sites.iter().min_by_key(rank).expect("a design has at least one site");
+        // A site that holds nothing of it needs more than any that holds something.
+        let holders = needs.iter().map(|need| need.placement.holders());
+        let sites = holders.reduce(|all, these| &all | &these).unwrap_or_default();
+        let site =
+            sites.iter().min_by_key(rank).expect("what cannot run anywhere accesses something");
         let others: Vec<String> = sites
             .iter()
             .filter(|&other| other != site)

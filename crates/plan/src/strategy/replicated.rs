@@ -44,14 +44,14 @@ impl Strategy for Replicated {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        let Route::Sites(sites) = request.route else { return self.updates.decide(request) };
+        let Route::Sites(sites) = &request.route else { return self.updates.decide(request) };
         if !request.footprint.is_read_only() {
             return self.updates.decide(request);
         }
-        let others = self.spared.map_or(sites, |spared| sites.without(spared));
-        let copies = if others.is_empty() { sites } else { others };
+        let others = self.spared.map(|spared| sites.without(spared));
+        let copies = others.as_ref().filter(|others| !others.is_empty()).unwrap_or(sites);
         let at = request.ticket as usize % copies.len();
-        let site = copies.iter().nth(at).expect("a route has at least one site");
+        let site = copies.nth(at).expect("a route has at least one site");
         Ok(Verdict::Run(Decision::at(site)))
     }
 
@@ -71,7 +71,7 @@ mod tests {
     use isomer_design::{Footprint, Key, SiteSet, TableId, Time};
 
     fn decide(strategy: &Replicated, footprint: &Footprint, ticket: u64) -> SiteId {
-        let sites = [1, 2, 3].map(SiteId).into_iter().fold(SiteSet::EMPTY, SiteSet::with);
+        let sites = SiteSet::from_iter([1, 2, 3].map(SiteId));
         let at = if footprint.is_read_only() { sites } else { SiteSet::of(SiteId(1)) };
         let request = Request {
             footprint,

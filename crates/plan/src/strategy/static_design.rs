@@ -13,9 +13,9 @@ impl Strategy for Static {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        match request.route {
+        match &request.route {
             Route::Sites(sites) => Ok(Verdict::Run(Decision::at(pick(sites, request)))),
-            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(*table)),
             Route::Nowhere { .. } => Err(Refused::NotSingleSite {
                 footprint: request.footprint.to_string(),
                 strategy: self.name(),

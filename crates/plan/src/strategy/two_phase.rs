@@ -6,7 +6,11 @@
 //! database does that does not rearrange itself.
 
 use super::{Decision, Refused, Request, Strategy, Verdict, pick};
-use isomer_design::{Access, Placement, Route, SITES_MAX, SiteId, Span};
+use isomer_design::{Access, Placement, Route, SiteId, Span};
+use std::collections::BTreeMap;
+
+/// Among equals that one is chosen which stands last on a ring of so many places, turned by the ticket.
+const TURNS: u64 = 65;
 
 /// See the [module documentation](self).
 #[derive(Clone, Copy, Default, Debug)]
@@ -18,9 +22,9 @@ impl Strategy for TwoPhase {
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
-        match request.route {
+        match &request.route {
             Route::Sites(sites) => Ok(Verdict::Run(Decision::at(pick(sites, request)))),
-            Route::UnknownTable(table) => Err(Refused::UnknownTable(table)),
+            Route::UnknownTable(table) => Err(Refused::UnknownTable(*table)),
             Route::Nowhere { .. } => Ok(Verdict::Run(Decision::across(coordinator(request)))),
         }
     }
@@ -30,12 +34,12 @@ impl Strategy for TwoPhase {
 pub(super) fn coordinator(request: &Request<'_>) -> SiteId {
     let design = (request.design)();
     // By site: partitions that are written there, and that are held there.
-    let mut tally = [(0u32, 0u32); SITES_MAX as usize + 1];
+    let mut tally = BTreeMap::<SiteId, (u32, u32)>::new();
     let mut count = |access: Access, placement: Placement| {
         if access == Access::Write {
-            tally[usize::from(placement.master.0)].0 += 1;
+            tally.entry(placement.master).or_default().0 += 1;
         }
-        placement.holders().iter().for_each(|site| tally[usize::from(site.0)].1 += 1);
+        placement.holders().iter().for_each(|site| tally.entry(site).or_default().1 += 1);
     };
     for item in request.footprint.items() {
         match &item.span {
@@ -49,10 +53,9 @@ pub(super) fn coordinator(request: &Request<'_>) -> SiteId {
             }
         }
     }
-    let sites = design.sites();
-    let turn = |site: SiteId| (u64::from(site.0) + request.ticket) % (u64::from(SITES_MAX) + 1);
-    let rank = |site: &SiteId| (tally[usize::from(site.0)], turn(*site));
-    sites.iter().max_by_key(rank).expect("a design has at least one site")
+    let turn = |site: SiteId| (u64::from(site.0) + request.ticket) % TURNS;
+    let site = tally.into_iter().max_by_key(|(site, has)| (*has, turn(*site)));
+    site.expect("a transaction that no site can run accesses something").0
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         Ok(Key::from_bytes(self.key_bytes()?))
     }
 
-    fn range(&mut self) -> Result<KeyRange, BadFrame> {
+    pub(crate) fn range(&mut self) -> Result<KeyRange, BadFrame> {
         let start = self.key()?;
         let bounded = self.u8()? != 0;
         let end = self.key()?;
@@ -100,7 +100,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn sites(&mut self) -> Result<SiteSet, BadFrame> {
-        Ok(SiteSet::from_bits(self.u64()?))
+        let count = self.u16()?;
+        (0..count).map(|_| self.site()).collect()
     }
 
     fn rows(&mut self, timed: bool) -> Result<Rows<'a>, BadFrame> {

@@ -3,7 +3,7 @@
 
 use super::{DELETED, Event, Record, Rows};
 use crate::frame::FrameKind;
-use isomer_design::{Key, KeyRange, TableId, Time, Version};
+use isomer_design::{Key, KeyRange, SiteSet, TableId, Time, Version};
 use std::cell::Cell;
 
 const TIME_BYTES: usize = 8;
@@ -54,7 +54,7 @@ impl FrameWriter {
             Event::Write(rows) => self.copy_rows(rows),
             Event::Create { range, followers } => {
                 self.range(range);
-                self.u64(followers.bits());
+                put_sites(&mut self.bytes, followers);
             }
             Event::Split { at } => self.key(at),
             Event::Merge { right, right_version } => {
@@ -64,9 +64,9 @@ impl FrameWriter {
             Event::Follow(site) | Event::Unfollow(site) => self.u16(site.0),
             Event::Release { to, followers } => {
                 self.u16(to.0);
-                self.u64(followers.bits());
+                put_sites(&mut self.bytes, followers);
             }
-            Event::Acquire { followers } => self.u64(followers.bits()),
+            Event::Acquire { followers } => put_sites(&mut self.bytes, followers),
             Event::Install(install) => {
                 self.range(&install.range);
                 self.u16(install.source.0);
@@ -148,14 +148,11 @@ impl FrameWriter {
     }
 
     fn range(&mut self, range: &KeyRange) {
-        self.key(&range.start);
-        self.bytes.push(u8::from(range.end.is_some()));
-        self.key(range.end.as_ref().unwrap_or(&Key::min()));
+        put_range(&mut self.bytes, range);
     }
 
     fn key(&mut self, key: &[u8]) {
-        self.u16(u16::try_from(key.len()).expect("keys are at most KEY_BYTES_MAX bytes"));
-        self.bytes.extend_from_slice(key);
+        put_key(&mut self.bytes, key);
     }
 
     fn u16(&mut self, value: u16) {
@@ -165,6 +162,23 @@ impl FrameWriter {
     fn u64(&mut self, value: u64) {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
+}
+
+fn put_key(bytes: &mut Vec<u8>, key: &[u8]) {
+    let length = u16::try_from(key.len()).expect("keys are at most KEY_BYTES_MAX bytes");
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(key);
+}
+
+pub(crate) fn put_range(bytes: &mut Vec<u8>, range: &KeyRange) {
+    put_key(bytes, &range.start);
+    bytes.push(u8::from(range.end.is_some()));
+    put_key(bytes, range.end.as_ref().unwrap_or(&Key::min()));
+}
+
+pub(crate) fn put_sites(bytes: &mut Vec<u8>, sites: &SiteSet) {
+    bytes.extend_from_slice(&(sites.len() as u16).to_le_bytes());
+    sites.iter().for_each(|site| bytes.extend_from_slice(&site.0.to_le_bytes()));
 }
 
 impl Event<'_> {

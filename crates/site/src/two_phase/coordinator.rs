@@ -181,12 +181,12 @@ impl Site {
     ) -> Result<(Time, Position), Failure> {
         let txn = licence.txn;
         let mut context = self.context()?;
-        let others = prepared.iter().fold(SiteSet::EMPTY, |sites, (site, _)| sites.with(*site));
+        let others = prepared.iter().map(|(site, _)| *site).collect::<SiteSet>();
         let proposals = prepared.iter().map(|(_, proposal)| *proposal);
         self.store.clock.raise(proposals.fold(snapshot, Time::max));
         let mut frame = FrameWriter::new(match others.is_empty() {
             true => FrameKind::Commit,
-            false => FrameKind::Decide { txn, others },
+            false => FrameKind::Decide { txn, others: others.clone() },
         });
         let share = self.book.lock().shares.remove(&txn).unwrap_or_default();
         let written = share.write(&mut frame, own);
@@ -198,11 +198,11 @@ impl Site {
         if let Ok((at, position)) = published {
             let mut book = self.book.lock();
             book.undecided.remove(&txn);
+            licence.entered = &licence.entered - &others;
             if !others.is_empty() {
                 let told = self.time.now();
                 book.decided.insert(txn, Decided { at, position, waiting: others, told });
             }
-            licence.entered = licence.entered - others;
         }
         drop(shaping);
         self.let_go(share);
@@ -240,7 +240,7 @@ impl Site {
 impl Licence<'_> {
     fn enters(&mut self, site: SiteId) {
         if site != self.site.id {
-            self.entered = self.entered.with(site);
+            self.entered.insert(site);
         }
     }
 }
