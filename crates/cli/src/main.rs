@@ -43,6 +43,10 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
+/// A server's threads, each with a client, allocate and free all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A transactional database that rearranges its own physical design while it runs
 #[derive(Parser, Debug)]
 #[command(
