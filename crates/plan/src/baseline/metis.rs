@@ -6,22 +6,29 @@
 //!
 //! METIS catches SIGTERM while it works and then answers with an error.
 
-use crate::assign::Worth;
+use crate::divide::named;
 use crate::heat::HeatGraph;
-use crate::problem::{Placement, PlanError, Problem, Proposal, Site};
+use crate::problem::{Placement, PlanError, Problem, Proposal};
 use crate::recording::Vertex;
 
 /// Plans with imbalance `eta` (0.1 to 10 in the paper). Keys without accesses stay.
 pub fn plan(problem: &Problem<'_>, eta: f64) -> Result<Proposal, PlanError> {
     problem.validate()?;
-    let (vertices, parts) = partition(problem, eta)?;
-    let placement = relabel(problem, &vertices, &parts)?;
+    let placement = place(problem, eta)?;
     let reason = format!("METIS puts them together (imbalance {eta})");
     Ok(Proposal::from_scratch("metis", problem.placement, placement, &reason))
 }
 
+/// METIS' parts as sites.
+pub(super) fn place(problem: &Problem<'_>, eta: f64) -> Result<Placement, PlanError> {
+    let (vertices, parts) = partition(problem, eta)?;
+    let parts: Vec<u32> = parts.into_iter().map(|part| part as u32).collect();
+    let placed = named(problem.placement, &vertices, &parts);
+    placed.map_err(|error| PlanError::Metis(error.to_string()))
+}
+
 /// The accessed vertices and the part that METIS gives to each.
-pub fn partition(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>), PlanError> {
+fn partition(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>), PlanError> {
     if !(eta.is_finite() && eta > 0.0 && eta <= 1000.0) {
         let right = "a number above 0 and up to 1000";
         return Err(PlanError::Number { what: "METIS' imbalance", value: eta, right });
@@ -80,28 +87,4 @@ fn layout(graph: &HeatGraph, vertices: &[Vertex]) -> Result<Layout, PlanError> {
         layout.starts.push(layout.targets.len() as i32);
     }
     Ok(layout)
-}
-
-/// Names the parts after sites so that the fewest keys move.
-pub fn relabel(
-    problem: &Problem<'_>,
-    vertices: &[Vertex],
-    parts: &[i32],
-) -> Result<Placement, PlanError> {
-    let sites = problem.placement.sites();
-    let mut overlap = vec![vec![0u64; sites]; sites];
-    for (&vertex, &part) in vertices.iter().zip(parts) {
-        overlap[part as usize][usize::from(problem.placement.site(vertex))] += 1;
-    }
-    let mut worth = Worth::new(sites);
-    for row in overlap {
-        let row = row.into_iter().enumerate().map(|(site, keys)| (site as u32, keys));
-        worth.push(row).map_err(|error| PlanError::Metis(error.to_string()))?;
-    }
-    let names = worth.assign(1).map_err(|error| PlanError::Metis(error.to_string()))?;
-    let mut placement = problem.placement.clone();
-    for (&vertex, &part) in vertices.iter().zip(parts) {
-        placement.set(vertex, names[part as usize] as Site);
-    }
-    Ok(placement)
 }

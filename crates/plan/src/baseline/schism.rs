@@ -39,8 +39,7 @@ pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanErr
     {
         check_share(what, value)?;
     }
-    let (vertices, parts) = metis::partition(problem, options.eta)?;
-    let single = metis::relabel(problem, &vertices, &parts)?;
+    let single = metis::place(problem, options.eta)?;
     let ranges = to_ranges(problem.graph, &single, options.run_share_min);
     let hash = Placement::by_hash(problem.graph.keys(), problem.placement.sites());
     choose(problem, options, single, ranges, hash)
