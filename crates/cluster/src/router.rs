@@ -215,7 +215,7 @@ impl<T: Transport> Router<T> {
 
     /// Carries out the plans that no transaction waits for, several at once, until the router is
     /// [closed](Router::close). To be run beside the transactions. A plan may wait for a partition for
-    /// long; those behind it do not.
+    /// long; those behind it do not. When it returns, all that it began is done.
     pub async fn tend(&self) {
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -230,10 +230,12 @@ impl<T: Transport> Router<T> {
                     Either::Right(_) => continue,
                 }
             };
-            let Some(plan) = plan else { return };
+            let Some(plan) = plan else { break };
             // A plan that the design has overtaken is nobody's fault: the strategy hears of it.
             under_way.push(async move { drop(self.carry_out_meanwhile(&plan).await) });
         }
+        // What was begun is brought to its end: sites may have done more of it than the design says.
+        while under_way.next().await.is_some() {}
     }
 
     /// Ends [`Router::tend`].

@@ -5,8 +5,8 @@
 //!     ├─ service ─┼── lock ─────┼── wait ──────┼──── run ────┼── commit ──┼─ service ─┤
 //! ```
 //!
-//! Only transactions that the strategy wants to know about are timed: the clock is asked six times for
-//! each.
+//! Locks are given back when the writes are published, somewhere within the commit. Only transactions that the
+//! strategy wants to know about are timed: the clock is asked seven times for each.
 
 use crate::transport::Transport;
 use isomer_design::Time;
@@ -22,6 +22,7 @@ pub(crate) struct Timed<'p, T> {
     locked: Time,
     begun: Time,
     ended: Time,
+    published: Time,
     durable: Time,
     rows: [usize; 2],
 }
@@ -29,9 +30,20 @@ pub(crate) struct Timed<'p, T> {
 impl<'p, T: Transport> Timed<'p, T> {
     pub(crate) fn new(procedure: &'p mut dyn Procedure, transport: &'p T) -> Timed<'p, T> {
         let sent = transport.now();
-        let (arrived, locked, begun, ended, durable) = (sent, sent, sent, sent, sent);
+        let [arrived, locked, begun, ended, published, durable] = [sent; 6];
         let rows = [0, 0];
-        Timed { procedure, transport, sent, arrived, locked, begun, ended, durable, rows }
+        Timed {
+            procedure,
+            transport,
+            sent,
+            arrived,
+            locked,
+            begun,
+            ended,
+            published,
+            durable,
+            rows,
+        }
     }
 
     /// Where the time went, now that the answer is back.
@@ -44,6 +56,7 @@ impl<'p, T: Transport> Timed<'p, T> {
             wait_ns: between(self.locked, self.begun),
             run_ns: between(self.begun, self.ended),
             commit_ns: between(self.ended, self.durable),
+            held_ns: between(self.locked, self.published),
             rows: self.rows,
         }
     }
@@ -59,6 +72,7 @@ impl<T: Transport> Procedure for Timed<'_, T> {
     }
 
     fn published(&mut self, time: Time) {
+        self.published = self.transport.now();
         self.procedure.published(time);
     }
 

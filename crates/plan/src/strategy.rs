@@ -174,6 +174,8 @@ pub struct Measured {
     pub run_ns: u64,
     /// From the end of the procedure until all is durable.
     pub commit_ns: u64,
+    /// For how much of all this it held locks.
+    pub held_ns: u64,
     /// Rows read and written.
     pub rows: [usize; 2],
 }

@@ -3,8 +3,8 @@
 use isomer_sim::{Faults, SimOptions, run};
 
 #[test]
-fn forty_seeds_keep_every_promise() {
-    for seed in 1..=40 {
+fn sixty_seeds_keep_every_promise() {
+    for seed in 1..=60 {
         let options = SimOptions::default();
         let summary = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
         println!("{summary}");

@@ -3,7 +3,8 @@
 //!
 //! | proposal | when |
 //! | --- | --- |
-//! | split | the partition is accessed more than the average; cut so that its accesses are in equal parts |
+//! | split | its lock is held for half of the time, or it has a large share of all accesses; cut so that |
+//! | | its accesses are in equal parts |
 //! | merge | it and a neighbour are accessed less than the average, and are placed alike |
 //! | remove a replica | of what is written here: it may cost more than it saves |
 //! | | at a site that is nearly out of memory: what it will miss least |
@@ -15,7 +16,7 @@
 use super::planner::Situation;
 use super::workload::Range;
 use crate::strategy::Need;
-use isomer_design::{Access, Change, Design, KeyRange, Placement, SiteId, Step};
+use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, Step};
 
 /// Partitions of a footprint that are looked at: those that are accessed most.
 const PARTITIONS_MAX: usize = 4;
@@ -24,6 +25,10 @@ const PARTS_MAX: usize = 8;
 /// Replicas that are looked at when a site is full, and those that go at once.
 const REPLICAS_MAX: usize = 64;
 const RELIEVED_MAX: usize = 8;
+/// A partition that takes this share of all accesses is too large to be placed well.
+const SHARE_MAX: f64 = 1.0 / 32.0;
+/// What is split, is split at a heat of one; two that are merged are cooler than this, each.
+const COLD: f64 = 0.25;
 /// However few partitions there are: one that takes this share of all accesses is not cold.
 const AVERAGE_MAX: f64 = 1.0 / 32.0;
 
@@ -63,13 +68,15 @@ pub(crate) fn extras(
         {
             continue;
         }
-        if before.steps(site).next().is_some() {
+        if before.is_lacked_by(site) {
             continue;
         }
-        if share >= situation.options.hot * average {
-            let hot = situation.options.hot * average;
-            extras.extend(split(situation, &need, share, hot));
-        } else if share <= situation.options.cold * average {
+        let range = need.range_of();
+        let held = situation.outlook.held(&range);
+        let heat = (held / situation.options.hot).max(share / SHARE_MAX);
+        if heat >= 1.0 {
+            extras.extend(split(situation, &need, share, heat));
+        } else if share <= situation.options.cold * average && heat < COLD {
             extras.extend(merge(situation, design, &need, average));
         }
         if need.access == Access::Write {
@@ -95,15 +102,17 @@ fn extra(need: &Need, steps: Vec<Step>) -> Extra {
 }
 
 /// At once into as many parts as it takes until none is hot.
-fn split(situation: &Situation<'_>, need: &Need, share: f64, hot: f64) -> Option<Extra> {
-    let parts = ((share / hot).ceil() as usize).clamp(2, PARTS_MAX);
+fn split(situation: &Situation<'_>, need: &Need, share: f64, heat: f64) -> Option<Extra> {
+    let parts = (heat.ceil() as usize).clamp(2, PARTS_MAX);
     let cuts = situation.outlook.workload.cuts(&need.range_of(), parts);
     let why = format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
     let table = need.table;
-    let cuts = cuts.into_iter().filter(|at| *at != need.range.start);
+    let cuts: Vec<Key> = cuts.into_iter().filter(|at| *at != need.range.start).collect();
+    let upkeep_us = situation.outlook.unlocked_us(&need.range_of(), &cuts);
+    let cuts = cuts.into_iter();
     let steps: Vec<Step> =
         cuts.map(|at| Step::new(Change::Split { table, at }, why.clone())).collect();
-    (!steps.is_empty()).then(|| extra(need, steps))
+    (!steps.is_empty()).then(|| Extra { upkeep_us, ..extra(need, steps) })
 }
 
 /// With the neighbour to the right, or else to the left.
@@ -114,7 +123,8 @@ fn merge(situation: &Situation<'_>, design: &Design, need: &Need, average: f64) 
     let left = left.and_then(|(start, _)| table.partition_of(start));
     let both = [right, left].into_iter().flatten().find_map(|(other, placement)| {
         let range = Range { table: need.table, keys: other.clone() };
-        let cold = accesses(situation, &range) <= situation.options.cold * average;
+        let cold = accesses(situation, &range) <= situation.options.cold * average
+            && situation.outlook.held(&range) < COLD * situation.options.hot;
         let rests = situation.recent.rests(situation.now_ns, need.table, &other.start);
         (placement == need.placement && cold && !rests).then_some(other)
     })?;

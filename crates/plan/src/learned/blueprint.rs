@@ -9,9 +9,11 @@
 //!   samples ─┬─ one half ──▶ graph   partitions, as heavy as they are accessed
 //!            │                       edges: accessed together; a little between neighbours in key order
 //!            │                │
-//!            │              METIS    a part for each site, about equally heavy, few edges cut
-//!            │                │
+//!            │              METIS    a part for each site, few edges cut; once with parts that are
+//!            │                │      about equally heavy, and again with parts that are less so
 //!            │              names    the parts become those sites where most of them is already
+//!            │                │
+//!            │             drafts    taken is the one that can serve most; of those alike, the most even
 //!            │                ▼
 //!            └─ other half ─▶ what would be saved? ── surely more than all moves cost ──▶ adopted
 //! ```
@@ -19,6 +21,12 @@
 //! **One half proposes, the other judges**: a partitioner cuts around every sample it was shown, so on these
 //! its answer looks better than it is. That is also what keeps it quiet: as soon as a new blueprint is no
 //! better than the design is, none is adopted.
+//!
+//! **How even is best** depends on what has to stay together. If the keys after a hot spot are all accessed with
+//! each other, a cut through them makes commits over several sites hold the hottest locks, and everybody waits; if
+//! all stays at one site, that has no time left for anything else. Both are bounds on what a design can serve
+//! ([`Outlook::capacity`](super::outlook::Outlook::capacity)), and both can be told from little: how long locks are
+//! held by transactions at one site and by those over several, and what rows cost a site.
 //!
 //! **Neighbours in key order** belong together a little, as long as nothing else is known: few samples are
 //! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
@@ -39,7 +47,7 @@ use isomer_design::{Access, Change, Design, Key, KeyRange, SiteId, Step, TableId
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// With fewer samples, there is nothing to divide.
-const SAMPLES_MIN: usize = 1000;
+const SAMPLES_MIN: usize = 500;
 /// The most samples that judge.
 const JUDGES_MAX: usize = 1024;
 /// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
@@ -52,8 +60,8 @@ const NEIGHBOURS: f64 = 0.25;
 const UNSEEN: f64 = 0.1;
 /// METIS takes whole weights: one access is so much.
 const UNIT: f64 = 100.0;
-/// By which share a part may be heavier than the average.
-const IMBALANCE: f64 = 0.1;
+/// By which share a part may be heavier than the average: as even as can be, or less so.
+const IMBALANCES: [f64; 4] = [0.1, 0.5, 1.0, 2.0];
 
 /// A blueprint is worth nothing that saves less than this share of what transactions take.
 const WORTH: f64 = 0.1;
@@ -85,28 +93,53 @@ struct Graph {
 fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
     let samples = situation.outlook.workload.samples();
     let (propose, judge): (Vec<&Sample>, Vec<&Sample>) = samples.partition(|s| s.is_odd());
-    let moves = Graph::of(situation.design, &propose).divide(situation)?;
     let stride = judge.len().div_ceil(JUDGES_MAX).max(1);
     let judge: Vec<&Sample> = judge.into_iter().step_by(stride).collect();
-    adopted(situation, &judge, moves)
+    let graph = Graph::of(situation.design, &propose);
+    let drafts = IMBALANCES.iter().filter_map(|&imbalance| {
+        let moves = graph.divide(situation, imbalance)?;
+        Draft::of(situation, &judge, moves)
+    });
+    // The more even one, unless the other can serve clearly more.
+    let better = |a: Draft, b: Draft| if b.capacity > (1.0 + WORTH) * a.capacity { b } else { a };
+    adopted(situation, &judge, drafts.reduce(better)?)
 }
 
-/// The blueprint that makes these moves, if the judges find that it pays.
-fn adopted(
-    situation: &Situation<'_>,
-    judge: &[&Sample],
+/// What could be moved, and the design after that.
+struct Draft {
     moves: Vec<(Need, SiteId)>,
-) -> Option<Blueprint> {
-    let (mut after, mut cost_us) = (situation.design.clone(), 0.0);
-    for (need, site) in &moves {
-        cost_us += situation.necessary_us(need, *site);
-        for step in steps(need, *site, "") {
-            after.apply(&step.change).ok()?;
+    after: Design,
+    /// Transactions a second.
+    capacity: f64,
+}
+
+impl Draft {
+    fn of(
+        situation: &Situation<'_>,
+        judge: &[&Sample],
+        moves: Vec<(Need, SiteId)>,
+    ) -> Option<Draft> {
+        let mut after = situation.design.clone();
+        for (need, site) in &moves {
+            for step in steps(need, *site, "") {
+                after.apply(&step.change).ok()?;
+            }
         }
+        let capacity = situation.outlook.capacity(judge, &after);
+        Some(Draft { moves, after, capacity })
     }
+}
+
+/// The blueprint of a draft, if the judges find that it pays.
+fn adopted(situation: &Situation<'_>, judge: &[&Sample], draft: Draft) -> Option<Blueprint> {
+    let Draft { moves, after, capacity } = draft;
+    let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
+    let cost_us: f64 = costs.sum();
+    let now = situation.outlook.capacity(judge, situation.design);
     let saved = situation.outlook.saved_by(judge, situation.design, &after);
     let pays = saved.surely_us() > (1.0 + situation.options.margin) * cost_us;
-    if !pays || saved.us < WORTH * saved.of_us {
+    let serves = capacity >= (1.0 - WORTH) * now;
+    if !(pays && serves) || saved.us < WORTH * saved.of_us {
         return None;
     }
     let count = moves.len() as f64;
@@ -247,7 +280,7 @@ impl Graph {
     }
 
     /// What moves where if the graph is divided among the sites; `None` if it cannot be.
-    fn divide(&self, situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
+    fn divide(&self, situation: &Situation<'_>, imbalance: f64) -> Option<Vec<(Need, SiteId)>> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let index = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
         let masters = self.partitions.iter().map(|need| index(need.placement.master)).collect();
@@ -257,8 +290,8 @@ impl Graph {
             self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
         let graph = HeatGraph::from_parts(&weights, &edges).ok()?;
         let (placement, cost) = (&before, Cost::flat(1.0));
-        let problem = Problem { graph: &graph, placement, cost, imbalance: IMBALANCE };
-        let after = metis::plan(&problem, IMBALANCE).ok()?.placement;
+        let problem = Problem { graph: &graph, placement, cost, imbalance };
+        let after = metis::plan(&problem, imbalance).ok()?.placement;
         let mut moves = self.in_order(&sites, &before, &after);
         moves.retain(|(need, _)| situation.outlook.is_accessed(&need.range_of()));
         Some(moves)

@@ -30,9 +30,10 @@ use crate::strategy::{Need, needs};
 use isomer_design::{Access, Change, Design, Key, SiteId, Step, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most rings, and partitions of a clump.
-const RINGS_MAX: usize = 8;
+/// The most partitions of a clump.
 const PARTITIONS_MAX: usize = 128;
+/// It grows no further when so many rings in a row were worth nothing.
+const IN_VAIN_MAX: usize = 2;
 /// Samples of a partition that are asked what else they access.
 const ASKED_MAX: usize = 16;
 /// What was accessed with the clump less often than this is not part of it.
@@ -62,6 +63,8 @@ struct Growth<'s> {
     now: Clump,
     /// Partitions that are in it, or were looked at.
     seen: BTreeSet<Place>,
+    /// Samples that were asked.
+    asked: BTreeSet<u64>,
     /// What is accessed with it and not at the site: how often, and how.
     around: BTreeMap<Place, (usize, Access)>,
 }
@@ -78,11 +81,11 @@ pub(crate) fn grow(
 ) -> Clump {
     let now = Clump { steps: Vec::new(), design: design.clone(), saved, cost_us };
     let mut best = Clump { steps: Vec::new(), design, saved, cost_us };
-    let (seen, around) = (BTreeSet::new(), BTreeMap::new());
-    let mut growth = Growth { situation, site, now, seen, around };
+    let (seen, asked, around) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+    let mut growth = Growth { situation, site, now, seen, asked, around };
     needs.iter().for_each(|need| growth.look_around(need));
-    let mut size = needs.len();
-    for _ in 0..RINGS_MAX {
+    let (mut size, mut in_vain) = (needs.len(), 0);
+    while in_vain < IN_VAIN_MAX {
         let ring = growth.next_ring(size.min(PARTITIONS_MAX.saturating_sub(size)));
         if ring.is_empty() {
             break;
@@ -93,7 +96,9 @@ pub(crate) fn grow(
             break;
         }
         ring.iter().for_each(|need| growth.look_around(need));
+        in_vain += 1;
         if growth.now.net_us() > best.net_us() {
+            in_vain = 0;
             let Clump { design, saved, cost_us, .. } = &growth.now;
             let more = growth.now.steps[best.steps.len()..].iter().cloned();
             best.steps.extend(more);
@@ -107,14 +112,15 @@ impl Growth<'_> {
     /// Counts what is accessed with a partition.
     fn look_around(&mut self, need: &Need) {
         self.seen.insert((need.table, need.range.start.clone()));
-        let Growth { situation, site, now, seen, around } = self;
+        let Growth { situation, site, now, seen, asked, around } = self;
         let range = need.range_of();
         let touching = situation.outlook.workload.touching(&range);
         let used = touching.len().min(ASKED_MAX);
-        for sample in (0..used).map(|at| touching[at * touching.len() / used]) {
+        let some = (0..used).map(|at| touching[at * touching.len() / used]);
+        for sample in some.filter(|sample| asked.insert(sample.number())) {
             for other in needs(&now.design, sample.footprint()) {
                 let place = (other.table, other.range.start.clone());
-                if !seen.contains(&place) && other.steps(*site).next().is_some() {
+                if !seen.contains(&place) && other.is_lacked_by(*site) {
                     let (count, access) = around.entry(place).or_insert((0, other.access));
                     *count += 1;
                     *access = other.access.max(*access);

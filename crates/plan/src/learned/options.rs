@@ -51,7 +51,7 @@ pub struct Options {
     pub horizon_ns: u64,
     /// By which share a benefit must be larger than its cost.
     pub margin: f64,
-    /// Accessed so many times the average: may be split. (Descendant: 1.5.)
+    /// Its lock is held for this share of the time: may be split.
     pub hot: f64,
     /// Accessed so many times the average: may be merged. (Descendant: 0.5.)
     pub cold: f64,
@@ -71,7 +71,7 @@ impl Default for Options {
             mode: Mode::Auto,
             horizon_ns: 10_000_000_000,
             margin: 0.5,
-            hot: 1.5,
+            hot: 0.5,
             cold: 0.5,
             upkeep_us: 500.0,
             measured_per_second: 1000.0,

@@ -22,11 +22,13 @@
 //! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the heat of
 //! what changes.
 
-use super::cost::{Costs, Effort, Work};
+use super::cost::{Costs, Effort, Work, queue};
 use super::traffic::Traffic;
 use super::workload::{Range, Sample, Shares, Workload};
 use crate::strategy::{Need, needs};
-use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
+use isomer_design::{
+    Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId,
+};
 use std::collections::BTreeMap;
 
 /// The most samples that are placed to judge a change.
@@ -133,13 +135,13 @@ impl<'a> Outlook<'a> {
         for need in needs {
             match need.access {
                 Access::Write => {
-                    work.contention += self.contention(&need.range_of());
+                    work.queue_us += self.queue_us(&need.range_of());
                     work.partitions[1] += 1.0;
                 }
                 Access::Read => {
                     work.partitions[0] += 1.0;
                     if need.placement.master != site {
-                        work.updates = work.updates.max(self.contention(&need.range_of()));
+                        work.updates = work.updates.max(self.workload.writers(&need.range_of()));
                     }
                 }
             }
@@ -150,8 +152,8 @@ impl<'a> Outlook<'a> {
     /// What all changes take that a site needs before it can run a transaction.
     pub(crate) fn changes_us(&self, needs: &[Need], site: SiteId) -> f64 {
         let each = needs.iter().flat_map(|need| {
-            need.steps(site)
-                .map(move |step| self.change_us(&step.change, &need.range_of(), &need.placement))
+            need.changes(site)
+                .map(move |change| self.change_us(&change, &need.range_of(), &need.placement))
         });
         each.sum()
     }
@@ -172,14 +174,73 @@ impl<'a> Outlook<'a> {
         let copies = matches!(change, Change::AddReplica { .. } | Change::RemoveReplica { .. });
         Effort {
             load: busy(placement.master) + other.map_or(0.0, busy),
-            contention: if copies { 0.0 } else { self.contention(range) },
+            holder_us: if copies { 0.0 } else { self.holder_us(range) },
             rows: self.rows.get(&range.table).copied().unwrap_or(0.0),
         }
     }
 
-    /// W(p): the share of all accesses that write to a range.
-    pub(crate) fn contention(&self, range: &Range) -> f64 {
-        self.workload.contention(range)
+    /// For which share of all time the lock of a range is held. Above one, there would be more
+    /// transactions if it were not for this lock.
+    pub(crate) fn held(&self, range: &Range) -> f64 {
+        let per_second = self.traffic.transactions() * self.workload.writers(range);
+        per_second * self.held_us(range) / 1e6
+    }
+
+    /// For how long each who writes to a range holds its lock.
+    fn held_us(&self, range: &Range) -> f64 {
+        let [usual, _] = self.traffic.held_us();
+        self.workload.held_us(range).unwrap_or(usual)
+    }
+
+    /// How long the lock of a range is waited for, if all who write there run at one site.
+    fn queue_us(&self, range: &Range) -> f64 {
+        let [us, _] = self.traffic.held_us();
+        us * queue(self.traffic.transactions() * self.workload.writers(range) * us / 1e6)
+    }
+
+    /// What is waited within the horizon for the lock of a range, as it is, less what will be for those of
+    /// its parts. Who writes to several parts still waits for all of them.
+    pub(crate) fn unlocked_us(&self, range: &Range, cuts: &[Key]) -> f64 {
+        let starts = std::iter::once(&range.keys.start).chain(cuts);
+        let ends = cuts.iter().map(Some).chain([range.keys.end.as_ref()]);
+        let parts = starts.zip(ends).map(|(start, end)| {
+            let keys = KeyRange::new(start.clone(), end.cloned());
+            Range { table: range.table, keys }
+        });
+        let waited = |range: &Range| {
+            let each = self.held_us(range) * queue(self.held(range));
+            self.traffic.transactions() * self.workload.writers(range) * each
+        };
+        let apart: f64 = parts.map(|part| waited(&part)).sum();
+        self.horizon_ns as f64 / 1e9 * (waited(range) - apart)
+    }
+
+    /// What whoever holds the lock of a range still needs.
+    fn holder_us(&self, range: &Range) -> f64 {
+        self.held_us(range) * self.held(range).min(1.0)
+    }
+
+    /// How many transactions a second a design could serve, judged by some of the samples: its busiest site
+    /// has no more time, or the lock of its hottest key is always held. (Partitions can be split down to single
+    /// keys; keys cannot.)
+    pub(crate) fn capacity(&self, some: &[&Sample], design: &Design) -> f64 {
+        let each = 1.0 / some.len().max(1) as f64;
+        let (mut flow, mut keys) = (Flow::default(), BTreeMap::new());
+        for sample in some {
+            self.flow(&mut flow, design, sample, each);
+            let free = free_sites(design, &needs(design, sample.footprint()));
+            let held_us = self.traffic.held_us()[usize::from(free.is_empty())];
+            for item in sample.footprint().items() {
+                if let (Access::Write, Span::Key(key)) = (item.access, &item.span) {
+                    *keys.entry((item.table, key)).or_insert(0.0) += each * held_us / 1e6;
+                }
+            }
+        }
+        let now = self.traffic.transactions().max(1.0);
+        let load =
+            |counts: &[f64; 4], of: f64| self.costs.load([1, 2, 3].map(|at| of * counts[at]));
+        let busy = flow.sites.values().map(|c| (load(c, 2.0 * now) - load(c, now)) / now);
+        1.0 / busy.chain(keys.into_values()).fold(f64::MIN_POSITIVE, f64::max)
     }
 
     /// True if any sample accesses the range.
@@ -212,16 +273,15 @@ impl<'a> Outlook<'a> {
         self.costs.across(&work, sites).max(sites as f64 * alone)
     }
 
-    /// Each of the masters has a share of the work, and all of the service.
+    /// Each of the masters has as much to do as if it ran all by itself.
     fn place_across(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
         let sites = masters(needs);
         let Some(coordinator) = sites.first() else { return };
         flow.time_us += per_second * self.across_us(needs, coordinator);
         for site in sites.iter() {
             let counts = flow.sites.entry(site).or_default();
-            let share = per_second / sites.len() as f64;
-            counts[1] += share * rows[0];
-            counts[2] += share * rows[1];
+            counts[1] += per_second * rows[0];
+            counts[2] += per_second * rows[1];
         }
     }
 

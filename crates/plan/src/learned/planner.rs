@@ -203,7 +203,7 @@ impl Situation<'_> {
         }
         let cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
         let lacking: Vec<Range> =
-            needs.iter().filter(|n| n.steps(site).next().is_some()).map(Need::range_of).collect();
+            needs.iter().filter(|n| n.is_lacked_by(site)).map(Need::range_of).collect();
         let saved = self.outlook.saved(self.design, &design, &lacking);
         Base { site, necessary, design, saved, cost_us }
     }
@@ -249,11 +249,10 @@ impl Situation<'_> {
     /// What it takes to bring to a site what it lacks. Where memory is full, ten times as much.
     pub(crate) fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
         let full = if self.outlook.traffic.site(site).is_full { 10.0 } else { 1.0 };
-        let each = need.steps(site).map(|step| {
-            let cost = self.outlook.change_us(&step.change, &need.range_of(), &need.placement);
-            let crowding =
-                if matches!(step.change, Change::AddReplica { .. }) { full } else { 1.0 };
-            cost * crowding * self.charge(&step.change, need.placement.master)
+        let each = need.changes(site).map(|change| {
+            let cost = self.outlook.change_us(&change, &need.range_of(), &need.placement);
+            let crowding = if matches!(change, Change::AddReplica { .. }) { full } else { 1.0 };
+            cost * crowding * self.charge(&change, need.placement.master)
         });
         each.sum()
     }

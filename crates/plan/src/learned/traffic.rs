@@ -56,12 +56,22 @@ struct Together {
     idle: Vec<SiteId>,
 }
 
+/// Transactions that held locks since the last interval, and for how long in all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holders {
+    transactions: f64,
+    us: f64,
+}
+
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Traffic {
     sites: BTreeMap<SiteId, SiteTraffic>,
     all: Together,
     counts: BTreeMap<SiteId, Counts>,
+    /// Of transactions at one site, and of those over several.
+    held_us: [f64; 2],
+    holders: [Holders; 2],
     since_ns: u64,
     intervals: u64,
 }
@@ -79,13 +89,19 @@ pub struct Seen {
     pub followers: SiteSet,
     /// For how long it kept a processor of the site, in microseconds.
     pub busy_us: f64,
+    /// For how long it held locks, in microseconds.
+    pub held_us: f64,
+    /// It ran over several sites.
+    pub is_across: bool,
 }
 
 impl Traffic {
     /// Nothing is known yet.
     pub fn new(now_ns: u64) -> Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
-        Traffic { sites, all: Together::default(), counts, since_ns: now_ns, intervals: 0 }
+        let (held_us, holders) = ([0.0; 2], Default::default());
+        let all = Together::default();
+        Traffic { sites, all, counts, held_us, holders, since_ns: now_ns, intervals: 0 }
     }
 
     /// Counts a transaction.
@@ -96,6 +112,11 @@ impl Traffic {
         counts.rows[0] += reads;
         counts.rows[1] += writes;
         counts.busy_us += seen.busy_us * seen.stands_for;
+        if seen.rows[1] > 0 {
+            let holders = &mut self.holders[usize::from(seen.is_across)];
+            holders.transactions += 1.0;
+            holders.us += seen.held_us;
+        }
         for follower in seen.followers.iter() {
             self.counts.entry(follower).or_default().rows[2] += writes;
         }
@@ -125,6 +146,11 @@ impl Traffic {
         }
         self.counts.clear();
         self.all = Together::of(&self.sites);
+        for (held_us, holders) in self.held_us.iter_mut().zip(std::mem::take(&mut self.holders)) {
+            if holders.transactions > 0.0 {
+                *held_us += pace * (holders.us / holders.transactions - *held_us);
+            }
+        }
     }
 
     /// One site.
@@ -145,6 +171,13 @@ impl Traffic {
     /// The idlest of some sites that has room; `None` if none of them is known to have.
     pub fn idlest(&self, among: &SiteSet) -> Option<SiteId> {
         self.all.idle.iter().copied().find(|site| among.contains(*site))
+    }
+
+    /// For how long a transaction that writes holds its locks, in microseconds: one that runs at one
+    /// site, and one over several. Whatever was seen, that is no less than two of the former.
+    pub fn held_us(&self) -> [f64; 2] {
+        let [alone, across] = self.held_us;
+        [alone, across.max(2.0 * alone)]
     }
 
     /// Transactions per second at all sites.
@@ -179,7 +212,15 @@ mod tests {
     fn what_is_counted_becomes_rates_and_followers_refresh() {
         let mut traffic = Traffic::new(0);
         let followers = SiteSet::of(S2);
-        let seen = Seen { site: S1, stands_for: 8.0, rows: [1, 3], followers, busy_us: 1000.0 };
+        let seen = Seen {
+            site: S1,
+            stands_for: 8.0,
+            rows: [1, 3],
+            followers,
+            busy_us: 1000.0,
+            held_us: 90.0,
+            is_across: false,
+        };
         (0..10).for_each(|_| traffic.count(&seen));
         traffic.close(1_000_000_000, &[load(S1, None), load(S2, Some(0.7))]);
         let (one, two) = (traffic.site(S1), traffic.site(S2));

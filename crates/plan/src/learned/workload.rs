@@ -14,9 +14,9 @@
 //! not assumed to be even.
 //!
 //! How much a key is read and written is counted where its samples are found, so that the share of a
-//! range costs a step for each sampled key in it. Every measured transaction asks for the shares of its
-//! partitions, which may have all sampled keys: [`Workload::contention`] remembers what it said, until
-//! one in [`STALE_OF`] samples is new.
+//! range costs a step for each sampled key in it. Every measured transaction asks who writes to its
+//! partitions, and that may be all samples: [`Workload::writers`] remembers what it said, until one in
+//! [`STALE_OF`] samples is new.
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
@@ -37,8 +37,10 @@ pub const ITEMS_MAX: usize = 64;
 /// A remembered share is good until one in so many samples is new.
 const STALE_OF: u64 = 32;
 
-/// The most shares that are remembered.
-const REMEMBERED_MAX: usize = 4096;
+/// The most shares that are remembered, and partitions whose locks are.
+const REMEMBERED_MAX: usize = 16_384;
+/// Of how long a lock was held this time, so much counts.
+const HELD_PACE: f64 = 0.1;
 
 /// A range of keys of a table: a partition, or what one could become.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -67,6 +69,11 @@ impl Sample {
     /// How many rows it read and wrote.
     pub fn rows(&self) -> [usize; 2] {
         self.rows
+    }
+
+    /// Samples are numbered as they are taken.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// True for every other sample.
@@ -111,8 +118,10 @@ pub struct Workload {
     ranges: BTreeMap<TableId, Vec<(KeyRange, Arc<Sample>)>>,
     accesses: usize,
     taken: u64,
-    /// Shares that were asked for, and the number of samples taken until then.
+    /// Shares of writers that were asked for, and the number of samples taken until then.
     remembered: RefCell<BTreeMap<Range, (f64, u64)>>,
+    /// For how long the locks of partitions were held lately, by their start.
+    held_us: BTreeMap<(TableId, Key), f64>,
 }
 
 impl Workload {
@@ -128,6 +137,7 @@ impl Workload {
             accesses: 0,
             taken: 0,
             remembered: RefCell::default(),
+            held_us: BTreeMap::new(),
         }
     }
 
@@ -187,8 +197,8 @@ impl Workload {
         Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
     }
 
-    /// W(p) as it was not long ago.
-    pub fn contention(&self, range: &Range) -> f64 {
+    /// The share of all transactions that write to the range, as it was not long ago.
+    pub fn writers(&self, range: &Range) -> f64 {
         let mut remembered = self.remembered.borrow_mut();
         match remembered.get(range) {
             Some((share, at)) if (self.taken - at) * STALE_OF <= self.len() as u64 => *share,
@@ -196,11 +206,30 @@ impl Workload {
                 if remembered.len() >= REMEMBERED_MAX {
                     remembered.clear();
                 }
-                let share = self.shares(range).written;
+                let touching = self.touching(range).into_iter();
+                let writers = touching.filter(|sample| sample.touches(range, Access::Write));
+                let share = writers.count() as f64 / self.len().max(1) as f64;
                 remembered.insert(range.clone(), (share, self.taken));
                 share
             }
         }
+    }
+
+    /// A transaction held the lock of a partition that begins there for so long.
+    pub fn hold(&mut self, place: (TableId, Key), held_us: f64) {
+        if self.held_us.len() >= REMEMBERED_MAX {
+            self.held_us.clear();
+        }
+        let mean = self.held_us.entry(place).or_insert(held_us);
+        *mean += HELD_PACE * (held_us - *mean);
+    }
+
+    /// For how long those who write to a range have held its lock lately, in microseconds; of a part of a
+    /// partition, that of the partition. `None` if nobody was seen to.
+    pub fn held_us(&self, range: &Range) -> Option<f64> {
+        let place = (range.table, range.keys.start.clone());
+        let found = self.held_us.range(..=place).next_back();
+        found.filter(|(place, _)| place.0 == range.table).map(|(_, us)| *us)
     }
 
     /// Where to cut a range so that about so many parts are accessed equally often; a key that takes the
@@ -374,13 +403,14 @@ mod tests {
     }
 
     #[test]
-    fn contention_is_remembered_until_samples_are_new() {
-        let mut workload = workload(64, &vec![write(&[3]); 64]);
-        assert_eq!(workload.contention(&range(0, 10)), 1.0);
+    fn writers_are_remembered_until_samples_are_new() {
+        let mut workload = workload(64, &vec![write(&[3, 4]); 64]);
+        assert_eq!(workload.writers(&range(0, 10)), 1.0, "each once, whatever it writes");
+        assert_eq!(workload.writers(&range(10, 20)), 0.0);
         for (taken, told) in [(1, 1.0), (2, 1.0), (3, 61.0 / 64.0)] {
             let replaced = f64::from(taken) / 64.0;
             assert!(workload.offer(1, &write(&[20]), [0, 0], 0.0, [0.0, replaced]));
-            assert_eq!(workload.contention(&range(0, 10)), told, "{taken} samples are new");
+            assert_eq!(workload.writers(&range(0, 10)), told, "{taken} samples are new");
         }
     }
 

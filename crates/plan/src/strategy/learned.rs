@@ -39,7 +39,7 @@ use crate::learned::recent::Recent;
 use crate::learned::traffic::{Seen, Traffic};
 use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work, Workload};
 use isomer_design::{
-    Access, Change, Design, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
+    Access, Change, Design, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +107,8 @@ struct UnderWay {
     followers: SiteSet,
     /// Over how many sites it runs.
     sites: usize,
+    /// The partitions that it writes to, by their start.
+    written: Vec<(TableId, Key)>,
 }
 
 impl Default for Learned {
@@ -261,10 +263,12 @@ impl Brain {
         let outlook = self.outlook();
         let work = outlook.work(&needs, rows_of(request.footprint), place.site());
         let written = needs.iter().filter(|need| need.access == Access::Write);
-        let followers = written.fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
+        let followers =
+            written.clone().fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
+        let written = written.map(|need| (need.table, need.range.start.clone())).collect();
         let across = matches!(place, Place::Across { .. });
         let sites = if across { masters(&needs).len() } else { 1 };
-        self.under_way.insert(request.ticket, UnderWay { work, followers, sites });
+        self.under_way.insert(request.ticket, UnderWay { work, followers, sites, written });
     }
 
     fn outlook(&self) -> Outlook<'_> {
@@ -359,15 +363,28 @@ impl Brain {
         let us = |ns: u64| ns as f64 / 1e3;
         let took_us = us(report.latency_ns);
         let chances = chances(report.ticket);
-        self.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
         self.journal.observe(report.now.0, report.footprint, took_us);
         self.measured += 1;
         let set_out = self.under_way.remove(&report.ticket);
+        // Over several sites, the first lock is held while the others are waited for.
+        let is_across = set_out.as_ref().is_some_and(|set_out| set_out.sites > 1);
+        let waiting_ns = if is_across { measured.lock_ns } else { 0 };
+        let held_us = us(measured.held_ns + waiting_ns);
+        self.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
         let followers = set_out.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
         let (site, rows, busy_us) = (report.site, measured.rows, us(measured.run_ns));
-        self.traffic.count(&Seen { site, stands_for, rows, followers, busy_us });
+        self.traffic.count(&Seen {
+            site,
+            stands_for,
+            rows,
+            followers,
+            busy_us,
+            held_us,
+            is_across,
+        });
         // What it would have to do was not looked at in time: there is nothing to learn from.
-        let Some(UnderWay { work, sites, .. }) = set_out else { return };
+        let Some(UnderWay { work, sites, written, .. }) = set_out else { return };
+        written.into_iter().for_each(|place| self.workload.hold(place, held_us));
         if sites > 1 {
             return self.costs.learn_across(&work, sites, took_us);
         }

@@ -50,20 +50,34 @@ impl Need {
         self.access == Access::Write && self.placement.master != site
     }
 
+    /// The site cannot serve it as it is.
+    pub(crate) fn is_lacked_by(&self, site: SiteId) -> bool {
+        self.lacks_replica(site) || self.lacks_master(site)
+    }
+
     /// The changes that let a site serve it.
-    pub(crate) fn steps(&self, site: SiteId) -> impl Iterator<Item = Step> {
+    pub(crate) fn changes(&self, site: SiteId) -> impl Iterator<Item = Change> {
         let (table, start) = (self.table, || self.range.start.clone());
-        let replica = self.lacks_replica(site).then(|| {
-            let why = match self.access {
-                Access::Read => format!("{site} has to read it"),
-                Access::Write => format!("{site} has to write it, and masters come from replicas"),
-            };
-            Step::new(Change::AddReplica { table, start: start(), site }, why)
-        });
-        let remaster = self.lacks_master(site).then(|| {
-            let why = format!("{site} has to write it together with what it masters");
-            Step::new(Change::Remaster { table, start: start(), to: site }, why)
-        });
+        let replica = self.lacks_replica(site);
+        let replica = replica.then(|| Change::AddReplica { table, start: start(), site });
+        let master = self.lacks_master(site);
+        let remaster = master.then(|| Change::Remaster { table, start: start(), to: site });
         replica.into_iter().chain(remaster)
+    }
+
+    /// These changes, with reasons.
+    pub(crate) fn steps(&self, site: SiteId) -> impl Iterator<Item = Step> {
+        self.changes(site).map(move |change| {
+            let why = match (&change, self.access) {
+                (Change::Remaster { .. }, _) => {
+                    format!("{site} has to write it together with what it masters")
+                }
+                (_, Access::Read) => format!("{site} has to read it"),
+                (_, Access::Write) => {
+                    format!("{site} has to write it, and masters come from replicas")
+                }
+            };
+            Step::new(change, why)
+        })
     }
 }

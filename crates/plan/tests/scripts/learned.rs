@@ -144,6 +144,7 @@ impl State {
             wait_ns: 0,
             run_ns: ns(0.3),
             commit_ns: ns(0.1),
+            held_ns: ns(0.4),
             rows: [footprint.items().len(), written.count()],
         };
         let report = Report {
