@@ -166,7 +166,7 @@ fn a_benchmark_on_disk_leaves_a_sound_database() {
 fn a_short_demo_keeps_its_promises_and_draws() {
     let plot = folder("demo").join("demo.svg");
     let path = plot.display().to_string();
-    let args = ["demo", "--seconds", "2", "--partition-keys", "1", "--json", "--plot", &path];
+    let args = ["demo", "--seconds", "4", "--partition-keys", "1", "--json", "--plot", &path];
     let ended = isomer(&args);
     assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
     let line = json(&ended.out);

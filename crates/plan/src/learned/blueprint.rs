@@ -61,7 +61,7 @@ const UNSEEN: f64 = 0.1;
 /// METIS takes whole weights: one access is so much.
 const UNIT: f64 = 100.0;
 /// By which share a part may be heavier than the average: as even as can be, or less so.
-const IMBALANCES: [f64; 4] = [0.1, 0.5, 1.0, 2.0];
+const IMBALANCES: [f64; 2] = [0.1, 1.0];
 
 /// A blueprint is worth nothing that saves less than this share of what transactions take.
 const WORTH: f64 = 0.1;
