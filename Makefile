@@ -45,7 +45,7 @@ docs:
 smoke:
 	rm -rf $(OUT)
 	mkdir -p $(OUT)
-	$(ISOMER) demo --seconds 2 --partition-keys 1 --plain --plot $(OUT)/demo.svg
+	$(ISOMER) demo --seconds 4 --partition-keys 1 --plain --plot $(OUT)/demo.svg
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1
 	$(ISOMER) bench smallbank --rows 2000 --seconds 1
 	$(ISOMER) bench tpcc-procedures --full --warehouses 2 --customers 30 --items 200 --seconds 1
