@@ -185,7 +185,7 @@ fn bad_input_is_named_with_what_would_be_right() {
             &good,
             "--clumps is for --strategy clay",
         ),
-        ("advise FILE --sites 1025 --plan x", &keys(200), "1025 sites: a design has at most 1024"),
+        ("advise FILE --sites 1025 --plan x", &keys(2000), "1025 sites: a design has at most 1024"),
         (
             "shard-key FILE --table z",
             "time,transaction,table,access,k\n0,1,a,r,5\n",
