@@ -182,8 +182,12 @@ impl<'a> Outlook<'a> {
     /// For which share of all time the lock of a range is held. Above one, there would be more
     /// transactions if it were not for this lock.
     pub(crate) fn held(&self, range: &Range) -> f64 {
-        let per_second = self.traffic.transactions() * self.workload.writers(range);
-        per_second * self.held_us(range) / 1e6
+        self.writes(range) * self.held_us(range) / 1e6
+    }
+
+    /// How many transactions a second write to a range.
+    fn writes(&self, range: &Range) -> f64 {
+        self.traffic.transactions() * self.workload.writers(range)
     }
 
     /// For how long each who writes to a range holds its lock.
@@ -195,7 +199,7 @@ impl<'a> Outlook<'a> {
     /// How long the lock of a range is waited for, if all who write there run at one site.
     fn queue_us(&self, range: &Range) -> f64 {
         let [us, _] = self.traffic.held_us();
-        us * queue(self.traffic.transactions() * self.workload.writers(range) * us / 1e6)
+        us * queue(self.writes(range) * us / 1e6)
     }
 
     /// What is waited within the horizon for the lock of a range, as it is, less what will be for those of
@@ -207,10 +211,8 @@ impl<'a> Outlook<'a> {
             let keys = KeyRange::new(start.clone(), end.cloned());
             Range { table: range.table, keys }
         });
-        let waited = |range: &Range| {
-            let each = self.held_us(range) * queue(self.held(range));
-            self.traffic.transactions() * self.workload.writers(range) * each
-        };
+        let waited =
+            |range: &Range| self.writes(range) * self.held_us(range) * queue(self.held(range));
         let apart: f64 = parts.map(|part| waited(&part)).sum();
         self.horizon_ns as f64 / 1e9 * (waited(range) - apart)
     }
