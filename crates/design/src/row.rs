@@ -166,7 +166,13 @@ impl Schema {
 
     fn encode_columns(&self, values: &[Value]) -> Result<Vec<u8>, RowError> {
         let layout = self.layout();
-        let mut row = vec![0; layout.tail_at];
+        let tail = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        let mut row = Vec::with_capacity(layout.tail_at + values.iter().map(tail).sum::<usize>());
+        row.resize(layout.tail_at, 0);
         for (slot, value) in layout.slots.iter().zip(values) {
             if let (Value::Null, Some(bit)) = (value, slot.null_bit) {
                 row[bit / 8] |= 1 << (bit % 8);

@@ -118,12 +118,19 @@ pub enum RowError {
 impl Schema {
     /// Checks that a column may hold a value.
     pub(crate) fn check_value(&self, column: &Column, value: &Value) -> Result<(), RowError> {
-        let (table, name, ty) = (self.name().to_owned(), column.name.clone(), column.ty);
+        let ty = column.ty;
+        let names = || (self.name().to_owned(), column.name.clone());
         match value {
             Value::Null if column.nullable => Ok(()),
-            Value::Null => Err(RowError::UnexpectedNull { table, column: name, ty }),
+            Value::Null => {
+                let (table, column) = names();
+                Err(RowError::UnexpectedNull { table, column, ty })
+            }
             value if ty.accepts(value) => Ok(()),
-            value => Err(RowError::WrongType { table, column: name, ty, given: value.kind() }),
+            value => {
+                let (table, column) = names();
+                Err(RowError::WrongType { table, column, ty, given: value.kind() })
+            }
         }
     }
 

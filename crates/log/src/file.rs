@@ -139,7 +139,12 @@ impl FileLog {
             folder,
             options,
             marks: Marks::new(options.durability, begin, end),
-            writer: Mutex::new(Writer { synced: end, written: None, names_changed: false }),
+            writer: Mutex::new(Writer {
+                synced: end,
+                written: None,
+                names_changed: false,
+                filled: end,
+            }),
             batch: RwLock::new(Batch { start: end, bytes: Vec::new() }),
             tail: Mutex::new(tail),
             condemned: Mutex::new(VecDeque::new()),

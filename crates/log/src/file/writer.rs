@@ -1,7 +1,7 @@
 //! The way to the disk: everything that one `sync` does.
 
 use super::FileLog;
-use super::folder::SegmentFile;
+use super::folder::{SegmentFile, write_zeros};
 use super::format::{SEGMENT_HEADER_BYTES, seal_frames, segment_header, segment_name};
 use super::recover::SPARE_NAME;
 use super::tail::Part;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 /// So much goes to the disk before it is synced, even of one frame: a site's copy of a large partition then
 /// does not fill the queue of a disk that other sites' commits wait for.
 pub(super) const PIECE_BYTES: usize = 8 << 20;
+/// So much is filled with zeros at once before frames come there (see [`FileLog::fill_ahead`]).
+pub(super) const FILLED_BYTES: u64 = 1 << 20;
 /// Buffers that a burst has made larger than this are given back.
 const BUFFER_BYTES_KEPT: usize = 8 << 20;
 
@@ -24,6 +26,8 @@ pub(super) struct Writer {
     pub(super) written: Option<(String, Arc<dyn SegmentFile>)>,
     /// A segment was begun since the folder was synced.
     pub(super) names_changed: bool,
+    /// Up to here the current segment's file was written to, if only with zeros.
+    pub(super) filled: Position,
 }
 
 /// The frames last taken by a sync. They stay until the next sync, for readers close to the end.
@@ -83,6 +87,7 @@ impl FileLog {
         self.settle(writer, part.start)?;
         let name = segment_name(part.start);
         writer.names_changed = true;
+        writer.filled = part.start;
         if part.is_spare {
             let renamed = self.folder.rename(SPARE_NAME, &name);
             renamed.map_err(|error| (name.clone(), error))?;
@@ -108,8 +113,24 @@ impl FileLog {
             offset += piece.len() as u64;
             rest = more;
         }
+        let written = written.and_then(|()| self.fill_ahead(writer, part, offset));
         writer.written = Some((name.clone(), part.file.clone()));
         written.map_err(|error| (name, error))
+    }
+
+    /// Writes zeros where the next frames will come. The space is reserved, but the first write to it makes the
+    /// file system note that it is used, in a journal that the sync has to wait for: on ext4, a sync of
+    /// blocks that have been written before takes half the time, and half the processor's.
+    /// Batches so large that they save little are not followed by zeros.
+    fn fill_ahead(&self, writer: &mut Writer, part: &Part, offset: u64) -> io::Result<()> {
+        let is_large = part.range.len() as u64 > FILLED_BYTES / 8;
+        if part.end() <= writer.filled || is_large || self.options.durability == Durability::None {
+            return Ok(());
+        }
+        let to = part.file.bytes()?.min(offset + FILLED_BYTES);
+        write_zeros(&*part.file, offset, to)?;
+        writer.filled = part.end() + to.saturating_sub(offset);
+        Ok(())
     }
 
     /// Makes sure that everything before `end`, which has been written, is on disk.

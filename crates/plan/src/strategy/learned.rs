@@ -488,7 +488,11 @@ impl Strategy for Learned {
             let busy = &self.busy[usize::from(load.site.0)];
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
-        let wanted = self.options.measured_per_second * LOADS_EVERY_NS as f64 / 1e9;
+        let per_second = match self.mode() {
+            Mode::Off => self.options.measured_when_off,
+            Mode::Recommend | Mode::Auto => self.options.measured_per_second,
+        };
+        let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);
         let mask = match measured / wanted {

@@ -9,6 +9,7 @@ use super::{Exec, Row};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::expr::Expr;
 use crate::plan::{Change, Select, Source};
 use crate::transaction::{Base, LockKind, LockedRow, Sink};
 use isomer_design::Key;
@@ -39,13 +40,9 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
         match &plan.set {
             None => exec.remove(table, &key, there, &both[..width])?,
             Some(set) => {
-                let mut new = both[..width].to_vec();
-                for (at, expr) in set {
-                    new[*at] = exec.eval(expr, row)?;
-                }
-                exec.fit(table, &plan.checks, &mut new)?;
-                exec.replace(table, &key, there, &both[..width], &new)?;
-                both[..width].swap_with_slice(&mut new);
+                let before = exec.assign(set, &mut both)?;
+                exec.fit(table, &plan.checks, &mut both[..width])?;
+                exec.replace(table, &key, there, &before, &both[..width])?;
             }
         }
         count += 1;
@@ -118,13 +115,29 @@ impl Exec<'_> {
         Ok(())
     }
 
-    /// Writes a row in the place of another, with another key if need be.
+    /// Sets columns of a row to what the row gives as it is, and gives what they were.
+    pub(super) fn assign(
+        &self,
+        set: &[(usize, Expr)],
+        values: &mut [Datum],
+    ) -> Result<Vec<(usize, Datum)>, SqlError> {
+        let row = Row { values, outer: None };
+        let new = set.iter().map(|(at, expr)| Ok((*at, self.eval(expr, row)?)));
+        let mut changed = new.collect::<Result<Vec<_>, SqlError>>()?;
+        for (at, value) in &mut changed {
+            std::mem::swap(&mut values[*at], value);
+        }
+        Ok(changed)
+    }
+
+    /// Writes a row in the place of another, with another key if need be. `before` are the columns that
+    /// were set, as they were.
     pub(super) fn replace(
         &self,
         table: &Table,
         key: &Key,
         there: LockedRow,
-        old: &[Datum],
+        before: &[(usize, Datum)],
         new: &[Datum],
     ) -> Result<(), SqlError> {
         let (new_key, bytes) = encode(table, new)?;
@@ -133,14 +146,20 @@ impl Exec<'_> {
             base = self.free_key(table, &new_key, new)?;
         }
         for index in &table.indexes {
-            let same = index.columns.iter().all(|&at| old[at] == new[at]);
+            let differs =
+                |(at, old): &(usize, Datum)| index.columns.contains(at) && *old != new[*at];
+            let same = !before.iter().any(differs);
             if same && new_key == *key {
                 continue;
             }
             if !same && self.taken(table, index, new, Some(key))?.is_some() {
                 return Err(duplicate(table, &index.name, &index.columns, new));
             }
-            self.put_entry(table, index, old, false)?;
+            let mut old = new.to_vec();
+            for (at, value) in before.iter().rev() {
+                old[*at] = value.clone();
+            }
+            self.put_entry(table, index, &old, false)?;
             self.put_entry(table, index, new, true)?;
         }
         if new_key != *key {

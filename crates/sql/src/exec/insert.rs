@@ -204,14 +204,11 @@ impl Exec<'_> {
         {
             return Ok(None);
         }
-        let old = row[..width].to_vec();
-        let mut changed = old.clone();
-        for (at, expr) in set {
-            changed[*at] = self.eval(expr, both)?;
-        }
-        self.fit(table, &plan.checks, &mut changed)?;
-        self.replace(table, key, there, &old, &changed)?;
-        Ok(Some(changed))
+        let before = self.assign(set, &mut row)?;
+        row.truncate(width);
+        self.fit(table, &plan.checks, &mut row)?;
+        self.replace(table, key, there, &before, &row)?;
+        Ok(Some(row))
     }
 
     /// All values of a locked row.
