@@ -4,7 +4,7 @@
 use crate::experiment::Experiment;
 use crate::metric::Metric;
 use crate::results::{Mean, Row, Sample};
-use crate::system::SYSTEMS;
+use crate::system::{SYSTEMS, System};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -67,11 +67,13 @@ pub fn section(
             let _ = writeln!(text, "`{}` did not finish: {why}\n", sample.system);
         }
     }
-    for system in SYSTEMS.iter().filter(|system| system.warm_ups > 1.0) {
-        if experiment.systems.iter().any(|name| name == system.name) {
-            let warm_up_s = experiment.warm_up_s * system.warm_ups;
-            let _ = writeln!(text, "`{}` had {warm_up_s} s of warm-up.\n", system.name);
-        }
+    let others = SYSTEMS.iter().filter(|system| system.warm_ups != 1.0);
+    let others = others.filter(|other| experiment.systems.iter().any(|name| name == other.name));
+    let warm_up_s = |system: &System| experiment.warm_up_s * system.warm_ups;
+    let others: Vec<String> =
+        others.map(|system| format!("`{}` had {} s", system.name, warm_up_s(system))).collect();
+    if !others.is_empty() {
+        let _ = writeln!(text, "Of warm-up, {}.\n", others.join(", "));
     }
     more(&mut text, samples);
     let claims: Vec<&Row> = rows.iter().filter(|row| row.reached.is_some()).collect();

@@ -22,7 +22,8 @@
 //! `append` that needs the next segment, which appends nothing and may be tried again. To keep the
 //! wait for that out of `append`, `sync` creates a file named `spare` as soon as half of the
 //! current segment is used; it gets its name with its first frame. Only when the disk is a whole
-//! segment behind does `append` create a file itself.
+//! segment behind does `append` create a file itself. Space that is reserved but was never written
+//! costs a sync dearly, so a little of what lies ahead is filled with zeros.
 //!
 //! A segment is synced to its end before the next one is written, whatever the durability; so the
 //! sound header of a segment proves that everything before it is on disk. How recovery uses that,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub(super) const PIECE_BYTES: usize = 8 << 20;
 /// So much is filled with zeros at once before frames come there (see [`FileLog::fill_ahead`]).
 pub(super) const FILLED_BYTES: u64 = 1 << 20;
+const FILLED_AT_ONCE: usize = 16 << 10;
 /// Buffers that a burst has made larger than this are given back.
 const BUFFER_BYTES_KEPT: usize = 8 << 20;
 
@@ -128,7 +129,11 @@ impl FileLog {
             return Ok(());
         }
         let to = part.file.bytes()?.min(offset + FILLED_BYTES);
-        write_zeros(&*part.file, offset, to)?;
+        // In pieces of about a batch: the page cache would keep what is written at once as one folio, and look
+        // through all of it at each sync.
+        for at in (offset..to).step_by(FILLED_AT_ONCE) {
+            write_zeros(&*part.file, at, to.min(at + FILLED_AT_ONCE as u64))?;
+        }
         writer.filled = part.end() + to.saturating_sub(offset);
         Ok(())
     }

@@ -31,12 +31,17 @@
 //! **Neighbours in key order** belong together a little, as long as nothing else is known: few samples are
 //! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
 //!
-//! An adopted blueprint is carried out in batches, each a decision in the journal. What no sample accesses stays
-//! where it is. As long as a blueprint is young, no transaction moves masters for its own sake.
+//! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
+//! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, no transaction moves masters for its own sake.
+//!
+//! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
+//! arrived, so that nothing that is being moved is moved elsewhere. And if there are hardly more transactions after
+//! a blueprint than there were before it, the pause before what comes after the next is twice as long.
 //!
 //! **Left out**: tables that nobody writes are not placed; replicas of them come by themselves. Sites count
 //! as equally strong.
 
+use super::order::in_order;
 use super::planner::Situation;
 use super::workload::Sample;
 use crate::baseline::metis;
@@ -62,6 +67,8 @@ const UNSEEN: f64 = 0.1;
 const UNIT: f64 = 100.0;
 /// By which share a part may be heavier than the average: as even as can be, or less so.
 const IMBALANCES: [f64; 2] = [0.1, 1.0];
+/// The less even one has to be able to serve so many times as much.
+const FAR_MORE: f64 = 1.5;
 
 /// A blueprint is worth nothing that saves less than this share of what transactions take.
 const WORTH: f64 = 0.1;
@@ -69,7 +76,9 @@ const WORTH: f64 = 0.1;
 const BATCH: usize = 128;
 
 /// The pauses between two blueprints: after one that was adopted, and the longest after others.
-const PAUSE_NS: (u64, u64) = (2_000_000_000, 10_000_000_000);
+const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
+/// A blueprint was worth it if there are more transactions afterwards, by this share.
+const MORE: f64 = 0.05;
 
 /// What is still to be moved, and where to.
 #[derive(Clone, Debug, Default)]
@@ -100,8 +109,8 @@ fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
         let moves = graph.divide(situation, imbalance)?;
         Draft::of(situation, &judge, moves)
     });
-    // The more even one, unless the other can serve clearly more.
-    let better = |a: Draft, b: Draft| if b.capacity > (1.0 + WORTH) * a.capacity { b } else { a };
+    // The more even one, unless the other can serve far more: a busy site is slow long before it is full.
+    let better = |a: Draft, b: Draft| if b.capacity > FAR_MORE * a.capacity { b } else { a };
     adopted(situation, &judge, drafts.reduce(better)?)
 }
 
@@ -137,7 +146,12 @@ fn adopted(situation: &Situation<'_>, judge: &[&Sample], draft: Draft) -> Option
     let cost_us: f64 = costs.sum();
     let now = situation.outlook.capacity(judge, situation.design);
     let saved = situation.outlook.saved_by(judge, situation.design, &after);
-    let pays = saved.surely_us() > (1.0 + situation.options.margin) * cost_us;
+    // What transactions take is known better than what they will: the model says which share of it is saved.
+    let took_us = judge.iter().map(|sample| sample.took_us()).sum::<f64>() / judge.len() as f64;
+    let seconds = situation.options.horizon_ns as f64 / 1e9;
+    let all_us = seconds * situation.outlook.traffic.transactions() * took_us;
+    let surely_us = saved.surely_us() / saved.of_us.max(1.0) * all_us;
+    let pays = surely_us > (1.0 + situation.options.margin) * cost_us;
     let serves = capacity >= (1.0 - WORTH) * now;
     if !(pays && serves) || saved.us < WORTH * saved.of_us {
         return None;
@@ -163,18 +177,21 @@ pub(crate) struct Drawing {
     at_ns: u64,
     pause_ns: u64,
     adopted: bool,
+    /// Transactions a second when the last one was drawn.
+    transactions: f64,
 }
 
 impl Default for Drawing {
     fn default() -> Drawing {
-        Drawing { blueprint: Blueprint::default(), at_ns: 0, pause_ns: PAUSE_NS.0, adopted: false }
+        let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
+        Drawing { blueprint, at_ns: 0, pause_ns, adopted: false, transactions: 0.0 }
     }
 }
 
 impl Drawing {
     /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
     pub(crate) fn is_young(&self, now_ns: u64) -> bool {
-        self.adopted && now_ns < self.at_ns
+        self.adopted && now_ns + self.pause_ns < self.at_ns + PAUSE_NS.0
     }
 
     /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
@@ -186,11 +203,16 @@ impl Drawing {
         }
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
         if self.blueprint.moves.is_empty() && known && now_ns >= self.at_ns {
-            let drawn = draw(situation);
+            let transactions = situation.outlook.traffic.transactions();
+            let disappointed = self.adopted && transactions < (1.0 + MORE) * self.transactions;
+            let design = situation.recent.foreseen(now_ns, situation.design);
+            let drawn = draw(&Situation { design: &design, ..*situation });
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
-            self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
+            let soon = drawn.is_some() && !disappointed;
+            self.pause_ns = if soon { PAUSE_NS.0 } else { longer };
             self.at_ns = now_ns + self.pause_ns;
             self.adopted = drawn.is_some();
+            self.transactions = transactions;
             self.blueprint = drawn.unwrap_or_default();
         }
         self.blueprint.next(situation)
@@ -292,29 +314,13 @@ impl Graph {
         let (placement, cost) = (&before, Cost::flat(1.0));
         let problem = Problem { graph: &graph, placement, cost, imbalance };
         let after = metis::plan(&problem, imbalance).ok()?.placement;
-        let mut moves = self.in_order(&sites, &before, &after);
-        moves.retain(|(need, _)| situation.outlook.is_accessed(&need.range_of()));
-        Some(moves)
-    }
-
-    /// What goes to the same site goes together; first where most accesses go.
-    fn in_order(
-        &self,
-        sites: &[SiteId],
-        before: &Placement,
-        after: &Placement,
-    ) -> Vec<(Need, SiteId)> {
-        let mut gained = vec![0.0; sites.len()];
-        let mut moved: Vec<(Site, u32)> =
-            after.moved_from(before).map(|at| (after.site(at), at)).collect();
-        moved.iter().for_each(|&(to, at)| gained[usize::from(to)] += self.weights[at as usize]);
-        moved.sort_by(|a, b| {
-            let [first, second] = [a, b].map(|(to, _)| gained[usize::from(*to)]);
-            second.total_cmp(&first).then(a.cmp(b))
+        let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
+        let moved = moved.filter(|(at, _)| {
+            situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
         });
-        let moves = moved.into_iter();
-        moves
-            .map(|(to, at)| (self.partitions[at as usize].clone(), sites[usize::from(to)]))
-            .collect()
+        let ordered = in_order(&graph, moved, BATCH).into_iter();
+        let named =
+            |(at, to): (u32, Site)| (self.partitions[at as usize].clone(), sites[usize::from(to)]);
+        Some(ordered.map(named).collect())
     }
 }

@@ -21,6 +21,7 @@
 //! | `planner` | which site, and what it needs |
 //! | `clump` | what moves along with that |
 //! | `blueprint` | where everything would be, if it were placed anew |
+//! | `order` | in which order that is carried out |
 //! | `beneficial` | splits, merges, replicas that go |
 //! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
 //! | [`journal`] | what was decided, why, and what came of it |
@@ -35,6 +36,7 @@ pub mod journal;
 pub mod linear;
 pub mod memory;
 pub mod options;
+pub(crate) mod order;
 pub(crate) mod outlook;
 pub(crate) mod planner;
 pub mod recent;

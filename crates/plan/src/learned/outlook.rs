@@ -67,6 +67,7 @@ impl std::ops::Add for Saved {
 }
 
 /// See the [module documentation](self).
+#[derive(Clone, Copy)]
 pub(crate) struct Outlook<'a> {
     pub(crate) workload: &'a Workload,
     pub(crate) costs: &'a Costs,

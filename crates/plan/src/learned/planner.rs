@@ -48,6 +48,7 @@ const GROWING: usize = 2;
 const NEEDS_MAX: usize = 64;
 
 /// What a decision is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct Situation<'a> {
     pub(crate) now_ns: u64,
     pub(crate) design: &'a Design,

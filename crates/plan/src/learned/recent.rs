@@ -11,7 +11,7 @@
 //! Memory is bounded: what is older than all rules look back is forgotten, and no more than
 //! [`CHANGES_MAX`] changes are remembered.
 
-use isomer_design::{Change, Key, KeyRange, SiteId, TableId};
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// More changes than this are not remembered.
@@ -122,6 +122,18 @@ impl Recent {
         since.any(|at| now_ns.saturating_sub(*at) < LOST_NS)
     }
 
+    /// A design as it will be when all that is on its way has arrived.
+    pub fn foreseen(&self, now_ns: u64, design: &Design) -> Design {
+        let mut foreseen = design.clone();
+        for (change, at) in self.asked.values().flatten() {
+            if now_ns.saturating_sub(*at) < LOST_NS {
+                // What is refused was overtaken, or has been made and not been heard of yet.
+                let _ = foreseen.apply(change);
+            }
+        }
+        foreseen
+    }
+
     /// True if the partition that starts here was changed a moment ago.
     pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
         let last = self.places.get(&(table, start.clone()));
@@ -159,6 +171,7 @@ fn place(change: &Change) -> Option<(TableId, Key)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use isomer_design::{Column, ColumnType, Placement, Schema};
 
     const T: TableId = TableId(1);
     const S1: SiteId = SiteId(1);
@@ -183,6 +196,26 @@ mod tests {
         assert!(
             recent.rests(SECOND + 1, T, &Key::int(5)) && !recent.rests(2 * SECOND, T, &Key::int(5))
         );
+    }
+
+    #[test]
+    fn a_design_is_foreseen_with_what_is_on_its_way_and_no_more() {
+        let schema = Schema::new("t", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
+        let mut design = Design::new([S1, S2]).unwrap();
+        let placement = Placement::new(S1, [S2]);
+        let parts = [(Key::min(), placement.clone()), (Key::int(5), placement)];
+        design.create_table(T, schema, parts).unwrap();
+        let mut recent = Recent::new(Limits::default(), 0);
+        recent.ask(SECOND, &remaster(S2));
+        // Overtaken: there is no such site any more.
+        recent.ask(SECOND, &Change::Remaster { table: T, start: Key::min(), to: SiteId(9) });
+        let masters = |design: &Design| {
+            [1, 7].map(|key| design.partition_of(T, &Key::int(key)).unwrap().1.master)
+        };
+        assert_eq!(masters(&recent.foreseen(2 * SECOND, &design)), [S1, S2]);
+        assert_eq!(masters(&recent.foreseen(20 * SECOND, &design)), [S1, S1], "it was lost");
+        recent.hear(2 * SECOND, &remaster(S2), true);
+        assert_eq!(masters(&recent.foreseen(2 * SECOND, &design)), [S1, S1]);
     }
 
     #[test]

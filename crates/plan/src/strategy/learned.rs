@@ -372,13 +372,12 @@ impl Brain {
         let held_us = us(measured.held_ns + waiting_ns);
         self.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
         let followers = set_out.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
-        let (site, rows, busy_us) = (report.site, measured.rows, us(measured.run_ns));
         self.traffic.count(&Seen {
-            site,
+            site: report.site,
             stands_for,
-            rows,
+            rows: measured.rows,
             followers,
-            busy_us,
+            busy_us: us(measured.run_ns),
             held_us,
             is_across,
         });
@@ -395,7 +394,7 @@ impl Brain {
             read_write: us(measured.run_ns),
             commit: us(measured.commit_ns),
         };
-        let rows = rows.map(|rows| rows as f64);
+        let rows = measured.rows.map(|rows| rows as f64);
         self.costs.learn_transaction(&Work { rows, ..work }, &parts);
     }
 }
