@@ -139,7 +139,8 @@ fn tell(
         sections += &page::section(experiment, samples, &rows, plot);
         all.extend(rows);
     }
-    let text = page::head(&format!("isomer lab run {}", args.what), &all) + &sections;
+    let seeds = args.seeds.map(|seeds| format!(" --seeds {seeds}")).unwrap_or_default();
+    let text = page::head(&format!("isomer lab run {}{seeds}", args.what), &all) + &sections;
     let lines: Result<Vec<String>, _> = all.iter().map(serde_json::to_string).collect();
     let lines = lines.map_err(Failure::failed)?.join("\n") + "\n";
     match args.json {
