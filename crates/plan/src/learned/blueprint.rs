@@ -32,7 +32,8 @@
 //! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
 //!
 //! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
-//! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, no transaction moves masters for its own sake.
+//! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, no
+//! transaction moves masters for its own sake.
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
 //! arrived, so that nothing that is being moved is moved elsewhere. And if there are hardly more transactions after
