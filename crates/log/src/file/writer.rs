@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// does not fill the queue of a disk that other sites' commits wait for.
 pub(super) const PIECE_BYTES: usize = 8 << 20;
 /// So much is filled with zeros at once before frames come there (see [`FileLog::fill_ahead`]).
-pub(super) const FILLED_BYTES: u64 = 1 << 20;
+const FILLED_BYTES: u64 = 1 << 20;
 const FILLED_AT_ONCE: usize = 16 << 10;
 /// Buffers that a burst has made larger than this are given back.
 const BUFFER_BYTES_KEPT: usize = 8 << 20;
@@ -120,8 +120,8 @@ impl FileLog {
     }
 
     /// Writes zeros where the next frames will come. The space is reserved, but the first write to it makes the
-    /// file system note that it is used, in a journal that the sync has to wait for: on ext4, a sync of
-    /// blocks that have been written before takes half the time, and half the processor's.
+    /// file system note that it is used, which the sync has to wait for: on ext4, a sync of blocks that have
+    /// been written before takes half the time, and half the processor's.
     /// Batches so large that they save little are not followed by zeros.
     fn fill_ahead(&self, writer: &mut Writer, part: &Part, offset: u64) -> io::Result<()> {
         let is_large = part.range.len() as u64 > FILLED_BYTES / 8;
