@@ -83,6 +83,15 @@ impl Layout {
         }
         Layout { slots, ends_at: fixed_at, tail_at: fixed_at + tail_parts * END_BYTES }
     }
+
+    /// Puts the next part behind the tail of a row.
+    fn put_tail(&self, row: &mut Vec<u8>, part: usize, bytes: &[u8]) {
+        row.extend_from_slice(bytes);
+        // Rows beyond the limit are refused in the end, so the number fits where it is kept.
+        let end = (row.len() - self.tail_at) as u32;
+        let end_at = self.ends_at + part * END_BYTES;
+        row[end_at..end_at + END_BYTES].copy_from_slice(&end.to_le_bytes());
+    }
 }
 
 /// The bytes that a value of the type takes, unless it depends on the value.
@@ -113,6 +122,60 @@ impl Schema {
         let key =
             self.encode_key_columns(self.primary_key().iter().map(|&index| &values[index]))?;
         Ok((key, self.encode_columns(values)?))
+    }
+
+    /// The row bytes with other values in some columns, none of which is in the key. What stays as it was is
+    /// not decoded, and where only columns of a fixed place change, nothing is moved.
+    ///
+    /// # Panics
+    /// If a column is in the key, or is none of the table's.
+    pub fn patch_row(
+        &self,
+        mut row: Vec<u8>,
+        changes: &[(usize, Value)],
+    ) -> Result<Vec<u8>, RowError> {
+        self.check_row_length(&row)?;
+        let mut moves = false;
+        for (index, value) in changes {
+            self.check_value(&self.columns()[*index], value)?;
+            let Slot { place, null_bit } = self.layout().slots[*index];
+            if let Some(bit) = null_bit {
+                let mark = 1 << (bit % 8);
+                row[bit / 8] &= !mark;
+                row[bit / 8] |= if *value == Value::Null { mark } else { 0 };
+            }
+            match place {
+                Place::Key(_) => panic!("column {index} of {} is in the key", self.name()),
+                Place::Fixed(at) => {
+                    let bytes = fixed_bytes(self.columns()[*index].ty).unwrap_or(0);
+                    row[at..at + bytes].fill(0);
+                    put_fixed(value, &mut row[at..]);
+                }
+                Place::Tail(_) => moves = true,
+            }
+        }
+        if moves { self.patch_tail(&row, changes) } else { Ok(row) }
+    }
+
+    /// The row with the same columns before its tail, and another tail.
+    fn patch_tail(&self, row: &[u8], changes: &[(usize, Value)]) -> Result<Vec<u8>, RowError> {
+        let layout = self.layout();
+        let longer = changes.iter().map(|(_, value)| tail_bytes(value).len()).sum::<usize>();
+        let mut patched = Vec::with_capacity(row.len() + longer);
+        patched.extend_from_slice(&row[..layout.tail_at]);
+        for (index, slot) in layout.slots.iter().enumerate() {
+            let Place::Tail(part) = slot.place else { continue };
+            // Of a column that is named twice, the last value counts.
+            let bytes = match changes.iter().rev().find(|(changed, _)| *changed == index) {
+                Some((_, value)) => tail_bytes(value),
+                None => {
+                    let old = self.tail_range(row, part).and_then(|range| row.get(range));
+                    old.ok_or_else(|| self.damaged_row(index, "it ends before it begins"))?
+                }
+            };
+            layout.put_tail(&mut patched, part, bytes);
+        }
+        self.check_row_bytes(patched)
     }
 
     /// The values of a row, in the order of the columns.
@@ -166,12 +229,8 @@ impl Schema {
 
     fn encode_columns(&self, values: &[Value]) -> Result<Vec<u8>, RowError> {
         let layout = self.layout();
-        let tail = |value: &Value| match value {
-            Value::Text(text) => text.len(),
-            Value::Bytes(bytes) => bytes.len(),
-            _ => 0,
-        };
-        let mut row = Vec::with_capacity(layout.tail_at + values.iter().map(tail).sum::<usize>());
+        let tail = values.iter().map(|value| tail_bytes(value).len()).sum::<usize>();
+        let mut row = Vec::with_capacity(layout.tail_at + tail);
         row.resize(layout.tail_at, 0);
         for (slot, value) in layout.slots.iter().zip(values) {
             if let (Value::Null, Some(bit)) = (value, slot.null_bit) {
@@ -180,19 +239,13 @@ impl Schema {
             match slot.place {
                 Place::Key(_) => {}
                 Place::Fixed(at) => put_fixed(value, &mut row[at..]),
-                Place::Tail(part) => {
-                    match value {
-                        Value::Text(text) => row.extend_from_slice(text.as_bytes()),
-                        Value::Bytes(bytes) => row.extend_from_slice(bytes),
-                        _ => {}
-                    }
-                    // Rows beyond the limit are refused below, so the end fits where it is kept.
-                    let end = (row.len() - layout.tail_at) as u32;
-                    let end_at = layout.ends_at + part * END_BYTES;
-                    row[end_at..end_at + END_BYTES].copy_from_slice(&end.to_le_bytes());
-                }
+                Place::Tail(part) => layout.put_tail(&mut row, part, tail_bytes(value)),
             }
         }
+        self.check_row_bytes(row)
+    }
+
+    fn check_row_bytes(&self, row: Vec<u8>) -> Result<Vec<u8>, RowError> {
         if row.len() > ROW_BYTES_MAX {
             return Err(RowError::RowTooLong { table: self.name().to_owned(), bytes: row.len() });
         }
@@ -244,6 +297,15 @@ impl Schema {
 
 fn read_bit(row: &[u8], bit: usize) -> Option<bool> {
     row.get(bit / 8).map(|byte| byte >> (bit % 8) & 1 == 1)
+}
+
+/// What a value has in the tail.
+fn tail_bytes(value: &Value) -> &[u8] {
+    match value {
+        Value::Text(text) => text.as_bytes(),
+        Value::Bytes(bytes) => bytes,
+        _ => &[],
+    }
 }
 
 fn put_fixed(value: &Value, place: &mut [u8]) {
@@ -332,6 +394,50 @@ mod tests {
         let (_, row) = schema.encode_row(&full_row()).unwrap();
         assert_eq!(schema.read_column_bytes(&row, 4), Ok(Some(&b"Bonn"[..])));
         assert_eq!(row.len(), 1 + (1 + 16 + 8 + 8) + 3 * 4 + (10 + 4 + 3));
+    }
+
+    #[test]
+    fn a_patched_row_is_the_row_that_would_be_encoded() {
+        let schema = orders();
+        let (full, sparse) = (full_row(), sparse_row());
+        let longer = |value: &Value| match value {
+            Value::Text(text) => Value::from(format!("{text}, and once more").as_str()),
+            Value::Bytes(bytes) => Value::from(bytes.repeat(3)),
+            Value::Int64(number) => Value::from(number + 1),
+            other => other.clone(),
+        };
+        let changed: Vec<Value> = full.iter().map(longer).collect();
+        let outside = |(at, _): &(usize, Value)| ![1, 8].contains(at);
+        for (from, to) in
+            [(&full, &sparse), (&sparse, &full), (&full, &changed), (&sparse, &changed)]
+        {
+            let (_, row) = schema.encode_row(from).unwrap();
+            let values = to.iter().cloned().enumerate().filter(outside);
+            // Column by column, and all of them at once.
+            let (mut one_by_one, mut expected) = (row.clone(), from.clone());
+            for (at, value) in values.clone() {
+                expected[at] = value.clone();
+                one_by_one = schema.patch_row(one_by_one, &[(at, value)]).unwrap();
+                assert_eq!(one_by_one, schema.encode_row(&expected).unwrap().1, "column {at}");
+            }
+            let at_once = schema.patch_row(row, &values.collect::<Vec<_>>()).unwrap();
+            assert_eq!(at_once, one_by_one);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_patched_in() {
+        let schema = orders();
+        let (_, row) = schema.encode_row(&full_row()).unwrap();
+        let patch = |at, value| schema.patch_row(row.clone(), &[(at, value)]);
+        assert!(matches!(patch(2, Value::from(1)), Err(RowError::WrongType { .. })));
+        assert!(matches!(patch(2, Value::Null), Err(RowError::UnexpectedNull { .. })));
+        let long = "x".repeat(ROW_BYTES_MAX);
+        assert!(matches!(patch(4, Value::from(long.as_str())), Err(RowError::RowTooLong { .. })));
+        for length in 0..row.len() {
+            let cut = schema.patch_row(row[..length].to_vec(), &[(4, Value::from("Ulm"))]);
+            assert!(matches!(cut, Err(RowError::DamagedRow { .. })), "{length}");
+        }
     }
 
     #[test]
