@@ -127,6 +127,10 @@ impl Transaction for Backend {
         }
     }
 
+    fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
+        self.txn.outlive(table, key).map_err(explain)
+    }
+
     fn look_again(&mut self) {
         self.txn.look_again();
     }

@@ -237,7 +237,7 @@ impl Out {
 
 fn put_text(body: &mut Vec<u8>, text: &str) {
     // A zero would end the text early.
-    body.extend(text.bytes().filter(|byte| *byte != 0));
+    text.split('\0').for_each(|part| body.extend_from_slice(part.as_bytes()));
     body.push(0);
 }
 
@@ -255,29 +255,44 @@ fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType) {
 /// The formats of a result's columns: none: all text; one: for all; otherwise one each.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Formats {
-    codes: Vec<i16>,
+    count: usize,
+    /// The format of all, unless they differ.
+    binary: bool,
+    /// Each one's, if they differ.
+    each: Vec<bool>,
 }
 
 impl Formats {
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Formats, SqlError> {
-        let count = reader.count()?;
-        let codes = (0..count).map(|_| reader.i16()).collect::<Result<Vec<i16>, SqlError>>()?;
-        if codes.iter().any(|code| !matches!(code, 0 | 1)) {
-            return Err(violation("a format is neither 0 (text) nor 1 (binary)"));
+        let mut formats = Formats { count: reader.count()?, ..Formats::default() };
+        for at in 0..formats.count {
+            let binary = match reader.i16()? {
+                0 => false,
+                1 => true,
+                _ => return Err(violation("a format is neither 0 (text) nor 1 (binary)")),
+            };
+            if at == 0 {
+                formats.binary = binary;
+            } else if formats.each.is_empty() && binary != formats.binary {
+                formats.each = vec![formats.binary; at];
+            }
+            if !formats.each.is_empty() {
+                formats.each.push(binary);
+            }
         }
-        Ok(Formats { codes })
+        Ok(formats)
     }
 
     pub(crate) fn is_binary(&self, at: usize) -> bool {
-        match self.codes.as_slice() {
-            [] => false,
-            [one] => *one == 1,
-            many => many.get(at) == Some(&1),
+        match self.each.get(at) {
+            Some(binary) => *binary,
+            // Several formats say nothing of the columns beyond them, so those are text.
+            None => self.binary && (self.count == 1 || at < self.count),
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.codes.len()
+        self.count
     }
 }
 
@@ -293,6 +308,25 @@ mod tests {
         out.bytes.clear();
         out.ready(b'I');
         assert_eq!(out.bytes, b"Z\0\0\0\x05I");
+    }
+
+    #[test]
+    fn formats_are_for_all_or_one_each() {
+        let read = |codes: &[i16]| {
+            let mut body = (codes.len() as i16).to_be_bytes().to_vec();
+            codes.iter().for_each(|code| body.extend(code.to_be_bytes()));
+            Formats::read(&mut Reader::new(&body)).map(|formats| {
+                assert_eq!(formats.count(), codes.len());
+                (0..4).map(|at| formats.is_binary(at)).collect::<Vec<bool>>()
+            })
+        };
+        assert_eq!(read(&[]).unwrap(), [false; 4]);
+        assert_eq!(read(&[0]).unwrap(), [false; 4]);
+        assert_eq!(read(&[1]).unwrap(), [true; 4]);
+        assert_eq!(read(&[1, 1, 1]).unwrap(), [true, true, true, false]);
+        assert_eq!(read(&[0, 0, 1]).unwrap(), [false, false, true, false]);
+        assert_eq!(read(&[1, 1, 0, 1]).unwrap(), [true, true, false, true]);
+        assert_eq!(read(&[1, 2]).unwrap_err().code, "08P01");
     }
 
     #[test]

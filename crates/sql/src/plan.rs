@@ -299,6 +299,8 @@ pub struct Change {
     /// With other sources (FROM, USING): the query of the table's rows and theirs, side by side. What the
     /// step's condition and the assignments look at is such a row.
     pub joined: Option<Box<Select>>,
+    /// Which places of a locked row anybody looks at. Where the key is set, all of them.
+    pub looked_at: Vec<bool>,
     /// What to set; none: the rows are deleted.
     pub set: Option<Assignments>,
     /// What a changed row must fulfil.

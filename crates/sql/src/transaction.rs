@@ -86,6 +86,12 @@ pub trait Transaction {
         waits: bool,
     ) -> Result<bool, SqlError>;
 
+    /// Waits until others who have locked a row have let go of it, without locking it.
+    ///
+    /// # Errors
+    /// 40P01, 57014.
+    fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), SqlError>;
+
     /// Sees what was committed until now, if its isolation lets it.
     fn look_again(&mut self);
 

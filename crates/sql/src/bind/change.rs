@@ -184,6 +184,7 @@ impl Binder<'_> {
         change.returning = returning;
         change.checks = self.checks(&table)?;
         change.set = Some(set);
+        look_at(&mut change);
         Ok(change)
     }
 
@@ -202,6 +203,7 @@ impl Binder<'_> {
         let (returning, scope) = self.returning(scope, delete.returning.as_deref())?;
         let mut change = self.target(&table, sources, delete.selection.as_ref(), scope)?;
         change.returning = returning;
+        look_at(&mut change);
         Ok(change)
     }
 
@@ -240,8 +242,9 @@ impl Binder<'_> {
         scope: Scope,
     ) -> Result<Change, SqlError> {
         let Sources { mut steps, conditions: mut filter } = sources;
-        // The row itself is read whole once it is locked; only the condition decides what is found.
+        // Only the condition decides what is found; the rest is looked at once the row is locked.
         let mut used = scope.used.clone();
+        let mut looked_at = used[..table.width()].to_vec();
         used[..table.width()].fill(false);
         let scope = Scope { used, ..scope };
         let mut used = scope.used.clone();
@@ -256,9 +259,26 @@ impl Binder<'_> {
         });
         let mut step = steps.swap_remove(0);
         step.used = used[..table.width()].to_vec();
+        looked_at.iter_mut().zip(&step.used).for_each(|(at, used)| *at |= used);
         let step = changed_step(table, step, filter);
         let (table, checks) = (table.clone(), Vec::new());
-        Ok(Change { table, step, joined, set: None, checks, returning: None })
+        Ok(Change { table, step, joined, looked_at, set: None, checks, returning: None })
+    }
+}
+
+/// Adds what the table itself makes a change look at: what is checked, and the entries of indexes.
+fn look_at(change: &mut Change) {
+    let Change { table, looked_at, set, checks, .. } = change;
+    let is_set = |at: &usize| set.as_ref().is_none_or(|set| set.iter().any(|(to, _)| to == at));
+    let key = table.key_slots();
+    if set.is_some() && key.iter().any(is_set) {
+        return looked_at.fill(true);
+    }
+    for check in checks {
+        check.condition.columns(&mut |slot| looked_at[slot] = true);
+    }
+    for index in table.indexes.iter().filter(|index| index.columns.iter().any(is_set)) {
+        index.columns.iter().chain(&key).for_each(|&slot| looked_at[slot] = true);
     }
 }
 

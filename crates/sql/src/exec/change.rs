@@ -3,8 +3,12 @@
 //! Rows are found on the statement's snapshot, locked, and looked at again under their locks: a row
 //! that another transaction has changed meanwhile is changed from what it is now, if the condition
 //! still holds. A row whose whole key the statement names is locked without being looked for.
+//!
+//! Of a locked row only those columns are decoded that the change looks at; what is set is put into
+//! the bytes of the row, unless its key changes.
 
-use super::write::{duplicate, encode, key_of};
+use super::find::decode;
+use super::write::{duplicate, encode, key_of, patch, show};
 use super::{Exec, Row};
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -30,7 +34,9 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     }
     let mut count = 0;
     for (key, mut beside) in targets {
-        let Some((mut both, there)) = exec.whole_row(table, &key)? else { continue };
+        let Some((mut both, old)) = exec.locked_row(table, &key, &plan.looked_at)? else {
+            continue;
+        };
         let width = both.len();
         both.append(&mut beside);
         let row = Row { values: &both, outer: None };
@@ -38,11 +44,11 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
             continue;
         }
         match &plan.set {
-            None => exec.remove(table, &key, there, &both[..width])?,
+            None => exec.remove(table, &key, old.there, &both[..width])?,
             Some(set) => {
                 let before = exec.assign(set, &mut both)?;
-                exec.fit(table, &plan.checks, &mut both[..width])?;
-                exec.replace(table, &key, there, &before, &both[..width])?;
+                exec.fit_changed(plan, &key, &old, &before, &mut both[..width])?;
+                exec.replace(table, &key, old, &before, &both[..width])?;
             }
         }
         count += 1;
@@ -55,21 +61,63 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     Ok(count)
 }
 
+/// A locked row, as it was read.
+pub(super) struct OldRow {
+    pub(super) there: LockedRow,
+    bytes: Vec<u8>,
+}
+
 impl Exec<'_> {
+    /// A locked row, with the values that are looked at; none if it does not exist.
+    pub(super) fn locked_row(
+        &self,
+        table: &Table,
+        key: &Key,
+        looked_at: &[bool],
+    ) -> Result<Option<(Vec<Datum>, OldRow)>, SqlError> {
+        let mut bytes = Vec::new();
+        let take = &mut |row: &[u8]| bytes.extend_from_slice(row);
+        let there = self.txn.borrow_mut().get_locked(table.id, key, take)?;
+        if !there.exists {
+            return Ok(None);
+        }
+        let mut values = Vec::new();
+        decode(table, key, &bytes, looked_at, &mut values)?;
+        Ok(Some((values, OldRow { there, bytes })))
+    }
+
+    /// Makes what was set fit the table.
+    fn fit_changed(
+        &self,
+        plan: &Change,
+        key: &Key,
+        old: &OldRow,
+        before: &[(usize, Datum)],
+        values: &mut [Datum],
+    ) -> Result<(), SqlError> {
+        let columns = before.iter().map(|(at, _)| *at);
+        // An error shows the whole row.
+        let shown = |values: &[Datum]| {
+            let mut whole = Vec::new();
+            let all = vec![true; plan.table.width()];
+            match decode(&plan.table, key, &old.bytes, &all, &mut whole) {
+                Ok(()) => columns.clone().for_each(|at| whole[at] = values[at].clone()),
+                Err(damaged) => return damaged.to_string(),
+            }
+            show(&plan.table, &whole)
+        };
+        self.fit_columns(&plan.table, columns.clone(), &plan.checks, values, &shown)
+    }
+
     /// The keys of the rows to change.
     fn keys(&self, plan: &Change) -> Result<Vec<Key>, SqlError> {
         let Source::Table(table) = &plan.step.source else {
             return Err(SqlError::unsupported("a change of anything but a table"));
         };
-        let nothing = Row { values: &[], outer: None };
-        if plan.step.access.index.is_none() {
-            let slots = table.key_slots();
-            let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
-            let found = super::spans(self, &table.schema, &plan.step.access, &ty, nothing)?;
-            if found.iter().all(super::find::Found::is_whole) {
-                return Ok(found.into_iter().map(super::find::Found::into_key).collect());
-            }
+        if let Some(keys) = self.named_keys(table, &plan.step.access)? {
+            return Ok(keys);
         }
+        let nothing = Row { values: &[], outer: None };
         let mut keys = Vec::new();
         let mut used = plan.step.used.clone();
         table.key_slots().into_iter().for_each(|slot| used[slot] = true);
@@ -136,11 +184,15 @@ impl Exec<'_> {
         &self,
         table: &Table,
         key: &Key,
-        there: LockedRow,
+        old: OldRow,
         before: &[(usize, Datum)],
         new: &[Datum],
     ) -> Result<(), SqlError> {
-        let (new_key, bytes) = encode(table, new)?;
+        let there = old.there;
+        let (new_key, bytes) = match before.iter().any(|(at, _)| table.key.contains(at)) {
+            true => encode(table, new)?,
+            false => (key.clone(), patch(table, old.bytes, before, new)?),
+        };
         let mut base = there.base;
         if new_key != *key {
             base = self.free_key(table, &new_key, new)?;

@@ -30,18 +30,6 @@ pub(crate) struct Found {
     whole: bool,
 }
 
-impl Found {
-    /// True if it is one whole key.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole
-    }
-
-    /// Its first key.
-    pub(crate) fn into_key(self) -> Key {
-        self.range.start
-    }
-}
-
 /// Takes a row's values; breaks when it has enough.
 pub(crate) type TakeRow<'t> =
     &'t mut dyn FnMut(&mut Vec<Datum>) -> Result<ControlFlow<()>, SqlError>;
@@ -110,6 +98,22 @@ impl Exec<'_> {
         if exists { take(values) } else { Ok(ControlFlow::Continue(())) }
     }
 
+    /// The keys that an access names, in order; none if it is not whole keys that it names.
+    pub(super) fn named_keys(
+        &self,
+        table: &Table,
+        access: &Access,
+    ) -> Result<Option<Vec<Key>>, SqlError> {
+        if access.index.is_some() {
+            return Ok(None);
+        }
+        let slots = table.key_slots();
+        let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
+        let nothing = Row { values: &[], outer: None };
+        let found = spans(self, &table.schema, access, &ty, nothing)?.into_iter();
+        Ok(access.way.through(found).map(|f| f.whole.then_some(f.range.start)).collect())
+    }
+
     /// Shows the rows of a range, from the first or from the last, a page at a time.
     fn pages(
         &self,
@@ -148,7 +152,7 @@ pub(crate) type KeyType<'t> = &'t dyn Fn(usize) -> Option<(SqlType, bool)>;
 ///
 /// # Errors
 /// What goes wrong in the expressions of the spans.
-pub(crate) fn spans(
+fn spans(
     exec: &Exec<'_>,
     schema: &Schema,
     access: &Access,

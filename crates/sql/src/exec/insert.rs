@@ -10,7 +10,7 @@ use crate::catalog::{Index, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::plan::{Conflict, Filled, Insert};
-use crate::transaction::{Base, LockKind, LockedRow, Sink};
+use crate::transaction::{Base, LockKind, Sink};
 use isomer_design::Key;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -192,7 +192,8 @@ impl Exec<'_> {
         let table = &plan.table;
         self.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
         self.txn.borrow_mut().look_again();
-        let Some((mut row, there)) = self.whole_row(table, key)? else {
+        let all = vec![true; table.width()];
+        let Some((mut row, old)) = self.locked_row(table, key, &all)? else {
             let message = "the row that was in the way has gone; run the statement again";
             return Err(SqlError::new(code::SERIALIZATION, message));
         };
@@ -207,23 +208,8 @@ impl Exec<'_> {
         let before = self.assign(set, &mut row)?;
         row.truncate(width);
         self.fit(table, &plan.checks, &mut row)?;
-        self.replace(table, key, there, &before, &row)?;
+        self.replace(table, key, old, &before, &row)?;
         Ok(Some(row))
-    }
-
-    /// All values of a locked row.
-    pub(super) fn whole_row(
-        &self,
-        table: &Table,
-        key: &Key,
-    ) -> Result<Option<(Vec<Datum>, LockedRow)>, SqlError> {
-        let (mut values, mut decoded) = (Vec::new(), Ok(()));
-        let all = vec![true; table.width()];
-        let there = self.txn.borrow_mut().get_locked(table.id, key, &mut |bytes| {
-            decoded = super::find::decode(table, key, bytes, &all, &mut values);
-        })?;
-        decoded?;
-        Ok(there.exists.then_some((values, there)))
     }
 }
 

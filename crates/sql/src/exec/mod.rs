@@ -14,7 +14,6 @@ mod select;
 mod write;
 
 pub(crate) use eval::arith;
-pub(crate) use find::spans;
 pub(crate) use write::{entry_key, parts_of_entry, row_of};
 
 use crate::catalog::Catalog;

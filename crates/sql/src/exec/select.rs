@@ -8,15 +8,17 @@
 //! [`super::join`] has the steps. With a small limit, sorting keeps a few times as many rows as are shown.
 //!
 //! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
-//! still fits. Left out: joins in any other order than that of the plan, and spilling to the disk.
+//! still fits. Rows whose whole keys the query names are locked without being looked for. Left out: joins in any other order than that of the plan, and spilling to the disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row};
+use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::plan::{Busy, Lock, Select, SortKey, Source, Step};
 use crate::transaction::LockKind;
+use isomer_design::Key;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -189,6 +191,26 @@ impl Exec<'_> {
         Ok(())
     }
 
+    /// The keys of a query's rows, in the order in which they are shown.
+    fn keys_to_lock(&self, plan: &Select, table: &Table) -> Result<Vec<Key>, SqlError> {
+        let in_order = plan.order.is_empty() || plan.sorted;
+        if in_order
+            && plan.limit.is_none()
+            && plan.offset.is_none()
+            && let Some(keys) = self.named_keys(table, &plan.steps[0].access)?
+        {
+            return Ok(keys);
+        }
+        // The places of the key were put behind the projection when the query was compiled.
+        let key_at = plan.project.len() - table.key_slots().len();
+        let mut keys = Vec::new();
+        self.rows(plan, None, &mut |values| {
+            keys.push(super::write::key_of(table, &values[key_at..])?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(keys)
+    }
+
     /// Shows the rows of a query over one table, each locked, and looked at again under its lock.
     pub(crate) fn locked_rows(
         &self,
@@ -199,13 +221,7 @@ impl Exec<'_> {
         let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         };
-        // The places of the key were put behind the projection when the query was compiled.
-        let key_at = plan.project.len() - table.key_slots().len();
-        let mut keys = Vec::new();
-        self.rows(plan, None, &mut |values| {
-            keys.push(super::write::key_of(table, &values[key_at..])?);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let keys = self.keys_to_lock(plan, table)?;
         let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
         let mut locked = Vec::with_capacity(keys.len());
         for key in keys {

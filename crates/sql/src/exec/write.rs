@@ -26,23 +26,35 @@ fn refused(error: RowError) -> SqlError {
     SqlError::new(code, error.to_string())
 }
 
-/// Converts the values of a new row to the types of its columns, and checks NULL.
-fn fit_row(table: &Table, values: &mut [Datum]) -> Result<(), SqlError> {
-    for (column, value) in table.columns.iter().zip(values.iter_mut()) {
-        let given = std::mem::replace(value, Datum::Null);
-        *value = convert(given, column.ty, false)?;
+/// How a row is shown in an error.
+type Shown<'s> = &'s dyn Fn(&[Datum]) -> String;
+
+/// Converts values of a row to the types of their columns, and checks NULL.
+fn fit_types(
+    table: &Table,
+    columns: impl Iterator<Item = usize> + Clone,
+    values: &mut [Datum],
+    shown: Shown<'_>,
+) -> Result<(), SqlError> {
+    for at in columns.clone() {
+        let given = std::mem::replace(&mut values[at], Datum::Null);
+        values[at] = convert(given, table.columns[at].ty, false)?;
     }
-    for (at, column) in table.columns.iter().enumerate() {
+    for at in columns {
+        let column = &table.columns[at];
         if values[at].is_null() && (column.not_null || table.key.contains(&at)) {
             let message = format!(
                 "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
                 column.name, table.name
             );
-            return Err(SqlError::new(code::NOT_NULL_VIOLATION, message)
-                .detail(format!("Failing row contains {}.", show(table, values))));
+            return Err(failing(code::NOT_NULL_VIOLATION, message, &shown(values)));
         }
     }
     Ok(())
+}
+
+fn failing(code: &'static str, message: String, row: &str) -> SqlError {
+    SqlError::new(code, message).detail(format!("Failing row contains {row}."))
 }
 
 impl Exec<'_> {
@@ -53,7 +65,20 @@ impl Exec<'_> {
         checks: &[RowCheck],
         values: &mut [Datum],
     ) -> Result<(), SqlError> {
-        fit_row(table, values)?;
+        let columns = 0..table.columns.len();
+        self.fit_columns(table, columns, checks, values, &|values| show(table, values))
+    }
+
+    /// As [`Exec::fit`], where the other columns fit already.
+    pub(super) fn fit_columns(
+        &self,
+        table: &Table,
+        columns: impl Iterator<Item = usize> + Clone,
+        checks: &[RowCheck],
+        values: &mut [Datum],
+        shown: Shown<'_>,
+    ) -> Result<(), SqlError> {
+        fit_types(table, columns, values, shown)?;
         let row = Row { values, outer: None };
         for check in checks {
             if self.holds(&check.condition, row)? == Some(false) {
@@ -61,15 +86,15 @@ impl Exec<'_> {
                     "new row for relation \"{}\" violates check constraint \"{}\"",
                     table.name, check.name
                 );
-                return Err(SqlError::new(code::CHECK_VIOLATION, message)
-                    .detail(format!("Failing row contains {}.", show(table, values))));
+                return Err(failing(code::CHECK_VIOLATION, message, &shown(values)));
             }
         }
         Ok(())
     }
 }
 
-fn show(table: &Table, values: &[Datum]) -> String {
+/// A row as errors show it.
+pub(super) fn show(table: &Table, values: &[Datum]) -> String {
     let shown = table.columns.iter().zip(values).map(|(column, value)| match value {
         Datum::Null => "null".to_owned(),
         value => crate::text::format(value, column.ty).into_owned(),
@@ -85,6 +110,17 @@ pub(crate) fn encode(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), 
         .map(|(slot, value)| value.clone().into_value(table.slot_type(slot)))
         .collect();
     table.schema.encode_row(&values).map_err(refused)
+}
+
+/// The bytes of a row with new values in the columns that were set, none of which is in the key.
+pub(super) fn patch(
+    table: &Table,
+    row: Vec<u8>,
+    set: &[(usize, Datum)],
+    new: &[Datum],
+) -> Result<Vec<u8>, SqlError> {
+    let changes = set.iter().map(|&(at, _)| (at, new[at].clone().into_value(table.slot_type(at))));
+    table.schema.patch_row(row, &changes.collect::<Vec<_>>()).map_err(refused)
 }
 
 /// What a row's entry in an index begins with: the indexed columns. The second is true if one of them
@@ -156,9 +192,25 @@ impl Exec<'_> {
             return Ok(None);
         }
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
+        // Somebody may be about to take the other row away. The values are not locked while that is waited
+        // for, as whoever takes it away may want to write them again.
+        if let Some(other) = self.other_row(table, index, &prefix, own)? {
+            self.txn.borrow_mut().outlive(table.id, &other)?;
+        }
         self.txn.borrow_mut().lock(index.id, &prefix, LockKind::Exclusive, true)?;
+        self.other_row(table, index, &prefix, own)
+    }
+
+    /// The key of the first row, but for one, whose entry in an index begins like this now.
+    fn other_row(
+        &self,
+        table: &Table,
+        index: &Index,
+        prefix: &Key,
+        own: Option<&Key>,
+    ) -> Result<Option<Key>, SqlError> {
         let mut entries = Vec::new();
-        let range = KeyRange::starting_with(prefix);
+        let range = KeyRange::starting_with(prefix.clone());
         self.txn.borrow_mut().scan_newest(index.id, &range, &mut |key, _| {
             entries.push(Key::from_bytes(key));
             ControlFlow::Continue(())
@@ -210,6 +262,6 @@ pub(crate) fn parts_of_entry(
 /// See [`crate::catalog::row_of`].
 pub(crate) fn row_of(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlError> {
     let mut values = values.to_vec();
-    fit_row(table, &mut values)?;
+    fit_types(table, 0..table.columns.len(), &mut values, &|values| show(table, values))?;
     encode(table, &values)
 }
