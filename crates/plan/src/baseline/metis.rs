@@ -4,12 +4,17 @@
 //! It knows nothing of the current placement, so its parts are numbered afterwards such that the
 //! most keys stay where they are; without that, a comparison of what moves would be unfair to it.
 //!
-//! METIS catches SIGTERM while it works and then answers with an error.
+//! METIS catches SIGTERM while it works and then answers with an error. Its random numbers are the C library's,
+//! one row of them for all threads; so one call waits for the other, and the same graph has the same parts.
 
 use crate::divide::named;
 use crate::heat::HeatGraph;
 use crate::problem::{Placement, PlanError, Problem, Proposal};
 use crate::recording::Vertex;
+use parking_lot::Mutex;
+
+/// Held by whoever is in METIS.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Plans with imbalance `eta` (0.1 to 10 in the paper). Keys without accesses stay.
 pub fn plan(problem: &Problem<'_>, eta: f64) -> Result<Proposal, PlanError> {
@@ -43,6 +48,7 @@ fn partition(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>),
     }
     let Layout { starts, targets, edge_weights, weights } = layout(graph, &vertices)?;
     let refused = |error: &dyn std::fmt::Display| PlanError::Metis(error.to_string());
+    let _alone = ALONE.lock();
     ::metis::Graph::new(1, sites as i32, &starts, &targets)
         .map_err(|error| refused(&error))?
         .set_vwgt(&weights)

@@ -36,8 +36,8 @@
 //! transaction moves masters for its own sake.
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
-//! arrived, so that nothing that is being moved is moved elsewhere. And if there are hardly more transactions after
-//! a blueprint than there were before it, the pause before what comes after the next is twice as long.
+//! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
+//! twice as long.
 //!
 //! **Left out**: tables that nobody writes are not placed; replicas of them come by themselves. Sites count
 //! as equally strong.
@@ -78,8 +78,6 @@ const BATCH: usize = 128;
 
 /// The pauses between two blueprints: after one that was adopted, and the longest after others.
 const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
-/// A blueprint was worth it if there are more transactions afterwards, by this share.
-const MORE: f64 = 0.05;
 
 /// What is still to be moved, and where to.
 #[derive(Clone, Debug, Default)]
@@ -178,21 +176,19 @@ pub(crate) struct Drawing {
     at_ns: u64,
     pause_ns: u64,
     adopted: bool,
-    /// Transactions a second when the last one was drawn.
-    transactions: f64,
 }
 
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing { blueprint, at_ns: 0, pause_ns, adopted: false, transactions: 0.0 }
+        Drawing { blueprint, at_ns: 0, pause_ns, adopted: false }
     }
 }
 
 impl Drawing {
     /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
     pub(crate) fn is_young(&self, now_ns: u64) -> bool {
-        self.adopted && now_ns + self.pause_ns < self.at_ns + PAUSE_NS.0
+        self.adopted && now_ns < self.at_ns
     }
 
     /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
@@ -204,16 +200,12 @@ impl Drawing {
         }
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
         if self.blueprint.moves.is_empty() && known && now_ns >= self.at_ns {
-            let transactions = situation.outlook.traffic.transactions();
-            let disappointed = self.adopted && transactions < (1.0 + MORE) * self.transactions;
             let design = situation.recent.foreseen(now_ns, situation.design);
             let drawn = draw(&Situation { design: &design, ..*situation });
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
-            let soon = drawn.is_some() && !disappointed;
-            self.pause_ns = if soon { PAUSE_NS.0 } else { longer };
+            self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
             self.at_ns = now_ns + self.pause_ns;
             self.adopted = drawn.is_some();
-            self.transactions = transactions;
             self.blueprint = drawn.unwrap_or_default();
         }
         self.blueprint.next(situation)
