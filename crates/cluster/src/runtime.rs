@@ -312,12 +312,24 @@ impl Wake for Driver {
 #[derive(Default)]
 struct Unsynced(Vec<Arc<Host>>);
 
+/// What was there before a client ran a part of its transaction, and is there again afterwards.
+struct Before(Option<Unsynced>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // Only a client that panics has left something.
+        let left = UNSYNCED.replace(self.0.take());
+        left.iter().for_each(Unsynced::leave);
+    }
+}
+
 impl Unsynced {
     /// Calls a function, and says which logs have something to sync since then.
     fn during<T>(call: impl FnOnce() -> T) -> (T, Unsynced) {
-        let before = UNSYNCED.replace(Some(Unsynced::default()));
+        let _before = Before(UNSYNCED.replace(Some(Unsynced::default())));
         let called = call();
-        (called, UNSYNCED.replace(before).expect("it was set above"))
+        let unsynced = UNSYNCED.with_borrow_mut(|unsynced| unsynced.as_mut().map(std::mem::take));
+        (called, unsynced.unwrap_or_default())
     }
 
     /// Leaves them to the workers.

@@ -8,7 +8,8 @@
 //! [`super::join`] has the steps. With a small limit, sorting keeps a few times as many rows as are shown.
 //!
 //! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
-//! still fits. Rows whose whole keys the query names are locked without being looked for. Left out: joins in any other order than that of the plan, and spilling to the disk.
+//! still fits. Rows whose whole keys the query names are locked without being looked for, so also if they
+//! then do not fit. Left out: joins in any other order than that of the plan, and spilling to the disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row};
