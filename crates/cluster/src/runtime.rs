@@ -16,8 +16,8 @@
 //! A transaction runs on the thread of its client. The worker of a site does what no client should
 //! wait for. A client that has to wait first does the workers' work for them, since that is often what
 //! it waits for: it empties inboxes, and syncs the log that it has just written to, if nobody is at it,
-//! which saves two switches of threads. While somebody syncs, commits gather; the next sync covers
-//! them all, and is the worker's.
+//! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
+//! sync covers them all, and is the worker's.
 
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
