@@ -176,10 +176,11 @@ impl<T: Transport> Router<T> {
         let asked = Asked { footprint, ticket: session.next_ticket(), begun: self.transport.now() };
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
-            let result = self.execute(session, &asked, decision.place, procedure, 0).await;
-            match result {
+            // Whatever becomes of this transaction: the strategy counts on it.
+            self.meanwhile(decision.meanwhile);
+            match self.execute(session, &asked, decision.place, procedure, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
-                result => return result.inspect(|_| self.later(decision.afterwards)),
+                result => return result,
             }
             // What it needs is being changed: it goes on when that is done.
             self.reservations.passed(&partitions_of(&self.design(), footprint)).await;
@@ -208,7 +209,7 @@ impl<T: Transport> Router<T> {
         let mut site = sites.first().expect("a route has a site");
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
             site = decision.place.site();
-            self.later(decision.afterwards);
+            self.meanwhile(decision.meanwhile);
         }
         self.tell(&asked, site, 0, Some(measured));
     }
@@ -253,10 +254,11 @@ impl<T: Transport> Router<T> {
         let mut changes = 0;
         for _ in 0..LOST_MAX {
             let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
+            self.meanwhile(decision.meanwhile);
             changes += self.carry_out_plan(&decision.first).await?.len();
             match self.execute(session, asked, decision.place, procedure, changes).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
-                result => return result.inspect(|_| self.later(decision.afterwards)),
+                result => return result,
             }
         }
         Err(Error::Lost(LOST_MAX))
@@ -351,7 +353,7 @@ impl<T: Transport> Router<T> {
     }
 
     /// Leaves a plan for [`Router::tend`].
-    fn later(&self, plan: Plan) {
+    fn meanwhile(&self, plan: Plan) {
         if plan.is_empty() {
             return;
         }

@@ -1,11 +1,11 @@
 //! The embedded database, with real threads: transactions while the design changes under them.
 
-use isomer_cluster::{Database, Durability, Error, Options, Session, look};
+use isomer_cluster::{Abort, Database, Durability, Error, Options, Session, look};
 use isomer_design::{
-    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+    Change, Column, ColumnType, Footprint, Key, KeyRange, Plan, Schema, SiteId, Step, TableId,
 };
 use isomer_plan::learned::Memory;
-use isomer_plan::strategy::{Learned, TwoPhase};
+use isomer_plan::strategy::{Decision, Learned, Refused, Request, Strategy, TwoPhase, Verdict};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -260,4 +260,42 @@ fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
     let (learned, db) = open();
     assert!(db.notes()[0].contains("cannot be read"), "{:?}", db.notes());
     assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), [0; 12]);
+}
+
+/// Sees in the first transaction an occasion for a split, which that one need not wait for.
+#[derive(Default)]
+struct SplitsOnce {
+    asked: AtomicBool,
+}
+
+impl Strategy for SplitsOnce {
+    fn name(&self) -> &'static str {
+        "splits-once"
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        let mut decision = Decision::at(SiteId(1));
+        if !self.asked.swap(true, Ordering::SeqCst) {
+            let (table, at) = (request.footprint.items()[0].table, Key::int(7));
+            let steps = vec![Step::new(Change::Split { table, at }, "to see it done")];
+            decision.meanwhile = Plan { reason: "a test".to_owned(), steps };
+        }
+        Ok(Verdict::Run(decision))
+    }
+}
+
+#[test]
+fn what_a_strategy_wants_changed_does_not_depend_on_the_transaction_that_it_saw() {
+    let options = Options::in_memory(1).strategy(SplitsOnce::default());
+    let db = Database::open(options).expect("opens");
+    let table = db.create_table(schema(), &[(Key::min(), SiteId(1))]).expect("a valid table");
+    let footprint = Footprint::new().write(table, Key::int(1));
+    let ended = db.run(&mut db.session(), &footprint, |_| Err(Abort::because("changed my mind")));
+    assert!(ended.is_err());
+    let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_split() {
+        assert!(std::time::Instant::now() < until, "it was asked for, and is not made");
+        std::thread::yield_now();
+    }
 }

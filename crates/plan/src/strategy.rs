@@ -8,7 +8,7 @@
 //!   footprint ─▶ routing table ─▶ Route ──▶ Strategy::decide ──▶ Verdict::Run(Decision)
 //!                                              ▲  │                 place: where it will run
 //!                     design (cheap to clone) ─┘  │                 first: changes it must wait for
-//!                                                 │                 afterwards: changes that may pay later
+//!                                                 │                 meanwhile: changes that may pay later
 //!                 asked again, with the footprint ▼
 //!                 reserved for it ◀──────── Verdict::Reserve
 //!
@@ -81,8 +81,8 @@ pub struct Decision {
     pub place: Place,
     /// Changes that must be made before.
     pub first: Plan,
-    /// Changes that need not be waited for.
-    pub afterwards: Plan,
+    /// Changes that need not be waited for. They are made whatever becomes of the transaction.
+    pub meanwhile: Plan,
 }
 
 impl Decision {
@@ -97,7 +97,7 @@ impl Decision {
     }
 
     fn of(place: Place) -> Decision {
-        Decision { place, first: Plan::default(), afterwards: Plan::default() }
+        Decision { place, first: Plan::default(), meanwhile: Plan::default() }
     }
 }
 

@@ -1,5 +1,7 @@
 //! A client's socket, plain or encrypted.
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -72,10 +74,26 @@ impl Stream {
     }
 }
 
+/// Reads; before it waits, lets other threads of this processor run.
+///
+/// What a client asks next often comes from a thread that has to run here first. If it has run when
+/// this thread looks again, nobody was put to sleep and nobody has to be woken, which is dearer than
+/// most statements (decision 0007).
+fn read_late(mut socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+    match recv(socket, &mut *into, RecvFlags::DONTWAIT) {
+        Ok((count, _)) => Ok(count),
+        Err(Errno::AGAIN) => {
+            std::thread::yield_now();
+            socket.read(into)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(into),
+            Stream::Plain(socket) => read_late(socket, into),
             Stream::Encrypted(stream) => match stream.read(into) {
                 // A client that goes without a farewell has gone all the same.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),

@@ -12,6 +12,9 @@
 //! What moves along with what a transaction needs is the matter of [`super::clump`].
 //!
 //! Hot and cold are apart, so that a split is not followed by the merge that takes it back.
+//!
+//! While a blueprint is carried out, nothing is split: of a partition that is split on its way, half stays
+//! behind; and locks that are held for long because partitions are on their way are no reason to split them.
 
 use super::planner::Situation;
 use super::workload::Range;
@@ -75,7 +78,8 @@ pub(crate) fn extras(
         let held = situation.outlook.held(&range);
         let heat = (held / situation.options.hot).max(share / SHARE_MAX);
         if heat >= 1.0 {
-            extras.extend(split(situation, &need, share, heat));
+            let may_split = situation.may_move.then(|| split(situation, &need, share, heat));
+            extras.extend(may_split.flatten());
         } else if share <= situation.options.cold * average && heat < COLD {
             extras.extend(merge(situation, design, &need, average));
         }

@@ -33,7 +33,7 @@
 //!
 //! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
 //! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, no
-//! transaction moves masters for its own sake.
+//! transaction moves masters for its own sake, and nothing is split.
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is

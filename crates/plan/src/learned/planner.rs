@@ -57,7 +57,7 @@ pub(crate) struct Situation<'a> {
     pub(crate) options: &'a Options,
     /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,
-    /// Masters may be moved for a transaction's sake.
+    /// Masters may be moved for a transaction's sake, and partitions be split.
     pub(crate) may_move: bool,
     pub(crate) budget: usize,
 }

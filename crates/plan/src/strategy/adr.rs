@@ -55,8 +55,8 @@ impl Strategy for Adr {
             state.ends_ns = Some(now_ns + PERIOD_NS);
             state.end_period(&design);
         }
-        let afterwards = state.changes.pop_front().unwrap_or_default();
-        Ok(Verdict::Run(Decision { afterwards, ..decision }))
+        let meanwhile = state.changes.pop_front().unwrap_or_default();
+        Ok(Verdict::Run(Decision { meanwhile, ..decision }))
     }
 }
 

@@ -193,7 +193,7 @@ impl Learned {
 
     /// A transaction that can run at a place: measured by chance, and now and then an opportunity.
     fn send(&self, request: &Request<'_>, place: Place) -> Decision {
-        let mut decision = Decision { place, first: Plan::default(), afterwards: Plan::default() };
+        let mut decision = Decision { place, first: Plan::default(), meanwhile: Plan::default() };
         let thinks = self.thinks(request, place);
         if !thinks && !self.wants(request.ticket) {
             return decision;
@@ -211,7 +211,7 @@ impl Learned {
         self.pause(&mut brain, request.now.0, place, changes);
         if changes > 0 {
             if mode == Mode::Auto {
-                decision.afterwards = plan_of(request, &design, answer.candidates[0].steps());
+                decision.meanwhile = plan_of(request, &design, answer.candidates[0].steps());
             }
             brain.enter(request, &design, answer, (place, mode == Mode::Auto));
         }

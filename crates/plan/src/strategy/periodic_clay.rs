@@ -60,8 +60,8 @@ impl Strategy for PeriodicClay {
             let recorded = std::mem::take(&mut state.recorded);
             state.moves = moves(&(request.design)(), &recorded).into();
         }
-        let afterwards = state.moves.pop_front().unwrap_or_default();
-        Ok(Verdict::Run(Decision { afterwards, ..decision }))
+        let meanwhile = state.moves.pop_front().unwrap_or_default();
+        Ok(Verdict::Run(Decision { meanwhile, ..decision }))
     }
 }
 

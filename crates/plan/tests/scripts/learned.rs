@@ -165,7 +165,7 @@ impl State {
         let design = self.design.clone();
         let design = || design.clone();
         let verdict = self.learned.decide(&self.request(footprint, &design))?;
-        let Verdict::Run(Decision { place, first, afterwards }) = verdict else {
+        let Verdict::Run(Decision { place, first, meanwhile }) = verdict else {
             return Err("it was reserved".into());
         };
         let text = self.learned.with_journal(|journal| {
@@ -177,7 +177,7 @@ impl State {
             Place::At(site) => format!("runs at {site}, nothing changes\n"),
             Place::Across { .. } => "runs over several sites, nothing changes\n".to_owned(),
         };
-        for change in first.changes().chain(afterwards.changes()).filter(|_| done) {
+        for change in first.changes().chain(meanwhile.changes()).filter(|_| done) {
             let made = self.design.apply(change);
             let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
             if let Err(why) = &took_ns {

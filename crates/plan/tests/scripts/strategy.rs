@@ -88,7 +88,7 @@ impl State {
                 Place::Across { coordinator } => format!("over several sites, from {coordinator}"),
             };
             *places.entry(place).or_default() += 1;
-            for step in &decision.afterwards.steps {
+            for step in &decision.meanwhile.steps {
                 let _ = writeln!(text, "{}: {}", step.change.to_text(&self.design), step.reason);
                 self.design.apply(&step.change)?;
             }
