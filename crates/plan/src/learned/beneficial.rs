@@ -15,6 +15,9 @@
 //!
 //! While a blueprint is carried out, nothing is split: of a partition that is split on its way, half stays
 //! behind; and locks that are held for long because partitions are on their way are no reason to split them.
+//!
+//! A transaction over several sites can be the occasion for a split as well: where the parts of a design meet,
+//! locks are held for the longest time.
 
 use super::planner::Situation;
 use super::workload::Range;
@@ -45,10 +48,11 @@ pub(crate) struct Extra {
     pub(crate) upkeep_us: f64,
 }
 
-/// What may pay besides, under a design in which `site` can run a transaction with these needs.
+/// What may pay besides, under a design in which `site` can run a transaction with these needs. Without a site,
+/// as it runs over several: splits only.
 pub(crate) fn extras(
     situation: &Situation<'_>,
-    site: SiteId,
+    site: Option<SiteId>,
     design: &Design,
     needs: &[Need],
 ) -> Vec<Extra> {
@@ -71,19 +75,19 @@ pub(crate) fn extras(
         {
             continue;
         }
-        if before.is_lacked_by(site) {
+        if site.is_some_and(|site| before.is_lacked_by(site)) {
             continue;
         }
         let range = need.range_of();
         let held = situation.outlook.held(&range);
         let heat = (held / situation.options.hot).max(share / SHARE_MAX);
         if heat >= 1.0 {
-            let may_split = situation.may_move.then(|| split(situation, &need, share, heat));
-            extras.extend(may_split.flatten());
-        } else if share <= situation.options.cold * average && heat < COLD {
+            let may_split = !situation.is_young;
+            extras.extend(may_split.then(|| split(situation, &need, share, heat)).flatten());
+        } else if site.is_some() && share <= situation.options.cold * average && heat < COLD {
             extras.extend(merge(situation, design, &need, average));
         }
-        if need.access == Access::Write {
+        if site.is_some() && need.access == Access::Write {
             let upkeep_us = situation.options.upkeep_us;
             extras.extend(
                 need.placement

@@ -26,14 +26,19 @@
 //! each other, a cut through them makes commits over several sites hold the hottest locks, and everybody waits; if
 //! all stays at one site, that has no time left for anything else. Both are bounds on what a design can serve
 //! ([`Outlook::capacity`](super::outlook::Outlook::capacity)), and both can be told from little: how long locks are
-//! held by transactions at one site and by those over several, and what rows cost a site.
+//! held by transactions at one site and by those over several, and what rows cost a site. What runs now is
+//! possible: where the bound of locks says otherwise, it is too strict, and as much so for every draft.
 //!
 //! **Neighbours in key order** belong together a little, as long as nothing else is known: few samples are
 //! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
 //!
 //! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
-//! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, no
-//! transaction moves masters for its own sake, and nothing is split.
+//! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, nothing
+//! is split or replicated; and after the first one no transaction moves masters for its own sake any more.
+//!
+//! **Of its cost, only copying counts**: what grows with the rows. The rest of what a change takes is mostly its wait
+//! for a lock that others hold anyhow. In a jam, where that is half a second, a design that would end the jam did
+//! not seem to pay.
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
@@ -43,6 +48,7 @@
 //! as equally strong.
 
 use super::order::in_order;
+use super::outlook::Capacity;
 use super::planner::Situation;
 use super::workload::Sample;
 use crate::baseline::metis;
@@ -103,14 +109,41 @@ fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
     let (propose, judge): (Vec<&Sample>, Vec<&Sample>) = samples.partition(|s| s.is_odd());
     let stride = judge.len().div_ceil(JUDGES_MAX).max(1);
     let judge: Vec<&Sample> = judge.into_iter().step_by(stride).collect();
+    let judges = Judges::of(situation, judge);
     let graph = Graph::of(situation.design, &propose);
     let drafts = IMBALANCES.iter().filter_map(|&imbalance| {
         let moves = graph.divide(situation, imbalance)?;
-        Draft::of(situation, &judge, moves)
+        Draft::of(situation, &judges, moves)
     });
     // The more even one, unless the other can serve far more: a busy site is slow long before it is full.
     let better = |a: Draft, b: Draft| if b.capacity > FAR_MORE * a.capacity { b } else { a };
-    adopted(situation, &judge, drafts.reduce(better)?)
+    adopted(situation, &judges, drafts.reduce(better)?)
+}
+
+/// Samples that judge.
+struct Judges<'s> {
+    samples: Vec<&'s Sample>,
+    /// By what the bound of locks is too strict.
+    leniency: f64,
+}
+
+impl Judges<'_> {
+    fn of<'s>(situation: &Situation<'_>, samples: Vec<&'s Sample>) -> Judges<'s> {
+        let locks = situation.outlook.capacity(&samples, situation.design).locks;
+        let leniency = (situation.outlook.traffic.transactions() / locks).max(1.0);
+        Judges { samples, leniency }
+    }
+
+    /// Transactions a second that a design can serve.
+    fn capacity(&self, situation: &Situation<'_>, design: &Design) -> f64 {
+        let Capacity { sites, locks } = situation.outlook.capacity(&self.samples, design);
+        sites.min(self.leniency * locks)
+    }
+
+    /// What one of them took, in the mean, in microseconds.
+    fn took_us(&self) -> f64 {
+        self.samples.iter().map(|sample| sample.took_us()).sum::<f64>() / self.samples.len() as f64
+    }
 }
 
 /// What could be moved, and the design after that.
@@ -124,7 +157,7 @@ struct Draft {
 impl Draft {
     fn of(
         situation: &Situation<'_>,
-        judge: &[&Sample],
+        judges: &Judges<'_>,
         moves: Vec<(Need, SiteId)>,
     ) -> Option<Draft> {
         let mut after = situation.design.clone();
@@ -133,24 +166,24 @@ impl Draft {
                 after.apply(&step.change).ok()?;
             }
         }
-        let capacity = situation.outlook.capacity(judge, &after);
+        let capacity = judges.capacity(situation, &after);
         Some(Draft { moves, after, capacity })
     }
 }
 
 /// The blueprint of a draft, if the judges find that it pays.
-fn adopted(situation: &Situation<'_>, judge: &[&Sample], draft: Draft) -> Option<Blueprint> {
+fn adopted(situation: &Situation<'_>, judges: &Judges<'_>, draft: Draft) -> Option<Blueprint> {
     let Draft { moves, after, capacity } = draft;
     let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
-    let cost_us: f64 = costs.sum();
-    let now = situation.outlook.capacity(judge, situation.design);
-    let saved = situation.outlook.saved_by(judge, situation.design, &after);
+    let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
+    let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
+    let now = judges.capacity(situation, situation.design);
+    let saved = situation.outlook.saved_by(&judges.samples, situation.design, &after);
     // What transactions take is known better than what they will: the model says which share of it is saved.
-    let took_us = judge.iter().map(|sample| sample.took_us()).sum::<f64>() / judge.len() as f64;
     let seconds = situation.options.horizon_ns as f64 / 1e9;
-    let all_us = seconds * situation.outlook.traffic.transactions() * took_us;
+    let all_us = seconds * situation.outlook.traffic.transactions() * judges.took_us();
     let surely_us = saved.surely_us() / saved.of_us.max(1.0) * all_us;
-    let pays = surely_us > (1.0 + situation.options.margin) * cost_us;
+    let pays = surely_us > copying_us;
     let serves = capacity >= (1.0 - WORTH) * now;
     if !(pays && serves) || saved.us < WORTH * saved.of_us {
         return None;
@@ -159,6 +192,14 @@ fn adopted(situation: &Situation<'_>, judge: &[&Sample], draft: Draft) -> Option
     let moves = moves.into_iter().map(|(need, site)| ((need.table, need.range.start), site));
     let (cost_us, benefit_us) = (cost_us / count, saved.us / count);
     Some(Blueprint { moves: moves.collect(), cost_us, benefit_us })
+}
+
+/// What it takes to copy a partition to a site that has no copy of it.
+fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
+    let range = need.range_of();
+    let each =
+        need.changes(site).map(|c| situation.outlook.copying_us(&c, &range, &need.placement));
+    each.sum()
 }
 
 /// What takes a partition to a site, and leaves nothing behind.
@@ -176,12 +217,13 @@ pub(crate) struct Drawing {
     at_ns: u64,
     pause_ns: u64,
     adopted: bool,
+    has_placed: bool,
 }
 
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing { blueprint, at_ns: 0, pause_ns, adopted: false }
+        Drawing { blueprint, at_ns: 0, pause_ns, adopted: false, has_placed: false }
     }
 }
 
@@ -189,6 +231,11 @@ impl Drawing {
     /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
     pub(crate) fn is_young(&self, now_ns: u64) -> bool {
         self.adopted && now_ns < self.at_ns
+    }
+
+    /// True once a blueprint was adopted.
+    pub(crate) fn has_placed(&self) -> bool {
+        self.has_placed
     }
 
     /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
@@ -206,6 +253,7 @@ impl Drawing {
             self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
             self.at_ns = now_ns + self.pause_ns;
             self.adopted = drawn.is_some();
+            self.has_placed |= self.adopted;
             self.blueprint = drawn.unwrap_or_default();
         }
         self.blueprint.next(situation)

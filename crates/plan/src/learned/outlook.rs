@@ -54,6 +54,16 @@ impl Saved {
     }
 }
 
+/// How many transactions a second a design could serve at most.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Capacity {
+    /// Until its busiest site has no more time.
+    pub(crate) sites: f64,
+    /// Until the lock of its hottest key is always held. (Partitions can be split down to single keys; keys
+    /// cannot.)
+    pub(crate) locks: f64,
+}
+
 impl std::ops::Add for Saved {
     type Output = Saved;
 
@@ -164,6 +174,14 @@ impl<'a> Outlook<'a> {
         self.costs.change(change, &self.effort(change, range, placement))
     }
 
+    /// Of what a change takes, what copying rows does.
+    pub(crate) fn copying_us(&self, change: &Change, range: &Range, placement: &Placement) -> f64 {
+        let effort = self.effort(change, range, placement);
+        let [all, rest] = [effort, Effort { rows: 0.0, ..effort }]
+            .map(|effort| self.costs.change(change, &effort));
+        (all - rest).max(0.0)
+    }
+
     /// What a change of a partition has to do.
     pub(crate) fn effort(&self, change: &Change, range: &Range, placement: &Placement) -> Effort {
         let busy = |site: SiteId| self.traffic.site(site).busy;
@@ -223,10 +241,8 @@ impl<'a> Outlook<'a> {
         self.held_us(range) * self.held(range).min(1.0)
     }
 
-    /// How many transactions a second a design could serve, judged by some of the samples: its busiest site
-    /// has no more time, or the lock of its hottest key is always held. (Partitions can be split down to single
-    /// keys; keys cannot.)
-    pub(crate) fn capacity(&self, some: &[&Sample], design: &Design) -> f64 {
+    /// How much a design could serve, judged by some of the samples.
+    pub(crate) fn capacity(&self, some: &[&Sample], design: &Design) -> Capacity {
         let each = 1.0 / some.len().max(1) as f64;
         let (mut flow, mut keys) = (Flow::default(), BTreeMap::new());
         for sample in some {
@@ -242,8 +258,10 @@ impl<'a> Outlook<'a> {
         let now = self.traffic.transactions().max(1.0);
         let load =
             |counts: &[f64; 4], of: f64| self.costs.load([1, 2, 3].map(|at| of * counts[at]));
-        let busy = flow.sites.values().map(|c| (load(c, 2.0 * now) - load(c, now)) / now);
-        1.0 / busy.chain(keys.into_values()).fold(f64::MIN_POSITIVE, f64::max)
+        let mut busy = flow.sites.values().map(|c| (load(c, 2.0 * now) - load(c, now)) / now);
+        let most =
+            |uses: &mut dyn Iterator<Item = f64>| 1.0 / uses.fold(f64::MIN_POSITIVE, f64::max);
+        Capacity { sites: most(&mut busy), locks: most(&mut keys.into_values()) }
     }
 
     /// True if any sample accesses the range.

@@ -15,6 +15,11 @@
 //! nothing about. And it waits for none: changes are made meanwhile, for those to come. (To wait was sooner
 //! for one transaction, and later for all: what waits, holds what others wait for.)
 //!
+//! **Masters are gathered for one transaction's sake only until there was a blueprint**
+//! ([`super::blueprint`]) for all of them together. What single transactions bring about later breaks up what it has
+//! placed, and is mended by the next: replicas for those who read, splits and merges, that is all. Where a site's
+//! memory is short no blueprints are drawn, and masters go on to move.
+//!
 //! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
 //! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
 //! within the horizon.
@@ -43,6 +48,9 @@ use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
 const CANDIDATES_MAX: usize = 4;
 /// So many candidates may bring along more than the transaction needs.
 const GROWING: usize = 2;
+/// While more than this share of transactions runs over several sites, masters are in the wrong places, and it
+/// cures nothing to split what they wait for.
+const ACROSS_MAX: f64 = 0.1;
 /// More partitions than this that a site lacks, and it is the cheapest site that gets it, without more
 /// thought.
 const NEEDS_MAX: usize = 64;
@@ -57,7 +65,9 @@ pub(crate) struct Situation<'a> {
     pub(crate) options: &'a Options,
     /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,
-    /// Masters may be moved for a transaction's sake, and partitions be split.
+    /// A blueprint is being carried out, or was a moment ago.
+    pub(crate) is_young: bool,
+    /// Masters may be moved for a transaction's sake.
     pub(crate) may_move: bool,
     pub(crate) budget: usize,
 }
@@ -70,6 +80,14 @@ struct Base {
     design: Design,
     saved: Saved,
     cost_us: f64,
+}
+
+/// Changes that no transaction needs: the design after them, what they take, and what they save.
+struct Besides {
+    steps: Vec<Step>,
+    design: Design,
+    cost_us: f64,
+    benefit_us: f64,
 }
 
 impl Base {
@@ -138,16 +156,19 @@ impl Situation<'_> {
         // What is changing already is not moved to and fro.
         let changing =
             needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
-        let may_move = self.may_add && self.may_move && !changing;
-        let sites = self.sites(&needs, &free, last_site).into_iter();
+        let still = self.may_add && !self.is_young && !changing;
         let crowded = |site: SiteId| self.outlook.traffic.is_crowded(site);
-        let sites = sites.filter(|site| may_move && !crowded(*site) || free.contains(*site));
+        let in_reach =
+            |site: SiteId| self.may_move || !needs.iter().any(|need| need.lacks_master(site));
+        let comes = |site: SiteId| still && !crowded(site) && in_reach(site);
+        let sites = self.sites(&needs, &free, last_site).into_iter();
+        let sites = sites.filter(|site| free.contains(*site) || comes(*site));
         let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
         bases.sort_by(|a, b| b.net_us().total_cmp(&a.net_us()));
         let mut candidates: Vec<Candidate> = Vec::new();
         for (rank, base) in bases.into_iter().enumerate() {
             let grows = rank < GROWING && needs.len() <= NEEDS_MAX;
-            let grows = grows && may_move && !crowded(base.site);
+            let grows = grows && still && self.may_move && !crowded(base.site);
             candidates.push(self.candidate(base, footprint, &needs, grows));
         }
         candidates.extend(coordinator.map(|site| self.across(site, &needs)));
@@ -169,12 +190,16 @@ impl Situation<'_> {
         Some(Answer { candidates: vec![Candidate::of_steps(place, beneficial)] })
     }
 
-    /// Over several sites, with nothing changed.
+    /// Over several sites, with no master moved.
     fn across(&self, coordinator: SiteId, needs: &[Need]) -> Candidate {
-        let (necessary, beneficial) = (Vec::new(), Vec::new());
         let run_us = self.outlook.across_us(needs, coordinator);
-        let place = Place::Across { coordinator };
-        let (cost_us, benefit_us) = (0.0, 0.0);
+        let (steps, design) = (Vec::new(), self.design.clone());
+        let mut besides = Besides { steps, design, cost_us: 0.0, benefit_us: 0.0 };
+        if self.outlook.traffic.across() < ACROSS_MAX {
+            self.add_extras(&mut besides, None, needs);
+        }
+        let Besides { steps: beneficial, cost_us, benefit_us, .. } = besides;
+        let (place, necessary) = (Place::Across { coordinator }, Vec::new());
         Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
     }
 
@@ -217,34 +242,40 @@ impl Situation<'_> {
         needs: &[Need],
         grows: bool,
     ) -> Candidate {
-        let Base { site, necessary, mut design, saved, mut cost_us } = base;
-        let mut beneficial = Vec::new();
-        let mut benefit_us = saved.surely_us();
-        if grows {
+        let Base { site, necessary, design, saved, cost_us } = base;
+        let mut besides = if grows {
             let room = self.budget.saturating_sub(necessary.len());
             let clump = clump::grow(self, site, design, needs, (saved, cost_us), room);
-            benefit_us = clump.saved.surely_us();
-            (cost_us, design, beneficial) = (clump.cost_us, clump.design, clump.steps);
-        }
-        if self.may_add && needs.len() <= NEEDS_MAX {
-            for extra in extras(self, site, &design, needs) {
-                let Some((after, gain, cost)) = self.judge(&design, &extra) else { continue };
-                if gain > (1.0 + self.options.margin) * cost {
-                    let share = extra.steps.len() as f64;
-                    beneficial.extend(
-                        extra.steps.into_iter().map(|s| s.predicted(cost / share, gain / share)),
-                    );
-                    design = after;
-                    benefit_us += gain;
-                    cost_us += cost;
-                }
-            }
-        }
+            let (cost_us, benefit_us) = (clump.cost_us, clump.saved.surely_us());
+            Besides { steps: clump.steps, design: clump.design, cost_us, benefit_us }
+        } else {
+            Besides { steps: Vec::new(), design, cost_us, benefit_us: saved.surely_us() }
+        };
+        self.add_extras(&mut besides, Some(site), needs);
+        let Besides { steps: beneficial, design, cost_us, benefit_us } = besides;
         let now = crate::strategy::needs(&design, footprint);
         let work = self.outlook.work(&now, rows_of(footprint), site);
         let run_us = self.outlook.costs.transaction(&work).total();
         let place = Place::At(site);
         Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
+    }
+
+    /// Adds what pays besides for a transaction that runs at a site, or over several.
+    fn add_extras(&self, besides: &mut Besides, site: Option<SiteId>, needs: &[Need]) {
+        if !self.may_add || needs.len() > NEEDS_MAX {
+            return;
+        }
+        for extra in extras(self, site, &besides.design, needs) {
+            let Some((after, gain, cost)) = self.judge(&besides.design, &extra) else { continue };
+            if gain > (1.0 + self.options.margin) * cost {
+                let share = extra.steps.len() as f64;
+                let predicted = |step: Step| step.predicted(cost / share, gain / share);
+                besides.steps.extend(extra.steps.into_iter().map(predicted));
+                besides.design = after;
+                besides.benefit_us += gain;
+                besides.cost_us += cost;
+            }
+        }
     }
 
     /// What it takes to bring to a site what it lacks. Where memory is full, ten times as much.

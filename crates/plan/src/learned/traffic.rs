@@ -72,6 +72,8 @@ pub struct Traffic {
     /// Of transactions at one site, and of those over several.
     held_us: [f64; 2],
     holders: [Holders; 2],
+    /// The share of writers that run over several sites.
+    across: f64,
     since_ns: u64,
     intervals: u64,
 }
@@ -100,8 +102,8 @@ impl Traffic {
     pub fn new(now_ns: u64) -> Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
         let (held_us, holders) = ([0.0; 2], Default::default());
-        let all = Together::default();
-        Traffic { sites, all, counts, held_us, holders, since_ns: now_ns, intervals: 0 }
+        let (all, across, since_ns) = (Together::default(), 0.0, now_ns);
+        Traffic { sites, all, counts, held_us, holders, across, since_ns, intervals: 0 }
     }
 
     /// Counts a transaction.
@@ -146,6 +148,10 @@ impl Traffic {
         }
         self.counts.clear();
         self.all = Together::of(&self.sites);
+        let [alone, across] = self.holders.map(|holders| holders.transactions);
+        if alone + across > 0.0 {
+            self.across += pace * (across / (alone + across) - self.across);
+        }
         for (held_us, holders) in self.held_us.iter_mut().zip(std::mem::take(&mut self.holders)) {
             if holders.transactions > 0.0 {
                 *held_us += pace * (holders.us / holders.transactions - *held_us);
@@ -178,6 +184,11 @@ impl Traffic {
     pub fn held_us(&self) -> [f64; 2] {
         let [alone, across] = self.held_us;
         [alone, across.max(2.0 * alone)]
+    }
+
+    /// Of transactions that write, the share that runs over several sites.
+    pub fn across(&self) -> f64 {
+        self.across
     }
 
     /// Transactions per second at all sites.

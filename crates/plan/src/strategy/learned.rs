@@ -286,8 +286,9 @@ impl Brain {
     ) -> Situation<'s> {
         let may_add = self.workload.len() >= KNOWN_MIN && budget >= 1;
         let (recent, outlook) = (&self.recent, self.outlook());
-        let may_move = !self.drawing.is_young(now_ns);
-        Situation { now_ns, design, outlook, recent, options, may_add, may_move, budget }
+        let is_young = self.drawing.is_young(now_ns);
+        let may_move = !self.drawing.has_placed() || !self.traffic.full().is_empty();
+        Situation { now_ns, design, outlook, recent, options, may_add, is_young, may_move, budget }
     }
 
     fn plan(
