@@ -8,7 +8,7 @@ use isomer_plan::learned::Mode;
 use isomer_server::{Engine, Server, ServerOptions, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,6 +28,10 @@ pub(crate) struct ServeArgs {
     /// Where to listen; other addresses than loopback need a certificate and a user with a password
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
+    /// A folder for a Unix socket, which only clients of the user who runs this can use: `psql -h DIR`; it
+    /// saves them what TCP costs [default: the database's folder]
+    #[arg(long, value_name = "DIR")]
+    socket: Option<PathBuf>,
     /// A certificate (PEM), to encrypt connections with; clients of other machines have to
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -61,7 +65,7 @@ pub(crate) struct ServeArgs {
 /// Serves until it is told to stop.
 ///
 /// # Errors
-/// If the folder or the address cannot be used.
+/// If the folder, the address or the socket's folder cannot be used.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -94,14 +98,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let mut server = Server::start(engine.clone(), server)
         .map_err(|error| Failure::failed(format!("{}: {error}", args.listen)))?;
+    let socket = listen_in_folder(&mut server, args)?;
     let address = server.address();
     println!(
-        "isomer serves {} at {address}: {} sites, {} tables; psql -h {} -p {} -d isomer -U isomer",
+        "isomer serves {} at {address}: {} sites, {} tables; psql -h {} -p {} -d isomer -U isomer{}",
         args.data.display(),
         engine.database().sites().len(),
         engine.catalog().tables.len(),
         address.ip(),
-        address.port()
+        address.port(),
+        socket.map_or(String::new(), |folder| format!(", or -h {}", folder.display()))
     );
     while !stop.load(Ordering::SeqCst) {
         clock::sleep(LOOK);
@@ -112,6 +118,20 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     engine.database().checkpoint().map_err(Failure::failed)?;
     eprintln!("stopped");
     Ok(())
+}
+
+/// Where clients of this machine find the Unix socket. A folder that was not asked for may be one that cannot have
+/// a socket: its path may be too long for one.
+fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<PathBuf>, Failure> {
+    let folder = args.socket.as_ref().unwrap_or(&args.data);
+    match server.listen_in(folder) {
+        Ok(socket) => Ok(socket.parent().map(Path::to_owned)),
+        Err(error) if args.socket.is_none() => {
+            eprintln!("{error}. Clients connect over TCP; --socket DIR names another folder");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::failed(error)),
+    }
 }
 
 /// `name=value`.

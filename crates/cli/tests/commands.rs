@@ -85,6 +85,16 @@ fn folders_that_are_no_database_end_with_1_and_are_left_alone() {
 }
 
 #[test]
+fn a_server_that_cannot_have_the_socket_it_was_asked_for_does_not_start() {
+    let data = folder("socket").display().to_string();
+    let nowhere = folder("nowhere").display().to_string();
+    let served =
+        isomer(&["serve", "--data", &data, "--listen", "127.0.0.1:0", "--socket", &nowhere]);
+    assert_eq!((served.code, served.out.as_str()), (1, ""), "{}", served.err);
+    assert!(served.err.contains(&nowhere) && served.err.contains("missing"), "{}", served.err);
+}
+
+#[test]
 fn a_design_is_shown_changed_and_checked() {
     let folder = database("design");
     let shown = isomer(&["design", "show", &folder]);

@@ -10,7 +10,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`server`](Server) | the listener, a thread per client, cancel requests |
+//! | [`server`](Server) | a thread per client, cancel requests |
+//! | `listener`, `socket` | what clients connect to: TCP, or a file of this machine |
 //! | `startup`, `connection` | who a client is; messages out of its stream |
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
@@ -35,12 +36,14 @@ mod engine;
 mod explain;
 mod indexes;
 mod limits;
+mod listener;
 mod options;
 mod pilot;
 mod scram;
 mod server;
 mod session;
 mod settings;
+mod socket;
 mod startup;
 mod stream;
 mod users;

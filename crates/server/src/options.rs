@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Where to listen. Other addresses than loopback need [`tls`](ServerOptions::tls), and a user with a
-    /// password.
+    /// password. [`Server::listen_in`](crate::Server::listen_in) adds Unix sockets.
     pub listen: SocketAddr,
     /// What to encrypt connections with (nothing). Clients of other machines have to; others may.
     pub tls: Option<Tls>,

@@ -1,4 +1,4 @@
-//! The listener, and the threads of its connections.
+//! The listeners, and the threads of their connections.
 //!
 //! ```text
 //!   listener ──accept──▶ one thread per client: read ─▶ messages ─▶ session ─▶ write
@@ -13,20 +13,25 @@
 use crate::connection::{Connection, FLUSH_BYTES, Sending, is_silence};
 use crate::engine::Engine;
 use crate::limits::{self, Watch};
+use crate::listener::Listener;
 use crate::options::ServerOptions;
 use crate::session::Session;
 use crate::settings::{REPORTED, Settings};
+use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{Impatience, Patience};
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
+use rustix::net::Shutdown;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A client that does not read its answers for so long is given up.
@@ -42,7 +47,9 @@ const STACK_BYTES: usize = 8 << 20;
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
-    threads: Option<[std::thread::JoinHandle<()>; 2]>,
+    watch: Option<JoinHandle<()>>,
+    /// Each with the thread that lets its clients in.
+    listeners: Vec<(Arc<Listener>, JoinHandle<()>)>,
 }
 
 struct Shared {
@@ -62,7 +69,7 @@ struct Shared {
 struct Client {
     secret: [u8; 4],
     patience: Arc<Patience>,
-    stream: TcpStream,
+    socket: Socket,
 }
 
 impl Server {
@@ -93,12 +100,37 @@ impl Server {
         });
         let watching = shared.clone();
         let watch = thread("isomer-watch", move || watching.watch.run(watching.engine.gateway()))?;
-        let accepting = shared.clone();
-        let acceptor = thread("isomer-accept", move || accept(&accepting, &listener))?;
-        Ok(Server { shared, address, threads: Some([acceptor, watch]) })
+        let mut server = Server { shared, address, watch: Some(watch), listeners: Vec::new() };
+        server.accept_at(Listener::Tcp(listener))?;
+        Ok(server)
     }
 
-    /// Where it listens.
+    /// Listens in a folder of this machine as well, where PostgreSQL's clients look for it: at the Unix socket
+    /// `.s.PGSQL.` followed by the port. Who runs the server may connect, as a client of this machine. Returns
+    /// the path of the socket, which is there until the server stops.
+    ///
+    /// # Errors
+    /// Names the path, and says what is wrong with it: its folder is missing, it is too long (107 bytes on
+    /// Linux), another server listens there.
+    ///
+    /// # Panics
+    /// If the server was stopped.
+    pub fn listen_in(&mut self, folder: &Path) -> io::Result<PathBuf> {
+        assert!(self.watch.is_some(), "a server that was stopped listens no more");
+        let path = std::path::absolute(folder)?.join(format!(".s.PGSQL.{}", self.address.port()));
+        self.accept_at(Listener::unix(&path)?)?;
+        Ok(path)
+    }
+
+    fn accept_at(&mut self, listener: Listener) -> io::Result<()> {
+        let (shared, listener) = (self.shared.clone(), Arc::new(listener));
+        let accepting = listener.clone();
+        let acceptor = thread("isomer-accept", move || accept(&shared, &accepting))?;
+        self.listeners.push((listener, acceptor));
+        Ok(())
+    }
+
+    /// The address where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -111,16 +143,18 @@ impl Server {
     /// Takes no more clients, ends the statements of those there are, and waits until they have gone.
     #[allow(clippy::disallowed_methods, reason = "the edge: waits for threads to end")]
     pub fn stop(&mut self) {
-        let Some(threads) = self.threads.take() else { return };
+        let Some(watch) = self.watch.take() else { return };
         self.shared.stop.store(true, Ordering::SeqCst);
-        // The acceptor sees the flag with the next connection: this one.
-        drop(TcpStream::connect(self.address));
         self.shared.watch.stop();
-        threads.into_iter().for_each(|thread| drop(thread.join()));
+        let _ = watch.join();
+        for (listener, acceptor) in self.listeners.drain(..) {
+            listener.wake();
+            let _ = acceptor.join();
+        }
         for client in self.shared.clients.lock().values() {
             let gateway = self.shared.engine.gateway();
             gateway.lose_patience(&client.patience, Impatience::Shutdown);
-            let _ = client.stream.shutdown(Shutdown::Read);
+            let _ = client.socket.shutdown(Shutdown::Read);
         }
         for _ in 0..500 {
             if self.connected() == 0 {
@@ -161,10 +195,7 @@ fn check_address(engine: &Engine, options: &ServerOptions) -> io::Result<()> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the edge: clients are served by threads")]
-fn thread(
-    name: &str,
-    run: impl FnOnce() + Send + 'static,
-) -> io::Result<std::thread::JoinHandle<()>> {
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     // As deep expressions are walked on the stack, it is the same wherever that may happen.
     std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run)
 }
@@ -173,13 +204,13 @@ fn thread(
     clippy::disallowed_methods,
     reason = "the edge: pauses when the system has no more sockets"
 )]
-fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+fn accept(shared: &Arc<Shared>, listener: &Listener) {
     loop {
         let accepted = listener.accept();
         if shared.stop.load(Ordering::SeqCst) {
             return;
         }
-        let Ok((stream, _)) = accepted else {
+        let Ok(socket) = accepted else {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
@@ -193,7 +224,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
         let spawned = thread("isomer-client", move || {
             let _counted = Counted(&serving.connected);
             // What ends a connection is the client's to know, and it knows.
-            let _ = serve(&serving, stream);
+            let _ = serve(&serving, socket);
         });
         if spawned.is_err() {
             shared.connected.fetch_sub(1, Ordering::SeqCst);
@@ -209,13 +240,11 @@ impl Drop for Counted<'_> {
     }
 }
 
-fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(STARTUP_TIMEOUT))?;
-    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let is_near = stream.peer_addr()?.ip().to_canonical().is_loopback();
-    let stream = Stream::Plain(stream);
-    let mut connection = Connection::new(stream);
+fn serve(shared: &Arc<Shared>, socket: Socket) -> io::Result<()> {
+    socket.set_read_timeout(Some(STARTUP_TIMEOUT))?;
+    socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    let is_near = socket.is_near();
+    let mut connection = Connection::new(Stream::Plain(socket));
     let cancel = |body: &[u8]| shared.cancel(body);
     let Some((user, database, settings)) = connection.startup(&shared.options, &cancel)? else {
         return Ok(());
@@ -257,8 +286,8 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) -> io::Result<()> {
     });
     wrong.iter().for_each(|error| out.notice("WARNING", error));
     out.ready(b'I');
-    let other = connection.stream.socket().try_clone()?;
-    let client = Client { secret, patience: patience.clone(), stream: other };
+    let socket = connection.stream.socket().try_clone()?;
+    let client = Client { secret, patience: patience.clone(), socket };
     shared.clients.lock().insert(process, client);
     let _listed = Listed { shared, process };
     let (engine, watch) = (shared.engine.clone(), shared.watch.clone());

@@ -1,7 +1,7 @@
 //! How a client begins: whether it encrypts, who it is, and how it proves that.
 //!
 //! ```text
-//!   SSLRequest ─▶ S, and everything is encrypted from here on; or N
+//!   SSLRequest ─▶ S, and everything is encrypted from here on; or N, also over a Unix socket
 //!   CancelRequest ─▶ the patience of another client ends, and the connection
 //!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
 //! ```
@@ -67,9 +67,10 @@ impl Connection {
         }
     }
 
-    /// Encrypts the connection, if there is something to encrypt with.
+    /// Encrypts the connection, if there is something to encrypt with, and anybody who could listen.
     fn answer_ssl(&mut self, options: &ServerOptions) -> io::Result<()> {
-        let Some(tls) = options.tls.as_ref().filter(|_| !self.stream.is_encrypted()) else {
+        let can_encrypt = !self.stream.is_encrypted() && !self.stream.socket().is_unix();
+        let Some(tls) = options.tls.as_ref().filter(|_| can_encrypt) else {
             return self.stream.write_all(b"N");
         };
         if self.used_to < self.read_to {

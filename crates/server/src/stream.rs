@@ -1,12 +1,11 @@
-//! A client's socket, plain or encrypted.
+//! What goes over a client's socket, plain or encrypted.
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use crate::socket::Socket;
+use rustix::net::Shutdown;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ impl Tls {
     }
 
     /// Encrypts what goes over a socket from now on.
-    pub(crate) fn encrypt(&self, socket: TcpStream) -> io::Result<Stream> {
+    pub(crate) fn encrypt(&self, socket: Socket) -> io::Result<Stream> {
         let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
         Ok(Stream::Encrypted(Box::new(StreamOwned::new(connection, socket))))
     }
@@ -48,12 +47,12 @@ impl Tls {
 
 /// See the [module documentation](self).
 pub(crate) enum Stream {
-    Plain(TcpStream),
-    Encrypted(Box<StreamOwned<ServerConnection, TcpStream>>),
+    Plain(Socket),
+    Encrypted(Box<StreamOwned<ServerConnection, Socket>>),
 }
 
 impl Stream {
-    pub(crate) fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &Socket {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Encrypted(stream) => stream.get_ref(),
@@ -74,26 +73,10 @@ impl Stream {
     }
 }
 
-/// Reads; before it waits, lets other threads of this processor run.
-///
-/// What a client asks next often comes from a thread that has to run here first. If it has run when
-/// this thread looks again, nobody was put to sleep and nobody has to be woken, which is dearer than
-/// most statements (decision 0007).
-fn read_late(mut socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
-    match recv(socket, &mut *into, RecvFlags::DONTWAIT) {
-        Ok((count, _)) => Ok(count),
-        Err(Errno::AGAIN) => {
-            std::thread::yield_now();
-            socket.read(into)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => read_late(socket, into),
+            Stream::Plain(socket) => socket.read(into),
             Stream::Encrypted(stream) => match stream.read(into) {
                 // A client that goes without a farewell has gone all the same.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),

@@ -6,8 +6,8 @@ mod fixture;
 use fixture::{Fixture, code, options};
 use isomer_cluster::Options;
 use isomer_design::{Change, SiteId};
+use postgres::Client;
 use postgres::error::SqlState;
-use postgres::{Client, NoTls};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -167,19 +167,7 @@ fn copy_goes_both_ways_and_a_bad_line_undoes_all() {
 #[test]
 fn a_cancel_request_ends_a_wait() {
     let fixture = Fixture::new();
-    let (mut one, mut two) = (fixture.client(), fixture.client());
-    one.batch_execute("create table t (id int primary key); insert into t values (1)")
-        .expect("a table");
-    one.batch_execute("begin; select * from t where id = 1 for update").expect("a lock");
-    let token = two.cancel_token();
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(move || code(two.batch_execute("delete from t where id = 1")));
-        while !waits.is_finished() {
-            token.cancel_query(NoTls).expect("the server answers");
-            std::thread::yield_now();
-        }
-        assert_eq!(waits.join().expect("no panic"), SqlState::QUERY_CANCELED);
-    });
+    fixture::cancel_a_wait(fixture.client(), fixture.client());
 }
 
 #[test]

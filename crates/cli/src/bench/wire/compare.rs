@@ -28,8 +28,8 @@ impl Bench<'_> {
         Ok(Bench {
             args,
             clients: Clients { seconds, clients, seed },
-            pg: Server::postgres()?,
-            isomer: Server::isomer(args.changes.sites, true)?,
+            pg: Server::postgres(args.transport)?,
+            isomer: Server::isomer(args.changes.sites, true, args.transport)?,
             figures: Map::new(),
             runs: Map::new(),
         })
@@ -86,7 +86,8 @@ impl Bench<'_> {
     }
 
     pub(super) fn pgbench(&mut self) -> Result<(), Failure> {
-        let (rounds, scale) = (self.args.rounds, self.args.scale);
+        let args = self.args;
+        let (rounds, scale) = (args.rounds, args.scale);
         self.compare("select_only_vs_pg", rounds, |bench, server| {
             Ok(bench.clients.pgbench(server, &["-S"])?.per_second)
         })?;
@@ -94,7 +95,7 @@ impl Bench<'_> {
         let tpcb =
             |bench: &Bench<'_>, server: &Server| Ok(bench.clients.pgbench(server, &[])?.per_second);
         self.compare("tpcb_vs_pg", rounds, tpcb)?;
-        let hasty = Server::isomer(self.args.changes.sites, false)?;
+        let hasty = Server::isomer(args.changes.sites, false, args.transport)?;
         pgbench_init(&hasty, scale)?;
         let patient = std::mem::replace(&mut self.isomer, hasty);
         self.pg.options("-c synchronous_commit=off");
@@ -179,11 +180,12 @@ impl Bench<'_> {
 
     pub(super) fn report(self) -> Result<(), Failure> {
         if !self.args.json {
-            let rows: Vec<Vec<String>> = self
+            let mut rows: Vec<Vec<String>> = self
                 .figures
                 .iter()
                 .map(|(key, value)| vec![key.clone(), value.to_string()])
                 .collect();
+            rows.push(vec!["transport".to_owned(), self.args.transport.name().to_owned()]);
             out::print(text::columns(&rows, 0));
             return Ok(());
         }
@@ -193,6 +195,7 @@ impl Bench<'_> {
         line.insert(
             "inputs".to_owned(),
             json!({
+                "transport": self.args.transport.name(),
                 "seconds": self.args.seconds, "rounds": self.args.rounds,
                 "clients": self.args.clients, "scale": self.args.scale,
                 "warehouses": sizes.warehouses, "items": sizes.items,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Machines are noisy, so a figure is a ratio of two runs that follow each other. Both servers wait for the
-//! disk at a commit, or neither does.
+//! disk at a commit, or neither does; and clients reach both in the same way.
 //!
 //! | key | what is compared |
 //! | --- | --- |
@@ -33,7 +33,7 @@ use crate::failure::Failure;
 use clap::ValueEnum;
 use compare::Bench;
 use isomer_workload::random;
-use servers::{Server, needs};
+use servers::{Server, Transport, needs};
 use shake::{ASKERS, Shaker, Target};
 pub(crate) use shaken::{TpccArgs, tpcc_under_change};
 use std::time::Duration;
@@ -46,7 +46,7 @@ use tpcc::Sizes;
 Examples:
   isomer bench wire --json
   isomer bench wire --seconds 20 --rounds 5
-  isomer bench wire --only tpcc")]
+  isomer bench wire --only tpcc --transport tcp")]
 pub(crate) struct WireArgs {
     /// Measures these only; more than one with commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
@@ -63,6 +63,9 @@ pub(crate) struct WireArgs {
     /// pgbench's scale: hundred thousand accounts each
     #[arg(long, value_name = "N", default_value_t = 10)]
     scale: u32,
+    /// How clients reach both servers
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Unix)]
+    transport: Transport,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]

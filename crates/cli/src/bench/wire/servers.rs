@@ -1,11 +1,14 @@
 //! Servers for a benchmark: Isomer, and a stock PostgreSQL beside it, each in a folder of its own that
 //! goes with it.
 //!
+//! Clients reach both in the same way, as [`Transport`] says: what differs then is the servers.
+//!
 //! PostgreSQL runs as it comes, with `initdb`'s settings. It refuses to be run by root, so root runs it as
 //! the user `postgres`, as Debian's package does.
 
 use crate::clock;
 use crate::failure::Failure;
+use clap::ValueEnum;
 use postgres::{Client, Config, NoTls};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -19,10 +22,39 @@ use std::time::Duration;
 /// A server has to answer in this time.
 const START: Duration = Duration::from_secs(30);
 
+/// How clients reach a server, whichever it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(super) enum Transport {
+    /// A Unix socket, as psql and pgbench do when they are told no host
+    Unix,
+    /// TCP, at 127.0.0.1
+    Tcp,
+}
+
+impl Transport {
+    /// Its name, as an option and in results.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Transport::Unix => "unix",
+            Transport::Tcp => "tcp",
+        }
+    }
+
+    /// What PostgreSQL's clients take for a host: of a Unix socket it is the folder.
+    fn host(self, folder: &Path) -> String {
+        match self {
+            Transport::Unix => folder.display().to_string(),
+            Transport::Tcp => "127.0.0.1".to_owned(),
+        }
+    }
+}
+
 /// A server that runs. Dropping it stops it and removes its folder.
 pub(super) struct Server {
     child: Child,
     folder: PathBuf,
+    /// Where clients find it.
+    host: String,
     port: u16,
     user: &'static str,
     /// Settings for every session, as PGOPTIONS has them.
@@ -31,7 +63,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts a new Isomer database. Without `sync`, commits do not wait for the disk.
-    pub(super) fn isomer(sites: u16, sync: bool) -> Result<Server, Failure> {
+    pub(super) fn isomer(sites: u16, sync: bool, transport: Transport) -> Result<Server, Failure> {
         let folder = folder(if sync { "isomer" } else { "isomer-async" })?;
         let program = std::env::current_exe().map_err(Failure::failed)?;
         let mut serve = Command::new(program);
@@ -40,11 +72,15 @@ impl Server {
         if !sync {
             serve.arg("--no-sync");
         }
+        let host = transport.host(&folder);
+        if transport == Transport::Unix {
+            serve.args(["--socket", &host]);
+        }
         let mut child = serve.spawn().map_err(Failure::failed)?;
         let mut line = String::new();
         let said = child.stdout.take().expect("it is piped");
         BufReader::new(said).read_line(&mut line).map_err(Failure::failed)?;
-        let mut server = Server { child, folder, port: 0, user: "isomer", options: "" };
+        let mut server = Server { child, folder, host, port: 0, user: "isomer", options: "" };
         let address = line.split("127.0.0.1:").nth(1).unwrap_or_default();
         let digits: String = address.chars().take_while(char::is_ascii_digit).collect();
         let no_port = |_| Failure::failed(format!("isomer serve does not say its port: {line:?}"));
@@ -56,7 +92,7 @@ impl Server {
     ///
     /// # Errors
     /// Names what is missing if it is not installed.
-    pub(super) fn postgres() -> Result<Server, Failure> {
+    pub(super) fn postgres(transport: Transport) -> Result<Server, Failure> {
         let programs = programs()?;
         let folder = folder("postgres")?;
         let data = folder.join("data");
@@ -82,9 +118,12 @@ impl Server {
         let port = port.map_err(Failure::failed)?.port();
         let mut serve = command("postgres");
         serve.arg("-D").arg(&data).args(["-p", &port.to_string()]);
-        serve.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
+        let host = transport.host(&folder);
+        let sockets = if transport == Transport::Unix { &host } else { "" };
+        serve.args(["-c", "listen_addresses=127.0.0.1", "-c"]);
+        serve.arg(format!("unix_socket_directories={sockets}"));
         let child = serve.spawn().map_err(Failure::failed)?;
-        Server { child, folder, port, user: "postgres", options: "" }.answered()
+        Server { child, folder, host, port, user: "postgres", options: "" }.answered()
     }
 
     /// The same server, with settings for every session that is opened through the result.
@@ -107,16 +146,16 @@ impl Server {
     /// Opens a connection.
     pub(super) fn connect(&self) -> Result<Client, Failure> {
         let mut config = Config::new();
-        config.host("127.0.0.1").port(self.port).user(self.user).dbname("postgres");
+        config.host(&self.host).port(self.port).user(self.user).dbname("postgres");
         config.connect(NoTls).map_err(|error| {
-            Failure::failed(format!("the server at 127.0.0.1:{}: {error}", self.port))
+            Failure::failed(format!("the server at {}, port {}: {error}", self.host, self.port))
         })
     }
 
     /// A client program of PostgreSQL that finds the server.
     pub(super) fn client(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.env("PGHOST", "127.0.0.1").env("PGPORT", self.port.to_string());
+        command.env("PGHOST", &self.host).env("PGPORT", self.port.to_string());
         command.env("PGUSER", self.user).env("PGDATABASE", "postgres");
         command.env("PGOPTIONS", self.options);
         command
@@ -125,7 +164,7 @@ impl Server {
     /// What sysbench is told to find the server.
     pub(super) fn sysbench(&self) -> [String; 4] {
         [
-            "--pgsql-host=127.0.0.1".to_owned(),
+            format!("--pgsql-host={}", self.host),
             format!("--pgsql-port={}", self.port),
             format!("--pgsql-user={}", self.user),
             "--pgsql-db=postgres".to_owned(),

@@ -1,6 +1,6 @@
 //! `isomer bench tpcc`: TPC-C while the design changes, and no error.
 
-use super::servers::Server;
+use super::servers::{Server, Transport};
 use super::tpcc::Sizes;
 use super::{Changes, tpcc, tpcc_targets};
 use crate::failure::Failure;
@@ -24,6 +24,9 @@ pub(crate) struct TpccArgs {
     /// Client connections
     #[arg(long, value_name = "N", default_value_t = 8)]
     threads: u16,
+    /// How clients reach both servers
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Unix)]
+    transport: Transport,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
@@ -41,8 +44,9 @@ pub(crate) struct TpccArgs {
 /// # Errors
 /// If a client has met an error, or a condition does not hold.
 pub(crate) fn tpcc_under_change(args: &TpccArgs) -> Result<(), Failure> {
-    let (pg, isomer) = (Server::postgres()?, Server::isomer(args.changes.sites, true)?);
-    let (sizes, seed) = (args.sizes, args.changes.seed);
+    let (sizes, seed, transport) = (args.sizes, args.changes.seed, args.transport);
+    let pg = Server::postgres(transport)?;
+    let isomer = Server::isomer(args.changes.sites, true, transport)?;
     eprintln!("loading {} warehouses", sizes.warehouses);
     tpcc::load(&|| isomer.connect(), sizes, seed)?;
     eprintln!("{} terminals for {} s", args.threads, args.seconds);
@@ -60,6 +64,7 @@ pub(crate) fn tpcc_under_change(args: &TpccArgs) -> Result<(), Failure> {
     if args.json {
         out::line(json!({
             "bench": "tpcc", "seed": seed, "threads": args.threads, "sites": args.changes.sites,
+            "transport": transport.name(),
             "warehouses": sizes.warehouses, "items": sizes.items, "customers": sizes.customers,
             "seconds": ran.seconds, "change_ms": args.changes.change_ms, "changes": ran.changes,
             "transactions": ran.transactions, "new_orders": ran.new_orders, "errors": 0,
@@ -67,9 +72,10 @@ pub(crate) fn tpcc_under_change(args: &TpccArgs) -> Result<(), Failure> {
         }));
     } else {
         out::line(format!(
-            "{} transactions in {:.1} s ({:.0}/s, {:.0} new orders a minute), {} changes of the design, \
+            "{} transactions over {} in {:.1} s ({:.0}/s, {:.0} new orders a minute), {} changes of the design, \
              no error; the twelve conditions hold{}",
             ran.transactions,
+            transport.name(),
             ran.seconds,
             ran.per_second(),
             ran.new_orders as f64 * 60.0 / ran.seconds,

@@ -1,0 +1,149 @@
+//! What clients connect to: a TCP address, or a file in a folder.
+//!
+//! ```text
+//!   psql -h 127.0.0.1 -p 5433  ──▶  127.0.0.1:5433
+//!   psql -h /tmp/shop -p 5433  ──▶  /tmp/shop/.s.PGSQL.5433      the name that PostgreSQL's clients look for
+//! ```
+//!
+//! Clients of this machine need no password, so the file says who they may be: its mode is 0600, and only who
+//! runs the server (and root) connects. PostgreSQL lets everybody connect and asks who it is; there are no
+//! rights here that would differ.
+//!
+//! The file outlives a server that is killed. The next one takes its place, but not that of a server that
+//! runs: whether one does is found out by connecting to it. Of two that begin in the same moment where such a
+//! file was left, the later could take the place of the earlier; as the port is part of the name, they would
+//! have to listen at one port of two addresses.
+
+use crate::socket::Socket;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketType};
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{self, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// So many clients may wait to be let in; the system has a limit of its own (4096, as a rule). Over a Unix
+/// socket one more would not wait, but be refused.
+const WAITING_MAX: i32 = 4096;
+
+/// See the [module documentation](self).
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    /// In this order they go: as long as it is listened to, no other file has the inode of this one.
+    Unix(SocketFile, UnixListener),
+}
+
+impl Listener {
+    /// Listens at a file that is not there yet, or was left by a server that was killed.
+    ///
+    /// # Errors
+    /// If the path is too long, its folder missing, a server there already, or something else.
+    pub(crate) fn unix(path: &Path) -> io::Result<Listener> {
+        let wrong = |error: io::Error| {
+            let what = match error.kind() {
+                ErrorKind::NotFound => "its folder is missing; make it, or name another".to_owned(),
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("the Unix socket {}: {what}", path.display()))
+        };
+        let (fd, file) = open(path).map_err(wrong)?;
+        Ok(Listener::Unix(file, fd.into()))
+    }
+
+    /// Waits for a client.
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Listener::Tcp(listener) => {
+                listener.accept().map(|(stream, peer)| Socket::tcp(stream, peer))
+            }
+            Listener::Unix(_, listener) => listener.accept().map(|(it, _)| Socket::unix(it)),
+        }
+    }
+
+    /// Ends a wait for a client.
+    pub(crate) fn wake(&self) {
+        // On Linux this does, whatever has become of the file; elsewhere it takes a client.
+        let _ = rustix::net::shutdown(self, Shutdown::Both);
+        match self {
+            Listener::Tcp(listener) => drop(listener.local_addr().and_then(TcpStream::connect)),
+            Listener::Unix(file, _) => drop(UnixStream::connect(&file.path)),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(_, listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// The file of a Unix socket. It goes with this, unless another one is there by now.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SocketFile {
+    fn inode(path: &Path) -> io::Result<(u64, u64)> {
+        fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if SocketFile::inode(&self.path).is_ok_and(|inode| inode == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<(OwnedFd, SocketFile)> {
+    check_length(path)?;
+    let fd = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+    let bind = || rustix::net::bind(&fd, &SocketAddrUnix::new(path)?);
+    match bind() {
+        Err(Errno::ADDRINUSE) => {
+            remove_left(path)?;
+            bind()?;
+        }
+        bound => bound?,
+    }
+    let file = SocketFile { path: path.to_owned(), inode: SocketFile::inode(path)? };
+    // Nobody can connect before it listens, so nobody does who may not.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    rustix::net::listen(&fd, WAITING_MAX)?;
+    Ok((fd, file))
+}
+
+/// The system takes one byte more than clients do.
+fn check_length(path: &Path) -> io::Result<()> {
+    if net::SocketAddr::from_pathname(path).is_ok() {
+        return Ok(());
+    }
+    let bytes = path.as_os_str().len();
+    let what = format!("a path of {bytes} bytes is too long for one; name a shorter folder");
+    Err(io::Error::new(ErrorKind::InvalidInput, what))
+}
+
+/// Removes the socket of a server that was killed.
+fn remove_left(path: &Path) -> io::Result<()> {
+    let in_use = |what: String| Err(io::Error::new(ErrorKind::AddrInUse, what));
+    if !fs::symlink_metadata(path)?.file_type().is_socket() {
+        return in_use("something else has this name; move it away".to_owned());
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Ok(_) => in_use("a server listens there; stop it, or name another folder".to_owned()),
+        Err(error) => in_use(format!(
+            "it cannot be found out whether a server listens there ({error}); remove the file if none does, \
+             or name another folder"
+        )),
+    }
+}
