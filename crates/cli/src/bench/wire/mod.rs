@@ -46,7 +46,7 @@ use tpcc::Sizes;
 Examples:
   isomer bench wire --json
   isomer bench wire --seconds 20 --rounds 5
-  isomer bench wire --only tpcc --transport tcp")]
+  isomer bench wire --only tpcc --transport unix")]
 pub(crate) struct WireArgs {
     /// Measures these only; more than one with commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
@@ -64,7 +64,7 @@ pub(crate) struct WireArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     scale: u32,
     /// How clients reach both servers
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Unix)]
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Tcp)]
     transport: Transport,
     #[command(flatten)]
     sizes: Sizes,

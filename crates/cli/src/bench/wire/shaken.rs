@@ -25,7 +25,7 @@ pub(crate) struct TpccArgs {
     #[arg(long, value_name = "N", default_value_t = 8)]
     threads: u16,
     /// How clients reach both servers
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Unix)]
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Transport::Tcp)]
     transport: Transport,
     #[command(flatten)]
     sizes: Sizes,
