@@ -42,7 +42,7 @@
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
-//! twice as long.
+//! twice as long; it ends early if clearly more transactions run over several sites than when it began.
 //!
 //! **Left out**: tables that nobody writes are not placed; replicas of them come by themselves. Sites count
 //! as equally strong.
@@ -84,6 +84,10 @@ const BATCH: usize = 128;
 
 /// The pauses between two blueprints: after one that was adopted, and the longest after others.
 const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
+
+/// So much more of all transactions run over several sites than when the last blueprint was drawn: it is time
+/// for another one.
+const ASTRAY: f64 = 0.1;
 
 /// What is still to be moved, and where to.
 #[derive(Clone, Debug, Default)]
@@ -216,6 +220,9 @@ pub(crate) struct Drawing {
     blueprint: Blueprint,
     at_ns: u64,
     pause_ns: u64,
+    /// When the last one was drawn, and the share of transactions over several sites then.
+    drawn_ns: u64,
+    across: f64,
     adopted: bool,
     has_placed: bool,
 }
@@ -223,7 +230,9 @@ pub(crate) struct Drawing {
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing { blueprint, at_ns: 0, pause_ns, adopted: false, has_placed: false }
+        let (at_ns, drawn_ns, across) = (0, 0, 1.0);
+        let (adopted, has_placed) = (false, false);
+        Drawing { blueprint, at_ns, pause_ns, drawn_ns, across, adopted, has_placed }
     }
 }
 
@@ -238,6 +247,13 @@ impl Drawing {
         self.has_placed
     }
 
+    /// The pause is over, or the workload has changed so that it should be.
+    fn is_time(&self, situation: &Situation<'_>) -> bool {
+        let now_ns = situation.now_ns;
+        let is_astray = situation.outlook.traffic.across() > self.across + ASTRAY;
+        now_ns >= self.at_ns || is_astray && now_ns >= self.drawn_ns + PAUSE_NS.0
+    }
+
     /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let now_ns = situation.now_ns;
@@ -246,7 +262,8 @@ impl Drawing {
             return Vec::new();
         }
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
-        if self.blueprint.moves.is_empty() && known && now_ns >= self.at_ns {
+        if self.blueprint.moves.is_empty() && known && self.is_time(situation) {
+            (self.drawn_ns, self.across) = (now_ns, situation.outlook.traffic.across());
             let design = situation.recent.foreseen(now_ns, situation.design);
             let drawn = draw(&Situation { design: &design, ..*situation });
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
