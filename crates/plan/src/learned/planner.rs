@@ -16,9 +16,9 @@
 //! for one transaction, and later for all: what waits, holds what others wait for.)
 //!
 //! **Masters are gathered for one transaction's sake only until there was a blueprint**
-//! ([`super::blueprint`]) for all of them together. What single transactions bring about later breaks up what it has
-//! placed, and is mended by the next: replicas for those who read, splits and merges, that is all. Where a site's
-//! memory is short no blueprints are drawn, and masters go on to move.
+//! ([`super::blueprint`]) for all of them together. What single transactions brought about later would break up what
+//! that has placed, until the next one mends it. From then on they bring about replicas for those who read, splits and
+//! merges, and no more. Where a site's memory is short no blueprints are drawn, and masters go on to move.
 //!
 //! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
 //! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
