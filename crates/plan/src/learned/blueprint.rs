@@ -129,13 +129,15 @@ struct Judges<'s> {
     samples: Vec<&'s Sample>,
     /// By what the bound of locks is too strict.
     leniency: f64,
+    /// What can be served as it is.
+    now: f64,
 }
 
 impl Judges<'_> {
     fn of<'s>(situation: &Situation<'_>, samples: Vec<&'s Sample>) -> Judges<'s> {
-        let locks = situation.outlook.capacity(&samples, situation.design).locks;
+        let Capacity { sites, locks } = situation.outlook.capacity(&samples, situation.design);
         let leniency = (situation.outlook.traffic.transactions() / locks).max(1.0);
-        Judges { samples, leniency }
+        Judges { samples, leniency, now: sites.min(leniency * locks) }
     }
 
     /// Transactions a second that a design can serve.
@@ -181,14 +183,13 @@ fn adopted(situation: &Situation<'_>, judges: &Judges<'_>, draft: Draft) -> Opti
     let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
     let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
     let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
-    let now = judges.capacity(situation, situation.design);
     let saved = situation.outlook.saved_by(&judges.samples, situation.design, &after);
     // What transactions take is known better than what they will: the model says which share of it is saved.
     let seconds = situation.options.horizon_ns as f64 / 1e9;
     let all_us = seconds * situation.outlook.traffic.transactions() * judges.took_us();
     let surely_us = saved.surely_us() / saved.of_us.max(1.0) * all_us;
     let pays = surely_us > copying_us;
-    let serves = capacity >= (1.0 - WORTH) * now;
+    let serves = capacity >= (1.0 - WORTH) * judges.now;
     if !(pays && serves) || saved.us < WORTH * saved.of_us {
         return None;
     }
@@ -218,28 +219,31 @@ fn steps(need: &Need, site: SiteId, why: &str) -> Vec<Step> {
 #[derive(Clone, Debug)]
 pub(crate) struct Drawing {
     blueprint: Blueprint,
-    at_ns: u64,
     pause_ns: u64,
-    /// When the last one was drawn, and the share of transactions over several sites then.
+    last: Option<Last>,
+    has_placed: bool,
+}
+
+/// When one was drawn last, and what came of it.
+#[derive(Clone, Copy, Debug)]
+struct Last {
     drawn_ns: u64,
+    /// The share of transactions over several sites then.
     across: f64,
     adopted: bool,
-    has_placed: bool,
 }
 
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        let (at_ns, drawn_ns, across) = (0, 0, 1.0);
-        let (adopted, has_placed) = (false, false);
-        Drawing { blueprint, at_ns, pause_ns, drawn_ns, across, adopted, has_placed }
+        Drawing { blueprint, pause_ns, last: None, has_placed: false }
     }
 }
 
 impl Drawing {
     /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
     pub(crate) fn is_young(&self, now_ns: u64) -> bool {
-        self.adopted && now_ns < self.at_ns
+        self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
     }
 
     /// True once a blueprint was adopted.
@@ -249,9 +253,11 @@ impl Drawing {
 
     /// The pause is over, or the workload has changed so that it should be.
     fn is_time(&self, situation: &Situation<'_>) -> bool {
-        let now_ns = situation.now_ns;
-        let is_astray = situation.outlook.traffic.across() > self.across + ASTRAY;
-        now_ns >= self.at_ns || is_astray && now_ns >= self.drawn_ns + PAUSE_NS.0
+        self.last.is_none_or(|last| {
+            let is_astray = situation.outlook.traffic.across() > last.across + ASTRAY;
+            let pause_ns = if is_astray { PAUSE_NS.0 } else { self.pause_ns };
+            situation.now_ns >= last.drawn_ns + pause_ns
+        })
     }
 
     /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
@@ -263,14 +269,13 @@ impl Drawing {
         }
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
         if self.blueprint.moves.is_empty() && known && self.is_time(situation) {
-            (self.drawn_ns, self.across) = (now_ns, situation.outlook.traffic.across());
             let design = situation.recent.foreseen(now_ns, situation.design);
             let drawn = draw(&Situation { design: &design, ..*situation });
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
             self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
-            self.at_ns = now_ns + self.pause_ns;
-            self.adopted = drawn.is_some();
-            self.has_placed |= self.adopted;
+            let (across, adopted) = (situation.outlook.traffic.across(), drawn.is_some());
+            self.last = Some(Last { drawn_ns: now_ns, across, adopted });
+            self.has_placed |= adopted;
             self.blueprint = drawn.unwrap_or_default();
         }
         self.blueprint.next(situation)
