@@ -39,9 +39,7 @@ use futures_util::stream::FuturesUnordered;
 use isomer_design::{
     Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
 };
-use isomer_plan::strategy::{
-    Changed, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
-};
+use isomer_plan::strategy::{Measured, Place, Report, Request, SiteLoad, Strategy, Verdict};
 use isomer_site::{Across, Committed, Failure, Procedure};
 use parking_lot::Mutex;
 use std::pin::pin;
@@ -232,8 +230,7 @@ impl<T: Transport> Router<T> {
                 }
             };
             let Some(plan) = plan else { break };
-            // A plan that the design has overtaken is nobody's fault: the strategy hears of it.
-            under_way.push(async move { drop(self.carry_out_meanwhile(&plan).await) });
+            under_way.push(async move { self.carry_out_meanwhile(&plan).await });
         }
         // What was begun is brought to its end: sites may have done more of it than the design says.
         while under_way.next().await.is_some() {}
@@ -358,11 +355,7 @@ impl<T: Transport> Router<T> {
             return;
         }
         if let Err(plan) = self.backlog.add(plan) {
-            let now = self.transport.now();
-            for change in plan.changes() {
-                let took_ns = Err("too many plans were waiting".to_owned());
-                self.strategy.changed(&Changed { change, rows: 0, took_ns, now });
-            }
+            self.leave(plan.changes(), "too many plans were waiting");
         }
     }
 }

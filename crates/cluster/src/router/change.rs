@@ -124,37 +124,56 @@ impl<T: Transport> Router<T> {
         jobs
     }
 
-    /// Carries out a plan whose partitions are reserved.
+    /// Carries out a plan whose partitions are reserved; what follows a stage that failed is left.
     pub(super) async fn carry_out_plan(&self, plan: &Plan) -> Result<Vec<ChangeEvent>, Error> {
         let mut events = Vec::new();
-        for chains in stages(plan) {
+        let mut stages = stages(&self.design(), plan).into_iter();
+        while let Some(chains) = stages.next() {
             let chains = chains.into_iter().map(|chain| self.carry_out_chain(chain));
             let done: Result<Vec<Vec<ChangeEvent>>, Error> =
                 join_all(chains).await.into_iter().collect();
+            if let Err(error) = &done {
+                let left = stages.by_ref().flatten().flatten();
+                self.leave(left.map(|step| &step.change), &error.to_string());
+            }
             events.extend(done?.into_iter().flatten());
         }
         Ok(events)
     }
 
-    /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only.
-    pub(super) async fn carry_out_meanwhile(&self, plan: &Plan) -> Result<(), Error> {
-        for chains in stages(plan) {
+    /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only. What
+    /// fails there stops what should follow there, and nothing else.
+    pub(super) async fn carry_out_meanwhile(&self, plan: &Plan) {
+        for chains in stages(&self.design(), plan) {
             let chains = chains.into_iter().map(|chain| async move {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
-                self.carry_out_chain(chain).await
+                // A step that the design has overtaken is nobody's fault: the strategy has heard of it.
+                drop(self.carry_out_chain(chain).await);
             });
-            let done: Result<Vec<_>, Error> = join_all(chains).await.into_iter().collect();
-            done?;
+            join_all(chains).await;
         }
-        Ok(())
     }
 
     async fn carry_out_chain(&self, chain: Vec<&Step>) -> Result<Vec<ChangeEvent>, Error> {
         let mut events = Vec::new();
-        for step in chain {
-            events.push(self.carry_out(step.change.clone(), &step.reason).await?);
+        let mut steps = chain.into_iter();
+        while let Some(step) = steps.next() {
+            let made = self.carry_out(step.change.clone(), &step.reason).await;
+            if let Err(error) = &made {
+                self.leave(steps.by_ref().map(|step| &step.change), &error.to_string());
+            }
+            events.push(made?);
         }
         Ok(events)
+    }
+
+    /// Tells the strategy of changes that it asked for, and that nobody will make.
+    pub(super) fn leave<'c>(&self, changes: impl Iterator<Item = &'c Change>, why: &str) {
+        let now = self.transport.now();
+        for change in changes {
+            let took_ns = Err(why.to_owned());
+            self.strategy.changed(&Changed { change, rows: 0, took_ns, now });
+        }
     }
 
     /// Carries out a change whose partitions are reserved, and tells everyone who wants to know.
@@ -241,9 +260,10 @@ fn touched(design: &Design, change: &Change) -> Vec<(TableId, KeyRange)> {
 }
 
 /// The steps of a plan: stages that follow each other, each of chains that are independent of each
-/// other. Steps of the same partition are a chain; those that change the borders of partitions are one
-/// by themselves.
-fn stages(plan: &Plan) -> Vec<Vec<Vec<&Step>>> {
+/// other. The steps of a partition, as the design is, are a chain. Partitions that merge become one, so what
+/// is split in the same stage waits for that: all of it is a chain.
+fn stages<'p>(design: &Design, plan: &'p Plan) -> Vec<Vec<Vec<&'p Step>>> {
+    let splits = |step: &Step| matches!(step.change, Change::Split { .. });
     let moves = |step: &Step| {
         matches!(
             step.change,
@@ -252,12 +272,12 @@ fn stages(plan: &Plan) -> Vec<Vec<Vec<&Step>>> {
     };
     let stages = plan.steps.chunk_by(|a, b| moves(a) == moves(b));
     let stages = stages.map(|stage| {
-        if !moves(&stage[0]) {
+        if !stage.iter().all(|step| splits(step) || moves(step)) {
             return vec![stage.iter().collect()];
         }
         let mut chains: BTreeMap<_, Vec<&Step>> = BTreeMap::new();
         for step in stage {
-            chains.entry((step.change.table(), step.change.start())).or_default().push(step);
+            chains.entry(touched(design, &step.change)).or_default().push(step);
         }
         chains.into_values().collect()
     });
