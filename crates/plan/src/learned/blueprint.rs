@@ -47,38 +47,44 @@
 //! **Left out**: tables that nobody writes are not placed; replicas of them come by themselves. Sites count
 //! as equally strong.
 
+use super::forecast::Network;
+use super::grid::{Grid, Layout};
 use super::order::in_order;
-use super::outlook::Capacity;
 use super::planner::Situation;
-use super::workload::Sample;
+use super::workload::Range;
 use crate::baseline::metis;
 use crate::heat::HeatGraph;
 use crate::problem::{Cost, Placement, Problem, Site};
-use crate::strategy::{Need, needs};
-use isomer_design::{Access, Change, Design, Key, KeyRange, SiteId, Step, TableId};
+use crate::strategy::Need;
+use isomer_design::{Access, Change, Key, KeyRange, SiteId, Step, TableId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// With fewer samples, there is nothing to divide.
 const SAMPLES_MIN: usize = 500;
-/// The most samples that judge.
-const JUDGES_MAX: usize = 1024;
-/// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
+/// All that a sample accesses belongs together, each with each; of more than this, each with the next.
 const TOGETHER_MAX: usize = 32;
-/// Larger designs are divided by what was sampled of them only.
-const PARTITIONS_MAX: usize = 16_384;
+/// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
+const CHAIN_MAX: usize = 1024;
 /// How strongly neighbours belong together, in co-accesses.
 const NEIGHBOURS: f64 = 0.25;
 /// What nobody was seen to access counts as so many accesses.
-const UNSEEN: f64 = 0.1;
+const UNSEEN: f64 = 0.02;
 /// METIS takes whole weights: one access is so much.
-const UNIT: f64 = 100.0;
-/// By which share a part may be heavier than the average: as even as can be, or less so.
-const IMBALANCES: [f64; 2] = [0.1, 1.0];
-/// The less even one has to be able to serve so many times as much.
-const FAR_MORE: f64 = 1.5;
+const UNIT: f64 = 1000.0;
+/// By which share a part may be heavier than it should.
+const IMBALANCE: f64 = 0.1;
+/// What one site gets besides its equal share, as a share of the rest.
+const BESIDES: [f64; 3] = [0.0, 0.25, 0.4];
 
-/// A blueprint is worth nothing that saves less than this share of what transactions take.
-const WORTH: f64 = 0.1;
+/// What serves so many times as much is worth the trouble; between drafts, what is less even.
+const CLEARLY: f64 = 1.25;
+/// A lock that would be held for this share of the time is split.
+const HELD_MAX: f64 = 0.1;
+/// Into so many parts at once, and so often.
+const PARTS_MAX: usize = 8;
+const SPLIT_ROUNDS: usize = 2;
+/// But not unless so many times as much is served then.
+const SPLITS_PAY: f64 = 1.1;
 /// Partitions that move together.
 const BATCH: usize = 128;
 
@@ -89,114 +95,130 @@ const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
 /// for another one.
 const ASTRAY: f64 = 0.1;
 
-/// What is still to be moved, and where to.
+/// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blueprint {
     moves: VecDeque<((TableId, Key), SiteId)>,
-    /// What each move takes and saves, on average.
+    splits: VecDeque<(TableId, Key)>,
+    /// What each of them takes and saves, on average.
     cost_us: f64,
     benefit_us: f64,
 }
 
-/// Partitions, how often they are accessed, and how they belong together.
-#[derive(Default)]
-struct Graph {
-    partitions: Vec<Need>,
-    numbers: BTreeMap<(TableId, Key), u32>,
+/// How partitions belong together, and how heavy they are.
+struct Graph<'g> {
+    partitions: &'g [Need],
     weights: Vec<f64>,
     edges: BTreeMap<(u32, u32), f64>,
 }
 
-/// A blueprint for what was sampled, if it is surely worth its cost.
-fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
-    let samples = situation.outlook.workload.samples();
-    let (propose, judge): (Vec<&Sample>, Vec<&Sample>) = samples.partition(|s| s.is_odd());
-    let stride = judge.len().div_ceil(JUDGES_MAX).max(1);
-    let judge: Vec<&Sample> = judge.into_iter().step_by(stride).collect();
-    let judges = Judges::of(situation, judge);
-    let graph = Graph::of(situation.design, &propose);
-    let drafts = IMBALANCES.iter().filter_map(|&imbalance| {
-        let moves = graph.divide(situation, imbalance)?;
-        Draft::of(situation, &judges, moves)
-    });
-    // The more even one, unless the other can serve far more: a busy site is slow long before it is full.
-    let better = |a: Draft, b: Draft| if b.capacity > FAR_MORE * a.capacity { b } else { a };
-    adopted(situation, &judges, drafts.reduce(better)?)
-}
-
-/// Samples that judge.
-struct Judges<'s> {
-    samples: Vec<&'s Sample>,
-    /// By what the bound of locks is too strict.
-    leniency: f64,
-    /// What can be served as it is.
-    now: f64,
-}
-
-impl Judges<'_> {
-    fn of<'s>(situation: &Situation<'_>, samples: Vec<&'s Sample>) -> Judges<'s> {
-        let Capacity { sites, locks } = situation.outlook.capacity(&samples, situation.design);
-        let leniency = (situation.outlook.traffic.transactions() / locks).max(1.0);
-        Judges { samples, leniency, now: sites.min(leniency * locks) }
-    }
-
-    /// Transactions a second that a design can serve.
-    fn capacity(&self, situation: &Situation<'_>, design: &Design) -> f64 {
-        let Capacity { sites, locks } = situation.outlook.capacity(&self.samples, design);
-        sites.min(self.leniency * locks)
-    }
-
-    /// What one of them took, in the mean, in microseconds.
-    fn took_us(&self) -> f64 {
-        self.samples.iter().map(|sample| sample.took_us()).sum::<f64>() / self.samples.len() as f64
-    }
-}
-
-/// What could be moved, and the design after that.
+/// What could be moved and split, and what would be served then.
 struct Draft {
-    moves: Vec<(Need, SiteId)>,
-    after: Design,
+    moves: Vec<(u32, SiteId)>,
+    splits: Vec<(TableId, Key)>,
     /// Transactions a second.
-    capacity: f64,
+    serves: f64,
+}
+
+/// A blueprint for what was sampled, if it promises clearly more than the design as it is, and that is worth its cost.
+fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
+    let grid = Grid::of(situation.design, situation.outlook.workload.samples());
+    let clients = situation.outlook.traffic.clients();
+    let now = Network::of(&situation.outlook, &grid, &grid.layout()).per_second(clients);
+    let graph = Graph::of(&grid);
+    let divided = BESIDES.iter().filter_map(|besides| graph.divide(situation, *besides));
+    let mut best: Option<Draft> = None;
+    for moves in divided {
+        let draft = Draft::of(situation, &grid, moves, clients);
+        let rival = best.as_ref().map_or(now, |best| best.serves);
+        if draft.serves > CLEARLY * rival {
+            best = Some(draft);
+        }
+    }
+    adopted(situation, &grid, best?, now)
 }
 
 impl Draft {
+    /// With these moves, and splits where locks would be held for long.
     fn of(
         situation: &Situation<'_>,
-        judges: &Judges<'_>,
-        moves: Vec<(Need, SiteId)>,
-    ) -> Option<Draft> {
-        let mut after = situation.design.clone();
-        for (need, site) in &moves {
-            for step in steps(need, *site, "") {
-                after.apply(&step.change).ok()?;
+        grid: &Grid<'_>,
+        moves: Vec<(u32, SiteId)>,
+        clients: f64,
+    ) -> Draft {
+        let mut layout = grid.layout();
+        moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
+        let mut network = Network::of(&situation.outlook, grid, &layout);
+        let unsplit = network.per_second(clients);
+        let mut serves = unsplit;
+        for _ in 0..SPLIT_ROUNDS {
+            if !cut(situation, grid, &mut layout, &network.held(serves)) {
+                break;
             }
+            network = Network::of(&situation.outlook, grid, &layout);
+            serves = network.per_second(clients);
         }
-        let capacity = judges.capacity(situation, &after);
-        Some(Draft { moves, after, capacity })
+        if serves < SPLITS_PAY * unsplit {
+            return Draft { moves, splits: Vec::new(), serves: unsplit };
+        }
+        let cuts = grid.partitions.iter().zip(layout.cuts);
+        let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
+        Draft { moves, splits: splits.collect(), serves }
     }
 }
 
-/// The blueprint of a draft, if the judges find that it pays.
-fn adopted(situation: &Situation<'_>, judges: &Judges<'_>, draft: Draft) -> Option<Blueprint> {
-    let Draft { moves, after, capacity } = draft;
-    let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
-    let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
+/// Cuts the parts of partitions whose locks are held for too long; true if there are any.
+fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[f64]) -> bool {
+    let mut lock = 0;
+    let mut any = false;
+    for (need, cuts) in grid.partitions.iter().zip(&mut layout.cuts) {
+        let ends: Vec<Option<Key>> =
+            cuts.iter().cloned().map(Some).chain([need.range.end.clone()]).collect();
+        let mut start = need.range.start.clone();
+        let mut more = Vec::new();
+        for end in ends {
+            let parts = (held[lock] / HELD_MAX).ceil();
+            lock += 1;
+            if parts > 1.0 {
+                let keys = KeyRange::new(start.clone(), end.clone());
+                let range = Range { table: need.table, keys };
+                let parts = (parts as usize).min(PARTS_MAX);
+                let found = situation.outlook.workload.cuts(&range, parts).into_iter();
+                more.extend(found.filter(|at| *at != start));
+            }
+            start = end.unwrap_or(start);
+        }
+        any |= !more.is_empty();
+        cuts.extend(more);
+        cuts.sort();
+    }
+    any
+}
+
+/// The blueprint of a draft, if what it saves within the horizon is more than what copying takes.
+fn adopted(
+    situation: &Situation<'_>,
+    grid: &Grid<'_>,
+    draft: Draft,
+    now: f64,
+) -> Option<Blueprint> {
+    let Draft { moves, splits, serves } = draft;
+    let named: Vec<(&Need, SiteId)> =
+        moves.iter().map(|(at, site)| (&grid.partitions[*at as usize], *site)).collect();
+    let costs = named.iter().map(|(need, site)| situation.necessary_us(need, *site));
+    let copies = named.iter().map(|(need, site)| copying_us(situation, need, *site));
     let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
-    let saved = situation.outlook.saved_by(&judges.samples, situation.design, &after);
-    // What transactions take is known better than what they will: the model says which share of it is saved.
+    // What all clients take in this time, and which share of it a transaction will be sooner.
     let seconds = situation.options.horizon_ns as f64 / 1e9;
-    let all_us = seconds * situation.outlook.traffic.transactions() * judges.took_us();
-    let surely_us = saved.surely_us() / saved.of_us.max(1.0) * all_us;
-    let pays = surely_us > copying_us;
-    let serves = capacity >= (1.0 - WORTH) * judges.now;
-    if !(pays && serves) || saved.us < WORTH * saved.of_us {
+    let all_us = 1e6 * seconds * situation.outlook.traffic.clients();
+    let saved_us = (1.0 - now / serves) * all_us;
+    if saved_us <= copying_us {
         return None;
     }
-    let count = moves.len() as f64;
-    let moves = moves.into_iter().map(|(need, site)| ((need.table, need.range.start), site));
-    let (cost_us, benefit_us) = (cost_us / count, saved.us / count);
-    Some(Blueprint { moves: moves.collect(), cost_us, benefit_us })
+    let count = (moves.len() + splits.len()).max(1) as f64;
+    let moves = named.into_iter().map(|(n, site)| ((n.table, n.range.start.clone()), site));
+    let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
+    Some(Blueprint { moves: moves.collect(), splits: splits.into(), cost_us, benefit_us })
 }
 
 /// What it takes to copy a partition to a site that has no copy of it.
@@ -268,7 +290,7 @@ impl Drawing {
             return Vec::new();
         }
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
-        if self.blueprint.moves.is_empty() && known && self.is_time(situation) {
+        if self.blueprint.is_done() && known && self.is_time(situation) {
             let design = situation.recent.foreseen(now_ns, situation.design);
             let drawn = draw(&Situation { design: &design, ..*situation });
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
@@ -283,8 +305,27 @@ impl Drawing {
 }
 
 impl Blueprint {
+    fn is_done(&self) -> bool {
+        self.moves.is_empty() && self.splits.is_empty()
+    }
+
     /// The next changes, about so many. What is gone or there already is passed over.
     fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
+        if !self.moves.is_empty() {
+            return self.next_moves(situation);
+        }
+        // What is split on its way leaves half of it behind.
+        if situation.recent.is_moving(situation.now_ns) {
+            return Vec::new();
+        }
+        let count = self.splits.len().min(BATCH).min(situation.budget);
+        let why = "its lock would be held for too much of the time, by a blueprint for all that is accessed";
+        let split = |(table, at)| Step::new(Change::Split { table, at }, why);
+        let steps = self.splits.drain(..count).map(split);
+        steps.map(|step| step.predicted(self.cost_us, self.benefit_us)).collect()
+    }
+
+    fn next_moves(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let mut batch = Vec::new();
         let why = "it belongs with what is there, by a blueprint for all that is accessed";
         for _ in 0..BATCH {
@@ -308,64 +349,57 @@ impl Blueprint {
     }
 }
 
-impl Graph {
-    fn of(design: &Design, samples: &[&Sample]) -> Graph {
-        let footprints = samples.iter().map(|sample| needs(design, sample.footprint()));
-        let mut footprints: Vec<Vec<Need>> = footprints.collect();
-        let written = footprints.iter().flatten().filter(|need| need.access == Access::Write);
-        let written: BTreeSet<TableId> = written.map(|need| need.table).collect();
-        footprints.iter_mut().for_each(|needs| needs.retain(|n| written.contains(&n.table)));
-        let mut graph = Graph::default();
-        if design.partition_count() <= PARTITIONS_MAX {
-            let everything = KeyRange::all();
-            for table in written.iter().copied() {
-                for (range, placement) in design.partitions_in(table, &everything) {
-                    graph.number(&Need { table, range, access: Access::Write, placement });
-                }
+impl<'g> Graph<'g> {
+    /// Of every other sample; only what somebody writes is placed.
+    fn of(grid: &'g Grid<'_>) -> Graph<'g> {
+        let partitions = &grid.partitions;
+        let written = grid.laid.iter().flat_map(|laid| &laid.written);
+        let tables: BTreeSet<TableId> = written.map(|at| partitions[*at as usize].table).collect();
+        let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
+        let weights =
+            (0..partitions.len() as u32).map(|at| if is_placed(at) { UNSEEN } else { 0.0 });
+        let mut graph = Graph { partitions, weights: weights.collect(), edges: BTreeMap::new() };
+        for laid in grid.laid.iter().filter(|laid| laid.sample.is_odd()) {
+            let all = laid.written.iter().chain(&laid.read).copied();
+            let mut together: Vec<u32> = all.filter(|at| is_placed(*at)).collect();
+            let key = |at: &u32| {
+                let need = &partitions[*at as usize];
+                (need.table, &need.range.start)
+            };
+            together.sort_by(|a, b| key(a).cmp(&key(b)));
+            graph.tie(&together);
+        }
+        let neighbours: Vec<(TableId, u32)> = grid.in_order().collect();
+        for pair in neighbours.windows(2) {
+            if pair[0].0 == pair[1].0 && tables.contains(&pair[0].0) {
+                graph.add(pair[0].1, pair[1].1, NEIGHBOURS);
             }
         }
-        for needs in &footprints {
-            let together: Vec<u32> = needs.iter().map(|need| graph.number(need)).collect();
-            together.iter().for_each(|&at| graph.weights[at as usize] += 1.0);
-            if together.len() <= TOGETHER_MAX {
-                graph.tie(&together);
-            }
-        }
-        graph.tie_neighbours();
         graph
     }
 
-    /// The number of a partition; what is new gets the next one, and weighs next to nothing.
-    fn number(&mut self, need: &Need) -> u32 {
-        let next = self.partitions.len() as u32;
-        let at = *self.numbers.entry((need.table, need.range.start.clone())).or_insert(next);
-        if at == next {
-            self.partitions.push(need.clone());
-            self.weights.push(UNSEEN);
-        }
-        at
-    }
-
-    /// Everything with everything; in all one for each of them.
+    /// A transaction weighs as much as any other, and what it accesses belongs together.
     fn tie(&mut self, together: &[u32]) {
-        let weight = 1.0 / (together.len().max(2) - 1) as f64;
-        for (at, &a) in together.iter().enumerate() {
-            for &b in &together[at + 1..] {
-                *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
+        let each = 1.0 / together.len().max(1) as f64;
+        together.iter().for_each(|at| self.weights[*at as usize] += each);
+        if together.len() <= TOGETHER_MAX {
+            // Everything with everything; in all one for each of them.
+            let weight = 1.0 / (together.len().max(2) - 1) as f64;
+            for (at, &a) in together.iter().enumerate() {
+                together[at + 1..].iter().for_each(|&b| self.add(a, b, weight));
             }
+        } else if together.len() <= CHAIN_MAX {
+            together.windows(2).for_each(|pair| self.add(pair[0], pair[1], 1.0));
         }
     }
 
-    fn tie_neighbours(&mut self) {
-        for ((a, &at), (b, &next)) in self.numbers.iter().zip(self.numbers.iter().skip(1)) {
-            if a.0 == b.0 {
-                *self.edges.entry((at.min(next), at.max(next))).or_insert(0.0) += NEIGHBOURS;
-            }
-        }
+    fn add(&mut self, a: u32, b: u32, weight: f64) {
+        *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
     }
 
-    /// What moves where if the graph is divided among the sites; `None` if it cannot be.
-    fn divide(&self, situation: &Situation<'_>, imbalance: f64) -> Option<Vec<(Need, SiteId)>> {
+    /// What moves where if the graph is divided among the sites, one of which gets something besides; `None` if it
+    /// cannot be.
+    fn divide(&self, situation: &Situation<'_>, besides: f64) -> Option<Vec<(u32, SiteId)>> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let index = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
         let masters = self.partitions.iter().map(|need| index(need.placement.master)).collect();
@@ -374,16 +408,16 @@ impl Graph {
         let edges: Vec<(u32, u32, f64)> =
             self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
         let graph = HeatGraph::from_parts(&weights, &edges).ok()?;
-        let (placement, cost) = (&before, Cost::flat(1.0));
+        let (placement, cost, imbalance) = (&before, Cost::flat(1.0), IMBALANCE);
         let problem = Problem { graph: &graph, placement, cost, imbalance };
-        let after = metis::plan(&problem, imbalance).ok()?.placement;
+        let even = 1.0 / sites.len() as f64;
+        let share = even + besides * (1.0 - even);
+        let after = metis::place_unevenly(&problem, IMBALANCE, share).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
         let moved = moved.filter(|(at, _)| {
             situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
         });
         let ordered = in_order(&graph, moved, BATCH).into_iter();
-        let named =
-            |(at, to): (u32, Site)| (self.partitions[at as usize].clone(), sites[usize::from(to)]);
-        Some(ordered.map(named).collect())
+        Some(ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect())
     }
 }

@@ -27,7 +27,7 @@ use super::traffic::Traffic;
 use super::workload::{Range, Sample, Shares, Workload};
 use crate::strategy::{Need, needs};
 use isomer_design::{
-    Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId,
+    Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, SiteSet, TableId,
 };
 use std::collections::BTreeMap;
 
@@ -52,16 +52,6 @@ impl Saved {
     pub(crate) fn surely_us(&self) -> f64 {
         self.us - DOUBT * self.variance.sqrt()
     }
-}
-
-/// How many transactions a second a design could serve at most.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Capacity {
-    /// Until its busiest site has no more time.
-    pub(crate) sites: f64,
-    /// Until the lock of its hottest key is always held. (Partitions can be split down to single keys; keys
-    /// cannot.)
-    pub(crate) locks: f64,
 }
 
 impl std::ops::Add for Saved {
@@ -115,11 +105,6 @@ impl<'a> Outlook<'a> {
         let some: Vec<&Sample> =
             (0..used).map(|at| &**touching[at * touching.len() / used]).collect();
         self.saved_of(&some, touching.len(), before, after)
-    }
-
-    /// As [`Outlook::saved`], for designs that differ anywhere, judged by some of the samples.
-    pub(crate) fn saved_by(&self, judges: &[&Sample], before: &Design, after: &Design) -> Saved {
-        self.saved_of(judges, self.workload.len(), before, after)
     }
 
     /// What is saved, by some samples that stand for so many.
@@ -241,27 +226,10 @@ impl<'a> Outlook<'a> {
         self.held_us(range) * self.held(range).min(1.0)
     }
 
-    /// How much a design could serve, judged by some of the samples.
-    pub(crate) fn capacity(&self, some: &[&Sample], design: &Design) -> Capacity {
-        let each = 1.0 / some.len().max(1) as f64;
-        let (mut flow, mut keys) = (Flow::default(), BTreeMap::new());
-        for sample in some {
-            self.flow(&mut flow, design, sample, each);
-            let free = free_sites(design, &needs(design, sample.footprint()));
-            let held_us = self.traffic.held_us()[usize::from(free.is_empty())];
-            for item in sample.footprint().items() {
-                if let (Access::Write, Span::Key(key)) = (item.access, &item.span) {
-                    *keys.entry((item.table, key)).or_insert(0.0) += each * held_us / 1e6;
-                }
-            }
-        }
-        let now = self.traffic.transactions().max(1.0);
-        let load =
-            |counts: &[f64; 4], of: f64| self.costs.load([1, 2, 3].map(|at| of * counts[at]));
-        let mut busy = flow.sites.values().map(|c| (load(c, 2.0 * now) - load(c, now)) / now);
-        let most =
-            |uses: &mut dyn Iterator<Item = f64>| 1.0 / uses.fold(f64::MIN_POSITIVE, f64::max);
-        Capacity { sites: most(&mut busy), locks: most(&mut keys.into_values()) }
+    /// Which share of a site's time it takes to read, write and refresh so many rows a second, besides what it takes
+    /// to do nothing.
+    pub(crate) fn busy(&self, rows: [f64; 3]) -> f64 {
+        (self.costs.load(rows) - self.costs.load([0.0; 3])).max(0.0)
     }
 
     /// True if any sample accesses the range.

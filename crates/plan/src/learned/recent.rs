@@ -134,6 +134,13 @@ impl Recent {
         foreseen
     }
 
+    /// True if masters are on their way.
+    pub fn is_moving(&self, now_ns: u64) -> bool {
+        let moves = |change: &Change| matches!(change, Change::Remaster { .. });
+        let mut asked = self.asked.values().flatten();
+        asked.any(|(change, at)| moves(change) && now_ns.saturating_sub(*at) < LOST_NS)
+    }
+
     /// True if the partition that starts here was changed a moment ago.
     pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
         let last = self.places.get(&(table, start.clone()));

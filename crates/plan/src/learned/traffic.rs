@@ -18,6 +18,12 @@ use std::collections::BTreeMap;
 
 /// Of a new interval, so much counts.
 const PACE: f64 = 0.5;
+/// The same of how many transactions there are at once: in a jam they end all together, or none.
+const CLIENTS_PACE: f64 = 0.05;
+/// The first intervals.
+const BEGINNING: u64 = 10;
+/// For how long locks are held, until something was seen: a first guess of the right size, in microseconds.
+const BARE_US: [f64; 2] = [500.0, 10_000.0];
 /// A site is crowded that is busier than the average by this share, and by this much besides.
 const CROWDED: (f64, f64) = (0.1, 0.1);
 /// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
@@ -61,6 +67,7 @@ struct Together {
 struct Holders {
     transactions: f64,
     us: f64,
+    bare_us: f64,
 }
 
 /// See the [module documentation](self).
@@ -71,7 +78,14 @@ pub struct Traffic {
     counts: BTreeMap<SiteId, Counts>,
     /// Of transactions at one site, and of those over several.
     held_us: [f64; 2],
+    /// The same, without what was waited for locks meanwhile.
+    bare_us: [f64; 2],
     holders: [Holders; 2],
+    /// How many transactions there were at once, and what those since the last interval took.
+    clients: f64,
+    took_us: f64,
+    /// How many set out, and have not come back.
+    out: f64,
     /// The share of writers that run over several sites.
     across: f64,
     since_ns: u64,
@@ -93,6 +107,10 @@ pub struct Seen {
     pub busy_us: f64,
     /// For how long it held locks, in microseconds.
     pub held_us: f64,
+    /// For how long it held all of them.
+    pub bare_us: f64,
+    /// How long it took, in microseconds.
+    pub took_us: f64,
     /// It ran over several sites.
     pub is_across: bool,
 }
@@ -101,9 +119,33 @@ impl Traffic {
     /// Nothing is known yet.
     pub fn new(now_ns: u64) -> Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
-        let (held_us, holders) = ([0.0; 2], Default::default());
-        let (all, across, since_ns) = (Together::default(), 0.0, now_ns);
-        Traffic { sites, all, counts, held_us, holders, across, since_ns, intervals: 0 }
+        let (held_us, bare_us, holders) = ([0.0; 2], BARE_US, Default::default());
+        let (all, clients, took_us, out) = (Together::default(), 0.0, 0.0, 0.0);
+        let (across, since_ns, intervals) = (0.0, now_ns, 0);
+        Traffic {
+            sites,
+            all,
+            counts,
+            held_us,
+            bare_us,
+            holders,
+            clients,
+            took_us,
+            out,
+            across,
+            since_ns,
+            intervals,
+        }
+    }
+
+    /// A transaction sets out that stands for so many.
+    pub fn set_out(&mut self, stands_for: f64) {
+        self.out += stands_for;
+    }
+
+    /// It is back.
+    pub fn come_back(&mut self, stands_for: f64) {
+        self.out -= stands_for;
     }
 
     /// Counts a transaction.
@@ -114,10 +156,12 @@ impl Traffic {
         counts.rows[0] += reads;
         counts.rows[1] += writes;
         counts.busy_us += seen.busy_us * seen.stands_for;
+        self.took_us += seen.took_us * seen.stands_for;
         if seen.rows[1] > 0 {
             let holders = &mut self.holders[usize::from(seen.is_across)];
             holders.transactions += 1.0;
             holders.us += seen.held_us;
+            holders.bare_us += seen.bare_us;
         }
         for follower in seen.followers.iter() {
             self.counts.entry(follower).or_default().rows[2] += writes;
@@ -152,9 +196,13 @@ impl Traffic {
         if alone + across > 0.0 {
             self.across += pace * (across / (alone + across) - self.across);
         }
-        for (held_us, holders) in self.held_us.iter_mut().zip(std::mem::take(&mut self.holders)) {
+        let clients = std::mem::take(&mut self.took_us) / 1e6 / seconds;
+        self.clients += CLIENTS_PACE.max(1.0 / self.intervals as f64) * (clients - self.clients);
+        let means = self.held_us.iter_mut().zip(&mut self.bare_us);
+        for ((held_us, bare_us), holders) in means.zip(std::mem::take(&mut self.holders)) {
             if holders.transactions > 0.0 {
                 *held_us += pace * (holders.us / holders.transactions - *held_us);
+                *bare_us += pace * (holders.bare_us / holders.transactions - *bare_us);
             }
         }
     }
@@ -184,6 +232,18 @@ impl Traffic {
     pub fn held_us(&self) -> [f64; 2] {
         let [alone, across] = self.held_us;
         [alone, across.max(2.0 * alone)]
+    }
+
+    /// The same, of a transaction that waits for no lock while it holds another.
+    pub fn bare_us(&self) -> [f64; 2] {
+        let [alone, across] = self.bare_us;
+        [alone, across.max(2.0 * alone)]
+    }
+
+    /// How many transactions there are at once, on average: as many as come back in a time, by what they took. In the
+    /// beginning hardly any has; then, as many as have set out.
+    pub fn clients(&self) -> f64 {
+        if self.intervals < BEGINNING { self.clients.max(self.out) } else { self.clients }.max(1.0)
     }
 
     /// Of transactions that write, the share that runs over several sites.
@@ -230,6 +290,8 @@ mod tests {
             followers,
             busy_us: 1000.0,
             held_us: 90.0,
+            bare_us: 80.0,
+            took_us: 500.0,
             is_across: false,
         };
         (0..10).for_each(|_| traffic.count(&seen));

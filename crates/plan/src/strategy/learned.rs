@@ -202,6 +202,9 @@ impl Learned {
         let Some(mut brain) = self.brain.try_lock() else { return decision };
         let design = (request.design)();
         brain.set_out(request, &design, place);
+        if self.wants(request.ticket) {
+            brain.traffic.set_out(self.stand_for());
+        }
         if !thinks {
             return decision;
         }
@@ -216,6 +219,11 @@ impl Learned {
             brain.enter(request, &design, answer, (place, mode == Mode::Auto));
         }
         decision
+    }
+
+    /// How many transactions a measured one stands for.
+    fn stand_for(&self) -> f64 {
+        (self.mask.load(Ordering::Relaxed) + 1) as f64
     }
 
     /// True if it is time to see in this transaction an opportunity.
@@ -367,6 +375,9 @@ impl Brain {
         self.journal.observe(report.now.0, report.footprint, took_us);
         self.measured += 1;
         let set_out = self.under_way.remove(&report.ticket);
+        if set_out.is_some() {
+            self.traffic.come_back(stands_for);
+        }
         // Over several sites, the first lock is held while the others are waited for.
         let is_across = set_out.as_ref().is_some_and(|set_out| set_out.sites > 1);
         let waiting_ns = if is_across { measured.lock_ns } else { 0 };
@@ -380,6 +391,8 @@ impl Brain {
             followers,
             busy_us: us(measured.run_ns),
             held_us,
+            bare_us: us(measured.held_ns),
+            took_us,
             is_across,
         });
         // What it would have to do was not looked at in time: there is nothing to learn from.
@@ -433,8 +446,7 @@ impl Strategy for Learned {
         if let Some(measured) = &report.measured
             && let Some(mut brain) = self.brain.try_lock()
         {
-            let stands_for = (self.mask.load(Ordering::Relaxed) + 1) as f64;
-            brain.learn(report, measured, stands_for);
+            brain.learn(report, measured, self.stand_for());
         }
     }
 

@@ -1,0 +1,129 @@
+//! Samples laid over the partitions of a design: which of them each accesses, worked out once for all that is
+//! asked about a design and its like.
+//!
+//! ```text
+//!   partitions    0: t [0..10) s1     1: t [10..20) s2     2: t [20..) s2 s1
+//!   sample        writes 3, 12; reads 25            ──▶   writes 0 1, reads 2
+//!   layout        another place for some of them, and where they are cut:   0 ▶ s2,  1 cut at 15
+//! ```
+//!
+//! A [`Layout`] is another design over the same partitions: other masters, and cuts. So a hundred drafts cost
+//! what it takes to look at small numbers, not to look up keys.
+
+use super::workload::Sample;
+use crate::strategy::{Need, needs};
+use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, Span, TableId};
+use std::collections::BTreeMap;
+
+/// Of larger designs only those partitions are numbered that a sample accesses.
+const PARTITIONS_MAX: usize = 16_384;
+
+/// See the [module documentation](self).
+pub(crate) struct Grid<'s> {
+    pub(crate) partitions: Vec<Need>,
+    numbers: BTreeMap<(TableId, Key), u32>,
+    pub(crate) laid: Vec<Laid<'s>>,
+}
+
+/// A sample, and the numbers of the partitions that it reads and writes, in the order of their keys.
+pub(crate) struct Laid<'s> {
+    pub(crate) sample: &'s Sample,
+    pub(crate) read: Vec<u32>,
+    pub(crate) written: Vec<u32>,
+    /// The written keys, each with the place of its partition among the written ones.
+    pub(crate) keys: Vec<(u32, &'s Key)>,
+}
+
+/// Where the partitions of a grid would be, and how they would be cut.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    pub(crate) placements: Vec<Placement>,
+    pub(crate) cuts: Vec<Vec<Key>>,
+}
+
+impl<'s> Grid<'s> {
+    pub(crate) fn of(design: &Design, samples: impl Iterator<Item = &'s Sample>) -> Grid<'s> {
+        let mut grid = Grid { partitions: Vec::new(), numbers: BTreeMap::new(), laid: Vec::new() };
+        if design.partition_count() <= PARTITIONS_MAX {
+            for (table, found) in design.tables() {
+                for (range, placement) in found.partitions_in(&KeyRange::all()) {
+                    grid.number(Need { table, range, access: Access::Read, placement });
+                }
+            }
+        }
+        for sample in samples {
+            let laid = grid.lay(design, sample);
+            grid.laid.push(laid);
+        }
+        grid
+    }
+
+    fn lay(&mut self, design: &Design, sample: &'s Sample) -> Laid<'s> {
+        let mut laid = Laid { sample, read: Vec::new(), written: Vec::new(), keys: Vec::new() };
+        for need in needs(design, sample.footprint()) {
+            if need.access == Access::Read {
+                laid.read.push(self.number(need));
+                continue;
+            }
+            let items = sample.footprint().items().iter();
+            let written = items.filter(|i| i.table == need.table && i.access == Access::Write);
+            let keys = written.filter_map(|item| match &item.span {
+                Span::Key(key) if need.range.contains(key) => Some(key),
+                _ => None,
+            });
+            let number = laid.written.len() as u32;
+            laid.keys.extend(keys.map(|key| (number, key)));
+            laid.written.push(self.number(need));
+        }
+        laid
+    }
+
+    /// The number of a partition; what is new gets the next one.
+    fn number(&mut self, need: Need) -> u32 {
+        let next = self.partitions.len() as u32;
+        let at = *self.numbers.entry((need.table, need.range.start.clone())).or_insert(next);
+        if at == next {
+            self.partitions.push(need);
+        }
+        at
+    }
+
+    /// Partitions in the order of their keys, with their numbers.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = (TableId, u32)> {
+        self.numbers.iter().map(|((table, _), number)| (*table, *number))
+    }
+
+    /// The design as it is.
+    pub(crate) fn layout(&self) -> Layout {
+        let placements = self.partitions.iter().map(|need| need.placement.clone()).collect();
+        Layout { placements, cuts: vec![Vec::new(); self.partitions.len()] }
+    }
+}
+
+impl Layout {
+    /// A partition goes to another site, and leaves nothing behind.
+    pub(crate) fn bring(&mut self, partition: u32, to: SiteId) {
+        let placement = &mut self.placements[partition as usize];
+        *placement = Placement { master: to, replicas: placement.replicas.without(to) };
+    }
+
+    /// The number of the first lock of each partition: one for each of its parts.
+    pub(crate) fn first_locks(&self) -> Vec<u32> {
+        let parts = self.cuts.iter().map(|cuts| cuts.len() as u32 + 1);
+        let firsts = parts.scan(0, |next, parts| {
+            *next += parts;
+            Some(*next - parts)
+        });
+        firsts.collect()
+    }
+
+    /// How many locks there are.
+    pub(crate) fn locks(&self) -> usize {
+        self.cuts.iter().map(|cuts| cuts.len() + 1).sum()
+    }
+
+    /// The part of a partition that a key is in.
+    pub(crate) fn part_of(&self, partition: u32, key: &Key) -> u32 {
+        self.cuts[partition as usize].partition_point(|cut| cut <= key) as u32
+    }
+}
