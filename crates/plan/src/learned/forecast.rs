@@ -27,7 +27,7 @@
 use super::cost::Work;
 use super::grid::{Grid, Layout};
 use super::outlook::Outlook;
-use isomer_design::{Key, SiteId, SiteSet};
+use isomer_design::SiteId;
 use std::collections::BTreeMap;
 
 /// Times that locks are held are worked out from waits, and waits from these, so many times.
@@ -63,21 +63,15 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The network of a layout, visited by some of the samples of its grid.
+    /// The network of a layout, visited by every other sample of its grid: those that did not propose it.
     pub(crate) fn of(outlook: &Outlook<'_>, grid: &Grid<'_>, layout: &Layout) -> Network {
-        let firsts = layout.first_locks();
-        let holders: Vec<SiteSet> = layout.placements.iter().map(|p| p.holders()).collect();
+        let (firsts, holders) = (layout.first_locks(), layout.holders());
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
-        let mut sites = Sites::default();
-        let mut visitors = Vec::new();
+        let (mut sites, mut visitors) = (Sites::default(), Vec::new());
         for laid in judges {
-            let master = |p: &u32| layout.placements[*p as usize].master;
-            let free = laid.written.iter().map(|p| SiteSet::of(master(p)));
-            let free = free.chain(laid.read.iter().map(|p| holders[*p as usize].clone()));
-            let free = free.reduce(|all, these| &all & &these).unwrap_or(SiteSet::EMPTY);
+            let free = laid.free_sites(layout, &holders);
             let is_across = free.is_empty();
-            let all = laid.written.iter().chain(&laid.read);
-            let ran = if is_across { all.map(master).collect() } else { free };
+            let ran = if is_across { laid.masters(layout) } else { free };
             let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
             // The router spreads what several sites can run; over several, each has as much to do.
             let share = if is_across { 1.0 } else { 1.0 / ran.len().max(1) as f64 };
@@ -88,22 +82,13 @@ impl Network {
                 let replicas = &layout.placements[*written as usize].replicas;
                 replicas.iter().for_each(|site| sites.add(site, refreshed));
             }
-            let mut locks: Vec<u32> = if laid.keys.is_empty() {
-                laid.written.iter().map(|p| firsts[*p as usize]).collect()
-            } else {
-                let partition = |at: u32| laid.written[at as usize];
-                let lock = |(at, key): &(u32, &Key)| {
-                    firsts[partition(*at) as usize] + layout.part_of(partition(*at), key)
-                };
-                laid.keys.iter().map(lock).collect()
-            };
-            locks.dedup();
-            let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
-            let work = Work { rows: [reads, writes], partitions, ..Work::default() };
             let [alone_us, across_us] = outlook.traffic.bare_us();
             let holds_us = if is_across { ACROSS * across_us } else { alone_us };
-            let over = if is_across { holds_us } else { 0.0 };
-            let takes = (outlook.costs.transaction(&work).total() + over) / 1e6;
+            let over_us = if is_across { holds_us } else { 0.0 };
+            let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
+            let work = Work { rows: [reads, writes], partitions, ..Work::default() };
+            let takes = (outlook.costs.transaction(&work).total() + over_us) / 1e6;
+            let locks = laid.locks(layout, &firsts);
             visitors.push(Visitor { sites: ran, locks, takes, holds: holds_us / 1e6 });
         }
         let each = 1.0 / visitors.len().max(1) as f64;
@@ -116,7 +101,11 @@ impl Network {
     }
 
     /// Transactions a second of so many clients.
+    ///
+    /// # Panics
+    /// If nobody visits it.
     pub(crate) fn per_second(&self, clients: f64) -> f64 {
+        assert!(!self.visitors.is_empty(), "what is served is told by those who are served");
         let count = self.visitors.len().max(1) as f64;
         let takes = self.visitors.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
         let busiest = self.demand.iter().copied().fold(0.0, f64::max);
@@ -208,5 +197,82 @@ impl Sites {
     fn add(&mut self, site: SiteId, busy: f64) {
         let at = self.number(site);
         self.refreshes[at as usize] += busy;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::cost::Costs;
+    use crate::learned::reservoir::Damping;
+    use crate::learned::traffic::Traffic;
+    use crate::learned::workload::Workload;
+    use isomer_design::{
+        Column, ColumnType, Design, Footprint, Key, Placement, Schema, Span, TableId,
+    };
+
+    const T: TableId = TableId(1);
+    const S1: SiteId = SiteId(1);
+    const S2: SiteId = SiteId(2);
+
+    /// What is served of transactions that write these keys, one after the other, if the keys from 10 on are at a site,
+    /// and those before at the first; with cuts at other keys.
+    fn served(
+        written: impl Fn(i64) -> Vec<i64>,
+        second: SiteId,
+        cuts: &[i64],
+        clients: f64,
+    ) -> f64 {
+        let schema = Schema::new("t", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
+        let mut design = Design::new([S1, S2]).unwrap();
+        let parts = [(Key::min(), Placement::at(S1)), (Key::int(10), Placement::at(second))];
+        design.create_table(T, schema, parts).unwrap();
+        let mut workload = Workload::new(Damping::default(), 0);
+        for number in 0..2000 {
+            let mut footprint = Footprint::new();
+            let keys = written(number);
+            for key in &keys {
+                footprint.add(T, Span::Key(Key::int(*key)), isomer_design::Access::Write);
+            }
+            workload.offer(1, &footprint, [keys.len(), keys.len()], 500.0, [0.0; 2]);
+        }
+        let (costs, traffic, rows) = (Costs::default(), Traffic::new(0), BTreeMap::new());
+        let outlook = Outlook::new(&workload, &costs, &traffic, &rows, 1_000_000_000);
+        let grid = Grid::of(&design, workload.samples());
+        let mut layout = grid.layout();
+        for at in cuts {
+            layout.cuts[usize::from(*at > 10)].push(Key::int(*at));
+        }
+        Network::of(&outlook, &grid, &layout).per_second(clients)
+    }
+
+    #[test]
+    fn a_border_through_what_is_hot_lets_everybody_wait_for_its_locks() {
+        let [together, apart] = [S1, S2].map(|second| served(|_| vec![9, 10], second, &[], 500.0));
+        assert!(together < 2000.0, "held for half a millisecond: {together}");
+        assert!(apart < 50.0, "held for twenty: {apart}");
+        assert!(together > 20.0 * apart, "{together} {apart}");
+    }
+
+    #[test]
+    fn where_nobody_waits_for_locks_a_second_site_serves_as_much_again() {
+        let keys = |number: i64| vec![if number % 4 < 2 { -number } else { 10 + number }];
+        let cuts: Vec<i64> = (-2000..2010).collect();
+        let [one, two] = [S1, S2].map(|second| served(keys, second, &cuts, 1e6));
+        assert!((1.9..2.1).contains(&(two / one)), "{one} {two}");
+    }
+
+    #[test]
+    fn few_clients_get_what_latency_leaves() {
+        let cuts: Vec<i64> = (-2000..0).collect();
+        let served = |clients| served(|number| vec![-number], S1, &cuts, clients);
+        assert!((1.9..2.1).contains(&(served(2.0) / served(1.0))));
+    }
+
+    #[test]
+    fn two_hot_keys_need_two_locks() {
+        let keys = |number: i64| vec![if number % 4 < 2 { 3 } else { 7 }];
+        let [whole, cut] = [[].as_slice(), &[5]].map(|cuts| served(keys, S1, cuts, 500.0));
+        assert!((1.8..2.2).contains(&(cut / whole)), "{whole} {cut}");
     }
 }

@@ -12,7 +12,7 @@
 
 use super::workload::Sample;
 use crate::strategy::{Need, needs};
-use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, Span, TableId};
+use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId};
 use std::collections::BTreeMap;
 
 /// Of larger designs only those partitions are numbered that a sample accesses.
@@ -100,7 +100,46 @@ impl<'s> Grid<'s> {
     }
 }
 
+impl Laid<'_> {
+    /// The sites that can run it.
+    pub(crate) fn free_sites(&self, layout: &Layout, holders: &[SiteSet]) -> SiteSet {
+        let masters = self.written.iter().map(|p| SiteSet::of(layout.master(*p)));
+        let able = masters.chain(self.read.iter().map(|p| holders[*p as usize].clone()));
+        able.reduce(|all, these| &all & &these).unwrap_or(SiteSet::EMPTY)
+    }
+
+    /// The sites that it runs over if it runs where its partitions are.
+    pub(crate) fn masters(&self, layout: &Layout) -> SiteSet {
+        self.written.iter().chain(&self.read).map(|p| layout.master(*p)).collect()
+    }
+
+    /// The locks that it takes, in order, where partitions have these first ones. Who writes a range without naming
+    /// keys takes the first.
+    pub(crate) fn locks(&self, layout: &Layout, firsts: &[u32]) -> Vec<u32> {
+        let first = |partition: u32| firsts[partition as usize];
+        if self.keys.is_empty() {
+            return self.written.iter().map(|partition| first(*partition)).collect();
+        }
+        let named = self.keys.iter().map(|(at, key)| {
+            let partition = self.written[*at as usize];
+            first(partition) + layout.part_of(partition, key)
+        });
+        let mut locks: Vec<u32> = named.collect();
+        locks.dedup();
+        locks
+    }
+}
+
 impl Layout {
+    fn master(&self, partition: u32) -> SiteId {
+        self.placements[partition as usize].master
+    }
+
+    /// Who can read each partition.
+    pub(crate) fn holders(&self) -> Vec<SiteSet> {
+        self.placements.iter().map(Placement::holders).collect()
+    }
+
     /// A partition goes to another site, and leaves nothing behind.
     pub(crate) fn bring(&mut self, partition: u32, to: SiteId) {
         let placement = &mut self.placements[partition as usize];

@@ -21,7 +21,8 @@
 //! | `planner` | which site, and what it needs |
 //! | `clump` | what moves along with that |
 //! | `blueprint` | where everything would be, if it were placed anew |
-//! | `grid`, `forecast` | how much such a design would serve: samples laid over partitions, a network of queues |
+//! | `draft` | which designs that could be: a graph of what belongs together, divided |
+//! | `grid`, `forecast` | how much they would serve: samples laid over partitions, a network of queues |
 //! | `order` | in which order that is carried out |
 //! | `beneficial` | splits, merges, replicas that go |
 //! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
@@ -33,6 +34,7 @@ mod beneficial;
 pub(crate) mod blueprint;
 pub(crate) mod clump;
 pub mod cost;
+pub(crate) mod draft;
 pub(crate) mod forecast;
 pub(crate) mod grid;
 pub mod journal;

@@ -1,0 +1,256 @@
+//! Designs that could be, as drafts for a [blueprint](super::blueprint): drawn by a graph partitioner, as Schism does off
+//! line, and judged by what they would serve.
+//!
+//! ```text
+//!   samples ─┬─ one half ──▶ graph   partitions, as heavy as they are accessed
+//!            │                       edges: accessed together; a little between neighbours in key order
+//!            │                │
+//!            │              METIS    a part for each site, few edges cut: equal parts, and then with one that
+//!            │                │      is larger than the others
+//!            │              names    the parts become those sites where most of them is already
+//!            │                │
+//!            │             splits    of partitions whose lock would be held for too long
+//!            │                ▼
+//!            └─ other half ─▶ how many transactions a second would that serve? ([`super::forecast`])
+//! ```
+//!
+//! **One half proposes, the other judges**: a partitioner cuts around every sample it was shown, so on these
+//! its answer looks better than it is. That is also what keeps it quiet: as soon as a new draft is no better than
+//! the design is, none is the best.
+//!
+//! **How even is best** depends on what has to stay together. If the keys after a hot spot are all accessed with
+//! each other, a cut through them makes commits over several sites hold the hottest locks, and everybody waits; if
+//! all stays at one site, that has no time left for anything else. In between lies one site with a third of the
+//! load, and the rest in equal parts. (To let METIS make all parts uneven is something else: it cuts in halves, and
+//! what it is allowed at each cut adds up; one part got a half, and others nearly nothing.)
+//!
+//! **Splits belong to a draft**: new borders mean commits over several sites, and these hold the locks next to them for
+//! long. In partitions of a hundred rows, everybody waits there; split into small ones, nobody does. So what a
+//! design can serve is known only with its splits.
+//!
+//! **Neighbours in key order** belong together a little, as long as nothing else is known: few samples are
+//! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
+//!
+//! **Left out**: tables that nobody writes are not placed; replicas come by themselves ([`super::planner`]), and what
+//! they would take off a busy site is not foretold. Sites count as equally strong.
+
+use super::forecast::Network;
+use super::grid::{Grid, Layout};
+use super::order::in_order;
+use super::planner::Situation;
+use super::workload::Range;
+use crate::baseline::metis;
+use crate::heat::HeatGraph;
+use crate::problem::{Cost, Placement, Problem, Site};
+use crate::strategy::Need;
+use isomer_design::{Key, KeyRange, SiteId, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All that a sample accesses belongs together, each with each; of more than this, each with the next.
+const TOGETHER_MAX: usize = 32;
+/// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
+const CHAIN_MAX: usize = 1024;
+/// How strongly neighbours belong together, in co-accesses.
+const NEIGHBOURS: f64 = 0.25;
+/// What nobody was seen to access counts as so many accesses.
+const UNSEEN: f64 = 0.02;
+/// METIS takes whole weights: one access is so much.
+const UNIT: f64 = 1000.0;
+/// By which share a part may be heavier than it should.
+const IMBALANCE: f64 = 0.1;
+/// What one site gets besides its equal share, as a share of the rest.
+const BESIDES: [f64; 3] = [0.0, 0.25, 0.4];
+
+/// What serves so many times as much is worth the trouble; between drafts, what is less even.
+const CLEARLY: f64 = 1.25;
+/// A lock that would be held for this share of the time is split.
+const HELD_MAX: f64 = 0.1;
+/// Into so many parts at once, and so often.
+const PARTS_MAX: usize = 8;
+const SPLIT_ROUNDS: usize = 2;
+/// But not unless so many times as much is served then.
+const SPLITS_PAY: f64 = 1.1;
+
+/// How partitions belong together, and how heavy they are.
+struct Graph<'g> {
+    partitions: &'g [Need],
+    weights: Vec<f64>,
+    edges: BTreeMap<(u32, u32), f64>,
+}
+
+/// What could be moved and split, and what would be served then.
+pub(crate) struct Draft {
+    /// What goes where, in order.
+    pub(crate) moves: Vec<(Need, SiteId)>,
+    /// Where partitions are to be split, when all that is there.
+    pub(crate) splits: Vec<(TableId, Key)>,
+    /// Transactions a second, after that.
+    pub(crate) serves: f64,
+    /// And as it is.
+    pub(crate) now: f64,
+}
+
+/// A draft without names: its partitions are numbers of a grid.
+struct Sketch {
+    moves: Vec<(u32, SiteId)>,
+    splits: Vec<(TableId, Key)>,
+    serves: f64,
+}
+
+impl Draft {
+    /// The draft that serves most, if that is clearly more than the design as it is does. Moves to a site come in batches
+    /// of so many.
+    pub(crate) fn best(situation: &Situation<'_>, batch: usize) -> Option<Draft> {
+        let grid = Grid::of(situation.design, situation.outlook.workload.samples());
+        let clients = situation.outlook.traffic.clients();
+        let now = Network::of(&situation.outlook, &grid, &grid.layout()).per_second(clients);
+        let graph = Graph::of(&grid);
+        let mut best: Option<Sketch> = None;
+        for besides in BESIDES {
+            let Some(moves) = graph.divide(situation, besides, batch) else { continue };
+            let sketch = Sketch::of(situation, &grid, moves, clients);
+            let rival = best.as_ref().map_or(now, |best| best.serves);
+            if sketch.serves > CLEARLY * rival {
+                best = Some(sketch);
+            }
+        }
+        let Sketch { moves, splits, serves } = best?;
+        let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
+        Some(Draft { moves: moves.into_iter().map(named).collect(), splits, serves, now })
+    }
+}
+
+impl Sketch {
+    /// With these moves, and splits where locks would be held for long.
+    fn of(
+        situation: &Situation<'_>,
+        grid: &Grid<'_>,
+        moves: Vec<(u32, SiteId)>,
+        clients: f64,
+    ) -> Sketch {
+        let mut layout = grid.layout();
+        moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
+        let mut network = Network::of(&situation.outlook, grid, &layout);
+        let unsplit = network.per_second(clients);
+        let mut serves = unsplit;
+        for _ in 0..SPLIT_ROUNDS {
+            if !cut(situation, grid, &mut layout, &network.held(serves)) {
+                break;
+            }
+            network = Network::of(&situation.outlook, grid, &layout);
+            serves = network.per_second(clients);
+        }
+        if serves < SPLITS_PAY * unsplit {
+            return Sketch { moves, splits: Vec::new(), serves: unsplit };
+        }
+        let cuts = grid.partitions.iter().zip(layout.cuts);
+        let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
+        Sketch { moves, splits: splits.collect(), serves }
+    }
+}
+
+/// Cuts the parts of partitions whose locks are held for too long; true if there are any.
+fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[f64]) -> bool {
+    let mut lock = 0;
+    let mut any = false;
+    for (need, cuts) in grid.partitions.iter().zip(&mut layout.cuts) {
+        let ends: Vec<Option<Key>> =
+            cuts.iter().cloned().map(Some).chain([need.range.end.clone()]).collect();
+        let mut start = need.range.start.clone();
+        let mut more = Vec::new();
+        for end in ends {
+            let parts = (held[lock] / HELD_MAX).ceil();
+            lock += 1;
+            if parts > 1.0 {
+                let keys = KeyRange::new(start.clone(), end.clone());
+                let range = Range { table: need.table, keys };
+                let parts = (parts as usize).min(PARTS_MAX);
+                let found = situation.outlook.workload.cuts(&range, parts).into_iter();
+                more.extend(found.filter(|at| *at != start));
+            }
+            start = end.unwrap_or(start);
+        }
+        any |= !more.is_empty();
+        cuts.extend(more);
+        cuts.sort();
+    }
+    any
+}
+
+impl<'g> Graph<'g> {
+    /// Of every other sample; only what somebody writes is placed.
+    fn of(grid: &'g Grid<'_>) -> Graph<'g> {
+        let partitions = &grid.partitions;
+        let written = grid.laid.iter().flat_map(|laid| &laid.written);
+        let tables: BTreeSet<TableId> = written.map(|at| partitions[*at as usize].table).collect();
+        let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
+        let weights =
+            (0..partitions.len() as u32).map(|at| if is_placed(at) { UNSEEN } else { 0.0 });
+        let mut graph = Graph { partitions, weights: weights.collect(), edges: BTreeMap::new() };
+        for laid in grid.laid.iter().filter(|laid| laid.sample.is_odd()) {
+            let all = laid.written.iter().chain(&laid.read).copied();
+            let mut together: Vec<u32> = all.filter(|at| is_placed(*at)).collect();
+            let key = |at: &u32| {
+                let need = &partitions[*at as usize];
+                (need.table, &need.range.start)
+            };
+            together.sort_by(|a, b| key(a).cmp(&key(b)));
+            graph.tie(&together);
+        }
+        let neighbours: Vec<(TableId, u32)> = grid.in_order().collect();
+        for pair in neighbours.windows(2) {
+            if pair[0].0 == pair[1].0 && tables.contains(&pair[0].0) {
+                graph.add(pair[0].1, pair[1].1, NEIGHBOURS);
+            }
+        }
+        graph
+    }
+
+    /// A transaction weighs as much as any other, and what it accesses belongs together.
+    fn tie(&mut self, together: &[u32]) {
+        let each = 1.0 / together.len().max(1) as f64;
+        together.iter().for_each(|at| self.weights[*at as usize] += each);
+        if together.len() <= TOGETHER_MAX {
+            // Everything with everything; in all one for each of them.
+            let weight = 1.0 / (together.len().max(2) - 1) as f64;
+            for (at, &a) in together.iter().enumerate() {
+                together[at + 1..].iter().for_each(|&b| self.add(a, b, weight));
+            }
+        } else if together.len() <= CHAIN_MAX {
+            together.windows(2).for_each(|pair| self.add(pair[0], pair[1], 1.0));
+        }
+    }
+
+    fn add(&mut self, a: u32, b: u32, weight: f64) {
+        *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
+    }
+
+    /// What moves where if the graph is divided among the sites, one of which gets something besides; `None` if it
+    /// cannot be.
+    fn divide(
+        &self,
+        situation: &Situation<'_>,
+        besides: f64,
+        batch: usize,
+    ) -> Option<Vec<(u32, SiteId)>> {
+        let sites: Vec<SiteId> = situation.design.sites().iter().collect();
+        let index = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
+        let masters = self.partitions.iter().map(|need| index(need.placement.master)).collect();
+        let before = Placement::new(sites.len(), masters);
+        let weights: Vec<f64> = self.weights.iter().map(|weight| weight * UNIT).collect();
+        let edges: Vec<(u32, u32, f64)> =
+            self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
+        let graph = HeatGraph::from_parts(&weights, &edges).ok()?;
+        let (placement, cost, imbalance) = (&before, Cost::flat(1.0), IMBALANCE);
+        let problem = Problem { graph: &graph, placement, cost, imbalance };
+        let even = 1.0 / sites.len() as f64;
+        let share = even + besides * (1.0 - even);
+        let after = metis::place_unevenly(&problem, IMBALANCE, share).ok()?;
+        let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
+        let moved = moved.filter(|(at, _)| {
+            situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
+        });
+        let ordered = in_order(&graph, moved, batch).into_iter();
+        Some(ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect())
+    }
+}
