@@ -5,9 +5,12 @@ use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Plan, Schema, SiteId, Step, TableId,
 };
 use isomer_plan::learned::Memory;
-use isomer_plan::strategy::{Decision, Learned, Refused, Request, Strategy, TwoPhase, Verdict};
+use isomer_plan::strategy::{
+    Changed, Decision, Learned, Refused, Request, Strategy, TwoPhase, Verdict,
+};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 const ACCOUNTS: i64 = 64;
 const START: i64 = 1000;
@@ -233,7 +236,7 @@ fn a_dropped_table_stays_gone_even_if_the_sites_had_not_heard_of_it() {
 fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
-        let learned = std::sync::Arc::new(Learned::default());
+        let learned = Arc::new(Learned::default());
         let options = Options::in_folder(folder.path(), 2).durability(Durability::None);
         (learned.clone(), Database::open(options.strategy(learned)).unwrap())
     };
@@ -262,40 +265,90 @@ fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
     assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), [0; 12]);
 }
 
-/// Sees in the first transaction an occasion for a split, which that one need not wait for.
-#[derive(Default)]
-struct SplitsOnce {
+/// Sees in the first transaction an occasion for changes, which that one need not wait for.
+struct ChangesOnce {
+    changes: fn(TableId) -> Vec<Change>,
     asked: AtomicBool,
+    /// What it heard that was not made.
+    left: Arc<Mutex<Vec<Change>>>,
 }
 
-impl Strategy for SplitsOnce {
+impl ChangesOnce {
+    fn new(changes: fn(TableId) -> Vec<Change>) -> ChangesOnce {
+        ChangesOnce { changes, asked: AtomicBool::new(false), left: Arc::default() }
+    }
+}
+
+impl Strategy for ChangesOnce {
     fn name(&self) -> &'static str {
-        "splits-once"
+        "changes-once"
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         let mut decision = Decision::at(SiteId(1));
         if !self.asked.swap(true, Ordering::SeqCst) {
-            let (table, at) = (request.footprint.items()[0].table, Key::int(7));
-            let steps = vec![Step::new(Change::Split { table, at }, "to see it done")];
+            let changes = (self.changes)(request.footprint.items()[0].table).into_iter();
+            let steps = changes.map(|change| Step::new(change, "to see it done")).collect();
             decision.meanwhile = Plan { reason: "a test".to_owned(), steps };
         }
         Ok(Verdict::Run(decision))
     }
+
+    fn changed(&self, changed: &Changed<'_>) {
+        if changed.took_ns.is_err() {
+            self.left.lock().unwrap().push(changed.change.clone());
+        }
+    }
+}
+
+/// True once it is, or else false after a while.
+fn comes_true(mut is: impl FnMut() -> bool) -> bool {
+    (0..10_000_000).any(|_| {
+        std::thread::yield_now();
+        is()
+    })
+}
+
+fn splits_at_7(table: TableId) -> Vec<Change> {
+    vec![Change::Split { table, at: Key::int(7) }]
 }
 
 #[test]
 fn what_a_strategy_wants_changed_does_not_depend_on_the_transaction_that_it_saw() {
-    let options = Options::in_memory(1).strategy(SplitsOnce::default());
+    let options = Options::in_memory(1).strategy(ChangesOnce::new(splits_at_7));
     let db = Database::open(options).expect("opens");
     let table = db.create_table(schema(), &[(Key::min(), SiteId(1))]).expect("a valid table");
     let footprint = Footprint::new().write(table, Key::int(1));
     let ended = db.run(&mut db.session(), &footprint, |_| Err(Abort::because("changed my mind")));
     assert!(ended.is_err());
     let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
-    let is_made = (0..10_000_000).any(|_| {
-        std::thread::yield_now();
-        is_split()
-    });
-    assert!(is_made, "it was asked for, and is not made");
+    assert!(comes_true(is_split), "it was asked for, and is not made");
+}
+
+/// A remaster to a site that has no copy fails. What should follow at that partition is left, and told; what is to be
+/// done elsewhere, also later, is done.
+fn fails_at_the_first_partition(table: TableId) -> Vec<Change> {
+    let (first, site) = (Key::min(), SiteId(2));
+    vec![
+        Change::Remaster { table, start: first.clone(), to: site },
+        Change::AddReplica { table, start: first, site },
+        Change::AddReplica { table, start: Key::int(5), site },
+        Change::Split { table, at: Key::int(7) },
+    ]
+}
+
+#[test]
+fn a_change_that_fails_stops_what_follows_at_its_partition_and_nothing_else() {
+    let strategy = ChangesOnce::new(fails_at_the_first_partition);
+    let left = strategy.left.clone();
+    let db = Database::open(Options::in_memory(2).strategy(strategy)).expect("opens");
+    let placement = [(Key::min(), SiteId(1)), (Key::int(5), SiteId(1))];
+    let table = db.create_table(schema(), &placement).expect("a valid table");
+    let footprint = Footprint::new().write(table, Key::int(1));
+    db.run(&mut db.session(), &footprint, |_| Ok(())).expect("runs");
+    let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
+    assert!(comes_true(is_split), "it does not depend on what failed");
+    let holds = |key| db.design().partition_of(table, &Key::int(key)).unwrap().1.holds(SiteId(2));
+    assert!(holds(6) && holds(8) && !holds(1));
+    assert_eq!(*left.lock().unwrap(), fails_at_the_first_partition(table)[..2]);
 }
