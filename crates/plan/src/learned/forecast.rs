@@ -29,6 +29,7 @@ use super::grid::{Grid, Layout};
 use super::outlook::Outlook;
 use isomer_design::SiteId;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Times that locks are held are worked out from waits, and waits from these, so many times.
 const ROUNDS: usize = 3;
@@ -46,8 +47,8 @@ const HALVINGS: usize = 14;
 struct Visitor {
     /// Where it runs, and for how long it keeps the whole site.
     sites: Vec<(u32, f64)>,
-    /// In the order in which they are taken.
-    locks: Vec<u32>,
+    /// Those of all visits that are its own, in the order in which the locks are taken.
+    visits: Range<usize>,
     /// What it takes without waiting for sites and locks.
     takes: f64,
     /// For how long it holds its locks, if it waits for none.
@@ -57,6 +58,8 @@ struct Visitor {
 /// A design with those who visit it.
 pub(crate) struct Network {
     visitors: Vec<Visitor>,
+    /// The locks that are visited.
+    visits: Vec<u32>,
     /// What a transaction takes of each site, on average.
     demand: Vec<f64>,
     locks: usize,
@@ -67,7 +70,7 @@ impl Network {
     pub(crate) fn of(outlook: &Outlook<'_>, grid: &Grid<'_>, layout: &Layout) -> Network {
         let (firsts, holders) = (layout.first_locks(), layout.holders());
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
-        let (mut sites, mut visitors) = (Sites::default(), Vec::new());
+        let (mut sites, mut visitors, mut visits) = (Sites::default(), Vec::new(), Vec::new());
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
             let is_across = free.is_empty();
@@ -88,8 +91,10 @@ impl Network {
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
             let takes = (outlook.costs.transaction(&work).total() + over_us) / 1e6;
-            let locks = laid.locks(layout, &firsts);
-            visitors.push(Visitor { sites: ran, locks, takes, holds: holds_us / 1e6 });
+            let first = visits.len();
+            visits.extend(laid.locks(layout, &firsts));
+            let (holds, visits) = (holds_us / 1e6, first..visits.len());
+            visitors.push(Visitor { sites: ran, visits, takes, holds });
         }
         let each = 1.0 / visitors.len().max(1) as f64;
         let mut demand = sites.refreshes;
@@ -97,7 +102,7 @@ impl Network {
             demand[*site as usize] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
-        Network { visitors, demand, locks: layout.locks() }
+        Network { visitors, visits, demand, locks: layout.locks() }
     }
 
     /// Transactions a second of so many clients.
@@ -135,32 +140,31 @@ impl Network {
     /// How long each waits for locks.
     fn waits(&self, per_second: f64) -> Option<Vec<f64>> {
         let each = per_second / self.visitors.len().max(1) as f64;
-        let mut held: Vec<Vec<f64>> =
-            self.visitors.iter().map(|visitor| vec![visitor.holds; visitor.locks.len()]).collect();
-        let mut waits = Vec::new();
+        let holds = self.visitors.iter().map(|visitor| (visitor.holds, visitor.visits.len()));
+        let holds = holds.flat_map(|(holds, count)| std::iter::repeat_n(holds, count));
+        let mut held: Vec<f64> = holds.collect();
+        let mut waits = vec![0.0; self.visitors.len()];
         for _ in 0..ROUNDS {
             let mut locks = vec![(0.0, 0.0); self.locks];
-            for (visitor, held) in self.visitors.iter().zip(&held) {
-                for (lock, held) in visitor.locks.iter().zip(held) {
-                    let (used, left) = &mut locks[*lock as usize];
-                    *used += each * held;
-                    *left += each * held * held;
-                }
+            for (lock, held) in self.visits.iter().zip(&held) {
+                let (used, left) = &mut locks[*lock as usize];
+                *used += each * held;
+                *left += each * held * held;
             }
-            waits.clear();
-            for (visitor, held) in self.visitors.iter().zip(&mut held) {
+            for (visitor, sum) in self.visitors.iter().zip(&mut waits) {
                 let mut wait = 0.0;
-                for (lock, held) in visitor.locks.iter().zip(held).rev() {
-                    let (used, left) = locks[*lock as usize];
+                for visit in visitor.visits.clone().rev() {
+                    let (used, left) = locks[self.visits[visit] as usize];
+                    let held = &mut held[visit];
                     let (used, left) = (used - each * *held, left - each * *held * *held);
                     if used >= FULL {
                         return None;
                     }
                     // It was held while those after it were waited for.
-                    *held = visitor.holds + wait * TOGETHER;
+                    *held = visitor.holds + TOGETHER * wait;
                     wait += left / (1.0 - used);
                 }
-                waits.push(wait);
+                *sum = wait;
             }
         }
         Some(waits)
@@ -171,7 +175,8 @@ impl Network {
         let each = per_second / self.visitors.len().max(1) as f64;
         let mut held = vec![0.0; self.locks];
         for visitor in &self.visitors {
-            visitor.locks.iter().for_each(|lock| held[*lock as usize] += each * visitor.holds);
+            let visits = &self.visits[visitor.visits.clone()];
+            visits.iter().for_each(|lock| held[*lock as usize] += each * visitor.holds);
         }
         held
     }

@@ -42,8 +42,6 @@ const DOUBT: f64 = 2.0;
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) us: f64,
-    /// Of so much that the transactions took.
-    pub(crate) of_us: f64,
     variance: f64,
 }
 
@@ -58,11 +56,7 @@ impl std::ops::Add for Saved {
     type Output = Saved;
 
     fn add(self, other: Saved) -> Saved {
-        Saved {
-            us: self.us + other.us,
-            of_us: self.of_us.max(other.of_us),
-            variance: self.variance + other.variance,
-        }
+        Saved { us: self.us + other.us, variance: self.variance + other.variance }
     }
 }
 
@@ -104,25 +98,20 @@ impl<'a> Outlook<'a> {
         let used = touching.len().min(SAMPLES_MAX);
         let some: Vec<&Sample> =
             (0..used).map(|at| &**touching[at * touching.len() / used]).collect();
-        self.saved_of(&some, touching.len(), before, after)
-    }
-
-    /// What is saved, by some samples that stand for so many.
-    fn saved_of(&self, some: &[&Sample], all: usize, before: &Design, after: &Design) -> Saved {
         if some.is_empty() {
             return Saved::default();
         }
         let rate = self.traffic.transactions() / self.workload.len() as f64;
-        let per_sample = rate * all as f64 / some.len() as f64;
+        let per_sample = rate * touching.len() as f64 / some.len() as f64;
         let seconds = self.horizon_ns as f64 / 1e9;
         let (mut then, mut now, mut variance) = (Flow::default(), Flow::default(), 0.0);
-        for sample in some {
+        for sample in &some {
             let gained = self.flow(&mut now, before, sample, per_sample)
                 - self.flow(&mut then, after, sample, per_sample);
             variance += (seconds * gained).powi(2);
         }
         let us = seconds * (now.time_us - then.time_us - self.service_gained(&now, &then));
-        Saved { us, of_us: seconds * now.time_us, variance }
+        Saved { us, variance }
     }
 
     /// What a transaction will take at a site under a design, without the changes that it needs.
