@@ -12,6 +12,9 @@ use std::time::Duration;
 /// database that has just been opened nobody knows what its replicas must have.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MAX: usize = 100;
+/// Nothing changes any more if nothing was being changed for so many looks, and it is not looked for longer than this.
+const STILL: usize = 10;
+const LOOKS_MAX: usize = 3000;
 /// Differences beyond these are only counted.
 const DIFFERENCES_KEPT: usize = 5;
 
@@ -43,6 +46,7 @@ pub(crate) fn inspect_with(
     session: &Session,
     see: See<'_>,
 ) -> Result<Inspection, Error> {
+    wait_until_still(db);
     let design = db.design();
     let mut found = Inspection { partitions: design.partition_count(), ..Inspection::default() };
     let mut progress = Progress::new("reading partitions", found.partitions as u64);
@@ -67,6 +71,18 @@ pub(crate) fn inspect_with(
         }
     }
     Ok(found)
+}
+
+/// Waits until the changes of the design are made that are on their way, as they go on when transactions have ended.
+fn wait_until_still(db: &Database) {
+    let mut still = 0;
+    for _ in 0..LOOKS_MAX {
+        still = if db.jobs().is_empty() { still + 1 } else { 0 };
+        if still == STILL {
+            break;
+        }
+        clock::sleep(AGAIN);
+    }
 }
 
 /// One copy of a partition, as it was read.

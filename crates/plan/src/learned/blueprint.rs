@@ -30,6 +30,10 @@ use std::collections::VecDeque;
 
 /// With fewer samples, there is nothing to divide.
 const SAMPLES_MIN: usize = 500;
+/// What serves so many times as much is worth the trouble; after each blueprint, so many times more, until this has
+/// halved again, and again.
+const CLEARLY: (f64, f64) = (1.25, 1.2);
+const CALMS_NS: u64 = 20_000_000_000;
 /// Partitions that move together.
 const BATCH: usize = 128;
 
@@ -51,8 +55,8 @@ pub(crate) struct Blueprint {
 }
 
 /// The best draft as a blueprint, if what it saves within the horizon is more than what copying takes.
-fn draw(situation: &Situation<'_>) -> Option<Blueprint> {
-    let Draft { moves, splits, serves, now } = Draft::best(situation, BATCH)?;
+fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Blueprint> {
+    let Draft { moves, splits, serves, now } = Draft::best(situation, clearly, BATCH)?;
     let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
     let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
     let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
@@ -92,6 +96,8 @@ pub(crate) struct Drawing {
     pause_ns: u64,
     last: Option<Last>,
     has_placed: bool,
+    /// How many blueprints there were lately, as of the last drawing.
+    lately: f64,
 }
 
 /// When one was drawn last, and what came of it.
@@ -106,7 +112,7 @@ struct Last {
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing { blueprint, pause_ns, last: None, has_placed: false }
+        Drawing { blueprint, pause_ns, last: None, has_placed: false, lately: 0.0 }
     }
 }
 
@@ -140,7 +146,11 @@ impl Drawing {
         let known = situation.outlook.workload.len() >= SAMPLES_MIN;
         if self.blueprint.is_done() && known && self.is_time(situation) {
             let design = situation.recent.foreseen(now_ns, situation.design);
-            let drawn = draw(&Situation { design: &design, ..*situation });
+            let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
+            self.lately *= 0.5f64.powf(since_ns as f64 / CALMS_NS as f64);
+            let clearly = CLEARLY.0 * CLEARLY.1.powf(self.lately);
+            let drawn = draw(&Situation { design: &design, ..*situation }, clearly);
+            self.lately += f64::from(u8::from(drawn.is_some()));
             let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
             self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
             let (across, adopted) = (situation.outlook.traffic.across(), drawn.is_some());

@@ -61,8 +61,8 @@ const IMBALANCE: f64 = 0.1;
 /// What one site gets besides its equal share, as a share of the rest.
 const BESIDES: [f64; 3] = [0.0, 0.25, 0.4];
 
-/// What serves so many times as much is worth the trouble; between drafts, what is less even.
-const CLEARLY: f64 = 1.25;
+/// What is less even has to serve so many times as much.
+const LESS_EVEN: f64 = 1.25;
 /// A lock that would be held for this share of the time is split.
 const HELD_MAX: f64 = 0.1;
 /// Into so many parts at once, and so often.
@@ -98,9 +98,9 @@ struct Sketch {
 }
 
 impl Draft {
-    /// The draft that serves most, if that is clearly more than the design as it is does. Moves to a site come in batches
-    /// of so many.
-    pub(crate) fn best(situation: &Situation<'_>, batch: usize) -> Option<Draft> {
+    /// The draft that serves most, if that is so many times (`clearly`) as much as the design as it is does. Moves to a site
+    /// come in batches of so many.
+    pub(crate) fn best(situation: &Situation<'_>, clearly: f64, batch: usize) -> Option<Draft> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
         let clients = situation.outlook.traffic.clients();
         let now = Network::of(&situation.outlook, &grid, &grid.layout()).per_second(clients);
@@ -109,8 +109,8 @@ impl Draft {
         for besides in BESIDES {
             let Some(moves) = graph.divide(situation, besides, batch) else { continue };
             let sketch = Sketch::of(situation, &grid, moves, clients);
-            let rival = best.as_ref().map_or(now, |best| best.serves);
-            if sketch.serves > CLEARLY * rival {
+            let least = best.as_ref().map_or(clearly * now, |best| LESS_EVEN * best.serves);
+            if sketch.serves > least {
                 best = Some(sketch);
             }
         }
