@@ -31,8 +31,8 @@ use std::collections::VecDeque;
 
 /// With fewer samples, there is nothing to divide.
 const SAMPLES_MIN: usize = 500;
-/// What serves so many times as much is worth the trouble; after each blueprint, so many times more, until this has
-/// halved again, and again.
+/// What serves so many times as much is worth the trouble; after each blueprint, so many times more, which is forgotten
+/// by half in this time.
 const CLEARLY: (f64, f64) = (1.25, 1.2);
 const CALMS_NS: u64 = 20_000_000_000;
 /// Partitions that move together.

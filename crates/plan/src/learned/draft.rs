@@ -105,9 +105,10 @@ impl Draft {
         let clients = situation.outlook.traffic.clients();
         let now = Network::of(&situation.outlook, &grid, &grid.layout()).per_second(clients);
         let graph = Graph::of(&grid);
+        let heat = graph.heat()?;
         let mut best: Option<Sketch> = None;
         for besides in BESIDES {
-            let Some(moves) = graph.divide(situation, besides, batch) else { continue };
+            let Some(moves) = graph.divide(&heat, situation, besides, batch) else { continue };
             let sketch = Sketch::of(situation, &grid, moves, clients);
             let least = best.as_ref().map_or(clearly * now, |best| LESS_EVEN * best.serves);
             if sketch.serves > least {
@@ -225,10 +226,19 @@ impl<'g> Graph<'g> {
         *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
     }
 
+    /// In METIS' units; `None` if it is too large.
+    fn heat(&self) -> Option<HeatGraph> {
+        let weights: Vec<f64> = self.weights.iter().map(|weight| weight * UNIT).collect();
+        let edges: Vec<(u32, u32, f64)> =
+            self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
+        HeatGraph::from_parts(&weights, &edges).ok()
+    }
+
     /// What moves where if the graph is divided among the sites, one of which gets something besides; `None` if it
     /// cannot be.
     fn divide(
         &self,
+        heat: &HeatGraph,
         situation: &Situation<'_>,
         besides: f64,
         batch: usize,
@@ -237,12 +247,8 @@ impl<'g> Graph<'g> {
         let index = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
         let masters = self.partitions.iter().map(|need| index(need.placement.master)).collect();
         let before = Placement::new(sites.len(), masters);
-        let weights: Vec<f64> = self.weights.iter().map(|weight| weight * UNIT).collect();
-        let edges: Vec<(u32, u32, f64)> =
-            self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
-        let graph = HeatGraph::from_parts(&weights, &edges).ok()?;
         let (placement, cost, imbalance) = (&before, Cost::flat(1.0), IMBALANCE);
-        let problem = Problem { graph: &graph, placement, cost, imbalance };
+        let problem = Problem { graph: heat, placement, cost, imbalance };
         let even = 1.0 / sites.len() as f64;
         let share = even + besides * (1.0 - even);
         let after = metis::place_unevenly(&problem, IMBALANCE, share).ok()?;
@@ -250,7 +256,7 @@ impl<'g> Graph<'g> {
         let moved = moved.filter(|(at, _)| {
             situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
         });
-        let ordered = in_order(&graph, moved, batch).into_iter();
+        let ordered = in_order(heat, moved, batch).into_iter();
         Some(ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect())
     }
 }

@@ -111,7 +111,7 @@ impl Network {
     /// If nobody visits it.
     pub(crate) fn per_second(&self, clients: f64) -> f64 {
         assert!(!self.visitors.is_empty(), "what is served is told by those who are served");
-        let count = self.visitors.len().max(1) as f64;
+        let count = self.visitors.len() as f64;
         let takes = self.visitors.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
         let busiest = self.demand.iter().copied().fold(0.0, f64::max);
         let (mut low, mut high) = (0.0, (clients / takes).min(1.0 / busiest));

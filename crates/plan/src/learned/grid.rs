@@ -35,7 +35,6 @@ pub(crate) struct Laid<'s> {
 }
 
 /// Where the partitions of a grid would be, and how they would be cut.
-#[derive(Clone)]
 pub(crate) struct Layout {
     pub(crate) placements: Vec<Placement>,
     pub(crate) cuts: Vec<Vec<Key>>,
@@ -83,7 +82,8 @@ impl<'s> Grid<'s> {
         let next = self.partitions.len() as u32;
         let at = *self.numbers.entry((need.table, need.range.start.clone())).or_insert(next);
         if at == next {
-            self.partitions.push(need);
+            // Who is to have it, is to be its master.
+            self.partitions.push(Need { access: Access::Write, ..need });
         }
         at
     }
