@@ -1,49 +1,50 @@
-//! Plans that no transaction waits for, until somebody carries them out.
+//! What is to be done and no transaction waits for, until somebody does it.
 
-use isomer_design::Plan;
 use isomer_store::Waiters;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// More plans than this do not wait: by the time it is their turn, the design would be another.
-const PLANS_MAX: usize = 64;
-
 /// See the [module documentation](self).
-#[derive(Default)]
-pub(crate) struct Backlog {
-    queue: Mutex<Queue>,
+pub(crate) struct Backlog<T> {
+    queue: Mutex<Queue<T>>,
     more: Waiters,
+    max: usize,
 }
 
-#[derive(Default)]
-struct Queue {
-    plans: VecDeque<Plan>,
+struct Queue<T> {
+    items: VecDeque<T>,
     closed: bool,
 }
 
-impl Backlog {
-    /// Adds a plan; gives it back if there is no room.
-    pub(crate) fn add(&self, plan: Plan) -> Result<(), Plan> {
+impl<T> Backlog<T> {
+    /// With room for so many.
+    pub(crate) fn new(max: usize) -> Backlog<T> {
+        let queue = Mutex::new(Queue { items: VecDeque::new(), closed: false });
+        Backlog { queue, more: Waiters::default(), max }
+    }
+
+    /// Adds something; gives it back if there is no room.
+    pub(crate) fn add(&self, item: T) -> Result<(), T> {
         {
             let mut queue = self.queue.lock();
-            if queue.closed || queue.plans.len() >= PLANS_MAX {
-                return Err(plan);
+            if queue.closed || queue.items.len() >= self.max {
+                return Err(item);
             }
-            queue.plans.push_back(plan);
+            queue.items.push_back(item);
         }
         self.more.wake();
         Ok(())
     }
 
-    /// The next plan, once there is one; `None` if there will be no more.
-    pub(crate) async fn next(&self) -> Option<Plan> {
+    /// The next, once there is one; `None` if there will be no more.
+    pub(crate) async fn next(&self) -> Option<T> {
         let look = || {
             let mut queue = self.queue.lock();
-            match queue.plans.pop_front() {
+            match queue.items.pop_front() {
                 _ if queue.closed => Poll::Ready(None),
-                Some(plan) => Poll::Ready(Some(plan)),
+                Some(item) => Poll::Ready(Some(item)),
                 None => Poll::Pending,
             }
         };
@@ -58,12 +59,15 @@ impl Backlog {
         .await
     }
 
-    /// The plans that wait.
-    pub(crate) fn waiting(&self) -> Vec<Plan> {
-        self.queue.lock().plans.iter().cloned().collect()
+    /// All that waits.
+    pub(crate) fn waiting(&self) -> Vec<T>
+    where
+        T: Clone,
+    {
+        self.queue.lock().items.iter().cloned().collect()
     }
 
-    /// Nothing more is carried out.
+    /// Nothing more is done.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
         self.more.wake();

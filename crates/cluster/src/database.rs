@@ -93,8 +93,8 @@ impl Options {
 pub struct Database {
     router: Arc<Router<Embedded>>,
     runtime: Arc<Runtime>,
-    /// Carries out the plans that no transaction waits for.
-    tending: Option<JoinHandle<()>>,
+    /// They carry out the plans that no transaction waits for, and think of new ones.
+    beside: Vec<JoinHandle<()>>,
     folder: Option<Arc<Folder>>,
     catalog: Mutex<Catalog>,
     durability: Durability,
@@ -162,7 +162,7 @@ impl Database {
         }
         let router = Arc::new(Router::new(transport, design, options.strategy));
         let database = Database {
-            tending: Some(tend(&router, &runtime)),
+            beside: beside(&router, &runtime),
             router,
             runtime,
             folder,
@@ -485,9 +485,9 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         self.router.close();
-        if let Some(tending) = self.tending.take() {
+        for thread in self.beside.drain(..) {
             // A thread that panicked has said so already.
-            let _ = tending.join();
+            let _ = thread.join();
         }
         if let (Some(folder), Some(memory)) = (&self.folder, self.router.memory()) {
             // Without it the strategy begins anew, and nobody is left to be told.
@@ -541,14 +541,19 @@ impl Explorer<'_> {
     }
 }
 
-/// Starts the thread that carries out what no transaction waits for.
-#[allow(clippy::disallowed_methods, reason = "the edge: a thread of the database's own")]
-fn tend(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> JoinHandle<()> {
-    let (router, runtime) = (router.clone(), runtime.clone());
-    let tending = std::thread::Builder::new()
-        .name("isomer-tend".to_owned())
-        .spawn(move || runtime.block_on(router.tend()));
-    tending.expect("the system starts a thread for each database")
+/// Starts the threads that carry out what no transaction waits for, and think of it.
+#[allow(clippy::disallowed_methods, reason = "the edge: threads of the database's own")]
+fn beside(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> Vec<JoinHandle<()>> {
+    let start = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
+        let (router, runtime) = (router.clone(), runtime.clone());
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let started = thread.spawn(move || work(&router, &runtime));
+        started.expect("the system starts two threads for each database")
+    };
+    vec![
+        start("isomer-tend", |router, runtime| runtime.block_on(router.tend())),
+        start("isomer-reflect", |router, runtime| runtime.block_on(router.reflect())),
+    ]
 }
 
 fn open_site(

@@ -10,6 +10,7 @@
 //!   … ─▶ strategy ─▶ several sites ─▶ who serves what ─▶ coordinate: two-phase commit
 //!
 //!   what may pay later ─▶ backlog ─▶ tend: some plans at once, while transactions run
+//!   how the sites are  ─▶ occasions ─▶ reflect: the strategy thinks for as long as it likes
 //! ```
 //!
 //! The common transaction reads an immutable routing table, asks the strategy, and runs: no lock, no
@@ -48,6 +49,8 @@ use std::sync::Arc;
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
 /// fault.
 const LOST_MAX: u32 = 100;
+/// More plans than this do not wait: by the time it is their turn, the design would be another.
+const PLANS_MAX: usize = 64;
 /// So many plans that nobody waits for are carried out at once.
 const PLANS_AT_ONCE: usize = 64;
 /// A transaction that met a change this often reserves what it needs.
@@ -104,7 +107,9 @@ pub struct Router<T> {
     strategy: Box<dyn Strategy>,
     reservations: Reservations,
     watchers: Watchers,
-    backlog: Backlog,
+    backlog: Backlog<Plan>,
+    /// When the strategy may think about everything.
+    occasions: Backlog<Time>,
     jobs: Jobs,
 }
 
@@ -125,7 +130,8 @@ impl<T: Transport> Router<T> {
             strategy,
             reservations: Reservations::default(),
             watchers: Watchers::default(),
-            backlog: Backlog::default(),
+            backlog: Backlog::new(PLANS_MAX),
+            occasions: Backlog::new(1),
             jobs: Jobs::default(),
         }
     }
@@ -236,9 +242,19 @@ impl<T: Transport> Router<T> {
         while under_way.next().await.is_some() {}
     }
 
-    /// Ends [`Router::tend`].
+    /// Lets the strategy think about all transactions together, now and then, until the router is
+    /// [closed](Router::close). To be run beside the transactions and [`Router::tend`], on a thread of its own if there are
+    /// threads: a thought may take seconds.
+    pub async fn reflect(&self) {
+        while let Some(now) = self.occasions.next().await {
+            self.strategy.reflect(now, &self.design());
+        }
+    }
+
+    /// Ends [`Router::tend`] and [`Router::reflect`].
     pub fn close(&self) {
         self.backlog.close();
+        self.occasions.close();
     }
 
     async fn run_reserved(
@@ -331,6 +347,8 @@ impl<T: Transport> Router<T> {
             let sites = table.sites().iter();
             let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();
             self.strategy.loads(now, &loads);
+            // One occasion is as good as two.
+            let _ = self.occasions.add(now);
         }
     }
 

@@ -168,8 +168,9 @@ fn measure<W: Drive>(
         begun_ns,
         stopping: Cell::new(false),
     });
-    let tended = cluster.clone();
+    let (tended, reflects) = (cluster.clone(), cluster.clone());
     world.spawn("tender".into(), async move { tended.router.tend().await });
+    world.spawn("thinker".into(), async move { reflects.router.reflect().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();

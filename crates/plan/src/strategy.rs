@@ -241,6 +241,10 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
+    /// Thinks about all transactions together, for as long as that takes. Asked after [`Strategy::loads`], on no
+    /// transaction's way, by one thread at a time.
+    fn reflect(&self, _now: Time, _design: &Design) {}
+
     /// True if it is time to tell the strategy how the sites are.
     fn wants_loads(&self, _now: Time) -> bool {
         false
@@ -287,6 +291,10 @@ impl<S: Strategy + ?Sized> Strategy for std::sync::Arc<S> {
 
     fn recall(&self, memory: &str) -> Result<(), String> {
         S::recall(self, memory)
+    }
+
+    fn reflect(&self, now: Time, design: &Design) {
+        S::reflect(self, now, design);
     }
 
     fn wants_loads(&self, now: Time) -> bool {

@@ -59,6 +59,10 @@ impl Strategy for Pilot {
         self.learned.changed(changed);
     }
 
+    fn reflect(&self, now: Time, design: &isomer_design::Design) {
+        self.learned.reflect(now, design);
+    }
+
     fn wants_loads(&self, now: Time) -> bool {
         self.learned.wants_loads(now)
     }

@@ -44,6 +44,8 @@ const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
 /// So much more of all transactions run over several sites than when the last blueprint was drawn: it is time
 /// for another one.
 const ASTRAY: f64 = 0.1;
+/// If fewer of those who write run over several sites, no blueprint is drawn: there is nothing to gain by it.
+const ACROSS_MIN: f64 = 0.005;
 
 /// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
@@ -53,25 +55,6 @@ pub(crate) struct Blueprint {
     /// What each of them takes and saves, on average.
     cost_us: f64,
     benefit_us: f64,
-}
-
-/// The best draft as a blueprint, if what it saves within the horizon is more than what copying takes.
-fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Blueprint> {
-    let Draft { moves, splits, serves, now } = Draft::best(situation, clearly, BATCH)?;
-    let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
-    let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
-    let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
-    // What all clients take in this time, and by which share of it they will be sooner.
-    let seconds = situation.options.horizon_ns as f64 / 1e9;
-    let all_us = 1e6 * seconds * situation.outlook.traffic.clients();
-    let saved_us = (1.0 - now / serves) * all_us;
-    if saved_us <= copying_us {
-        return None;
-    }
-    let count = (moves.len() + splits.len()).max(1) as f64;
-    let moves = moves.into_iter().map(|(need, site)| ((need.table, need.range.start), site));
-    let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
-    Some(Blueprint { moves: moves.collect(), splits: splits.into(), cost_us, benefit_us })
 }
 
 /// What it takes to copy a partition to a site that has no copy of it.
@@ -137,33 +120,65 @@ impl Drawing {
         })
     }
 
-    /// The next changes: of the blueprint that was adopted, or of a new one if it is time.
+    /// If a blueprint is to be drawn now: how many times as much as the design it has to promise to serve.
+    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<f64> {
+        let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
+        let is_known = situation.outlook.workload.len() >= SAMPLES_MIN;
+        // Where memory is short, nothing is brought anywhere; and where all is at one site, nothing is to be gained.
+        let has_room = traffic.full().is_empty();
+        let is_needed = is_known && has_room && traffic.across() > ACROSS_MIN;
+        if !is_needed || !self.blueprint.is_done() || !self.is_time(situation) {
+            return None;
+        }
+        let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
+        self.lately *= 0.5f64.powf(since_ns as f64 / CALMS_NS as f64);
+        self.last = Some(Last { drawn_ns: now_ns, across: traffic.across(), adopted: false });
+        Some(CLEARLY.0 * CLEARLY.1.powf(self.lately))
+    }
+
+    /// What was [begun](Drawing::begin) is drawn, and adopted if there is something.
+    pub(crate) fn end(&mut self, drawn: Option<Blueprint>) {
+        let Some(blueprint) = drawn else {
+            self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
+            return;
+        };
+        self.pause_ns = PAUSE_NS.0;
+        self.lately += 1.0;
+        self.has_placed = true;
+        self.last.iter_mut().for_each(|last| last.adopted = true);
+        self.blueprint = blueprint;
+    }
+
+    /// The next changes of the blueprint that was adopted.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
-        let now_ns = situation.now_ns;
-        // Where memory is short, nothing is brought anywhere.
-        if !situation.outlook.traffic.full().is_empty() {
-            return Vec::new();
-        }
-        let known = situation.outlook.workload.len() >= SAMPLES_MIN;
-        if self.blueprint.is_done() && known && self.is_time(situation) {
-            let design = situation.recent.foreseen(now_ns, situation.design);
-            let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
-            self.lately *= 0.5f64.powf(since_ns as f64 / CALMS_NS as f64);
-            let clearly = CLEARLY.0 * CLEARLY.1.powf(self.lately);
-            let drawn = draw(&Situation { design: &design, ..*situation }, clearly);
-            self.lately += f64::from(u8::from(drawn.is_some()));
-            let longer = (self.pause_ns * 2).min(PAUSE_NS.1);
-            self.pause_ns = if drawn.is_some() { PAUSE_NS.0 } else { longer };
-            let (across, adopted) = (situation.outlook.traffic.across(), drawn.is_some());
-            self.last = Some(Last { drawn_ns: now_ns, across, adopted });
-            self.has_placed |= adopted;
-            self.blueprint = drawn.unwrap_or_default();
-        }
-        self.blueprint.next(situation)
+        let has_room = situation.outlook.traffic.full().is_empty();
+        if has_room { self.blueprint.next(situation) } else { Vec::new() }
     }
 }
 
 impl Blueprint {
+    /// The best draft as a blueprint, if what it saves within the horizon is more than what copying takes, and it promises
+    /// to serve so many times (`clearly`) as much as now. It takes its time.
+    pub(crate) fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Blueprint> {
+        let design = situation.recent.foreseen(situation.now_ns, situation.design);
+        let situation = &Situation { design: &design, ..*situation };
+        let Draft { moves, splits, serves, now } = Draft::best(situation, clearly, BATCH)?;
+        let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
+        let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
+        let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
+        // What all clients take in this time, and by which share of it they will be sooner.
+        let seconds = situation.options.horizon_ns as f64 / 1e9;
+        let all_us = 1e6 * seconds * situation.outlook.traffic.clients();
+        let saved_us = (1.0 - now / serves) * all_us;
+        if saved_us <= copying_us {
+            return None;
+        }
+        let count = (moves.len() + splits.len()).max(1) as f64;
+        let moves = moves.into_iter().map(|(need, site)| ((need.table, need.range.start), site));
+        let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
+        Some(Blueprint { moves: moves.collect(), splits: splits.into(), cost_us, benefit_us })
+    }
+
     fn is_done(&self) -> bool {
         self.moves.is_empty() && self.splits.is_empty()
     }

@@ -18,6 +18,9 @@
 //! its answer looks better than it is. That is also what keeps it quiet: as soon as a new draft is no better than
 //! the design is, none is the best.
 //!
+//! Where most keys are accessed once in a while, in partitions of their own, the one half says nothing about the other.
+//! Then there is no draft, and transactions bring together what they need, one by one.
+//!
 //! **How even is best** depends on what has to stay together. If the keys after a hot spot are all accessed with
 //! each other, a cut through them makes commits over several sites hold the hottest locks, and everybody waits; if
 //! all stays at one site, that has no time left for anything else. In between lies one site with a third of the
@@ -46,6 +49,8 @@ use crate::strategy::Need;
 use isomer_design::{Key, KeyRange, SiteId, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Of what the judges access, so much has to be accessed by those who propose, or they speak of different things.
+const FORESEEABLE_MIN: f64 = 0.5;
 /// All that a sample accesses belongs together, each with each; of more than this, each with the next.
 const TOGETHER_MAX: usize = 32;
 /// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
@@ -102,6 +107,9 @@ impl Draft {
     /// come in batches of so many.
     pub(crate) fn best(situation: &Situation<'_>, clearly: f64, batch: usize) -> Option<Draft> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
+        if grid.foreseeable() < FORESEEABLE_MIN {
+            return None;
+        }
         let clients = situation.outlook.traffic.clients();
         let now = Network::of(&situation.outlook, &grid, &grid.layout()).per_second(clients);
         let graph = Graph::of(&grid);
@@ -189,8 +197,7 @@ impl<'g> Graph<'g> {
             (0..partitions.len() as u32).map(|at| if is_placed(at) { UNSEEN } else { 0.0 });
         let mut graph = Graph { partitions, weights: weights.collect(), edges: BTreeMap::new() };
         for laid in grid.laid.iter().filter(|laid| laid.sample.is_odd()) {
-            let all = laid.written.iter().chain(&laid.read).copied();
-            let mut together: Vec<u32> = all.filter(|at| is_placed(*at)).collect();
+            let mut together: Vec<u32> = laid.all().filter(|at| is_placed(*at)).collect();
             let key = |at: &u32| {
                 let need = &partitions[*at as usize];
                 (need.table, &need.range.start)

@@ -88,6 +88,18 @@ impl<'s> Grid<'s> {
         at
     }
 
+    /// Of what every other sample accesses, the share that the rest of them accesses too.
+    pub(crate) fn foreseeable(&self) -> f64 {
+        let mut seen = vec![false; self.partitions.len()];
+        let (seers, judges): (Vec<_>, Vec<_>) =
+            self.laid.iter().partition(|laid| laid.sample.is_odd());
+        seers.iter().flat_map(|laid| laid.all()).for_each(|at| seen[at as usize] = true);
+        let accessed = judges.iter().flat_map(|laid| laid.all());
+        let (all, known) = accessed
+            .fold((0, 0), |(all, known), at| (all + 1, known + usize::from(seen[at as usize])));
+        known as f64 / all.max(1) as f64
+    }
+
     /// Partitions in the order of their keys, with their numbers.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = (TableId, u32)> {
         self.numbers.iter().map(|((table, _), number)| (*table, *number))
@@ -101,6 +113,11 @@ impl<'s> Grid<'s> {
 }
 
 impl Laid<'_> {
+    /// All that it accesses.
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
+        self.written.iter().chain(&self.read).copied()
+    }
+
     /// The sites that can run it.
     pub(crate) fn free_sites(&self, layout: &Layout, holders: &[SiteSet]) -> SiteSet {
         let masters = self.written.iter().map(|p| SiteSet::of(layout.master(*p)));
@@ -110,7 +127,7 @@ impl Laid<'_> {
 
     /// The sites that it runs over if it runs where its partitions are.
     pub(crate) fn masters(&self, layout: &Layout) -> SiteSet {
-        self.written.iter().chain(&self.read).map(|p| layout.master(*p)).collect()
+        self.all().map(|partition| layout.master(partition)).collect()
     }
 
     /// The locks that it takes, in order, where partitions have these first ones. Who writes a range without naming

@@ -17,6 +17,7 @@
 //! | [`linear`], [`score`] | a linear function that is learned one observation at a time; how well it foretells |
 //! | [`cost`] | the cost functions of Table 1, and what each operation takes of them |
 //! | [`traffic`] | how busy the sites are |
+//! | `known` | all of that in one piece |
 //! | `outlook` | what the transactions to come gain or lose by a change |
 //! | `planner` | which site, and what it needs |
 //! | `clump` | what moves along with that |
@@ -38,6 +39,7 @@ pub(crate) mod draft;
 pub(crate) mod forecast;
 pub(crate) mod grid;
 pub mod journal;
+pub(crate) mod known;
 pub mod linear;
 pub mod memory;
 pub mod options;

@@ -103,14 +103,14 @@ pub struct Shares {
 }
 
 /// The samples that access a key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Touched {
     samples: Vec<Arc<Sample>>,
     shares: [u32; 2],
 }
 
 /// See the [module documentation](self).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Workload {
     reservoir: Reservoir<Arc<Sample>>,
     /// The samples with single keys, by key; and those with ranges.

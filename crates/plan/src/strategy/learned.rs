@@ -30,14 +30,14 @@ use super::{
     Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
     needs, pick,
 };
-use crate::learned::blueprint::Drawing;
+use crate::learned::blueprint::{Blueprint, Drawing};
 use crate::learned::journal::Journal;
+use crate::learned::known::Known;
 use crate::learned::memory::{Memory, Told};
-use crate::learned::outlook::{Outlook, masters, rows_of};
+use crate::learned::outlook::{masters, rows_of};
 use crate::learned::planner::{Answer, Situation};
-use crate::learned::recent::Recent;
-use crate::learned::traffic::{Seen, Traffic};
-use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work, Workload};
+use crate::learned::traffic::Seen;
+use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work};
 use isomer_design::{
     Access, Change, Design, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
 };
@@ -50,8 +50,6 @@ const LOADS_EVERY_NS: u64 = 100_000_000;
 /// The pauses between two thoughts, the shortest and the longest: about transactions that a site can run,
 /// and apart from these about those that none can.
 const THINK_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
-/// With fewer samples than this, nobody knows what pays.
-const KNOWN_MIN: usize = 32;
 /// Measured transactions that are under way, at most.
 const UNDER_WAY_MAX: usize = 4096;
 /// A site that is so much busier than another loses some of its readers to it.
@@ -77,15 +75,10 @@ pub struct Learned {
 /// Everything that was learned.
 #[derive(Debug)]
 struct Brain {
-    workload: Workload,
-    costs: Costs,
-    traffic: Traffic,
-    recent: Recent,
+    known: Known,
     journal: Journal,
     /// Decisions from before the database was opened.
     before: Vec<Told>,
-    /// Rows per copied partition of a table.
-    rows: BTreeMap<TableId, f64>,
     /// What measured transactions under way were thought to have to do.
     under_way: BTreeMap<u64, UnderWay>,
     /// What changes under way were thought to have to do.
@@ -95,7 +88,6 @@ struct Brain {
     thoughts: u64,
     /// Until it thinks again, as in [`Learned::think_at`].
     pause_ns: [u64; 2],
-    horizon_ns: u64,
     drawing: Drawing,
 }
 
@@ -124,19 +116,14 @@ impl Learned {
     /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
     pub fn new(options: Options) -> Learned {
         let brain = Brain {
-            workload: Workload::new(options.damping, 0),
-            costs: Costs::default(),
-            traffic: Traffic::new(0),
-            recent: Recent::new(options.limits, 0),
+            known: Known::new(&options),
             journal: Journal::default(),
             before: Vec::new(),
-            rows: BTreeMap::new(),
             under_way: BTreeMap::new(),
             changing: BTreeMap::new(),
             measured: 0,
             thoughts: 0,
             pause_ns: THINK_NS.map(|(least, _)| least),
-            horizon_ns: options.horizon_ns,
             drawing: Drawing::default(),
         };
         Learned {
@@ -176,7 +163,7 @@ impl Learned {
 
     /// The learned costs as they are.
     pub fn costs(&self) -> Costs {
-        self.brain.lock().costs.clone()
+        self.brain.lock().known.costs.clone()
     }
 
     /// One of several sites: where the session ran last, unless another is clearly idler.
@@ -203,7 +190,7 @@ impl Learned {
         let design = (request.design)();
         brain.set_out(request, &design, place);
         if self.wants(request.ticket) {
-            brain.traffic.set_out(self.stand_for());
+            brain.known.traffic.set_out(self.stand_for());
         }
         if !thinks {
             return decision;
@@ -268,7 +255,7 @@ impl Brain {
             self.under_way.clear();
         }
         let needs = needs(design, request.footprint);
-        let outlook = self.outlook();
+        let outlook = self.known.outlook();
         let work = outlook.work(&needs, rows_of(request.footprint), place.site());
         let written = needs.iter().filter(|need| need.access == Access::Write);
         let followers =
@@ -279,11 +266,6 @@ impl Brain {
         self.under_way.insert(request.ticket, UnderWay { work, followers, sites, written });
     }
 
-    fn outlook(&self) -> Outlook<'_> {
-        let Brain { workload, costs, traffic, rows, horizon_ns, .. } = self;
-        Outlook::new(workload, costs, traffic, rows, *horizon_ns)
-    }
-
     /// What a decision is made of, with so many changes left in the budget.
     fn situation<'s>(
         &'s self,
@@ -292,11 +274,10 @@ impl Brain {
         design: &'s Design,
         budget: usize,
     ) -> Situation<'s> {
-        let may_add = self.workload.len() >= KNOWN_MIN && budget >= 1;
-        let (recent, outlook) = (&self.recent, self.outlook());
         let is_young = self.drawing.is_young(now_ns);
-        let may_move = !self.drawing.has_placed() || !self.traffic.full().is_empty();
-        Situation { now_ns, design, outlook, recent, options, may_add, is_young, may_move, budget }
+        let may_move = !self.drawing.has_placed() || !self.known.traffic.full().is_empty();
+        let situation = self.known.situation(options, now_ns, design, budget);
+        Situation { is_young, may_move, ..situation }
     }
 
     fn plan(
@@ -308,16 +289,15 @@ impl Brain {
     ) -> Answer {
         self.thoughts += 1;
         let now_ns = request.now.0;
-        let budget = self.recent.budget(now_ns).max(0.0) as usize;
+        let budget = self.known.recent.budget(now_ns).max(0.0) as usize;
         let situation = self.situation(options, now_ns, design, budget);
         let may_add = situation.may_add;
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
         if is_across(place) && may_add {
-            let mut drawing = std::mem::take(&mut self.drawing);
-            let beneficial = drawing.next(&self.situation(options, now_ns, design, budget));
-            self.drawing = drawing;
+            let Brain { known, drawing, .. } = self;
+            let beneficial = drawing.next(&known.situation(options, now_ns, design, budget));
             if !beneficial.is_empty() {
                 return Answer { candidates: vec![Candidate::of_steps(place, beneficial)] };
             }
@@ -330,6 +310,19 @@ impl Brain {
         situation.plan(request.footprint, request.last_site, coordinator)
     }
 
+    /// What is known, to draw a blueprint of it, if it is time to; and how many times as much as now that has to
+    /// promise to serve.
+    fn begin_drawing(
+        &mut self,
+        options: &Options,
+        now_ns: u64,
+        design: &Design,
+    ) -> Option<(Known, f64)> {
+        let situation = self.known.situation(options, now_ns, design, usize::MAX);
+        let clearly = self.drawing.begin(&situation)?;
+        Some((self.known.clone(), clearly))
+    }
+
     /// Enters a decision into the journal, and what it asks for among what is on its way.
     fn enter(
         &mut self,
@@ -338,7 +331,7 @@ impl Brain {
         answer: Answer,
         (place, in_force): (Place, bool),
     ) {
-        self.recent.spend(request.now.0, answer.candidates[0].steps().count());
+        self.known.recent.spend(request.now.0, answer.candidates[0].steps().count());
         let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
         let mut ranges = BTreeSet::new();
         for change in &steps {
@@ -346,14 +339,14 @@ impl Brain {
             let Some((keys, placement)) = design.partition_of(table, start) else { continue };
             let range = Range { table, keys };
             if in_force {
-                let effort = self.outlook().effort(change, &range, &placement);
+                let effort = self.known.outlook().effort(change, &range, &placement);
                 self.changing.insert(change.clone(), effort);
-                self.recent.ask(request.now.0, change);
+                self.known.recent.ask(request.now.0, change);
             }
             ranges.insert(range);
         }
         let ranges: Vec<Range> = ranges.into_iter().collect();
-        let touching = self.workload.touching_any(&ranges);
+        let touching = self.known.workload.touching_any(&ranges);
         let before = (!touching.is_empty()).then(|| {
             touching.iter().map(|sample| sample.took_us()).sum::<f64>() / touching.len() as f64
         });
@@ -376,15 +369,15 @@ impl Brain {
         self.measured += 1;
         let set_out = self.under_way.remove(&report.ticket);
         if set_out.is_some() {
-            self.traffic.come_back(stands_for);
+            self.known.traffic.come_back(stands_for);
         }
         // Over several sites, the first lock is held while the others are waited for.
         let is_across = set_out.as_ref().is_some_and(|set_out| set_out.sites > 1);
         let waiting_ns = if is_across { measured.lock_ns } else { 0 };
         let held_us = us(measured.held_ns + waiting_ns);
-        self.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
+        self.known.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
         let followers = set_out.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
-        self.traffic.count(&Seen {
+        self.known.traffic.count(&Seen {
             site: report.site,
             stands_for,
             rows: measured.rows,
@@ -397,9 +390,9 @@ impl Brain {
         });
         // What it would have to do was not looked at in time: there is nothing to learn from.
         let Some(UnderWay { work, sites, written, .. }) = set_out else { return };
-        written.into_iter().for_each(|place| self.workload.hold(place, held_us));
+        written.into_iter().for_each(|place| self.known.workload.hold(place, held_us));
         if sites > 1 {
-            return self.costs.learn_across(&work, sites, took_us);
+            return self.known.costs.learn_across(&work, sites, took_us);
         }
         let parts = Parts {
             service: us(measured.service_ns),
@@ -409,7 +402,7 @@ impl Brain {
             commit: us(measured.commit_ns),
         };
         let rows = measured.rows.map(|rows| rows as f64);
-        self.costs.learn_transaction(&Work { rows, ..work }, &parts);
+        self.known.costs.learn_transaction(&Work { rows, ..work }, &parts);
     }
 }
 
@@ -452,24 +445,24 @@ impl Strategy for Learned {
 
     fn changed(&self, changed: &Changed<'_>) {
         let mut brain = self.brain.lock();
-        brain.recent.hear(changed.now.0, changed.change, changed.took_ns.is_ok());
+        brain.known.recent.hear(changed.now.0, changed.change, changed.took_ns.is_ok());
         brain.journal.hear(changed.change, &changed.took_ns);
         let effort = brain.changing.remove(changed.change);
         if let (Some(mut effort), Ok(took_ns)) = (effort, &changed.took_ns) {
             if let (Change::AddReplica { table, .. }, rows) = (changed.change, changed.rows as f64)
             {
-                let mean = brain.rows.entry(*table).or_insert(rows);
+                let mean = brain.known.rows.entry(*table).or_insert(rows);
                 *mean += 0.1 * (rows - *mean);
                 effort.rows = rows;
             }
-            brain.costs.learn_change(changed.change, &effort, *took_ns as f64 / 1e3);
+            brain.known.costs.learn_change(changed.change, &effort, *took_ns as f64 / 1e3);
         }
     }
 
     fn memory(&self, design: &Design) -> Option<String> {
         let brain = self.brain.lock();
-        let Brain { costs, before, journal, .. } = &*brain;
-        Some(Memory::of(costs.clone(), before, journal, design).to_text())
+        let Brain { known, before, journal, .. } = &*brain;
+        Some(Memory::of(known.costs.clone(), before, journal, design).to_text())
     }
 
     fn recall(&self, memory: &str) -> Result<(), String> {
@@ -477,8 +470,20 @@ impl Strategy for Learned {
         let mut brain = self.brain.lock();
         let last = decisions.last().map_or(0, |told| told.number);
         brain.journal.count_from(last);
-        (brain.costs, brain.before) = (costs, decisions);
+        (brain.known.costs, brain.before) = (costs, decisions);
         Ok(())
+    }
+
+    fn reflect(&self, now: Time, design: &Design) {
+        if self.mode() == Mode::Off {
+            return;
+        }
+        let begun = self.brain.lock().begin_drawing(&self.options, now.0, design);
+        let Some((known, clearly)) = begun else { return };
+        // What takes long is done with nobody waiting.
+        let situation = known.situation(&self.options, now.0, design, usize::MAX);
+        let drawn = Blueprint::draw(&situation, clearly);
+        self.brain.lock().drawing.end(drawn);
     }
 
     fn wants_loads(&self, now: Time) -> bool {
@@ -493,10 +498,10 @@ impl Strategy for Learned {
     fn loads(&self, now: Time, loads: &[SiteLoad]) {
         // Whoever brings the news is on its way with a transaction: the next one will bring them.
         let Some(mut brain) = self.brain.try_lock() else { return };
-        brain.traffic.close(now.0, loads);
+        brain.known.traffic.close(now.0, loads);
         for load in loads {
-            let site = brain.traffic.site(load.site);
-            brain.costs.learn_load(site.rows, site.busy);
+            let site = brain.known.traffic.site(load.site);
+            brain.known.costs.learn_load(site.rows, site.busy);
             let busy = &self.busy[usize::from(load.site.0)];
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }

@@ -6,10 +6,11 @@
 //! | `table NAME` | a table whose key is one number, mastered at s1 |
 //! | `change CHANGE…` | changes the design |
 //! | `design` | shows it |
-//! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second |
+//! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second; without `at`, over several sites |
 //! | `loads s1=BUSY …`, `full=SITE` | a second passes; so busy the sites are; one has no room |
 //! | `decide FOOTPRINT` | what is decided; it is done at once, and said so |
 //! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
+//! | `reflect` | it thinks about all transactions together |
 //! | `wait MS` | time passes |
 //! | `mode MODE`, `options …` | what the autopilot is told |
 //! | `why KEY` | the decisions that brought a key of the first table where it is |
@@ -66,11 +67,15 @@ impl Runner for State {
         match command.name.as_str() {
             "ran" => {
                 let times: u64 = args.take_key("times").map_or(Ok(1), |n| parse("times", n))?;
-                let at = site_id(args.take_key("at").ok_or("at which site?")?)?;
+                let at = args.take_key("at").map(site_id).transpose()?;
                 let us: f64 = args.take_key("us").map_or(Ok(100.0), |us| parse("us", us))?;
                 let text = args.next_pos().ok_or("which?")?;
                 let footprint = Footprint::parse(text, &self.design)?;
-                (0..times).for_each(|_| self.ran(&footprint, at, us));
+                for _ in 0..times {
+                    self.ticket += 1;
+                    let at = at.map_or_else(|| self.set_out(&footprint), Ok)?;
+                    self.ran(&footprint, at, us);
+                }
             }
             "loads" => {
                 let full = args.take_key("full").map(site_id).transpose()?;
@@ -84,6 +89,7 @@ impl Runner for State {
                 }
                 self.learned.loads(Time(self.now), &loads);
             }
+            "reflect" => self.learned.reflect(Time(self.now), &self.design),
             "mode" => self.learned.set_mode(args.next_pos().ok_or("which?")?.parse::<Mode>()?),
             "options" => {
                 let rate = args.take_key("changes_per_second").ok_or("which options?")?;
@@ -132,9 +138,18 @@ impl State {
         }
     }
 
+    /// A transaction is sent to where it can run as the design is, and nothing is thought about it.
+    fn set_out(&mut self, footprint: &Footprint) -> Outcome<SiteId> {
+        let (mode, design) = (self.learned.mode(), self.design.clone());
+        self.learned.set_mode(Mode::Off);
+        let verdict = self.learned.decide(&self.request(footprint, &|| design.clone()));
+        self.learned.set_mode(mode);
+        let Verdict::Run(decision) = verdict? else { return Err("it was reserved".into()) };
+        Ok(decision.place.site())
+    }
+
     /// A transaction that ran somewhere, measured.
     fn ran(&mut self, footprint: &Footprint, at: SiteId, us: f64) {
-        self.ticket += 1;
         let ns = |share: f64| (us * share * 1000.0) as u64;
         let written =
             footprint.items().iter().filter(|item| item.access == isomer_design::Access::Write);

@@ -1,0 +1,62 @@
+//! What has been learned so far, in one piece: so that whoever thinks about it for long takes a copy, and holds
+//! nobody up.
+
+use super::cost::Costs;
+use super::options::Options;
+use super::outlook::Outlook;
+use super::planner::Situation;
+use super::recent::Recent;
+use super::traffic::Traffic;
+use super::workload::Workload;
+use isomer_design::{Design, TableId};
+use std::collections::BTreeMap;
+
+/// With fewer samples than this, nobody knows what pays.
+const SAMPLES_MIN: usize = 32;
+
+/// See the [module documentation](self).
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) workload: Workload,
+    pub(crate) costs: Costs,
+    pub(crate) traffic: Traffic,
+    pub(crate) recent: Recent,
+    /// Rows per copied partition of a table.
+    pub(crate) rows: BTreeMap<TableId, f64>,
+    horizon_ns: u64,
+}
+
+impl Known {
+    /// Nothing yet.
+    ///
+    /// # Panics
+    /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
+    pub(crate) fn new(options: &Options) -> Known {
+        Known {
+            workload: Workload::new(options.damping, 0),
+            costs: Costs::default(),
+            traffic: Traffic::new(0),
+            recent: Recent::new(options.limits, 0),
+            rows: BTreeMap::new(),
+            horizon_ns: options.horizon_ns,
+        }
+    }
+
+    pub(crate) fn outlook(&self) -> Outlook<'_> {
+        let Known { workload, costs, traffic, rows, horizon_ns, .. } = self;
+        Outlook::new(workload, costs, traffic, rows, *horizon_ns)
+    }
+
+    /// What a decision about a design is made of, if so many changes may be asked for.
+    pub(crate) fn situation<'s>(
+        &'s self,
+        options: &'s Options,
+        now_ns: u64,
+        design: &'s Design,
+        budget: usize,
+    ) -> Situation<'s> {
+        let may_add = self.workload.len() >= SAMPLES_MIN && budget >= 1;
+        let (recent, outlook, is_young, may_move) = (&self.recent, self.outlook(), false, true);
+        Situation { now_ns, design, outlook, recent, options, may_add, is_young, may_move, budget }
+    }
+}
