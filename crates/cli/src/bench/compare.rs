@@ -31,12 +31,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const TABLE: TableId = TableId(1);
+const CASES: [&str; 3] = ["trace", "ycsb-shift", "nothing-to-do"];
 const STRATEGIES: [&str; 3] = ["learned", "static-2pc", "on-demand"];
 
 /// The autopilot beside `static-2pc` and `on-demand`, by turns in one run: ratios of throughput
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer bench compare
+  isomer bench compare --only nothing-to-do
   isomer bench compare --rounds 20 --turn-ms 1000 --json")]
 pub(crate) struct CompareArgs {
     /// How many sites each database has
@@ -57,6 +59,9 @@ pub(crate) struct CompareArgs {
     /// Where the chance of the run comes from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Runs one of the cases only
+    #[arg(long, value_name = "CASE", value_parser = CASES)]
+    only: Option<String>,
     /// Prints one line of JSON for each case
     #[arg(long)]
     json: bool,
@@ -131,6 +136,9 @@ fn compare<W: Workload + Send>(
     workload: impl Fn(usize) -> Result<W, Failure>,
     before_round: impl Fn(&mut W, u64),
 ) -> Result<bool, Failure> {
+    if args.only.as_ref().is_some_and(|only| only != case) {
+        return Ok(true);
+    }
     eprintln!("{case}");
     let databases: Result<Vec<Database>, Failure> =
         STRATEGIES.iter().map(|name| Ok(Database::open(options(args.sites, name))?)).collect();

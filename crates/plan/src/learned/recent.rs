@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// More changes than this are not remembered.
 pub const CHANGES_MAX: usize = 4096;
+/// So few changes are as good as none.
+const QUIET_MAX: usize = 10;
 /// What was asked for so long ago, and never heard of again, is not on its way any more.
 const LOST_NS: u64 = 5_000_000_000;
 
@@ -141,6 +143,13 @@ impl Recent {
         asked.any(|(change, at)| moves(change) && now_ns.saturating_sub(*at) < LOST_NS)
     }
 
+    /// True if hardly anything was changed within [`Limits::undo_ns`].
+    pub fn is_quiet(&self, now_ns: u64) -> bool {
+        let lately = self.made.iter().rev().take(QUIET_MAX + 1);
+        lately.filter(|(at, _)| now_ns.saturating_sub(*at) < self.limits.undo_ns).count()
+            <= QUIET_MAX
+    }
+
     /// True if the partition that starts here was changed a moment ago.
     pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
         let last = self.places.get(&(table, start.clone()));
@@ -247,6 +256,16 @@ mod tests {
         assert_eq!(recent.budget(100 * SECOND), 10.0, "what is not used is not saved up");
         let mut none = Recent::new(Limits { changes_per_second: 0.0, ..limits }, 0);
         assert!(none.budget(100 * SECOND) < 1.0);
+    }
+
+    #[test]
+    fn it_is_quiet_when_hardly_anything_was_changed_for_a_while() {
+        let mut recent = Recent::new(Limits::default(), 0);
+        (0..=QUIET_MAX as u64).for_each(|at| {
+            assert!(recent.is_quiet(at));
+            recent.hear(at, &remaster(S2), true);
+        });
+        assert!(!recent.is_quiet(9 * SECOND) && recent.is_quiet(10 * SECOND));
     }
 
     #[test]

@@ -15,6 +15,9 @@
 //! is older than the time limit. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants
 //! are those of the public code of its descendant.)
 
+/// Items go up to this share of the expiry too late.
+const LOOKS: u64 = 100;
+
 /// Constants of a [`Reservoir`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Damping {
@@ -53,6 +56,8 @@ pub struct Reservoir<T> {
     items: Vec<(u64, T)>,
     weight: f64,
     damped_at: u64,
+    /// When it was last looked for what has expired.
+    expired_at: u64,
 }
 
 impl<T> Reservoir<T> {
@@ -66,7 +71,8 @@ impl<T> Reservoir<T> {
         assert!(start >= 0.0 && increment >= 0.0, "weights do not shrink by themselves");
         assert!((0.0..=1.0).contains(&decay), "what is left of a weight is a share of it");
         let weight = start * size as f64;
-        Reservoir { damping, items: Vec::new(), weight, damped_at: now_ns }
+        let (damped_at, expired_at) = (now_ns, now_ns);
+        Reservoir { damping, items: Vec::new(), weight, damped_at, expired_at }
     }
 
     /// True if an item that comes by now is to be taken; `chance` is a number from 0 to below 1.
@@ -87,11 +93,16 @@ impl<T> Reservoir<T> {
         Some(std::mem::replace(&mut self.items[at], (now_ns, item)).1)
     }
 
-    /// Takes out what has expired.
+    /// Takes out what has expired. To look takes a step for each item, so it is done [`LOOKS`] times an expiry.
     pub fn expire(&mut self, now_ns: u64) -> impl Iterator<Item = T> {
         let expiry_ns = self.damping.expiry_ns;
+        let is_time = now_ns.abs_diff(self.expired_at) >= expiry_ns / LOOKS;
+        if is_time {
+            self.expired_at = now_ns;
+        }
+        let all = if is_time { self.items.len() } else { 0 };
         self.items
-            .extract_if(.., move |(came, _)| now_ns.saturating_sub(*came) > expiry_ns)
+            .extract_if(..all, move |(came, _)| now_ns.saturating_sub(*came) > expiry_ns)
             .map(|(_, item)| item)
     }
 

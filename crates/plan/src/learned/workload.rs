@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub const ITEMS_MAX: usize = 64;
 
 /// A remembered share is good until one in so many samples is new.
-const STALE_OF: u64 = 32;
+const STALE_OF: u64 = 8;
 
 /// The most shares that are remembered, and partitions whose locks are.
 const REMEMBERED_MAX: usize = 16_384;
@@ -407,7 +407,8 @@ mod tests {
         let mut workload = workload(64, &vec![write(&[3, 4]); 64]);
         assert_eq!(workload.writers(&range(0, 10)), 1.0, "each once, whatever it writes");
         assert_eq!(workload.writers(&range(10, 20)), 0.0);
-        for (taken, told) in [(1, 1.0), (2, 1.0), (3, 61.0 / 64.0)] {
+        for taken in 1..=9 {
+            let told = if taken < 9 { 1.0 } else { 55.0 / 64.0 };
             let replaced = f64::from(taken) / 64.0;
             assert!(workload.offer(1, &write(&[20]), [0, 0], 0.0, [0.0, replaced]));
             assert_eq!(workload.writers(&range(0, 10)), told, "{taken} samples are new");

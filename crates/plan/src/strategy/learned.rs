@@ -10,7 +10,7 @@
 //! ```
 //!
 //! **What it costs.** The common transaction reads a few words that are hardly ever written: no lock, no
-//! allocation. A fraction is measured, about [`Options::measured_per_second`]; these take the lock of the
+//! allocation. A fraction is measured, about [`Options::measured_per_second`], and fewer while nothing changes; these take the lock of the
 //! model, unless somebody holds it. Thinking about what could be better is done once in a while: every 5 ms
 //! while things change, and less and less often while nothing does, down to every 100 ms.
 //!
@@ -507,6 +507,7 @@ impl Strategy for Learned {
         }
         let per_second = match self.mode() {
             Mode::Off => self.options.measured_when_off,
+            _ if brain.known.recent.is_quiet(now.0) => self.options.measured_at_rest,
             Mode::Recommend | Mode::Auto => self.options.measured_per_second,
         };
         let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
