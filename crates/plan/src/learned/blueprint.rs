@@ -44,8 +44,6 @@ const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
 /// So much more of all transactions run over several sites than when the last blueprint was drawn: it is time
 /// for another one.
 const ASTRAY: f64 = 0.1;
-/// If fewer of those who write run over several sites, no blueprint is drawn: there is nothing to gain by it.
-const ACROSS_MIN: f64 = 0.005;
 
 /// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
@@ -124,9 +122,9 @@ impl Drawing {
     pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<f64> {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
         let is_known = situation.outlook.workload.len() >= SAMPLES_MIN;
-        // Where memory is short, nothing is brought anywhere; and where all is at one site, nothing is to be gained.
+        // Where memory is short, nothing is brought anywhere; and where nobody runs over several sites, nothing is gained.
         let has_room = traffic.full().is_empty();
-        let is_needed = is_known && has_room && traffic.across() > ACROSS_MIN;
+        let is_needed = is_known && has_room && traffic.across() > 0.0;
         if !is_needed || !self.blueprint.is_done() || !self.is_time(situation) {
             return None;
         }

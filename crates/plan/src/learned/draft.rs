@@ -63,6 +63,8 @@ const UNSEEN: f64 = 0.02;
 const UNIT: f64 = 1000.0;
 /// By which share a part may be heavier than it should.
 const IMBALANCE: f64 = 0.1;
+/// If fewer run over several sites, there is nothing to gain.
+const ACROSS_MIN: f64 = 0.005;
 /// What one site gets besides its equal share, as a share of the rest.
 const BESIDES: [f64; 3] = [0.0, 0.25, 0.4];
 
@@ -99,6 +101,7 @@ pub(crate) struct Draft {
 struct Sketch {
     moves: Vec<(u32, SiteId)>,
     splits: Vec<(TableId, Key)>,
+    network: Network,
     serves: f64,
 }
 
@@ -111,7 +114,11 @@ impl Draft {
             return None;
         }
         let clients = situation.outlook.traffic.clients();
-        let now = Network::of(&situation.outlook, &grid, &grid.layout()).per_second(clients);
+        let as_it_is = Network::of(&situation.outlook, &grid, &grid.layout());
+        if as_it_is.across() < ACROSS_MIN {
+            return None;
+        }
+        let now = as_it_is.per_second(clients);
         let graph = Graph::of(&grid);
         let heat = graph.heat()?;
         let mut best: Option<Sketch> = None;
@@ -119,11 +126,11 @@ impl Draft {
             let Some(moves) = graph.divide(&heat, situation, besides, batch) else { continue };
             let sketch = Sketch::of(situation, &grid, moves, clients);
             let least = best.as_ref().map_or(clearly * now, |best| LESS_EVEN * best.serves);
-            if sketch.serves > least {
+            if sketch.serves > least && sketch.network.is_surely_sooner(&as_it_is, now) {
                 best = Some(sketch);
             }
         }
-        let Sketch { moves, splits, serves } = best?;
+        let Sketch { moves, splits, serves, .. } = best?;
         let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
         Some(Draft { moves: moves.into_iter().map(named).collect(), splits, serves, now })
     }
@@ -139,9 +146,9 @@ impl Sketch {
     ) -> Sketch {
         let mut layout = grid.layout();
         moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
-        let mut network = Network::of(&situation.outlook, grid, &layout);
-        let unsplit = network.per_second(clients);
-        let mut serves = unsplit;
+        let whole = Network::of(&situation.outlook, grid, &layout);
+        let unsplit = whole.per_second(clients);
+        let (mut network, mut serves) = (whole.clone(), unsplit);
         for _ in 0..SPLIT_ROUNDS {
             if !cut(situation, grid, &mut layout, &network.held(serves)) {
                 break;
@@ -150,11 +157,11 @@ impl Sketch {
             serves = network.per_second(clients);
         }
         if serves < SPLITS_PAY * unsplit {
-            return Sketch { moves, splits: Vec::new(), serves: unsplit };
+            return Sketch { moves, splits: Vec::new(), network: whole, serves: unsplit };
         }
         let cuts = grid.partitions.iter().zip(layout.cuts);
         let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
-        Sketch { moves, splits: splits.collect(), serves }
+        Sketch { moves, splits: splits.collect(), network, serves }
     }
 }
 

@@ -40,10 +40,13 @@ const FULL: f64 = 0.99;
 const ACROSS: f64 = 2.0;
 /// While a lock is waited for, those before it are held; but part of that would have been waited there instead.
 const TOGETHER: f64 = 0.5;
+/// What is saved is no chance if it is more than so many standard errors.
+const SURELY: f64 = 2.0;
 /// The rate is halved in so many times.
 const HALVINGS: usize = 14;
 
 /// A transaction in the network. Times are in seconds.
+#[derive(Clone)]
 struct Visitor {
     /// Where it runs, and for how long it keeps the whole site.
     sites: Vec<(u32, f64)>,
@@ -56,6 +59,7 @@ struct Visitor {
 }
 
 /// A design with those who visit it.
+#[derive(Clone)]
 pub(crate) struct Network {
     visitors: Vec<Visitor>,
     /// The locks that are visited.
@@ -63,6 +67,8 @@ pub(crate) struct Network {
     /// What a transaction takes of each site, on average.
     demand: Vec<f64>,
     locks: usize,
+    /// Visitors that run over several sites.
+    across: usize,
 }
 
 impl Network {
@@ -71,9 +77,11 @@ impl Network {
         let (firsts, holders) = (layout.first_locks(), layout.holders());
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
         let (mut sites, mut visitors, mut visits) = (Sites::default(), Vec::new(), Vec::new());
+        let mut across = 0;
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
             let is_across = free.is_empty();
+            across += usize::from(is_across);
             let ran = if is_across { laid.masters(layout) } else { free };
             let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
             // The router spreads what several sites can run; over several, each has as much to do.
@@ -102,7 +110,7 @@ impl Network {
             demand[*site as usize] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
-        Network { visitors, visits, demand, locks: layout.locks() }
+        Network { visitors, visits, demand, locks: layout.locks(), across }
     }
 
     /// Transactions a second of so many clients.
@@ -123,18 +131,40 @@ impl Network {
         low
     }
 
+    /// The share of transactions that run over several sites.
+    pub(crate) fn across(&self) -> f64 {
+        self.across as f64 / self.visitors.len().max(1) as f64
+    }
+
+    /// True if at a rate, the same visitors take less time than in another design, and that is no chance.
+    pub(crate) fn is_surely_sooner(&self, other: &Network, per_second: f64) -> bool {
+        let (Some(ours), Some(theirs)) = (self.times(per_second), other.times(per_second)) else {
+            return self.takes(per_second).is_some();
+        };
+        let count = self.visitors.len().max(1) as f64;
+        let (sum, squares) = ours.zip(theirs).fold((0.0, 0.0), |(sum, squares), (ours, theirs)| {
+            let saved = theirs - ours;
+            (sum + saved, squares + saved * saved)
+        });
+        sum > SURELY * (squares - sum * sum / count).max(0.0).sqrt()
+    }
+
     /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
     fn takes(&self, per_second: f64) -> Option<f64> {
+        Some(self.times(per_second)?.sum::<f64>() / self.visitors.len().max(1) as f64)
+    }
+
+    /// What each visitor takes.
+    fn times(&self, per_second: f64) -> Option<impl Iterator<Item = f64>> {
         let used: Vec<f64> = self.demand.iter().map(|busy| busy * per_second).collect();
         if used.iter().any(|used| *used >= FULL) {
             return None;
         }
         let waits = self.waits(per_second)?;
-        let sums = self.visitors.iter().zip(waits).map(|(visitor, wait)| {
+        Some(self.visitors.iter().zip(waits).map(move |(visitor, wait)| {
             let at_sites = visitor.sites.iter().map(|(at, busy)| busy / (1.0 - used[*at as usize]));
             visitor.takes + wait + at_sites.sum::<f64>()
-        });
-        Some(sums.sum::<f64>() / self.visitors.len().max(1) as f64)
+        }))
     }
 
     /// How long each waits for locks.
