@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | [`reservoir`] | a sample of the recent past that adapts |
 //! | [`workload`] | access and co-access probabilities of any key range, read off the sample |
+//! | `writers` | how many samples write to a partition |
 //! | [`linear`], [`score`] | a linear function that is learned one observation at a time; how well it foretells |
 //! | [`cost`] | the cost functions of Table 1, and what each operation takes of them |
 //! | [`traffic`] | how busy the sites are |
@@ -51,6 +52,7 @@ pub mod reservoir;
 pub mod score;
 pub mod traffic;
 pub mod workload;
+pub(crate) mod writers;
 
 pub use cost::{Costs, Effort, Parts, Work};
 pub use linear::{Feature, Linear};

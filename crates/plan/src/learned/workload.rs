@@ -14,9 +14,7 @@
 //! not assumed to be even.
 //!
 //! How much a key is read and written is counted where its samples are found, so that the share of a
-//! range costs a step for each sampled key in it. Every measured transaction asks who writes to its
-//! partitions, and that may be all samples: [`Workload::writers`] remembers what it said, until one in
-//! [`STALE_OF`] samples is new.
+//! range costs a step for each sampled key in it. Who writes to a partition is remembered (`writers`).
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
@@ -25,6 +23,7 @@
 //! samples for robustness; with all samples of a range at hand, there is nothing to emulate.
 
 use super::reservoir::{Damping, Reservoir};
+use super::writers::Writers;
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,10 +33,7 @@ use std::sync::Arc;
 /// The most items of one footprint that are kept.
 pub const ITEMS_MAX: usize = 64;
 
-/// A remembered share is good until one in so many samples is new.
-const STALE_OF: u64 = 8;
-
-/// The most shares that are remembered, and partitions whose locks are.
+/// The most partitions whose locks are remembered.
 const REMEMBERED_MAX: usize = 16_384;
 /// Of how long a lock was held this time, so much counts.
 const HELD_PACE: f64 = 0.1;
@@ -118,8 +114,7 @@ pub struct Workload {
     ranges: BTreeMap<TableId, Vec<(KeyRange, Arc<Sample>)>>,
     accesses: usize,
     taken: u64,
-    /// Shares of writers that were asked for, and the number of samples taken until then.
-    remembered: RefCell<BTreeMap<Range, (f64, u64)>>,
+    writers: RefCell<Writers>,
     /// For how long the locks of partitions were held lately, by their start.
     held_us: BTreeMap<(TableId, Key), f64>,
 }
@@ -136,7 +131,7 @@ impl Workload {
             ranges: BTreeMap::new(),
             accesses: 0,
             taken: 0,
-            remembered: RefCell::default(),
+            writers: RefCell::default(),
             held_us: BTreeMap::new(),
         }
     }
@@ -197,22 +192,16 @@ impl Workload {
         Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
     }
 
-    /// The share of all transactions that write to the range, as it was not long ago.
+    /// The share of all transactions that write to the range.
     pub fn writers(&self, range: &Range) -> f64 {
-        let mut remembered = self.remembered.borrow_mut();
-        match remembered.get(range) {
-            Some((share, at)) if (self.taken - at) * STALE_OF <= self.len() as u64 => *share,
-            _ => {
-                if remembered.len() >= REMEMBERED_MAX {
-                    remembered.clear();
-                }
-                let touching = self.touching(range).into_iter();
-                let writers = touching.filter(|sample| sample.touches(range, Access::Write));
-                let share = writers.count() as f64 / self.len().max(1) as f64;
-                remembered.insert(range.clone(), (share, self.taken));
-                share
-            }
-        }
+        let mut writers = self.writers.borrow_mut();
+        let count = writers.get(range).unwrap_or_else(|| {
+            let touching = self.touching(range).into_iter();
+            let count = touching.filter(|sample| sample.touches(range, Access::Write)).count();
+            writers.remember(range, count as u32);
+            count as u32
+        });
+        f64::from(count) / self.len().max(1) as f64
     }
 
     /// A transaction held the lock of a partition that begins there for so long.
@@ -300,6 +289,7 @@ impl Workload {
     }
 
     fn enter(&mut self, sample: &Arc<Sample>) {
+        self.writers.get_mut().enter(&sample.footprint);
         self.accesses += sample.footprint.items().len();
         for item in sample.footprint.items() {
             match &item.span {
@@ -317,6 +307,7 @@ impl Workload {
     }
 
     fn forget(&mut self, sample: &Arc<Sample>) {
+        self.writers.get_mut().leave(&sample.footprint);
         self.accesses -= sample.footprint.items().len();
         for item in sample.footprint.items() {
             if let Span::Key(key) = &item.span {
@@ -403,15 +394,14 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_remembered_until_samples_are_new() {
+    fn who_writes_is_counted_once_and_kept_up_to_date() {
         let mut workload = workload(64, &vec![write(&[3, 4]); 64]);
         assert_eq!(workload.writers(&range(0, 10)), 1.0, "each once, whatever it writes");
         assert_eq!(workload.writers(&range(10, 20)), 0.0);
-        for taken in 1..=9 {
-            let told = if taken < 9 { 1.0 } else { 55.0 / 64.0 };
+        for taken in 1..=3 {
             let replaced = f64::from(taken) / 64.0;
             assert!(workload.offer(1, &write(&[20]), [0, 0], 0.0, [0.0, replaced]));
-            assert_eq!(workload.writers(&range(0, 10)), told, "{taken} samples are new");
+            assert_eq!(workload.writers(&range(0, 10)), f64::from(64 - taken) / 64.0);
         }
     }
 
