@@ -14,6 +14,9 @@
 //! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, nothing
 //! else is split or replicated; and after the first one no transaction moves masters for its own sake any more.
 //!
+//! **To draw takes its time**, a tenth of a second or more, so it is done with nobody waiting, of a copy of what is known
+//! ([`super::known`]): [`Drawing::begin`], [`Blueprint::draw`], [`Drawing::end`].
+//!
 //! **Of its cost, only copying counts**: what grows with the rows. The rest of what a change takes is mostly its wait
 //! for a lock that others hold anyhow. In a jam, where that is half a second, a design that would end the jam did
 //! not seem to pay.

@@ -3,20 +3,23 @@
 //! ```text
 //!   a site can run it ───▶ there; the idler of several
 //!   no site can ─────────▶ over several sites
-//!        └ now and then ──▶ what would pay?          planner ─▶ changes, meanwhile
+//!        └ now and then ──▶ what would pay?             planner ───▶ changes, meanwhile
+//!   aside, less often ────▶ where would all be best?    blueprint ─▶ changes, with the next of these
 //!
 //!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
 //!   changes made or not ───▶ costs · recent · journal
 //! ```
 //!
 //! **What it costs.** The common transaction reads a few words that are hardly ever written: no lock, no
-//! allocation. A fraction is measured, about [`Options::measured_per_second`], and fewer while nothing changes; these take the lock of the
-//! model, unless somebody holds it. Thinking about what could be better is done once in a while: every 5 ms
-//! while things change, and less and less often while nothing does, down to every 100 ms.
+//! allocation. A fraction is measured, about [`Options::measured_per_second`], and fewer while hardly anything is
+//! changed ([`Options::measured_at_rest`]); these take the lock of the model, unless somebody holds it. Thinking about
+//! what could be better is done once in a while: every 5 ms while things change, and less and less often while nothing
+//! does, down to every 100 ms. What takes longer ([`Strategy::reflect`]) is done aside, with the model unlocked.
 //!
 //! | module of [`crate::learned`] | what it holds |
 //! | --- | --- |
-//! | `workload`, `reservoir` | which transactions there are |
+//! | `known` | all that was learned, in one piece |
+//! | `workload`, `reservoir`, `writers` | which transactions there are |
 //! | `cost`, `linear` | what things take |
 //! | `traffic` | how busy the sites are |
 //! | `recent` | what was changed lately: in flight, rest, undoing, budget |
