@@ -47,7 +47,7 @@ use crate::heat::HeatGraph;
 use crate::problem::{Cost, Placement, Problem, Site};
 use crate::strategy::Need;
 use isomer_design::{Key, KeyRange, SiteId, TableId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Of what the judges access, so much has to be accessed by those who propose, or they speak of different things.
 const FORESEEABLE_MIN: f64 = 0.5;
@@ -197,8 +197,7 @@ impl<'g> Graph<'g> {
     /// Of every other sample; only what somebody writes is placed.
     fn of(grid: &'g Grid<'_>) -> Graph<'g> {
         let partitions = &grid.partitions;
-        let written = grid.laid.iter().flat_map(|laid| &laid.written);
-        let tables: BTreeSet<TableId> = written.map(|at| partitions[*at as usize].table).collect();
+        let tables = &grid.written;
         let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
         let weights =
             (0..partitions.len() as u32).map(|at| if is_placed(at) { UNSEEN } else { 0.0 });

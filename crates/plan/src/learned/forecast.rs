@@ -21,6 +21,8 @@
 //! transactions a second that lock is used for 40 × 0.0003 = 0.012 of the time: nobody waits. If they write over
 //! two sites, it is held for 7 ms, and used for 0.28; and each waits for 7 · 0.28 / 0.72 = 2.7 ms.
 //!
+//! What nobody writes counts as being everywhere ([`Grid::holders`]).
+//!
 //! Forecasts are compared with each other, made of the same samples. What is left out is the same for all: how the
 //! work of several processors differs from that of a fast one, and the wait of replicas.
 
@@ -74,7 +76,7 @@ pub(crate) struct Network {
 impl Network {
     /// The network of a layout, visited by every other sample of its grid: those that did not propose it.
     pub(crate) fn of(outlook: &Outlook<'_>, grid: &Grid<'_>, layout: &Layout) -> Network {
-        let (firsts, holders) = (layout.first_locks(), layout.holders());
+        let (firsts, holders) = (layout.first_locks(), grid.holders(layout));
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
         let (mut sites, mut visitors, mut visits) = (Sites::default(), Vec::new(), Vec::new());
         let mut across = 0;
@@ -82,7 +84,7 @@ impl Network {
             let free = laid.free_sites(layout, &holders);
             let is_across = free.is_empty();
             across += usize::from(is_across);
-            let ran = if is_across { laid.masters(layout) } else { free };
+            let ran = if is_across { laid.masters(grid, layout) } else { free };
             let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
             // The router spreads what several sites can run; over several, each has as much to do.
             let share = if is_across { 1.0 } else { 1.0 / ran.len().max(1) as f64 };

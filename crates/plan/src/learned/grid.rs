@@ -13,7 +13,7 @@
 use super::workload::Sample;
 use crate::strategy::{Need, needs};
 use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Of larger designs only those partitions are numbered that a sample accesses.
 const PARTITIONS_MAX: usize = 16_384;
@@ -21,6 +21,9 @@ const PARTITIONS_MAX: usize = 16_384;
 /// See the [module documentation](self).
 pub(crate) struct Grid<'s> {
     pub(crate) partitions: Vec<Need>,
+    /// The tables that a sample writes to.
+    pub(crate) written: BTreeSet<TableId>,
+    sites: SiteSet,
     numbers: BTreeMap<(TableId, Key), u32>,
     pub(crate) laid: Vec<Laid<'s>>,
 }
@@ -42,7 +45,13 @@ pub(crate) struct Layout {
 
 impl<'s> Grid<'s> {
     pub(crate) fn of(design: &Design, samples: impl Iterator<Item = &'s Sample>) -> Grid<'s> {
-        let mut grid = Grid { partitions: Vec::new(), numbers: BTreeMap::new(), laid: Vec::new() };
+        let mut grid = Grid {
+            partitions: Vec::new(),
+            written: BTreeSet::new(),
+            sites: design.sites().clone(),
+            numbers: BTreeMap::new(),
+            laid: Vec::new(),
+        };
         if design.partition_count() <= PARTITIONS_MAX {
             for (table, found) in design.tables() {
                 for (range, placement) in found.partitions_in(&KeyRange::all()) {
@@ -72,6 +81,7 @@ impl<'s> Grid<'s> {
             });
             let number = laid.written.len() as u32;
             laid.keys.extend(keys.map(|key| (number, key)));
+            self.written.insert(need.table);
             laid.written.push(self.number(need));
         }
         laid
@@ -105,6 +115,18 @@ impl<'s> Grid<'s> {
         self.numbers.iter().map(|((table, _), number)| (*table, *number))
     }
 
+    /// Who can read each partition. What is in a table that nobody writes to is wherever it is read, soon: that costs
+    /// nothing to keep.
+    pub(crate) fn holders(&self, layout: &Layout) -> Vec<SiteSet> {
+        let partitions = self.partitions.iter().zip(&layout.placements);
+        let holders =
+            partitions.map(|(need, placement)| match self.written.contains(&need.table) {
+                true => placement.holders(),
+                false => self.sites.clone(),
+            });
+        holders.collect()
+    }
+
     /// The design as it is.
     pub(crate) fn layout(&self) -> Layout {
         let placements = self.partitions.iter().map(|need| need.placement.clone()).collect();
@@ -125,9 +147,10 @@ impl Laid<'_> {
         able.reduce(|all, these| &all & &these).unwrap_or(SiteSet::EMPTY)
     }
 
-    /// The sites that it runs over if it runs where its partitions are.
-    pub(crate) fn masters(&self, layout: &Layout) -> SiteSet {
-        self.all().map(|partition| layout.master(partition)).collect()
+    /// The sites that it runs over if it runs where its partitions are, of those that are not everywhere.
+    pub(crate) fn masters(&self, grid: &Grid<'_>, layout: &Layout) -> SiteSet {
+        let is_placed = |at: &u32| grid.written.contains(&grid.partitions[*at as usize].table);
+        self.all().filter(is_placed).map(|partition| layout.master(partition)).collect()
     }
 
     /// The locks that it takes, in order, where partitions have these first ones. Who writes a range without naming
@@ -150,11 +173,6 @@ impl Laid<'_> {
 impl Layout {
     fn master(&self, partition: u32) -> SiteId {
         self.placements[partition as usize].master
-    }
-
-    /// Who can read each partition.
-    pub(crate) fn holders(&self) -> Vec<SiteSet> {
-        self.placements.iter().map(Placement::holders).collect()
     }
 
     /// A partition goes to another site, and leaves nothing behind.
