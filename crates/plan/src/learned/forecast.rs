@@ -241,38 +241,14 @@ impl Sites {
 mod tests {
     use super::*;
     use crate::learned::cost::Costs;
-    use crate::learned::reservoir::Damping;
+    use crate::learned::grid::tests::{S1, S2, design, workload};
     use crate::learned::traffic::Traffic;
-    use crate::learned::workload::Workload;
-    use isomer_design::{
-        Column, ColumnType, Design, Footprint, Key, Placement, Schema, Span, TableId,
-    };
+    use isomer_design::Key;
 
-    const T: TableId = TableId(1);
-    const S1: SiteId = SiteId(1);
-    const S2: SiteId = SiteId(2);
-
-    /// What is served of transactions that write these keys, one after the other, if the keys from 10 on are at a site,
+    /// The network of transactions that write these keys, one after the other, if the keys from 10 on are at a site,
     /// and those before at the first; with cuts at other keys.
-    fn served(
-        written: impl Fn(i64) -> Vec<i64>,
-        second: SiteId,
-        cuts: &[i64],
-        clients: f64,
-    ) -> f64 {
-        let schema = Schema::new("t", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
-        let mut design = Design::new([S1, S2]).unwrap();
-        let parts = [(Key::min(), Placement::at(S1)), (Key::int(10), Placement::at(second))];
-        design.create_table(T, schema, parts).unwrap();
-        let mut workload = Workload::new(Damping::default(), 0);
-        for number in 0..2000 {
-            let mut footprint = Footprint::new();
-            let keys = written(number);
-            for key in &keys {
-                footprint.add(T, Span::Key(Key::int(*key)), isomer_design::Access::Write);
-            }
-            workload.offer(1, &footprint, [keys.len(), keys.len()], 500.0, [0.0; 2]);
-        }
+    fn network(written: impl Fn(i64) -> Vec<i64>, second: SiteId, cuts: &[i64]) -> Network {
+        let (design, workload) = (design(&[10], second), workload(written));
         let (costs, traffic, rows) = (Costs::default(), Traffic::new(0), BTreeMap::new());
         let outlook = Outlook::new(&workload, &costs, &traffic, &rows, 1_000_000_000);
         let grid = Grid::of(&design, workload.samples());
@@ -280,7 +256,17 @@ mod tests {
         for at in cuts {
             layout.cuts[usize::from(*at > 10)].push(Key::int(*at));
         }
-        Network::of(&outlook, &grid, &layout).per_second(clients)
+        Network::of(&outlook, &grid, &layout)
+    }
+
+    /// What is served of them.
+    fn served(
+        written: impl Fn(i64) -> Vec<i64>,
+        second: SiteId,
+        cuts: &[i64],
+        clients: f64,
+    ) -> f64 {
+        network(written, second, cuts).per_second(clients)
     }
 
     #[test]
@@ -311,5 +297,17 @@ mod tests {
         let keys = |number: i64| vec![if number % 4 < 2 { 3 } else { 7 }];
         let [whole, cut] = [[].as_slice(), &[5]].map(|cuts| served(keys, S1, cuts, 500.0));
         assert!((1.8..2.2).contains(&(cut / whole)), "{whole} {cut}");
+    }
+    #[test]
+    fn a_few_that_are_sooner_may_be_chance_and_many_are_not() {
+        // One in so many writes on both sides of 10.
+        let is_sooner = |one_in: i64| {
+            let keys = |number: i64| if number % one_in == 1 { vec![9, 10] } else { vec![-number] };
+            let cuts: Vec<i64> = (-2000..0).collect();
+            let [together, apart] = [S1, S2].map(|second| network(keys, second, &cuts));
+            assert!(!apart.is_surely_sooner(&together, 1.0));
+            together.is_surely_sooner(&apart, 1.0)
+        };
+        assert!(!is_sooner(700) && is_sooner(70));
     }
 }

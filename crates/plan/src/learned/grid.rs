@@ -201,3 +201,63 @@ impl Layout {
         self.cuts[partition as usize].partition_point(|cut| cut <= key) as u32
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::learned::reservoir::Damping;
+    use crate::learned::workload::Workload;
+    use isomer_design::{Column, ColumnType, Footprint, Schema};
+
+    pub(crate) const T: TableId = TableId(1);
+    pub(crate) const S1: SiteId = SiteId(1);
+    pub(crate) const S2: SiteId = SiteId(2);
+
+    /// A table cut at some keys: the first partition at the first site, the others at another.
+    pub(crate) fn design(cuts: &[i64], others: SiteId) -> Design {
+        let schema = Schema::new("t", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
+        let mut design = Design::new([S1, S2]).unwrap();
+        let others = cuts.iter().map(|at| (Key::int(*at), Placement::at(others)));
+        let parts = std::iter::once((Key::min(), Placement::at(S1))).chain(others);
+        design.create_table(T, schema, parts).unwrap();
+        design
+    }
+
+    /// Two thousand transactions that write such keys.
+    pub(crate) fn workload(written: impl Fn(i64) -> Vec<i64>) -> Workload {
+        let mut workload = Workload::new(Damping::default(), 0);
+        for number in 0..2000 {
+            let keys = written(number);
+            let write = |footprint: Footprint, key: &i64| footprint.write(T, Key::int(*key));
+            let footprint = keys.iter().fold(Footprint::new(), write);
+            workload.offer(1, &footprint, [keys.len(), keys.len()], 500.0, [0.0; 2]);
+        }
+        workload
+    }
+
+    #[test]
+    fn one_half_of_the_samples_foretells_the_other_only_where_they_access_the_same() {
+        let cuts: Vec<i64> = (1..2000).collect();
+        let design = design(&cuts, S2);
+        let foreseeable = |written: &dyn Fn(i64) -> Vec<i64>| {
+            let workload = workload(written);
+            Grid::of(&design, workload.samples()).foreseeable()
+        };
+        assert_eq!(foreseeable(&|number| vec![number]), 0.0, "everybody their own");
+        assert_eq!(foreseeable(&|number| vec![number / 2]), 1.0, "always two of them");
+        let one_in_four = foreseeable(&|number| vec![if number % 8 < 2 { 7 } else { number }]);
+        assert!((0.2..0.3).contains(&one_in_four), "{one_in_four}");
+    }
+
+    #[test]
+    fn what_nobody_writes_is_everywhere() {
+        let mut design = design(&[10], S2);
+        let schema = Schema::new("u", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
+        design.create_table(TableId(2), schema, [(Key::min(), Placement::at(S2))]).unwrap();
+        let workload = workload(|_| vec![3]);
+        let grid = Grid::of(&design, workload.samples());
+        let holders = grid.holders(&grid.layout());
+        let all: SiteSet = [S1, S2].into_iter().collect();
+        assert_eq!(holders, [SiteSet::of(S1), SiteSet::of(S2), all]);
+    }
+}
