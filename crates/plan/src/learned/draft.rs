@@ -148,17 +148,20 @@ impl Sketch {
         moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
         let whole = Network::of(&situation.outlook, grid, &layout);
         let unsplit = whole.per_second(clients);
-        let (mut network, mut serves) = (whole.clone(), unsplit);
+        let mut split: Option<(Network, f64)> = None;
         for _ in 0..SPLIT_ROUNDS {
+            let (network, serves) = split.as_ref().map_or((&whole, unsplit), |(n, s)| (n, *s));
             if !cut(situation, grid, &mut layout, &network.held(serves)) {
                 break;
             }
-            network = Network::of(&situation.outlook, grid, &layout);
-            serves = network.per_second(clients);
+            let network = Network::of(&situation.outlook, grid, &layout);
+            let serves = network.per_second(clients);
+            split = Some((network, serves));
         }
-        if serves < SPLITS_PAY * unsplit {
+        let Some((network, serves)) = split.filter(|(_, serves)| *serves >= SPLITS_PAY * unsplit)
+        else {
             return Sketch { moves, splits: Vec::new(), network: whole, serves: unsplit };
-        }
+        };
         let cuts = grid.partitions.iter().zip(layout.cuts);
         let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
         Sketch { moves, splits: splits.collect(), network, serves }

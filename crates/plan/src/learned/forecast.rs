@@ -48,7 +48,6 @@ const SURELY: f64 = 2.0;
 const HALVINGS: usize = 14;
 
 /// A transaction in the network. Times are in seconds.
-#[derive(Clone)]
 struct Visitor {
     /// Where it runs, and for how long it keeps the whole site.
     sites: Vec<(u32, f64)>,
@@ -61,7 +60,6 @@ struct Visitor {
 }
 
 /// A design with those who visit it.
-#[derive(Clone)]
 pub(crate) struct Network {
     visitors: Vec<Visitor>,
     /// The locks that are visited.

@@ -1,5 +1,18 @@
 //! What has been learned so far, in one piece: so that whoever thinks about it for long takes a copy, and holds
 //! nobody up.
+//!
+//! ```text
+//!   locked      transactions and changes teach Known ────────────────▶ …             adopted, or not
+//!                                             └ a copy                                  ▲
+//!   unlocked                                  ▼                                         │
+//!                                      a situation ─▶ blueprint: a tenth of a second or more
+//! ```
+//!
+//! A copy grows old while it is thought about. So what comes of it is checked against the design when it is carried
+//! out, and what is gone by then is passed over ([`super::blueprint`]).
+//!
+//! Left out is what is not about transactions and machines but about the strategy itself: its journal, what it waits to
+//! hear of, when it thinks again.
 
 use super::cost::Costs;
 use super::options::Options;
