@@ -80,9 +80,9 @@ impl Store {
 }
 
 impl Context<'_> {
-    /// Chooses a snapshot over `partitions`, not earlier than `at_least`, and holds on to it. Among
-    /// the times that would do, it takes the freshest that the replicas are known to hold without
-    /// waiting; without replicas, the earliest that has everything the masters have committed.
+    /// Chooses a snapshot over `partitions`, not earlier than `at_least`, and holds on to it: the earliest that
+    /// has everything the masters have committed; and of what the replicas hold, the freshest that can be had
+    /// without waiting. A later time would show no more, and its session would have to wait for it elsewhere.
     ///
     /// The result is a cut through the one order of commits: every commit on the partitions at or
     /// before it is installed, and every later one will get a later time.
@@ -138,7 +138,7 @@ impl Context<'_> {
         loop {
             self.store.clock.raise(at_least);
             let now = self.store.clock.last();
-            let (mut time, mut complete) = (at_least, Time::MAX);
+            let (mut time, mut complete, mut newest) = (at_least, Time::MAX, at_least);
             for (at, partition) in partitions.clone().enumerate() {
                 // In this order: if it becomes the master's between, its commits are later than now.
                 let last = Self::settled(partition, at, waker)?;
@@ -149,12 +149,13 @@ impl Context<'_> {
                     time = time.max(last.min(now));
                 } else {
                     complete = complete.min(here);
+                    newest = newest.max(last);
                 }
             }
             if time > now {
                 self.store.clock.raise(time);
             } else if complete >= time {
-                let fresh = if complete == Time::MAX { time } else { complete };
+                let fresh = if complete == Time::MAX { time } else { complete.min(newest) };
                 return Ok(time.max(fresh.min(now)));
             } else if let Some(behind) = Self::wait_for_replica(partitions.clone(), time, waker) {
                 return Err(NotYet::Behind(behind, time));
