@@ -21,7 +21,8 @@ use isomer_design::{
 };
 use isomer_log::{Log, MemoryLog, MemoryOptions};
 use isomer_site::{
-    Answer, Message, Network, PIECE_BYTES, Procedure, Site, SiteOptions, Step, TimeSource, Txn,
+    Answer, Message, Network, PIECE_BYTES, Procedure, Silence, Site, SiteOptions, Step, TimeSource,
+    Txn,
 };
 use parking_lot::Mutex;
 use std::io::{Read, Write};
@@ -168,6 +169,7 @@ impl Bench {
                 network,
                 time,
                 piece_bytes: PIECE_BYTES,
+                silence: Silence::default(),
             };
             Arc::new(Site::open(options).expect("an empty log can be read"))
         };

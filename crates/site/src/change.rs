@@ -217,7 +217,7 @@ impl Site {
                 self.progress_of(&partition, ended).await;
                 continue;
             }
-            partition.begin_publishing();
+            self.begin_publishing(&partition);
             let mut frame = FrameWriter::new(FrameKind::Commit);
             let (table_id, start) = (table.id, partition.range.start.clone());
             let (previous, version) = (partition.version(), partition.version());
@@ -415,7 +415,7 @@ impl Site {
         frame: FrameWriter,
         take_effect: impl FnOnce(Time, Position),
     ) -> Result<Position, LogError> {
-        partitions.iter().for_each(|partition| partition.begin_publishing());
+        partitions.iter().for_each(|partition| self.begin_publishing(partition));
         let _shaping = self.shaping.read();
         // The record is in the stream of the first partition; its followers are those of all.
         match self.append(frame, std::iter::once(partitions[0].followers())) {

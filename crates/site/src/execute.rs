@@ -27,7 +27,6 @@ pub use read_at::Kept;
 use crate::error::{Abort, Failure};
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
-use crate::message::Message;
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::site::{Site, woken};
@@ -289,7 +288,7 @@ impl Site {
         frame: FrameWriter,
         install: impl FnOnce(Time),
     ) -> Result<(Time, Position), isomer_log::LogError> {
-        partitions.iter().for_each(|partition| partition.begin_publishing());
+        partitions.iter().for_each(|partition| self.begin_publishing(partition));
         let followers = partitions.iter().map(|partition| partition.followers());
         match self.append(frame, followers) {
             Ok((time, position)) => {
@@ -357,12 +356,15 @@ impl Site {
         if partition.is_gone() {
             return waker.wake_by_ref();
         }
-        if let NotYet::Behind(_, time) = not_yet {
+        let NotYet::Behind(_, time) = not_yet else { return };
+        self.apply_pending(partition);
+        if !resolved.written.iter().any(|written| *written) {
+            return self.hurry_feed(partition, time);
+        }
+        // Whoever holds locks is waited for: nothing is asked one after the other.
+        for partition in resolved.partitions.iter().filter(|p| p.complete() < time) {
             self.apply_pending(partition);
-            let is_new = partition.feed().is_none_or(|feed| feed.ask(time));
-            if let Some(source) = partition.source().filter(|_| is_new) {
-                self.network.send(self.id, source, Message::Close { at_least: time });
-            }
+            self.hurry_partition(partition, time);
         }
     }
 }

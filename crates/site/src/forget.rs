@@ -35,7 +35,7 @@ impl Site {
             let mut frame = FrameWriter::new(FrameKind::Commit);
             let (id, start, event) = (table.id, Key::min(), Event::Forget);
             frame.record(&Record { table: id, start, previous: 0, version: 0, event });
-            partitions.iter().for_each(|partition| partition.begin_publishing());
+            partitions.iter().for_each(|partition| self.begin_publishing(partition));
             let _shaping = self.shaping.read();
             match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
                 Ok((at, _)) => self.end_all(&table, at),

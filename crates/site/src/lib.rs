@@ -39,6 +39,7 @@ mod record;
 mod recovery;
 mod refresh;
 mod site;
+mod silence;
 mod source;
 mod step;
 mod tick;
@@ -59,6 +60,7 @@ pub use record::{
 pub use recovery::RecoverError;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
+pub use silence::Silence;
 pub use step::{Answer, Step};
 pub use two_phase::{Across, Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -87,11 +87,12 @@ impl Site {
                 self.catch_up(from, table, &range, version, position);
             }
             Message::Feed(feed) => self.receive_feed(from, feed),
-            Message::Close { at_least } => {
-                self.store.clock.raise(at_least);
-                let wants = |link: &mut Link| link.wants = link.wants.max(at_least);
-                self.links.outgoing.lock().get_mut(&from).into_iter().for_each(wants);
-                self.ship(false);
+            Message::Close { at_least } => self.close_feed(from, at_least),
+            Message::AskSilence { table, start, at_least } => {
+                self.asked_for_silence(from, table, start, at_least);
+            }
+            Message::Silence { table, start, last, until } => {
+                self.hear_silence(table, &start, last, until);
             }
             Message::Ask { txn } => self.asked_for_outcome(from, txn),
             Message::Outcome { txn, at } => self.hear_outcome(txn, at),
@@ -100,6 +101,14 @@ impl Site {
                 self.links.outgoing.lock().entry(from).or_default().checkpointed = position;
             }
         }
+    }
+
+    /// Closes the feed to a site up to a time, as soon as all that is before is durable.
+    pub(crate) fn close_feed(&self, to: SiteId, at_least: Time) {
+        self.store.clock.raise(at_least);
+        let wants = |link: &mut Link| link.wants = link.wants.max(at_least);
+        self.links.outgoing.lock().get_mut(&to).into_iter().for_each(wants);
+        self.ship(false);
     }
 
     /// Sends what has become durable. With `heartbeat`, says to every follower up to when that was

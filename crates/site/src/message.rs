@@ -48,6 +48,26 @@ pub enum Message {
         /// The time.
         at_least: Time,
     },
+    /// A reader needs a partition, in which nothing has happened for some time, to be complete up to this time.
+    AskSilence {
+        /// The table.
+        table: TableId,
+        /// The partition's first key.
+        start: Key,
+        /// The time.
+        at_least: Time,
+    },
+    /// The master promises that nothing will happen in a partition.
+    Silence {
+        /// The table.
+        table: TableId,
+        /// The partition's first key.
+        start: Key,
+        /// When something happened there last.
+        last: Time,
+        /// Up to when nothing will.
+        until: Time,
+    },
     /// A participant asks what became of a transaction over several sites.
     Ask {
         /// The transaction.

@@ -278,14 +278,19 @@ impl Site {
     fn finish_recovery(&self) {
         self.purge_dropped();
         let now = self.store.clock.tick(self.time.now());
+        let mut may_have_promised = false;
         let tables = self.tables();
         for table in tables.iter() {
             for (_, partition) in table.partitions.load().iter() {
                 partition.raise_since(now);
                 if partition.is_master() && !partition.followers().is_empty() {
                     self.expect_followers(&partition.followers());
+                    may_have_promised = true;
                 }
             }
+        }
+        if may_have_promised {
+            self.outlive_promises();
         }
     }
 }

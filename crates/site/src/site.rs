@@ -13,6 +13,7 @@ use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::two_phase::{Book, Decided};
+use crate::silence::Silence;
 use arc_swap::ArcSwap;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Log, LogError, Position};
@@ -44,6 +45,8 @@ pub struct SiteOptions {
     /// [`PIECE_BYTES`]: crate::PIECE_BYTES
     pub piece_bytes: usize,
 }
+    /// What is promised of partitions that are rarely written; the same at all sites.
+    pub silence: Silence,
 
 /// A data site. See the [module documentation](self).
 pub struct Site {
@@ -76,6 +79,7 @@ pub struct Site {
     pub(crate) piece_bytes: usize,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
+    pub(crate) silence: Silence,
 }
 
 /// A partition and the table it is of.
@@ -157,6 +161,7 @@ impl Site {
             in_trouble: AtomicBool::new(false),
         }
     }
+            silence: options.silence,
 
     /// The site's number.
     pub fn id(&self) -> SiteId {

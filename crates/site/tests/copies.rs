@@ -3,15 +3,17 @@
 //! A master `s1` gives snapshots; `s2` writes them to its log, is stopped, and opened again. Pieces are of
 //! two rows, so that a partition of a few rows is larger than what one frame may hold.
 
+mod post;
+
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, FileLog, MemoryLog, MemoryOptions, Options};
-use isomer_site::{Message, Network, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
-use std::collections::VecDeque;
+use isomer_site::{Silence, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
+use post::Post;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 const S1: SiteId = SiteId(1);
@@ -21,24 +23,6 @@ const PIECE_BYTES: usize = 30;
 /// A piece, a row, and what a frame needs besides.
 const FRAME_BYTES_MAX: usize = 150;
 const ROWS: u8 = 11;
-
-#[derive(Default)]
-struct Post {
-    letters: Mutex<VecDeque<(SiteId, SiteId, Message)>>,
-    now: AtomicU64,
-}
-
-impl Network for Post {
-    fn send(&self, from: SiteId, to: SiteId, message: Message) {
-        self.letters.lock().unwrap().push_back((from, to, message));
-    }
-}
-
-impl TimeSource for Post {
-    fn now(&self) -> Time {
-        Time(self.now.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// A master and its replica.
 struct Pair {
@@ -54,8 +38,9 @@ impl Pair {
         post.now.store(1_000_000_000, Ordering::Relaxed);
         let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
         let (network, time) = (post.clone(), post.clone());
-        let piece_bytes = PIECE_BYTES;
-        let options = SiteOptions { id: S1, log, folder: None, network, time, piece_bytes };
+        let (piece_bytes, silence) = (PIECE_BYTES, Silence::default());
+        let options =
+            SiteOptions { id: S1, log, folder: None, network, time, piece_bytes, silence };
         let master = Site::open(options).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut pair = Pair { folder, post, master, replica: None };
@@ -99,8 +84,7 @@ impl Pair {
             site.tick();
         }
         loop {
-            let letter = self.post.letters.lock().unwrap().pop_front();
-            let Some((from, to, letter)) = letter else { return };
+            let Some((from, to, letter)) = self.post.next_letter() else { return };
             match &self.replica {
                 Some(replica) if to == S2 => replica.receive(from, letter),
                 _ if to == S1 => self.master.receive(from, letter),
@@ -169,8 +153,8 @@ fn open(folder: &Path, post: &Arc<Post>) -> Site {
     let options = Options { durability: Durability::Commit, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
-    let (folder, piece_bytes) = (Some(folder.to_owned()), PIECE_BYTES);
-    Site::open(SiteOptions { id: S2, log, folder, network, time, piece_bytes }).unwrap()
+    let (folder, piece_bytes, silence) = (Some(folder.to_owned()), PIECE_BYTES, Silence::default());
+    Site::open(SiteOptions { id: S2, log, folder, network, time, piece_bytes, silence }).unwrap()
 }
 
 #[test]

@@ -1,41 +1,25 @@
 //! What is undecided survives checkpoints and restarts: two sites in folders, and letters that arrive when
 //! the test says so.
 
+mod post;
+
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, FileLog, Options};
 use isomer_site::{
-    Across, Committed, Failure, Message, Network, PIECE_BYTES, Part, PartAnswer, Peers, Site,
-    SiteOptions, Step, TimeSource, Txn,
+    Across, Committed, Failure, PIECE_BYTES, Part, PartAnswer, Peers, Silence, Site, SiteOptions,
+    Step, Txn,
 };
-use std::collections::{BTreeMap, VecDeque};
+use post::Post;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 const T: TableId = TableId(1);
 const S1: SiteId = SiteId(1);
 const S2: SiteId = SiteId(2);
-
-/// Letters that wait to be delivered, and the time.
-#[derive(Default)]
-struct Post {
-    letters: Mutex<VecDeque<(SiteId, SiteId, Message)>>,
-    now: AtomicU64,
-}
-
-impl Network for Post {
-    fn send(&self, from: SiteId, to: SiteId, message: Message) {
-        self.letters.lock().unwrap().push_back((from, to, message));
-    }
-}
-
-impl TimeSource for Post {
-    fn now(&self) -> Time {
-        Time(self.now.fetch_add(1000, Ordering::Relaxed))
-    }
-}
 
 /// The other site, reached without delay.
 struct There<'s>(&'s Site);
@@ -98,17 +82,13 @@ impl Pair {
                 site.log().sync().unwrap();
                 site.tick();
             }
-            while let Some((from, to, letter)) = self.next_letter() {
+            while let Some((from, to, letter)) = self.post.next_letter() {
                 self.sites[&to].receive(from, letter);
             }
         }
         for site in self.sites.values() {
             assert_eq!(site.unfinished(), 0, "{} has heard of everything", site.id());
         }
-    }
-
-    fn next_letter(&self) -> Option<(SiteId, SiteId, Message)> {
-        self.post.letters.lock().unwrap().pop_front()
     }
 
     fn read(&self, id: SiteId, key: i64) -> Option<Vec<u8>> {
@@ -136,6 +116,7 @@ fn open(folder: &Path, id: SiteId, post: &Arc<Post>) -> Site {
         network,
         time,
         piece_bytes: PIECE_BYTES,
+        silence: Silence::default(),
     })
     .unwrap()
 }

@@ -41,6 +41,10 @@ pub struct Partition {
     /// True while events from the feed wait to be installed: the feed's word does not hold yet.
     lagging: AtomicBool,
     feed: ArcSwapOption<Feed>,
+    /// At a master, what it has promised; at a replica, what it was promised.
+    silent_until: AtomicU64,
+    /// Up to when somebody asked for such a promise.
+    asked: AtomicU64,
     since: AtomicU64,
 }
 
@@ -102,6 +106,8 @@ impl Partition {
             complete: AtomicU64::new(complete.0),
             lagging: AtomicBool::new(false),
             feed: ArcSwapOption::empty(),
+            silent_until: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             since: AtomicU64::new(since.0),
         }
     }
@@ -127,6 +133,7 @@ impl Partition {
         if own == Time::MAX {
             return own;
         }
+        let own = own.max(self.silent_until());
         let Some(feed) = &*self.feed.load() else { return own };
         // In this order: whoever closes the feed further has marked us as lagging before.
         let closed = feed.closed();
@@ -141,6 +148,22 @@ impl Partition {
     /// waited, and they may wait no longer.
     fn follows(&self, feed: &Arc<Feed>) -> bool {
         self.feed.load().as_ref().is_some_and(|now| Arc::ptr_eq(now, feed))
+    }
+
+    /// No event that is not here yet will be at or before this time: the master's promise.
+    pub fn silent_until(&self) -> Time {
+        Time(self.silent_until.load(Ordering::SeqCst))
+    }
+
+    /// The master promises silence up to this time; or a replica that holds everything has heard of that.
+    pub fn keep_silent(&self, until: Time) {
+        self.silent_until.fetch_max(until.0, Ordering::SeqCst);
+        self.progress.wake();
+    }
+
+    /// True for the first who wants silence up to this time: it is enough if one of them asks.
+    pub fn ask(&self, time: Time) -> bool {
+        self.asked.fetch_max(time.0, Ordering::SeqCst) < time.0
     }
 
     /// True if this copy is the master's.

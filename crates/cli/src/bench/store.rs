@@ -27,7 +27,9 @@ use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time,
 };
 use isomer_log::{MemoryLog, MemoryOptions};
-use isomer_site::{Message, Network, PIECE_BYTES, Site, SiteOptions, Step, TimeSource, Txn};
+use isomer_site::{
+    Message, Network, PIECE_BYTES, Silence, Site, SiteOptions, Step, TimeSource, Txn,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -338,6 +340,7 @@ impl SiteBench {
             network: Arc::new(Alone),
             time: Arc::new(Clock(now())),
             piece_bytes: PIECE_BYTES,
+            silence: Silence::default(),
         });
         let site = site.map_err(|error| error.to_string())?;
         let bounds: Vec<i64> =

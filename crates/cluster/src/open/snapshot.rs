@@ -70,7 +70,9 @@ impl Snapshot {
         let sites = database.runtime().sites();
         let kept = sites.iter().map(|site| site.keep()).collect::<Result<Vec<Kept>, Failure>>()?;
         let now = database.transport().now().max(at_least);
-        let time = kept.iter().map(Kept::least).fold(now, Time::max);
+        // The sites' clocks may be ahead of real time.
+        let present = kept.iter().map(|kept| kept.least().max(kept.latest()));
+        let time = present.fold(now, Time::max);
         kept.iter().for_each(|kept| kept.from(time));
         Ok(Snapshot { time, kept, seen: Seen::default() })
     }

@@ -31,6 +31,9 @@ impl Plant {
         if let (Plant::ForgottenDecision, Message::Outcome { at, .. }) = (self, &mut *message) {
             *at = None;
         }
+        if let (Plant::EarlyClose, Message::Silence { until, .. }) = (self, &mut *message) {
+            until.0 += EARLY_NS;
+        }
         let Message::Feed(feed) = message else { return true };
         match self {
             Plant::DroppedEvents => {

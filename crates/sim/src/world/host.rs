@@ -9,7 +9,7 @@ use super::{Gate, World};
 use crate::plant::disk::LyingDisk;
 use isomer_design::SiteId;
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
-use isomer_site::{Site, SiteOptions};
+use isomer_site::{Silence, Site, SiteOptions};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -62,8 +62,15 @@ impl World {
         let log = self.hosts.borrow()[&id].disk.face.clone();
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
-        let options =
-            SiteOptions { id, log, folder: None, network, time, piece_bytes: PIECE_BYTES };
+        let options = SiteOptions {
+            id,
+            log,
+            folder: None,
+            network,
+            time,
+            piece_bytes: PIECE_BYTES,
+            silence: Silence { after_ns: 2_000_000, most_ns: 50_000_000 },
+        };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),

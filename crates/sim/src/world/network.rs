@@ -175,7 +175,7 @@ impl World {
 fn is_routine(message: &Message) -> bool {
     match message {
         Message::Feed(feed) => feed.items.is_empty(),
-        Message::Close { .. } | Message::Ask { .. } => true,
+        Message::Close { .. } | Message::AskSilence { .. } | Message::Ask { .. } => true,
         _ => false,
     }
 }
@@ -200,6 +200,10 @@ impl fmt::Display for Said<'_> {
                 })
             }
             Message::Close { .. } => write!(f, "close your feed"),
+            Message::AskSilence { table, start, .. } => write!(f, "is {table}[{start}] silent?"),
+            Message::Silence { table, start, until, .. } => {
+                write!(f, "{table}[{start}] is silent until {until}")
+            }
             Message::Ask { txn } => write!(f, "what became of {txn}?"),
             Message::Outcome { txn, at: Some(at) } => write!(f, "{txn} has committed {at}"),
             Message::Outcome { txn, at: None } => write!(f, "leave {txn}"),

@@ -34,6 +34,11 @@ impl Kept {
         self.keeper().least()
     }
 
+    /// A time at which all is seen that was committed at the site until now.
+    pub fn latest(&self) -> Time {
+        self.site.store.clock.last()
+    }
+
     /// Keeps what is there at `time`; everything that is committed from now on is later.
     ///
     /// # Panics

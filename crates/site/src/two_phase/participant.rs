@@ -31,6 +31,8 @@ pub(crate) struct Share {
     pub(super) held: Held,
     /// Keeps what is read without a lock, until it is known that nobody needs it at another time.
     keeper: Option<Keeper>,
+    /// The time at which it reads; never earlier than it was.
+    at: Time,
     /// Up to where in the log its reads have seen events.
     pub(super) seen: Position,
     pub(super) prepared: Option<Prepared>,
@@ -130,10 +132,12 @@ impl Site {
         }
         if share.keeper.is_none() {
             let overloaded = Failure::Overloaded { site: self.id, limit: CONTEXTS_MAX };
-            share.keeper = Some(self.store.keep().ok_or(overloaded)?);
+            let keeper = self.store.keep().ok_or(overloaded)?;
+            share.at = keeper.least().max(resolved.ahead_of(self.time.now()));
+            share.keeper = Some(keeper);
         }
-        let keeper = share.keeper.as_ref().expect("it was just made");
-        let at = at.max(keeper.least()).max(resolved.earliest());
+        share.at = share.at.max(at).max(resolved.earliest());
+        let (at, keeper) = (share.at, share.keeper.as_ref().expect("it was just made"));
         self.store.keep_from(keeper, at);
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
         if let Err(not_yet) = context.snapshot_at(partitions, at, waker) {
@@ -172,7 +176,7 @@ impl Site {
         self.store.clock.raise(at);
         let mut frame = FrameWriter::new(FrameKind::Prepare(txn));
         let written = share.write(&mut frame, writes);
-        written.iter().for_each(|partition| partition.begin_publishing());
+        written.iter().for_each(|partition| self.begin_publishing(partition));
         let is_followed = written.iter().any(|partition| !partition.followers().is_empty());
         match self.append_prepare(txn, &mut frame, is_followed) {
             Ok((proposal, position)) => {
@@ -284,6 +288,13 @@ impl Resolved<'_> {
             if *written { partition.since().max(partition.last()) } else { partition.since() }
         });
         each.max().unwrap_or(Time::ZERO)
+    }
+
+    /// What was committed here that is ahead of real time: the coordinator's time may be before that.
+    fn ahead_of(&self, now: Time) -> Time {
+        let masters = self.partitions.iter().filter(|partition| partition.is_master());
+        let last = masters.map(|partition| partition.last()).max().unwrap_or(Time::ZERO);
+        if last > now { last } else { Time::ZERO }
     }
 
     /// The rows that the context's snapshot sees.
