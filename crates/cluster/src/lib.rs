@@ -55,4 +55,4 @@ pub use open::{
     Owner, Patience, RowLocks, Savepoint, Snapshot,
 };
 pub use router::{Job, Ran, Router, Session};
-pub use transport::Transport;
+pub use transport::{Transport, load_of};

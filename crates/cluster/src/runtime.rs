@@ -19,7 +19,7 @@
 //! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
 //! sync covers them all, and is the worker's.
 
-use crate::transport::Transport;
+use crate::transport::{Transport, load_of};
 use arc_swap::ArcSwap;
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_log::Durability;
@@ -421,8 +421,7 @@ impl Transport for Embedded {
 
     fn load(&self, site: SiteId) -> SiteLoad {
         // All sites share the processors of this process: none of them is busier than the others.
-        let memory_bytes = self.runtime.site(site).map_or(0, |site| site.memory_bytes());
-        SiteLoad { site, busy: None, memory_bytes, memory_max: None }
+        load_of(site, self.runtime.site(site).as_deref())
     }
 
     fn now(&self) -> Time {

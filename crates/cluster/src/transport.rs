@@ -1,8 +1,8 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_plan::strategy::SiteLoad;
-use isomer_site::{Across, Answer, Committed, Failure, Procedure, Refusal, Step};
+use isomer_plan::strategy::{Crowd, SiteLoad};
+use isomer_site::{Across, Answer, Committed, Failure, Procedure, Refusal, Site, Step};
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
 /// delays and crashes between.
@@ -44,4 +44,15 @@ pub trait Transport {
 
     /// The time, for reports.
     fn now(&self) -> Time;
+}
+
+/// How a site is, as far as the site itself can tell; nothing of one that is down.
+pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
+    let crowd = |crowd: isomer_site::Crowd| {
+        let isomer_site::Crowd { table, start, waiting } = crowd;
+        Crowd { table, start, waiting }
+    };
+    let crowds = host.map_or_else(Vec::new, |host| host.crowds().into_iter().map(crowd).collect());
+    let memory_bytes = host.map_or(0, Site::memory_bytes);
+    SiteLoad { site, busy: None, memory_bytes, memory_max: None, crowds }
 }

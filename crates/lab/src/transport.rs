@@ -15,7 +15,7 @@
 
 use crate::costs::MESSAGE_BYTES;
 use crate::machines::{Host, Machines, request_bytes};
-use isomer_cluster::Transport;
+use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_plan::strategy::{Learned, SiteLoad};
 use isomer_site::{
@@ -235,7 +235,7 @@ impl Transport for LabTransport {
         let memory_max =
             self.machines.hardware.memory_mb.map(|mb| (mb * f64::from(1 << 20)) as usize);
         let busy = Some(host.machine.cores.lately_busy());
-        SiteLoad { site, busy, memory_bytes: host.site.memory_bytes(), memory_max }
+        SiteLoad { busy, memory_max, ..load_of(site, Some(&host.site)) }
     }
 
     fn now(&self) -> Time {

@@ -45,7 +45,7 @@ pub use replicated::Replicated;
 pub use static_design::Static;
 pub use two_phase::TwoPhase;
 
-use isomer_design::{Change, Design, Footprint, Plan, Route, SiteId, SiteSet, Time};
+use isomer_design::{Change, Design, Footprint, Key, Plan, Route, SiteId, SiteSet, TableId, Time};
 
 /// What a strategy is shown of a transaction.
 pub struct Request<'a> {
@@ -139,7 +139,7 @@ pub enum Refused {
     },
     /// A table of the footprint does not exist.
     #[error("there is no table {0}; create it first")]
-    UnknownTable(isomer_design::TableId),
+    UnknownTable(TableId),
 }
 
 /// A transaction that has run.
@@ -192,8 +192,19 @@ pub struct Changed<'a> {
     pub now: Time,
 }
 
+/// A partition whose lock many wait for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Crowd {
+    /// Its table.
+    pub table: TableId,
+    /// Where it begins.
+    pub start: Key,
+    /// How many wait.
+    pub waiting: usize,
+}
+
 /// How a site is.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct SiteLoad {
     /// The site.
     pub site: SiteId,
@@ -203,6 +214,8 @@ pub struct SiteLoad {
     pub memory_bytes: usize,
     /// How many bytes there may be.
     pub memory_max: Option<usize>,
+    /// Where many wait for a lock.
+    pub crowds: Vec<Crowd>,
 }
 
 /// See the [module documentation](self).

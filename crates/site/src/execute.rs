@@ -195,7 +195,10 @@ impl Site {
             match locks.lock(partition, waker) {
                 Ok(()) if partition.is_master() => {}
                 Ok(()) => return Err(self.not_master(footprint, partition)),
-                Err(NotHeld::Busy) => return Ok(Err(Wait)),
+                Err(NotHeld::Busy) => {
+                    self.crowds.note(partition);
+                    return Ok(Err(Wait));
+                }
                 // Another thread replaced it just now: look again at once.
                 Err(NotHeld::Gone) => {
                     waker.wake_by_ref();

@@ -14,6 +14,8 @@
 //! | [`change`], [`mod@copy`] | the steps of the design operators; the rows of a new replica |
 //! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
+//! | [`silence`] | promises that there will be none |
+//! | [`crowd`] | locks that many wait for |
 //! | [`record`] | the bytes of the redo log |
 //! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
 //!
@@ -27,6 +29,7 @@
 mod change;
 mod checkpoint;
 mod copy;
+mod crowd;
 mod error;
 mod execute;
 mod forget;
@@ -38,8 +41,8 @@ mod partition;
 mod record;
 mod recovery;
 mod refresh;
-mod site;
 mod silence;
+mod site;
 mod source;
 mod step;
 mod tick;
@@ -50,6 +53,7 @@ mod versions;
 pub use change::Holding;
 pub use checkpoint::CheckpointError;
 pub use copy::{PIECE_BYTES, Snapshot};
+pub use crowd::Crowd;
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Committed, Kept, Milestone, Procedure};
 pub use frame::{FrameHead, FrameKind, TxnId};
@@ -58,9 +62,9 @@ pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
 };
 pub use recovery::RecoverError;
+pub use silence::Silence;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
-pub use silence::Silence;
 pub use step::{Answer, Step};
 pub use two_phase::{Across, Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -6,14 +6,15 @@
 //! order is thus the order of time, and a site's log alone tells its whole history.
 
 use crate::copy::Underway;
+use crate::crowd::{Crowd, Crowds};
 use crate::error::Failure;
 use crate::frame::TxnId;
 use crate::link::Links;
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
-use crate::two_phase::{Book, Decided};
 use crate::silence::Silence;
+use crate::two_phase::{Book, Decided};
 use arc_swap::ArcSwap;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Log, LogError, Position};
@@ -44,9 +45,9 @@ pub struct SiteOptions {
     ///
     /// [`PIECE_BYTES`]: crate::PIECE_BYTES
     pub piece_bytes: usize,
-}
     /// What is promised of partitions that are rarely written; the same at all sites.
     pub silence: Silence,
+}
 
 /// A data site. See the [module documentation](self).
 pub struct Site {
@@ -74,12 +75,13 @@ pub struct Site {
     pub(crate) book: Mutex<Book>,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
+    pub(crate) crowds: Crowds,
     /// Copies that are being written.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
+    pub(crate) silence: Silence,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
-    pub(crate) silence: Silence,
 }
 
 /// A partition and the table it is of.
@@ -156,12 +158,13 @@ impl Site {
             links: Links::default(),
             book: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
+            crowds: Crowds::default(),
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
+            silence: options.silence,
             in_trouble: AtomicBool::new(false),
         }
     }
-            silence: options.silence,
 
     /// The site's number.
     pub fn id(&self) -> SiteId {
@@ -176,6 +179,11 @@ impl Site {
     /// Bytes of rows and index leaves.
     pub fn memory_bytes(&self) -> usize {
         self.store.memory_bytes()
+    }
+
+    /// Where many wait for a lock.
+    pub fn crowds(&self) -> Vec<Crowd> {
+        self.crowds.now()
     }
 
     /// Says once that the log has failed.

@@ -208,6 +208,11 @@ impl Lock {
         self.state.load(Ordering::SeqCst) & HELD != 0
     }
 
+    /// How many wait for it.
+    pub fn queued(&self) -> usize {
+        self.queue.lock().waiting.len()
+    }
+
     #[cold]
     fn take_turn(&self, turn: &mut Turn, waker: &Waker) -> bool {
         let mut queue = self.queue.lock();

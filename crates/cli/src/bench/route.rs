@@ -240,7 +240,13 @@ impl Subject {
             measured,
         });
         if measured.is_some() && self.learned.wants_loads(Time(self.now_ns)) {
-            let load = |site| SiteLoad { site, busy: Some(0.5), memory_bytes: 0, memory_max: None };
+            let load = |site| SiteLoad {
+                site,
+                busy: Some(0.5),
+                memory_bytes: 0,
+                memory_max: None,
+                crowds: Vec::new(),
+            };
             let loads: Vec<SiteLoad> = (1..=self.sites).map(|site| load(SiteId(site))).collect();
             self.learned.loads(Time(self.now_ns), &loads);
         }

@@ -5,9 +5,11 @@
 //! | --- | --- |
 //! | split | its lock is held for half of the time, or it has a large share of all accesses; cut so that |
 //! | | its accesses are in equal parts |
+//! | | a crowd waits for its lock, as its site has seen |
 //! | merge | it and a neighbour are accessed less than the average, and are placed alike |
 //! | remove a replica | of what is written here: it may cost more than it saves |
 //! | | at a site that is nearly out of memory: what it will miss least |
+//! | move a master | from a site that is nearly out of memory, and has no replicas to lose |
 //!
 //! What moves along with what a transaction needs is the matter of [`super::clump`].
 //!
@@ -21,18 +23,22 @@
 
 use super::planner::Situation;
 use super::workload::Range;
-use crate::strategy::Need;
+use crate::strategy::{Crowd, Need};
 use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, Step};
 
 /// Partitions of a footprint that are looked at: those that are accessed most.
 const PARTITIONS_MAX: usize = 4;
 /// Into so many parts a partition is split at once.
 const PARTS_MAX: usize = 8;
-/// Replicas that are looked at when a site is full, and those that go at once.
-const REPLICAS_MAX: usize = 64;
+/// Copies that are looked at when a site is full, and those that go at once.
+const LOOKED_AT_MAX: usize = 64;
 const RELIEVED_MAX: usize = 8;
+/// Of the masters that are looked at, one in so many goes at once.
+const HANDED_OVER_OF: usize = 8;
 /// A partition that takes this share of all accesses is too large to be placed well.
 const SHARE_MAX: f64 = 1.0 / 32.0;
+/// So many that wait for a lock are one part more.
+const WAITING: f64 = 16.0;
 /// What is split, is split at a heat of one; two that are merged are cooler than this, each.
 const COLD: f64 = 0.25;
 /// However few partitions there are: one that takes this share of all accesses is not cold.
@@ -83,7 +89,8 @@ pub(crate) fn extras(
         let heat = (held / situation.options.hot).max(share / SHARE_MAX);
         if heat >= 1.0 {
             let may_split = !situation.is_young;
-            extras.extend(may_split.then(|| split(situation, &need, share, heat)).flatten());
+            let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
+            extras.extend(may_split.then(|| split(situation, &need, heat, why())).flatten());
         } else if site.is_some() && share <= situation.options.cold * average && heat < COLD {
             extras.extend(merge(situation, design, &need, average));
         }
@@ -100,6 +107,26 @@ pub(crate) fn extras(
     extras
 }
 
+/// A split of what many wait for: into more parts the more wait, as what is learned from those that have run tells
+/// last of those that wait longest.
+pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra> {
+    let Situation { outlook, recent, options, now_ns, design, .. } = situation;
+    let Crowd { table, start, waiting } = crowd;
+    let (range, placement) = design.partition_of(*table, start)?;
+    let changes = recent.rests(*now_ns, *table, start) || recent.is_asked(*now_ns, *table, &range);
+    if range.start != *start || changes {
+        return None;
+    }
+    let need = Need { table: *table, range, access: Access::Write, placement };
+    let (range, waiting) = (need.range_of(), *waiting as f64);
+    let heat = (outlook.held(&range) / options.hot).max(waiting / WAITING);
+    let extra = split(situation, &need, heat, format!("{waiting} transactions wait for its lock"))?;
+    // As many as wait now are thought to wait all the time: of them, one part in so many goes on to.
+    let parts = extra.steps.len() as f64 + 1.0;
+    let waited_us = waiting * options.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
+    Some(Extra { upkeep_us: extra.upkeep_us.max(waited_us), ..extra })
+}
+
 fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
     let shares = situation.outlook.workload.shares(range);
     shares.read + shares.written
@@ -110,10 +137,9 @@ fn extra(need: &Need, steps: Vec<Step>) -> Extra {
 }
 
 /// At once into as many parts as it takes until none is hot.
-fn split(situation: &Situation<'_>, need: &Need, share: f64, heat: f64) -> Option<Extra> {
+fn split(situation: &Situation<'_>, need: &Need, heat: f64, why: String) -> Option<Extra> {
     let parts = (heat.ceil() as usize).clamp(2, PARTS_MAX);
     let cuts = situation.outlook.workload.cuts(&need.range_of(), parts);
-    let why = format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
     let table = need.table;
     let cuts: Vec<Key> = cuts.into_iter().filter(|at| *at != need.range.start).collect();
     let upkeep_us = situation.outlook.unlocked_us(&need.range_of(), &cuts);
@@ -148,38 +174,47 @@ fn merge(situation: &Situation<'_>, design: &Design, need: &Need, average: f64) 
 }
 
 fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> Extra {
-    let (table, start) = (need.table, need.range.start.clone());
     let why = format!("{site} follows what is written there, and hardly reads it");
-    let steps = vec![Step::new(Change::RemoveReplica { table, start, site }, why)];
+    let steps = vec![Step::new(need.removal(site), why)];
     Extra { upkeep_us, ..extra(need, steps) }
 }
 
-/// Replicas at a site without room, those first that nobody will miss. Of very many, some are looked at.
+/// What a site without room loses: replicas, those first that nobody will miss; and without these, what it masters.
 pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
-    let design = situation.design;
-    let (everything, mut replicas) = (KeyRange::all(), Vec::<Need>::new());
-    for (table, found) in design.tables() {
-        let here = found.partitions_in(&everything).filter(|(_, at)| at.replicas.contains(site));
-        replicas.extend(here.map(|(range, placement)| Need {
-            table,
-            range,
-            placement,
-            access: Access::Read,
-        }));
+    let replicas = some(situation, Access::Read, |at| at.replicas.contains(site));
+    if replicas.is_empty() {
+        hand_over(situation, site)
+    } else {
+        drop_some(situation, site, replicas)
     }
-    let stride = replicas.len().div_ceil(REPLICAS_MAX).max(1);
+}
+
+/// Partitions with such placements of which nothing is on its way. Of very many, some are looked at.
+fn some(
+    situation: &Situation<'_>,
+    access: Access,
+    placed: impl Fn(&Placement) -> bool,
+) -> Vec<Need> {
+    let (everything, mut all) = (KeyRange::all(), Vec::<Need>::new());
+    for (table, found) in situation.design.tables() {
+        let placed = found.partitions_in(&everything).filter(|(_, placement)| placed(placement));
+        all.extend(placed.map(|(range, placement)| Need { table, range, access, placement }));
+    }
+    let stride = all.len().div_ceil(LOOKED_AT_MAX).max(1);
     let first = (situation.now_ns / 1_000_000) as usize % stride;
-    let judged = replicas.iter().skip(first).step_by(stride).filter_map(|need| {
-        let recent = situation.recent;
-        if recent.is_asked(situation.now_ns, need.table, &need.range) {
-            return None;
-        }
-        let (table, start) = (need.table, need.range.start.clone());
-        let change = Change::RemoveReplica { table, start, site };
-        let mut after = design.clone();
+    let some = all.into_iter().skip(first).step_by(stride);
+    let is_still =
+        |need: &Need| !situation.recent.is_asked(situation.now_ns, need.table, &need.range);
+    some.filter(is_still).collect()
+}
+
+/// Replicas at a site, those that are missed least.
+fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Vec<Step> {
+    let judged = replicas.into_iter().filter_map(|need| {
+        let (range, change) = (need.range_of(), need.removal(site));
+        let mut after = situation.design.clone();
         after.apply(&change).ok()?;
-        let saved = situation.outlook.saved(design, &after, &[need.range_of()]).us;
-        Some((saved, change))
+        Some((situation.outlook.saved(situation.design, &after, &[range]).us, change))
     });
     let mut judged: Vec<(f64, Change)> = judged.collect();
     judged.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -188,4 +223,21 @@ pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
     let steps = judged.into_iter().take(harmless.clamp(1, RELIEVED_MAX));
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
+}
+
+/// Of what a site masters, that which is accessed least goes to the idlest site with room.
+fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
+    let sites = situation.design.sites();
+    let Some(to) = situation.outlook.traffic.idlest(sites) else { return Vec::new() };
+    let mut mastered = some(situation, Access::Write, |at| at.master == site);
+    let share = |need: &Need| accesses(situation, &need.range_of());
+    mastered.sort_by(|a, b| share(a).total_cmp(&share(b)));
+    mastered.truncate(mastered.len().div_ceil(HANDED_OVER_OF));
+    let why = format!("{site} is nearly out of memory, and {to} has room");
+    let steps = mastered.iter().flat_map(|need| {
+        let steps = need.move_to(to, &why);
+        let cost_us = situation.necessary_us(need, to) / steps.len() as f64;
+        steps.into_iter().map(move |step| step.predicted(cost_us, 0.0))
+    });
+    steps.collect()
 }

@@ -66,14 +66,6 @@ fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
     each.sum()
 }
 
-/// What takes a partition to a site, and leaves nothing behind.
-fn steps(need: &Need, site: SiteId, why: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = need.steps(site).collect();
-    let (table, start) = (need.table, need.range.start.clone());
-    steps.push(Step::new(Change::RemoveReplica { table, start, site: need.placement.master }, ""));
-    steps.into_iter().map(|step| Step { reason: why.to_owned(), ..step }).collect()
-}
-
 /// The blueprint that is carried out, and when the next one is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawing {
@@ -218,7 +210,7 @@ impl Blueprint {
             let share = need.steps(site).count() as f64 + 1.0;
             let predicted =
                 |step: Step| step.predicted(self.cost_us / share, self.benefit_us / share);
-            batch.extend(steps(&need, site, why).into_iter().map(predicted));
+            batch.extend(need.move_to(site, why).into_iter().map(predicted));
         }
         batch
     }

@@ -36,12 +36,12 @@
 //! Pure: the same situation gives the same answer.
 
 use super::Options;
-use super::beneficial::{Extra, extras, relieve};
+use super::beneficial::{self, Extra, extras, relieve};
 use super::clump;
 use super::outlook::{Outlook, Saved, free_sites, rows_of};
 use super::recent::Recent;
 use super::workload::Range;
-use crate::strategy::{Need, Place, needs};
+use crate::strategy::{Crowd, Need, Place, needs};
 use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
 
 /// More sites than this are not looked at for one transaction: those that need least, and the idlest.
@@ -160,7 +160,12 @@ impl Situation<'_> {
         let crowded = |site: SiteId| self.outlook.traffic.is_crowded(site);
         let in_reach =
             |site: SiteId| self.may_move || !needs.iter().any(|need| need.lacks_master(site));
-        let comes = |site: SiteId| still && !crowded(site) && in_reach(site);
+        // A site without room gets no more copies.
+        let has_room = |site: SiteId| {
+            let is_full = self.outlook.traffic.site(site).is_full;
+            !is_full || !needs.iter().any(|need| need.lacks_replica(site))
+        };
+        let comes = |site: SiteId| still && !crowded(site) && has_room(site) && in_reach(site);
         let sites = self.sites(&needs, &free, last_site).into_iter();
         let sites = sites.filter(|site| free.contains(*site) || comes(*site));
         let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
@@ -188,6 +193,19 @@ impl Situation<'_> {
         let beneficial =
             full.find_map(|site| Some(relieve(self, *site)).filter(|s| !s.is_empty()))?;
         Some(Answer { candidates: vec![Candidate::of_steps(place, beneficial)] })
+    }
+
+    /// Splits of what many wait for, on the occasion of a transaction that may be any.
+    pub(crate) fn disperse(&self, crowds: &[Crowd], place: Place) -> Option<Answer> {
+        if self.is_young || self.outlook.traffic.across() >= ACROSS_MAX {
+            return None;
+        }
+        let design = self.design.clone();
+        let mut besides = Besides { steps: Vec::new(), design, cost_us: 0.0, benefit_us: 0.0 };
+        let extras = crowds.iter().filter_map(|crowd| beneficial::disperse(self, crowd));
+        extras.for_each(|extra| self.add(&mut besides, extra));
+        let candidates = vec![Candidate::of_steps(place, besides.steps)];
+        (!candidates[0].beneficial.is_empty()).then_some(Answer { candidates })
     }
 
     /// Over several sites, with no master moved.
@@ -266,25 +284,28 @@ impl Situation<'_> {
             return;
         }
         for extra in extras(self, site, &besides.design, needs) {
-            let Some((after, gain, cost)) = self.judge(&besides.design, &extra) else { continue };
-            if gain > (1.0 + self.options.margin) * cost {
-                let share = extra.steps.len() as f64;
-                let predicted = |step: Step| step.predicted(cost / share, gain / share);
-                besides.steps.extend(extra.steps.into_iter().map(predicted));
-                besides.design = after;
-                besides.benefit_us += gain;
-                besides.cost_us += cost;
-            }
+            self.add(besides, extra);
         }
     }
 
-    /// What it takes to bring to a site what it lacks. Where memory is full, ten times as much.
+    /// Adds a proposal, if it pays.
+    fn add(&self, besides: &mut Besides, extra: Extra) {
+        let Some((after, gain, cost)) = self.judge(&besides.design, &extra) else { return };
+        if gain > (1.0 + self.options.margin) * cost {
+            let share = extra.steps.len() as f64;
+            let predicted = |step: Step| step.predicted(cost / share, gain / share);
+            besides.steps.extend(extra.steps.into_iter().map(predicted));
+            besides.design = after;
+            besides.benefit_us += gain;
+            besides.cost_us += cost;
+        }
+    }
+
+    /// What it takes to bring to a site what it lacks.
     pub(crate) fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
-        let full = if self.outlook.traffic.site(site).is_full { 10.0 } else { 1.0 };
         let each = need.changes(site).map(|change| {
             let cost = self.outlook.change_us(&change, &need.range_of(), &need.placement);
-            let crowding = if matches!(change, Change::AddReplica { .. }) { full } else { 1.0 };
-            cost * crowding * self.charge(&change, need.placement.master)
+            cost * self.charge(&change, need.placement.master)
         });
         each.sum()
     }

@@ -276,7 +276,7 @@ mod tests {
     const S2: SiteId = SiteId(2);
 
     fn load(site: SiteId, busy: Option<f64>) -> SiteLoad {
-        SiteLoad { site, busy, memory_bytes: 96, memory_max: Some(100) }
+        SiteLoad { site, busy, memory_bytes: 96, memory_max: Some(100), crowds: Vec::new() }
     }
 
     #[test]

@@ -30,8 +30,8 @@
 
 use super::two_phase::coordinator;
 use super::{
-    Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
-    needs, pick,
+    Changed, Crowd, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy,
+    Verdict, needs, pick,
 };
 use crate::learned::blueprint::{Blueprint, Drawing};
 use crate::learned::journal::Journal;
@@ -92,6 +92,8 @@ struct Brain {
     /// Until it thinks again, as in [`Learned::think_at`].
     pause_ns: [u64; 2],
     drawing: Drawing,
+    /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
+    crowds: Vec<Crowd>,
 }
 
 /// A measured transaction that has not come back yet.
@@ -128,6 +130,7 @@ impl Learned {
             thoughts: 0,
             pause_ns: THINK_NS.map(|(least, _)| least),
             drawing: Drawing::default(),
+            crowds: Vec::new(),
         };
         Learned {
             options,
@@ -296,6 +299,11 @@ impl Brain {
         let situation = self.situation(options, now_ns, design, budget);
         let may_add = situation.may_add;
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
+            return answer;
+        }
+        let crowds = std::mem::take(&mut self.crowds);
+        let situation = self.situation(options, now_ns, design, budget);
+        if let Some(answer) = situation.disperse(&crowds, place).filter(|_| may_add) {
             return answer;
         }
         if is_across(place) && may_add {
@@ -502,6 +510,7 @@ impl Strategy for Learned {
         // Whoever brings the news is on its way with a transaction: the next one will bring them.
         let Some(mut brain) = self.brain.try_lock() else { return };
         brain.known.traffic.close(now.0, loads);
+        brain.crowds = loads.iter().flat_map(|load| load.crowds.iter().cloned()).collect();
         for load in loads {
             let site = brain.known.traffic.site(load.site);
             brain.known.costs.learn_load(site.rows, site.busy);

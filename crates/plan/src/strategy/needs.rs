@@ -80,4 +80,16 @@ impl Need {
             Step::new(change, why)
         })
     }
+
+    /// What takes it to a site, and leaves nothing behind where its master was.
+    pub(crate) fn move_to(&self, site: SiteId, why: &str) -> Vec<Step> {
+        let removal = Step::new(self.removal(self.placement.master), why);
+        let steps = self.changes(site).map(|change| Step::new(change, why));
+        steps.chain([removal]).collect()
+    }
+
+    /// What takes a copy away.
+    pub(crate) fn removal(&self, site: SiteId) -> Change {
+        Change::RemoveReplica { table: self.table, start: self.range.start.clone(), site }
+    }
 }

@@ -7,7 +7,7 @@
 //! | `change CHANGE…` | changes the design |
 //! | `design` | shows it |
 //! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second; without `at`, over several sites |
-//! | `loads s1=BUSY …`, `full=SITE` | a second passes; so busy the sites are; one has no room |
+//! | `loads s1=BUSY …`, `full=SITE`, `crowd=KEY waiting=N` | a second passes; so busy the sites are; one has no room; so many wait for the partition of the first table that holds a key |
 //! | `decide FOOTPRINT` | what is decided; it is done at once, and said so |
 //! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
 //! | `reflect` | it thinks about all transactions together |
@@ -20,7 +20,8 @@ use goldenscript::{Command, Context, Runner};
 use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::learned::{Mode, Options};
 use isomer_plan::strategy::{
-    Changed, Decision, Learned, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
+    Changed, Crowd, Decision, Learned, Measured, Place, Report, Request, SiteLoad, Strategy,
+    Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -79,13 +80,23 @@ impl Runner for State {
             }
             "loads" => {
                 let full = args.take_key("full").map(site_id).transpose()?;
+                let crowd = args.take_key("crowd").map(|key| parse("key", key)).transpose()?;
+                let waiting = args.take_key("waiting").map_or(Ok(0), |n| parse("waiting", n))?;
+                let crowd = crowd.and_then(|key| {
+                    let table = TableId(1);
+                    let (range, placement) = self.design.partition_of(table, &Key::int(key))?;
+                    Some((placement.master, Crowd { table, start: range.start, waiting }))
+                });
                 self.now += 1000 * MS;
                 let mut loads = Vec::new();
                 for id in self.design.sites().iter() {
                     let busy = args.take_key(&id.to_string());
                     let busy = busy.map(|busy| parse("load", busy)).transpose()?;
                     let memory_bytes = if full == Some(id) { 96 } else { 10 };
-                    loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max: Some(100) });
+                    let here = crowd.iter().filter(|(master, _)| *master == id);
+                    let crowds = here.map(|(_, crowd)| crowd.clone()).collect();
+                    let memory_max = Some(100);
+                    loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max, crowds });
                 }
                 self.learned.loads(Time(self.now), &loads);
             }

@@ -6,7 +6,7 @@
 
 use super::{Gate, World};
 use crate::plant;
-use isomer_cluster::Transport;
+use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_plan::strategy::SiteLoad;
 use isomer_site::{
@@ -191,8 +191,7 @@ impl Transport for SimTransport {
     }
 
     fn load(&self, site: SiteId) -> SiteLoad {
-        let memory_bytes = self.world.site(site).map_or(0, |site| site.memory_bytes());
-        SiteLoad { site, busy: None, memory_bytes, memory_max: None }
+        load_of(site, self.world.site(site).as_deref())
     }
 
     fn now(&self) -> Time {

@@ -1,0 +1,56 @@
+//! A crowd before a lock is told as long as it is there.
+
+mod post;
+
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{Durability, MemoryLog, MemoryOptions};
+use isomer_site::{
+    Crowd, Message, PIECE_BYTES, Part, Silence, Site, SiteOptions, Step, Txn, TxnId,
+};
+use post::Post;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+const T: TableId = TableId(1);
+const S1: SiteId = SiteId(1);
+const S2: SiteId = SiteId(2);
+
+fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Crowds that are seen while so many wait for a lock, and when they have it.
+fn crowds(waiting: usize) -> [Vec<Crowd>; 2] {
+    let post = Arc::new(Post::default());
+    let options = MemoryOptions { durability: Durability::None, ..MemoryOptions::default() };
+    let (log, network, time) = (Arc::new(MemoryLog::new(options)), post.clone(), post);
+    let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
+    let options = SiteOptions { id: S1, log, folder, network, time, piece_bytes, silence };
+    let site = Site::open(options).unwrap();
+    let from_five = KeyRange::new(Key::int(5), None);
+    assert!(poll(pin!(site.step(Step::Create(T, vec![from_five])))).is_ready());
+    let footprint = Footprint::new().write(T, Key::int(7));
+    let txn = TxnId { coordinator: S2, incarnation: 1, number: 1 };
+    let enter = Part::Enter { txn, footprint: footprint.clone(), at: Time::ZERO };
+    assert!(poll(pin!(site.part(enter))).is_ready(), "it holds the lock from now on");
+
+    let mut procedures: Vec<_> =
+        (0..waiting).map(|_| |txn: &mut Txn<'_>| txn.put(T, &Key::int(7), b"x")).collect();
+    let each = procedures.iter_mut();
+    let each = each.map(|procedure| Box::pin(site.execute(&footprint, Time::ZERO, procedure)));
+    let mut futures: Vec<_> = each.collect();
+    assert!(futures.iter_mut().all(|future| poll(future.as_mut()).is_pending()));
+    let before = site.crowds();
+    site.receive(S2, Message::Outcome { txn, at: None });
+    futures.iter_mut().for_each(|future| drop(poll(future.as_mut())));
+    [before, site.crowds()]
+}
+
+#[test]
+fn eight_are_a_crowd_as_long_as_they_wait() {
+    let crowd = |waiting| Crowd { table: T, start: Key::int(5), waiting };
+    assert_eq!(crowds(8), [vec![crowd(8)], vec![]]);
+    assert_eq!(crowds(20), [vec![crowd(20)], vec![]]);
+    assert_eq!(crowds(7), [vec![], vec![]]);
+}
