@@ -201,8 +201,8 @@ impl fmt::Display for Said<'_> {
             }
             Message::Close { .. } => write!(f, "close your feed"),
             Message::AskSilence { table, start, .. } => write!(f, "is {table}[{start}] silent?"),
-            Message::Silence { table, start, until, .. } => {
-                write!(f, "{table}[{start}] is silent until {until}")
+            Message::Silence { table, start, .. } => {
+                write!(f, "{table}[{start}] stays silent")
             }
             Message::Ask { txn } => write!(f, "what became of {txn}?"),
             Message::Outcome { txn, at: Some(at) } => write!(f, "{txn} has committed {at}"),
