@@ -101,7 +101,7 @@ pub struct Shares {
 /// The samples that access a key.
 #[derive(Clone, Debug, Default)]
 struct Touched {
-    samples: Vec<Arc<Sample>>,
+    samples: Vec<(Access, Arc<Sample>)>,
     shares: [u32; 2],
 }
 
@@ -196,12 +196,23 @@ impl Workload {
     pub fn writers(&self, range: &Range) -> f64 {
         let mut writers = self.writers.borrow_mut();
         let count = writers.get(range).unwrap_or_else(|| {
-            let touching = self.touching(range).into_iter();
-            let count = touching.filter(|sample| sample.touches(range, Access::Write)).count();
-            writers.remember(range, count as u32);
-            count as u32
+            let count = self.count_writers(range);
+            writers.remember(range, count);
+            count
         });
         f64::from(count) / self.len().max(1) as f64
+    }
+
+    fn count_writers(&self, range: &Range) -> u32 {
+        let written = self.keys_in(range).filter(|(_, touched)| touched.shares[1] > 0);
+        let single = written.flat_map(|(_, touched)| &touched.samples);
+        let single = single.filter(|(access, _)| *access == Access::Write);
+        let wide = self.ranges_in(range).filter(|(_, s)| s.touches(range, Access::Write));
+        let both = single.map(|(_, sample)| sample).chain(wide.map(|(_, sample)| sample));
+        let mut numbers: Vec<u64> = both.map(|sample| sample.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.len() as u32
     }
 
     /// A transaction held the lock of a partition that begins there for so long.
@@ -259,7 +270,7 @@ impl Workload {
     /// The samples that access any of the ranges, oldest first.
     pub fn touching_any<'a>(&'a self, ranges: &'a [Range]) -> Vec<&'a Arc<Sample>> {
         let single = ranges.iter().flat_map(|range| self.keys_in(range));
-        let single = single.flat_map(|(_, touched)| &touched.samples);
+        let single = single.flat_map(|(_, touched)| &touched.samples).map(|(_, sample)| sample);
         let wide = ranges.iter().flat_map(|range| self.ranges_in(range)).map(|(_, sample)| sample);
         let mut touching: Vec<&Arc<Sample>> = single.chain(wide).collect();
         touching.sort_unstable_by_key(|sample| sample.number);
@@ -296,7 +307,7 @@ impl Workload {
                 Span::Key(key) => {
                     let touched = self.keys.entry((item.table, key.clone())).or_default();
                     touched.shares[item.access as usize] += 1;
-                    touched.samples.push(sample.clone());
+                    touched.samples.push((item.access, sample.clone()));
                 }
                 Span::Range(range) => {
                     let ranges = self.ranges.entry(item.table).or_default();
@@ -314,7 +325,7 @@ impl Workload {
                 let place = (item.table, key.clone());
                 let touched = self.keys.get_mut(&place).expect("a sample is found by its keys");
                 touched.shares[item.access as usize] -= 1;
-                touched.samples.retain(|other| other.number != sample.number);
+                touched.samples.retain(|(_, other)| other.number != sample.number);
                 if touched.samples.is_empty() {
                     self.keys.remove(&place);
                 }
