@@ -267,3 +267,32 @@ fn a_limit_on_waiting_for_rows_ends_a_wait_and_leaves_no_trace() {
     drop(one);
     write(&mut two, table, 1, 2).expect("free again");
 }
+
+#[test]
+fn what_was_committed_ahead_of_real_time_is_seen_by_whoever_comes_next() {
+    let (gateway, table) = gateway();
+    let db = gateway.database();
+    db.change(Change::AddReplica { table, start: Key::min(), site: SiteId(2) }, "to be read there")
+        .expect("a replica");
+    let put = |txn: &mut isomer_cluster::Txn<'_>, id: i64, balance: i64| {
+        txn.put(table, &Key::int(id), &balance.to_le_bytes())
+    };
+    for balance in 1..=4 {
+        // Silence is promised to who reads the replica at s2, with a lock held there.
+        std::thread::sleep(std::time::Duration::from_millis(250));
+        let footprint = Footprint::new().read(table, Key::int(3)).write(table, Key::int(60));
+        for _ in 0..20 {
+            db.run(&mut db.session(), &footprint, |txn| {
+                let _ = txn.get(table, &Key::int(3))?;
+                put(txn, 60, balance)
+            })
+            .expect("it runs at s2");
+        }
+        // A write there keeps the promise, by a commit that is later than the time is now.
+        let footprint = Footprint::new().write(table, Key::int(3));
+        db.run(&mut db.session(), &footprint, |txn| put(txn, 3, balance)).expect("it runs at s1");
+        let mut txn = begin(&gateway, Isolation::RepeatableRead);
+        assert_eq!(read(&mut txn, table, 3), Some(balance));
+        assert_eq!(read(&mut txn, table, 60), Some(balance));
+    }
+}
