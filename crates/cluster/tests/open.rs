@@ -269,6 +269,7 @@ fn a_limit_on_waiting_for_rows_ends_a_wait_and_leaves_no_trace() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "silence is promised only after some time")]
 fn what_was_committed_ahead_of_real_time_is_seen_by_whoever_comes_next() {
     let (gateway, table) = gateway();
     let db = gateway.database();
