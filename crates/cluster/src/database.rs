@@ -12,7 +12,7 @@ use isomer_design::{
 };
 use isomer_log::{Counters, Durability, FileLog, Log, MemoryLog, MemoryOptions};
 use isomer_plan::strategy::{OnDemand, Strategy};
-use isomer_site::{Abort, Answer, PIECE_BYTES, Silence, Site, SiteOptions, Step, TimeSource, Txn};
+use isomer_site::{Abort, Answer, Site, SiteOptions, Step, TimeSource, Txn};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -580,14 +580,6 @@ fn open_site(
     };
     let time: Arc<dyn TimeSource> = runtime.clock.clone();
     let network = runtime.post.clone();
-    Site::open(SiteOptions {
-        id,
-        log,
-        folder,
-        network,
-        time,
-        piece_bytes: PIECE_BYTES,
-        silence: Silence::default(),
-    })
-    .map_err(|error| OpenDatabaseError::Recover { site: id, error })
+    Site::open(SiteOptions { folder, ..SiteOptions::new(id, log, network, time) })
+        .map_err(|error| OpenDatabaseError::Recover { site: id, error })
 }

@@ -20,10 +20,7 @@ use isomer_design::{
     Design, Footprint, Key, KeyRange, Placement, RoutingTable, Schema, SiteId, TableId, Time,
 };
 use isomer_log::{Log, MemoryLog, MemoryOptions};
-use isomer_site::{
-    Answer, Message, Network, PIECE_BYTES, Procedure, Silence, Site, SiteOptions, Step, TimeSource,
-    Txn,
-};
+use isomer_site::{Answer, Message, Network, Procedure, Site, SiteOptions, Step, TimeSource, Txn};
 use parking_lot::Mutex;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -162,15 +159,7 @@ impl Bench {
         let open = |number| {
             let log: Arc<dyn Log> = Arc::new(MemoryLog::new(MemoryOptions::default()));
             let (network, time) = (letters.clone(), time.clone());
-            let options = SiteOptions {
-                id: SiteId(number),
-                log,
-                folder: None,
-                network,
-                time,
-                piece_bytes: PIECE_BYTES,
-                silence: Silence::default(),
-            };
+            let options = SiteOptions::new(SiteId(number), log, network, time);
             Arc::new(Site::open(options).expect("an empty log can be read"))
         };
         let bench = Bench { sites: [open(1), open(2)], letters };

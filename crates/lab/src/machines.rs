@@ -16,7 +16,7 @@ use crate::costs::{Costs, MESSAGE_BYTES};
 use isomer_design::{Footprint, Key, SiteId, TableId};
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
 use isomer_sim::world::World;
-use isomer_site::{Message, Network, PIECE_BYTES, Silence, Site, SiteOptions};
+use isomer_site::{Message, Network, Site, SiteOptions};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -305,15 +305,7 @@ fn open(world: &Rc<World>, id: SiteId, network: Arc<Outbox>) -> Arc<Site> {
     };
     let log: Arc<dyn Log> = Arc::new(MemoryLog::new(options));
     let time = world.time_source();
-    let site = Site::open(SiteOptions {
-        id,
-        log,
-        folder: None,
-        network,
-        time,
-        piece_bytes: PIECE_BYTES,
-        silence: Silence::default(),
-    });
+    let site = Site::open(SiteOptions::new(id, log, network, time));
     Arc::new(site.expect("an empty log can be read"))
 }
 

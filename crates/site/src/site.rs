@@ -5,7 +5,7 @@
 //! place in the log in one short critical section, is installed, and becomes visible. The log's
 //! order is thus the order of time, and a site's log alone tells its whole history.
 
-use crate::copy::Underway;
+use crate::copy::{PIECE_BYTES, Underway};
 use crate::crowd::{Crowd, Crowds};
 use crate::error::Failure;
 use crate::frame::TxnId;
@@ -47,6 +47,19 @@ pub struct SiteOptions {
     pub piece_bytes: usize,
     /// What is promised of partitions that are rarely written; the same at all sites.
     pub silence: Silence,
+}
+
+impl SiteOptions {
+    /// A site without a folder, with pieces and silence as they usually are.
+    pub fn new(
+        id: SiteId,
+        log: Arc<dyn Log>,
+        network: Arc<dyn Network>,
+        time: Arc<dyn TimeSource>,
+    ) -> SiteOptions {
+        let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
+        SiteOptions { id, log, folder, network, time, piece_bytes, silence }
+    }
 }
 
 /// A data site. See the [module documentation](self).

@@ -7,7 +7,7 @@ mod post;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, FileLog, MemoryLog, MemoryOptions, Options};
-use isomer_site::{Silence, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
+use isomer_site::{Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
 use post::Post;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -38,9 +38,8 @@ impl Pair {
         post.now.store(1_000_000_000, Ordering::Relaxed);
         let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
         let (network, time) = (post.clone(), post.clone());
-        let (piece_bytes, silence) = (PIECE_BYTES, Silence::default());
-        let options =
-            SiteOptions { id: S1, log, folder: None, network, time, piece_bytes, silence };
+        let usual = SiteOptions::new(S1, log, network, time);
+        let options = SiteOptions { piece_bytes: PIECE_BYTES, ..usual };
         let master = Site::open(options).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut pair = Pair { folder, post, master, replica: None };
@@ -153,8 +152,9 @@ fn open(folder: &Path, post: &Arc<Post>) -> Site {
     let options = Options { durability: Durability::Commit, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
-    let (folder, piece_bytes, silence) = (Some(folder.to_owned()), PIECE_BYTES, Silence::default());
-    Site::open(SiteOptions { id: S2, log, folder, network, time, piece_bytes, silence }).unwrap()
+    let (folder, piece_bytes) = (Some(folder.to_owned()), PIECE_BYTES);
+    let usual = SiteOptions::new(S2, log, network, time);
+    Site::open(SiteOptions { folder, piece_bytes, ..usual }).unwrap()
 }
 
 #[test]

@@ -4,9 +4,7 @@ mod post;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, MemoryLog, MemoryOptions};
-use isomer_site::{
-    Crowd, Message, PIECE_BYTES, Part, Silence, Site, SiteOptions, Step, Txn, TxnId,
-};
+use isomer_site::{Crowd, Message, Part, Site, SiteOptions, Step, Txn, TxnId};
 use post::Post;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -25,9 +23,7 @@ fn crowds(waiting: usize) -> [Vec<Crowd>; 2] {
     let post = Arc::new(Post::default());
     let options = MemoryOptions { durability: Durability::None, ..MemoryOptions::default() };
     let (log, network, time) = (Arc::new(MemoryLog::new(options)), post.clone(), post);
-    let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
-    let options = SiteOptions { id: S1, log, folder, network, time, piece_bytes, silence };
-    let site = Site::open(options).unwrap();
+    let site = Site::open(SiteOptions::new(S1, log, network, time)).unwrap();
     let from_five = KeyRange::new(Key::int(5), None);
     assert!(poll(pin!(site.step(Step::Create(T, vec![from_five])))).is_ready());
     let footprint = Footprint::new().write(T, Key::int(7));

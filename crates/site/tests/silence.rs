@@ -6,9 +6,7 @@ mod post;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{MemoryLog, MemoryOptions};
-use isomer_site::{
-    Committed, Message, PIECE_BYTES, Part, Silence, Site, SiteOptions, Step, TimeSource, Txn, TxnId,
-};
+use isomer_site::{Committed, Message, Part, Site, SiteOptions, Step, TimeSource, Txn, TxnId};
 use post::Post;
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,9 +30,7 @@ impl Pair {
         let sites = [S1, S2].map(|id| {
             let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
             let (network, time) = (post.clone(), post.clone());
-            let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
-            Site::open(SiteOptions { id, log, folder, network, time, piece_bytes, silence })
-                .unwrap()
+            Site::open(SiteOptions::new(id, log, network, time)).unwrap()
         });
         let pair = Pair { post, sites };
         let [s1, s2] = &pair.sites;

@@ -6,8 +6,7 @@ mod post;
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, FileLog, Options};
 use isomer_site::{
-    Across, Committed, Failure, PIECE_BYTES, Part, PartAnswer, Peers, Silence, Site, SiteOptions,
-    Step, Txn,
+    Across, Committed, Failure, Part, PartAnswer, Peers, Site, SiteOptions, Step, Txn,
 };
 use post::Post;
 use std::collections::BTreeMap;
@@ -109,16 +108,8 @@ fn open(folder: &Path, id: SiteId, post: &Arc<Post>) -> Site {
     let options = Options { durability: Durability::None, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
-    Site::open(SiteOptions {
-        id,
-        log,
-        folder: Some(folder),
-        network,
-        time,
-        piece_bytes: PIECE_BYTES,
-        silence: Silence::default(),
-    })
-    .unwrap()
+    let usual = SiteOptions::new(id, log, network, time);
+    Site::open(SiteOptions { folder: Some(folder), ..usual }).unwrap()
 }
 
 fn ready<F: Future>(future: F) -> F::Output {

@@ -27,9 +27,7 @@ use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time,
 };
 use isomer_log::{MemoryLog, MemoryOptions};
-use isomer_site::{
-    Message, Network, PIECE_BYTES, Silence, Site, SiteOptions, Step, TimeSource, Txn,
-};
+use isomer_site::{Message, Network, Site, SiteOptions, Step, TimeSource, Txn};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -333,15 +331,9 @@ fn complete<F: Future>(future: F) -> F::Output {
 impl SiteBench {
     fn new(args: &StoreArgs) -> Result<SiteBench, String> {
         let options = MemoryOptions { keep_bytes: Some(16 << 20), ..MemoryOptions::default() };
-        let site = Site::open(SiteOptions {
-            id: SiteId(1),
-            log: Arc::new(MemoryLog::new(options)),
-            folder: None,
-            network: Arc::new(Alone),
-            time: Arc::new(Clock(now())),
-            piece_bytes: PIECE_BYTES,
-            silence: Silence::default(),
-        });
+        let log = Arc::new(MemoryLog::new(options));
+        let (network, time) = (Arc::new(Alone), Arc::new(Clock(now())));
+        let site = Site::open(SiteOptions::new(SiteId(1), log, network, time));
         let site = site.map_err(|error| error.to_string())?;
         let bounds: Vec<i64> =
             (1..args.partitions).map(|i| (i * args.rows / args.partitions) as i64).collect();

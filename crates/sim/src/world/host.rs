@@ -62,15 +62,9 @@ impl World {
         let log = self.hosts.borrow()[&id].disk.face.clone();
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
-        let options = SiteOptions {
-            id,
-            log,
-            folder: None,
-            network,
-            time,
-            piece_bytes: PIECE_BYTES,
-            silence: Silence { after_ns: 2_000_000, most_ns: 50_000_000 },
-        };
+        let silence = Silence { after_ns: 2_000_000, most_ns: 50_000_000 };
+        let usual = SiteOptions::new(id, log, network, time);
+        let options = SiteOptions { piece_bytes: PIECE_BYTES, silence, ..usual };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),
