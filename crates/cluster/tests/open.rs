@@ -44,6 +44,18 @@ fn read(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
     found
 }
 
+/// Reads as a statement does that reads nothing else.
+fn read_alone(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
+    let mut found = None;
+    txn.next_statement();
+    txn.reads_one_row();
+    txn.get(table, &Key::int(id), |row| {
+        found = Some(i64::from_le_bytes(row.try_into().expect("a balance has eight bytes")));
+    })
+    .expect("a read");
+    found
+}
+
 fn write(
     txn: &mut OpenTransaction,
     table: TableId,
@@ -217,6 +229,28 @@ fn increment(txn: &mut OpenTransaction, table: TableId, id: i64) {
         })
         .expect("a read");
     txn.put(table, key, locked.base, Some((balance + 1).to_le_bytes().to_vec())).expect("small");
+}
+
+#[test]
+fn who_reads_one_row_sees_each_commit_wherever_the_row_goes() {
+    let (gateway, table) = gateway();
+    let mut fixed = begin(&gateway, Isolation::RepeatableRead);
+    assert_eq!(read_alone(&mut fixed, table, 60), None);
+    for round in 0..30 {
+        let mut writer = begin(&gateway, Isolation::ReadCommitted);
+        write(&mut writer, table, 60, round).expect("free");
+        writer.commit().expect("nobody else writes");
+        let to = SiteId(1 + (round % 3) as u16);
+        let start = Key::int(50);
+        let replica = Change::AddReplica { table, start: start.clone(), site: to };
+        let _ = gateway.database().change(replica, "a test");
+        let _ = gateway.database().change(Change::Remaster { table, start, to }, "a test");
+        let mut reader = begin(&gateway, Isolation::ReadCommitted);
+        assert_eq!(read_alone(&mut reader, table, 60), Some(round));
+        assert_eq!(read_alone(&mut reader, table, 61), None);
+        assert_eq!(read_alone(&mut reader, table, 3), read(&mut reader, table, 3));
+    }
+    assert_eq!(read_alone(&mut fixed, table, 60), None, "a snapshot stays as it is");
 }
 
 #[test]

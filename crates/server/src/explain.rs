@@ -5,13 +5,13 @@ use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::Table;
 use isomer_sql::expr::Expr;
 use isomer_sql::plan::{Select, Source, Step};
-use isomer_sql::statement::{Action, Compiled};
+use isomer_sql::statement::Action;
 use std::collections::BTreeSet;
 
 /// The lines of a plan.
-pub(crate) fn explain(engine: &Engine, compiled: &Compiled) -> Vec<String> {
+pub(crate) fn explain(engine: &Engine, action: &Action) -> Vec<String> {
     let mut lines = Vec::new();
-    match &compiled.action {
+    match action {
         Action::Select(plan) => select(engine, plan, 0, &mut lines),
         Action::Insert(plan) => {
             lines.push(format!("Insert on {}", plan.table.name));

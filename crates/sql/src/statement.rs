@@ -30,6 +30,8 @@ pub struct Compiled {
     pub output: Option<Vec<OutputColumn>>,
     /// The version of the catalog that it was compiled for.
     pub version: u64,
+    /// True if it reads one row, named by its key, and nothing else.
+    pub reads_one_row: bool,
 }
 
 /// What a statement does.
@@ -44,7 +46,7 @@ pub enum Action {
     /// DELETE.
     Delete(Box<Change>),
     /// EXPLAIN of one of these.
-    Explain(Box<Compiled>),
+    Explain(Box<Action>),
     /// A statement about transactions.
     Control(Control),
     /// COPY.
@@ -186,7 +188,8 @@ pub fn compile(
     // What nothing says anything about is a text.
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
     let params = params.into_iter().map(known).collect();
-    Ok(Compiled { action, params, output, version: catalog.version })
+    let reads_one_row = matches!(&action, Action::Select(plan) if plan.reads_one_row());
+    Ok(Compiled { action, params, output, version: catalog.version, reads_one_row })
 }
 
 fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {
@@ -203,8 +206,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             ) {
                 return Err(SqlError::unsupported("EXPLAIN of this statement"));
             }
-            let compiled = Compiled { action: inner, params: Vec::new(), output: None, version: 0 };
-            Action::Explain(Box::new(compiled))
+            Action::Explain(Box::new(inner))
         }
         Statement::StartTransaction { modes: given, .. } => {
             Action::Control(Control::Begin(modes(given)?))
@@ -283,6 +285,9 @@ impl Compiled {
         catalog: &Catalog,
         sink: &mut dyn Sink,
     ) -> Result<String, SqlError> {
+        if self.reads_one_row {
+            txn.reads_one_row();
+        }
         let exec = Exec::new(txn, params, around, catalog);
         Ok(match &self.action {
             Action::Select(plan) => format!("SELECT {}", exec.select(plan, sink)?),

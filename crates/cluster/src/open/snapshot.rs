@@ -11,6 +11,9 @@
 //!                              └ got it by a copy made after t? ─▶ another holder
 //! ```
 //!
+//! A row that is read alone needs to be seen together with no other: its time is kept where it is mastered
+//! and nowhere else ([`Snapshot::of_row`]).
+//!
 //! A read does not wait for the disk. What it saw is remembered by site, and whoever tells a client
 //! what was read waits for it once, with [`Snapshot::until_durable`].
 
@@ -19,23 +22,25 @@ use crate::error::Error;
 use crate::transport::Transport;
 use isomer_design::{Direction, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::Position;
-use isomer_site::{Failure, Kept, Procedure, Txn};
+use isomer_site::{Failure, Kept, Procedure, Site, Txn};
+use smallvec::SmallVec;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// A read that finds its rows elsewhere looks at the routing table again this often.
-const LOOKS_MAX: usize = 64;
+pub(crate) const LOOKS_MAX: usize = 64;
 
-/// One time, kept at all sites. See the [module documentation](self).
+/// One time, kept at all sites, or at that of one row. See the [module documentation](self).
 pub struct Snapshot {
     time: Time,
-    kept: Vec<Kept>,
+    kept: SmallVec<[Kept; 4]>,
     seen: Seen,
 }
 
 /// Up to where the logs of the sites were seen.
 #[derive(Default)]
 pub(crate) struct Seen {
-    sites: Vec<(SiteId, Position)>,
+    sites: SmallVec<[(SiteId, Position); 4]>,
 }
 
 impl Seen {
@@ -46,8 +51,10 @@ impl Seen {
         }
     }
 
-    pub(crate) fn add(&mut self, other: Seen) {
-        other.sites.into_iter().for_each(|(site, position)| self.note(site, position));
+    /// Ends a snapshot, and remembers what was read in it.
+    pub(crate) fn end(&mut self, snapshot: &mut Option<Snapshot>) {
+        let Some(Snapshot { seen, .. }) = snapshot.take() else { return };
+        seen.sites.into_iter().for_each(|(site, position)| self.note(site, position));
     }
 
     /// Waits until all of it is as durable as the logs promise. A site that has gone has been drained.
@@ -67,11 +74,29 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Failure`] if a site has too much open.
     pub fn take(database: &Database, at_least: Time) -> Result<Snapshot, Error> {
-        let sites = database.runtime().sites();
-        let kept = sites.iter().map(|site| site.keep()).collect::<Result<Vec<Kept>, Failure>>()?;
+        Snapshot::at(database, &database.runtime().sites(), at_least)
+    }
+
+    /// Keeps the present at the master of a row, for reads of it alone.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if there is no such table; as [`Snapshot::take`].
+    pub(crate) fn of_row(
+        database: &Database,
+        at_least: Time,
+        table: TableId,
+        key: &Key,
+    ) -> Result<Snapshot, Error> {
+        let routing = database.routing_table();
+        let master = routing.placement(table, key).ok_or(Error::Gone)?.master;
+        Snapshot::at(database, database.runtime().site(master).as_slice(), at_least)
+    }
+
+    fn at(database: &Database, sites: &[Arc<Site>], at_least: Time) -> Result<Snapshot, Error> {
+        let kept = sites.iter().map(Site::keep).collect::<Result<SmallVec<_>, Failure>>()?;
         let now = database.transport().now().max(at_least);
         // The sites' clocks may be ahead of real time.
-        let present = kept.iter().map(|kept| kept.least().max(kept.latest()));
+        let present = kept.iter().map(|kept: &Kept| kept.least().max(kept.latest()));
         let time = present.fold(now, Time::max);
         kept.iter().for_each(|kept| kept.from(time));
         Ok(Snapshot { time, kept, seen: Seen::default() })
@@ -93,21 +118,44 @@ impl Snapshot {
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
     ) -> Result<bool, Error> {
-        let footprint = Footprint::new().read(table, key.clone());
         for look in 0..LOOKS_MAX {
-            let mut found = false;
-            let procedure = &mut |txn: &mut Txn<'_>| {
-                if let Some((time, row)) = txn.committed(table, key)? {
-                    found = true;
-                    visit(row, time);
-                }
-                Ok(())
-            };
-            if self.try_read(database, table, key, look, &footprint, procedure)? {
+            if let Some(found) = self.look(database, table, key, look, &mut visit)? {
                 return Ok(found);
             }
         }
         Err(Error::Gone)
+    }
+
+    /// As [`Snapshot::get`], at the row's master; `None` if that is not where the time is kept, or no more.
+    pub(crate) fn get_at_master(
+        &mut self,
+        database: &Database,
+        table: TableId,
+        key: &Key,
+        mut visit: impl FnMut(&[u8], Time),
+    ) -> Result<Option<bool>, Error> {
+        self.look(database, table, key, 0, &mut visit)
+    }
+
+    fn look(
+        &mut self,
+        database: &Database,
+        table: TableId,
+        key: &Key,
+        look: usize,
+        visit: &mut dyn FnMut(&[u8], Time),
+    ) -> Result<Option<bool>, Error> {
+        let footprint = Footprint::new().read(table, key.clone());
+        let mut found = false;
+        let procedure = &mut |txn: &mut Txn<'_>| {
+            if let Some((time, row)) = txn.committed(table, key)? {
+                found = true;
+                visit(row, time);
+            }
+            Ok(())
+        };
+        let is_read = self.try_read(database, table, key, look, &footprint, procedure)?;
+        Ok(is_read.then_some(found))
     }
 
     /// Shows the rows of a range to `visit` in the order of their keys, or from the last, until it breaks.
@@ -156,11 +204,6 @@ impl Snapshot {
     /// [`Error::Failure`] if a log has failed.
     pub fn until_durable(&mut self, database: &Database) -> Result<(), Error> {
         self.seen.until_durable(database)
-    }
-
-    /// What was read, for whoever waits for it later.
-    pub(crate) fn into_seen(self) -> Seen {
-        self.seen
     }
 
     /// Reads at the master of what begins at `key`, or at another of its holders, depending on how

@@ -19,7 +19,7 @@ use super::commit::Writing;
 use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
 use super::reads::Reads;
-use super::snapshot::{Seen, Snapshot};
+use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
 use super::workspace::{Expect, Intent, Workspace};
 use crate::error::Error;
 use crate::router::{Ran, Session};
@@ -78,6 +78,10 @@ pub struct OpenTransaction {
     isolation: Isolation,
     patience: Arc<Patience>,
     snapshot: Option<Snapshot>,
+    /// The present since the last row was locked, where rows were read one by one.
+    newest: Option<Snapshot>,
+    /// The statement reads one row and no more.
+    reads_one_row: bool,
     /// What was read in snapshots that are no longer used.
     seen: Seen,
     workspace: Workspace,
@@ -109,6 +113,8 @@ impl OpenTransaction {
             isolation,
             patience,
             snapshot: None,
+            newest: None,
+            reads_one_row: false,
             seen: Seen::default(),
             workspace: Workspace::default(),
             locked: Vec::new(),
@@ -140,6 +146,13 @@ impl OpenTransaction {
     /// A statement begins. READ COMMITTED: what others have committed is seen from here on.
     pub fn next_statement(&mut self) {
         self.look_again();
+        self.reads_one_row = false;
+    }
+
+    /// The statement that has begun reads one row and no more. READ COMMITTED: so no other site is asked to
+    /// keep what it has at the same time.
+    pub fn reads_one_row(&mut self) {
+        self.reads_one_row = self.isolation == Isolation::ReadCommitted;
     }
 
     /// Shows a row as the transaction sees it, with its own writes; `false` if there is none.
@@ -157,8 +170,13 @@ impl OpenTransaction {
             return Ok(intent.row.is_some());
         }
         let begun = self.note_begin();
-        let (snapshot, gateway) = self.reads()?;
-        let exists = snapshot.get(gateway.database(), table, key, |row, _| visit(row))?;
+        let visit = |row: &[u8], _| visit(row);
+        let exists = if self.reads_one_row {
+            self.get_newest(table, key, visit)?
+        } else {
+            let (snapshot, gateway) = self.reads()?;
+            snapshot.get(gateway.database(), table, key, visit)?
+        };
         self.note(begun, table, || Span::Key(key.clone()), usize::from(exists));
         Ok(exists)
     }
@@ -220,6 +238,7 @@ impl OpenTransaction {
         let place = (table, key.clone());
         if self.gateway.lock(self.owner, place.clone(), mode, waits, &self.patience)? {
             self.locked.push(place);
+            self.seen.end(&mut self.newest);
         }
         Ok(())
     }
@@ -251,7 +270,7 @@ impl OpenTransaction {
         let fixed = self.snapshot.take();
         let scanned = self.scan(table, range, Direction::Forward, visit);
         if let Some(fixed) = fixed {
-            self.forget_snapshot();
+            self.seen.end(&mut self.snapshot);
             self.snapshot = Some(fixed);
         }
         scanned
@@ -260,8 +279,9 @@ impl OpenTransaction {
     /// After rows were locked: sees what was committed until now. (REPEATABLE READ goes on as before,
     /// and [`OpenTransaction::get_locked`] tells.)
     pub fn look_again(&mut self) {
+        self.seen.end(&mut self.newest);
         if self.isolation == Isolation::ReadCommitted {
-            self.forget_snapshot();
+            self.seen.end(&mut self.snapshot);
         }
     }
 
@@ -284,25 +304,14 @@ impl OpenTransaction {
             base = Some(time);
             visit(row);
         };
-        match self.isolation {
-            Isolation::ReadCommitted => {
-                let (snapshot, gateway) = self.reads()?;
-                snapshot.get(gateway.database(), table, key, &mut newest)?;
-            }
-            Isolation::RepeatableRead => {
-                let seen = self.reads()?.0.time();
-                let gateway = &self.gateway;
-                let mut now = Snapshot::take(gateway.database(), gateway.latest())?;
-                now.get(gateway.database(), table, key, &mut newest)?;
-                if base.is_some_and(|base| base > seen) {
-                    return Err(OpenError::Changed);
-                }
-                let there = |_: &[u8], _| {};
-                let snapshot = self.snapshot.as_mut().expect("just used");
-                let was_there = snapshot.get(self.gateway.database(), table, key, there)?;
-                if was_there != base.is_some() {
-                    return Err(OpenError::Changed);
-                }
+        let is_fixed = self.isolation == Isolation::RepeatableRead;
+        let seen = if is_fixed { Some(self.reads()?.0.time()) } else { None };
+        self.get_newest(table, key, &mut newest)?;
+        if let Some(seen) = seen {
+            let (snapshot, gateway) = self.reads()?;
+            let was_there = snapshot.get(gateway.database(), table, key, |_, _| {})?;
+            if base.is_some_and(|base| base > seen) || was_there != base.is_some() {
+                return Err(OpenError::Changed);
             }
         }
         Ok(Locked { exists: base.is_some(), base: Expect::Version(base) })
@@ -351,7 +360,7 @@ impl OpenTransaction {
     pub fn until_durable(&mut self) -> Result<(), OpenError> {
         let database = self.gateway.database();
         self.seen.until_durable(database)?;
-        if let Some(snapshot) = &mut self.snapshot {
+        for snapshot in [&mut self.snapshot, &mut self.newest].into_iter().flatten() {
             snapshot.until_durable(database)?;
         }
         Ok(())
@@ -363,7 +372,8 @@ impl OpenTransaction {
     /// [`OpenError::Changed`] if a row is not the one that was read any more; nothing was written then,
     /// unless the error [is unknown](Error::is_unknown).
     pub fn commit(mut self) -> Result<Option<Ran>, OpenError> {
-        self.forget_snapshot();
+        self.seen.end(&mut self.snapshot);
+        self.seen.end(&mut self.newest);
         let gateway = self.gateway.clone();
         if let Some(reads) = self.noted.take() {
             reads.tell(gateway.database(), &self.session);
@@ -398,10 +408,27 @@ impl OpenTransaction {
         }
     }
 
-    fn forget_snapshot(&mut self) {
-        if let Some(snapshot) = self.snapshot.take() {
-            self.seen.add(snapshot.into_seen());
+    /// Shows a row as it is now, or was at some time since the last row was locked, and when it was
+    /// committed.
+    fn get_newest(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mut visit: impl FnMut(&[u8], Time),
+    ) -> Result<bool, OpenError> {
+        let (database, latest) = (self.gateway.database(), self.gateway.latest());
+        for _ in 0..LOOKS_MAX {
+            let newest = match &mut self.newest {
+                Some(newest) => newest,
+                none => none.insert(Snapshot::of_row(database, latest, table, key)?),
+            };
+            if let Some(found) = newest.get_at_master(database, table, key, &mut visit)? {
+                return Ok(found);
+            }
+            // It is mastered elsewhere.
+            self.seen.end(&mut self.newest);
         }
+        Err(Error::Gone.into())
     }
 
     /// The snapshot to read from.

@@ -5,8 +5,8 @@
 //!   $1 = 5, $2 = 1                                  ranges [1/3/7+ .. 1/4) [5/3/7+ .. 5/4)
 //! ```
 //!
-//! Ranges are sorted and made disjoint, so no row is found twice, whatever the values are. A range that
-//! is one whole key is looked up; others are scanned a page at a time, so that nothing is held open
+//! Ranges are sorted and made disjoint, so no row is found twice, whatever the values are. What is
+//! one whole key is looked up; ranges are scanned a page at a time, so that nothing is held open
 //! while the rows are worked on.
 
 use super::{Exec, Row};
@@ -23,11 +23,13 @@ use std::ops::ControlFlow;
 const FIRST_PAGE_ROWS: usize = 16;
 const PAGE_ROWS_MAX: usize = 1024;
 
-/// A range of keys, and whether it is one key of a row.
+/// Where rows are. These order by their first key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
-    range: KeyRange,
-    whole: bool,
+pub(crate) enum Found {
+    /// A row's whole key.
+    Row(Key),
+    /// A range of keys.
+    Rows(KeyRange),
 }
 
 /// Takes a row's values; breaks when it has enough.
@@ -53,7 +55,7 @@ impl Exec<'_> {
             let ty = |at: usize| index.slot_type(table, at);
             let found = spans(self, &index.schema, access, &ty, row)?;
             for found in way.through(found.into_iter()) {
-                let flow = self.pages(index.id, found.range, way, &mut |entry, _| {
+                let flow = self.pages(index.id, found.into_range(), way, &mut |entry, _| {
                     let key = row_key(table, index, entry)?;
                     self.lookup(table, &key, used, &mut values, take)
                 })?;
@@ -67,13 +69,12 @@ impl Exec<'_> {
         let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
         let found = spans(self, &table.schema, access, &ty, row)?;
         for found in way.through(found.into_iter()) {
-            let flow = if found.whole {
-                self.lookup(table, &found.range.start, used, &mut values, take)?
-            } else {
-                self.pages(table.id, found.range, way, &mut |key, bytes| {
+            let flow = match found {
+                Found::Row(key) => self.lookup(table, &key, used, &mut values, take)?,
+                Found::Rows(range) => self.pages(table.id, range, way, &mut |key, bytes| {
                     decode(table, key, bytes, used, &mut values)?;
                     take(&mut values)
-                })?
+                })?,
             };
             if flow.is_break() {
                 return Ok(flow);
@@ -111,7 +112,11 @@ impl Exec<'_> {
         let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
         let nothing = Row { values: &[], outer: None };
         let found = spans(self, &table.schema, access, &ty, nothing)?.into_iter();
-        Ok(access.way.through(found).map(|f| f.whole.then_some(f.range.start)).collect())
+        let key = |found| match found {
+            Found::Row(key) => Some(key),
+            Found::Rows(_) => None,
+        };
+        Ok(access.way.through(found).map(key).collect())
     }
 
     /// Shows the rows of a range, from the first or from the last, a page at a time.
@@ -160,7 +165,7 @@ fn spans(
     row: Row<'_>,
 ) -> Result<Vec<Found>, SqlError> {
     if access.spans.is_empty() {
-        return Ok(vec![Found { range: KeyRange::all(), whole: false }]);
+        return Ok(vec![Found::Rows(KeyRange::all())]);
     }
     let mut found = Vec::with_capacity(access.spans.len());
     for span in &access.spans {
@@ -175,27 +180,45 @@ fn spans(
             found.extend(range_of(exec, schema, &one, ty, row)?);
         }
     }
-    if found.len() > 1 {
-        found.sort_by(|a, b| a.range.cmp(&b.range));
-        found = merged(found);
-    }
-    Ok(found)
+    Ok(disjoint(found))
 }
 
-fn merged(found: Vec<Found>) -> Vec<Found> {
-    let mut disjoint: Vec<Found> = Vec::with_capacity(found.len());
-    for next in found {
-        match disjoint.last_mut() {
-            Some(last) if last.range.overlaps(&next.range) => {
-                if !last.range.covers(&next.range) {
-                    last.range.end = next.range.end;
-                    last.whole = false;
-                }
-            }
-            _ => disjoint.push(next),
+fn disjoint(mut found: Vec<Found>) -> Vec<Found> {
+    found.sort_by(|a, b| a.start().cmp(b.start()));
+    found.dedup_by(|next, last| last.absorbs(next));
+    found
+}
+
+impl Found {
+    fn start(&self) -> &Key {
+        match self {
+            Found::Row(key) => key,
+            Found::Rows(range) => &range.start,
         }
     }
-    disjoint
+
+    fn into_range(self) -> KeyRange {
+        match self {
+            Found::Row(key) => KeyRange::single(key),
+            Found::Rows(range) => range,
+        }
+    }
+
+    /// Takes in what begins no earlier and overlaps with this; `false` if it does not overlap.
+    fn absorbs(&mut self, next: &Found) -> bool {
+        match (&mut *self, next) {
+            (Found::Row(mine), next) if mine == next.start() => self.clone_from(next),
+            (Found::Rows(mine), next) if mine.contains(next.start()) => {
+                if let Found::Rows(next) = next
+                    && !mine.covers(next)
+                {
+                    mine.end.clone_from(&next.end);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
 }
 
 fn range_of(
@@ -220,11 +243,11 @@ fn range_of(
     let prefix = encode(&values)?;
     let whole = column == schema.key_columns().len();
     if whole {
-        return Ok(Some(Found { range: KeyRange::single(prefix), whole: true }));
+        return Ok(Some(Found::Row(prefix)));
     }
     let mut range = KeyRange::starting_with(prefix);
     if span.lower.is_none() && span.upper.is_none() {
-        return Ok(Some(Found { range, whole: false }));
+        return Ok(Some(Found::Rows(range)));
     }
     let after_prefix = (column, values.len());
     if let Some((expr, inclusive)) = &span.lower {
@@ -261,7 +284,7 @@ fn range_of(
         values.push(Value::Bool(false));
         range.end = KeyRange::starting_with(encode(&values)?).end;
     }
-    Ok((!range.is_empty()).then_some(Found { range, whole: false }))
+    Ok((!range.is_empty()).then_some(Found::Rows(range)))
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -377,4 +400,21 @@ pub(crate) fn decode(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_is_found_once() {
+        let row = |key| Found::Row(Key::int(key));
+        let rows = |from, to| Found::Rows(KeyRange::ints(from, to));
+        assert_eq!(disjoint(vec![row(7), row(3), row(7)]), [row(3), row(7)]);
+        assert_eq!(disjoint(vec![row(7), rows(5, 8), row(8)]), [rows(5, 8), row(8)]);
+        assert_eq!(disjoint(vec![row(5), rows(5, 8), row(5)]), [rows(5, 8)]);
+        assert_eq!(disjoint(vec![rows(5, 8), rows(1, 6), rows(2, 3)]), [rows(1, 8)]);
+        let all = Found::Rows(KeyRange::all());
+        assert_eq!(disjoint(vec![rows(5, 8), all.clone(), row(9)]), [all]);
+    }
 }

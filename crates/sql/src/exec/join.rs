@@ -123,8 +123,8 @@ impl Exec<'_> {
                 }
             }
         } else {
-            // The values that decide where to look are those of the steps before.
-            let before = row.clone();
+            // The values that decide where to look are those of the steps before, if there are any.
+            let before = if at == 0 { Vec::new() } else { row.clone() };
             let flow = self.source(step, Row { values: &before, outer }, &mut |values| {
                 Ok(next(values, row, memory)?.0)
             })?;
