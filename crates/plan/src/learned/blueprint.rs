@@ -25,11 +25,14 @@
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
 //! twice as long; it ends early if clearly more transactions run over several sites than when it began. And each that
 //! was adopted lets the next one have to promise more, for some time: a forecast that promises too much does so again.
+//! If clearly less is served after one than before, it is taken back ([`super::trial`]).
 
+use super::Range;
 use super::draft::Draft;
 use super::planner::Situation;
+use super::trial::{Trial, Verdict};
 use crate::strategy::Need;
-use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
+use isomer_design::{Access, Change, Design, Key, SiteId, Step, TableId};
 use std::collections::VecDeque;
 
 /// With fewer samples, there is nothing to divide.
@@ -38,6 +41,8 @@ const SAMPLES_MIN: usize = 500;
 /// by half in this time.
 const CLEARLY: (f64, f64) = (1.25, 1.2);
 const CALMS_NS: u64 = 20_000_000_000;
+/// A blueprint that was taken back counts as so many that were adopted.
+const TAKEN_BACK: f64 = 4.0;
 /// Partitions that move together.
 const BATCH: usize = 128;
 
@@ -53,10 +58,14 @@ const ASTRAY: f64 = 0.1;
 pub(crate) struct Blueprint {
     moves: VecDeque<((TableId, Key), SiteId)>,
     splits: VecDeque<(TableId, Key)>,
+    why: String,
     /// What each of them takes and saves, on average.
     cost_us: f64,
     benefit_us: f64,
 }
+
+/// A blueprint, and where what it moves was mastered before.
+pub(crate) type Drawn = (Blueprint, Vec<(Range, SiteId)>);
 
 /// What it takes to copy a partition to a site that has no copy of it.
 fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
@@ -70,6 +79,7 @@ fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Drawing {
     blueprint: Blueprint,
+    trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
     has_placed: bool,
@@ -83,13 +93,15 @@ struct Last {
     drawn_ns: u64,
     /// The share of transactions over several sites then.
     across: f64,
+    /// What was served then, if that is known.
+    per_second: Option<f64>,
     adopted: bool,
 }
 
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing { blueprint, pause_ns, last: None, has_placed: false, lately: 0.0 }
+        Drawing { blueprint, trial: None, pause_ns, last: None, has_placed: false, lately: 0.0 }
     }
 }
 
@@ -116,6 +128,7 @@ impl Drawing {
     /// If a blueprint is to be drawn now: how many times as much as the design it has to promise to serve.
     pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<f64> {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
+        self.judge(situation);
         let is_known = situation.outlook.workload.len() >= SAMPLES_MIN;
         // Where memory is short, nothing is brought anywhere; and where nobody runs over several sites, nothing is gained.
         let has_room = traffic.full().is_empty();
@@ -125,21 +138,41 @@ impl Drawing {
         }
         let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
         self.lately *= 0.5f64.powf(since_ns as f64 / CALMS_NS as f64);
-        self.last = Some(Last { drawn_ns: now_ns, across: traffic.across(), adopted: false });
+        let (across, per_second) = (traffic.across(), traffic.lately().map(|[last, _]| last));
+        self.last = Some(Last { drawn_ns: now_ns, across, per_second, adopted: false });
         Some(CLEARLY.0 * CLEARLY.1.powf(self.lately))
     }
 
     /// What was [begun](Drawing::begin) is drawn, and adopted if there is something.
-    pub(crate) fn end(&mut self, drawn: Option<Blueprint>) {
-        let Some(blueprint) = drawn else {
+    pub(crate) fn end(&mut self, drawn: Option<Drawn>) {
+        let Some(drawn) = drawn else {
             self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
             return;
         };
         self.pause_ns = PAUSE_NS.0;
         self.lately += 1.0;
         self.has_placed = true;
-        self.last.iter_mut().for_each(|last| last.adopted = true);
+        let last = self.last.as_mut().expect("it was begun");
+        last.adopted = true;
+        let (blueprint, masters) = drawn;
+        self.trial = last.per_second.map(|before| Trial::new(before, masters));
         self.blueprint = blueprint;
+    }
+
+    /// Takes the last blueprint back, if less is served since then.
+    fn judge(&mut self, situation: &Situation<'_>) {
+        let Some(mut trial) = self.trial.take() else { return };
+        let now_ns = situation.now_ns;
+        let is_carried_out = self.blueprint.is_done() && !situation.recent.is_moving(now_ns);
+        match trial.judge(now_ns, is_carried_out, situation.outlook.traffic.lately()) {
+            None => self.trial = Some(trial),
+            Some(Verdict::Kept) => {}
+            Some(Verdict::Worse(after)) => {
+                self.lately += TAKEN_BACK;
+                self.last.iter_mut().for_each(|last| last.drawn_ns = now_ns);
+                self.blueprint = Blueprint::back(situation.design, &trial, after);
+            }
+        }
     }
 
     /// The next changes of the blueprint that was adopted.
@@ -152,7 +185,7 @@ impl Drawing {
 impl Blueprint {
     /// The best draft as a blueprint, if what it saves within the horizon is more than what copying takes, and it promises
     /// to serve so many times (`clearly`) as much as now. It takes its time.
-    pub(crate) fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Blueprint> {
+    pub(crate) fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Drawn> {
         let design = situation.recent.foreseen(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
         let Draft { moves, splits, serves, now } = Draft::best(situation, clearly, BATCH)?;
@@ -167,9 +200,28 @@ impl Blueprint {
             return None;
         }
         let count = (moves.len() + splits.len()).max(1) as f64;
-        let moves = moves.into_iter().map(|(need, site)| ((need.table, need.range.start), site));
+        let masters =
+            moves.iter().rev().map(|(need, _)| (need.range_of(), need.placement.master)).collect();
+        let moves = moves.into_iter().map(|(need, site)| (need.place(), site)).collect();
         let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
-        Some(Blueprint { moves: moves.collect(), splits: splits.into(), cost_us, benefit_us })
+        let why =
+            "it belongs with what is there, by a blueprint for all that is accessed".to_owned();
+        Some((Blueprint { moves, splits: splits.into(), why, cost_us, benefit_us }, masters))
+    }
+
+    /// Everything where it was before another one.
+    fn back(design: &Design, trial: &Trial, after: f64) -> Blueprint {
+        let parts = |(range, site): &(Range, SiteId)| {
+            let (table, site) = (range.table, *site);
+            let parts = design.partitions_in(table, &range.keys);
+            parts.map(move |(keys, _)| ((table, keys.start), site)).collect::<Vec<_>>()
+        };
+        let moves = trial.masters.iter().flat_map(parts).collect();
+        let before = trial.before;
+        let why = format!(
+            "it was better where it was: {before:.0} transactions a second before a blueprint, {after:.0} since"
+        );
+        Blueprint { moves, why, ..Blueprint::default() }
     }
 
     fn is_done(&self) -> bool {
@@ -194,7 +246,7 @@ impl Blueprint {
 
     fn next_moves(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let mut batch = Vec::new();
-        let why = "it belongs with what is there, by a blueprint for all that is accessed";
+        let why = self.why.clone();
         for _ in 0..BATCH {
             if batch.len() >= situation.budget {
                 break;
@@ -210,7 +262,7 @@ impl Blueprint {
             let share = need.steps(site).count() as f64 + 1.0;
             let predicted =
                 |step: Step| step.predicted(self.cost_us / share, self.benefit_us / share);
-            batch.extend(need.move_to(site, why).into_iter().map(predicted));
+            batch.extend(need.move_to(site, &why).into_iter().map(predicted));
         }
         batch
     }

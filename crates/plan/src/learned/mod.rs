@@ -51,6 +51,7 @@ pub mod recent;
 pub mod reservoir;
 pub mod score;
 pub mod traffic;
+pub(crate) mod trial;
 pub mod workload;
 pub(crate) mod writers;
 

@@ -59,10 +59,9 @@ pub struct Options {
     pub upkeep_us: f64,
     /// Transactions that are measured, per second; as many as there are, if there are fewer.
     pub measured_per_second: f64,
-    /// The same while hardly anything is changed any more.
+    /// The same while hardly anything is changed any more, and while it is off: so that it knows what went before
+    /// when it is turned on.
     pub measured_at_rest: f64,
-    /// The same while it is off: so that it knows what went before when it is turned on.
-    pub measured_when_off: f64,
     /// Of the transactions, those that are kept. (Descendant.)
     pub damping: Damping,
     /// How often things may change.
@@ -79,8 +78,7 @@ impl Default for Options {
             cold: 0.5,
             upkeep_us: 500.0,
             measured_per_second: 1000.0,
-            measured_at_rest: 300.0,
-            measured_when_off: 100.0,
+            measured_at_rest: 100.0,
             damping: Damping::default(),
             limits: Limits::default(),
         }

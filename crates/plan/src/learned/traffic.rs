@@ -14,7 +14,7 @@
 
 use crate::strategy::SiteLoad;
 use isomer_design::{SiteId, SiteSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Of a new interval, so much counts.
 const PACE: f64 = 0.5;
@@ -26,6 +26,8 @@ const BEGINNING: u64 = 10;
 const BARE_US: [f64; 2] = [500.0, 10_000.0];
 /// A site is crowded that is busier than the average by this share, and by this much besides.
 const CROWDED: (f64, f64) = (0.1, 0.1);
+/// So long is a moment, in seconds, for [`Traffic::lately`].
+const MOMENT_S: f64 = 1.5;
 /// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
 const FULL: f64 = 0.95;
 
@@ -62,6 +64,13 @@ struct Together {
     idle: Vec<SiteId>,
 }
 
+/// What was served in an interval, or in several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    seconds: f64,
+    transactions: f64,
+}
+
 /// Transactions that held locks since the last interval, and for how long in all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Holders {
@@ -88,6 +97,8 @@ pub struct Traffic {
     out: f64,
     /// The share of writers that run over several sites.
     across: f64,
+    /// The last intervals.
+    lately: VecDeque<Served>,
     since_ns: u64,
     intervals: u64,
 }
@@ -121,7 +132,7 @@ impl Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
         let (held_us, bare_us, holders) = ([0.0; 2], BARE_US, Default::default());
         let (all, clients, took_us, out) = (Together::default(), 0.0, 0.0, 0.0);
-        let (across, since_ns, intervals) = (0.0, now_ns, 0);
+        let (across, lately, since_ns, intervals) = (0.0, VecDeque::new(), now_ns, 0);
         Traffic {
             sites,
             all,
@@ -133,6 +144,7 @@ impl Traffic {
             took_us,
             out,
             across,
+            lately,
             since_ns,
             intervals,
         }
@@ -177,6 +189,8 @@ impl Traffic {
         self.since_ns = now_ns;
         self.intervals += 1;
         let pace = PACE.max(1.0 / self.intervals as f64);
+        let transactions = self.counts.values().map(|counts| counts.transactions).sum();
+        self.remember(Served { seconds, transactions });
         let told: SiteSet = loads.iter().map(|load| load.site).collect();
         self.sites.retain(|site, _| told.contains(*site));
         for load in loads {
@@ -251,6 +265,33 @@ impl Traffic {
         self.across
     }
 
+    fn remember(&mut self, served: Served) {
+        self.lately.push_back(served);
+        let mut seconds: f64 = self.lately.iter().map(|served| served.seconds).sum();
+        while let Some(first) =
+            self.lately.front().filter(|it| seconds - it.seconds >= 2.0 * MOMENT_S)
+        {
+            seconds -= first.seconds;
+            self.lately.pop_front();
+        }
+    }
+
+    /// How many transactions a second were served in the last moment, and in the one before it; `None` in the
+    /// beginning.
+    pub fn lately(&self) -> Option<[f64; 2]> {
+        let (mut halves, mut longest) = ([Served::default(); 2], 0.0);
+        for served in &self.lately {
+            let half = &mut halves[usize::from(halves[0].seconds >= MOMENT_S)];
+            half.seconds += served.seconds;
+            half.transactions += served.transactions;
+            longest = served.seconds.max(longest);
+        }
+        // An interval is in one of them as a whole.
+        let is_whole = halves.iter().all(|half| half.seconds + longest >= MOMENT_S);
+        let [before, last] = halves.map(|half| half.transactions / half.seconds);
+        (is_whole && halves[1].seconds > 0.0).then_some([last, before])
+    }
+
     /// Transactions per second at all sites.
     pub fn transactions(&self) -> f64 {
         self.all.transactions
@@ -301,6 +342,24 @@ mod tests {
         assert_eq!((two.transactions, two.rows, two.busy), (0.0, [0.0, 0.0, 240.0], 0.7));
         assert!(one.is_full && traffic.transactions() == 80.0);
         assert_eq!(traffic.full(), [S1, S2]);
+    }
+
+    #[test]
+    fn the_last_moment_is_told_beside_the_one_before() {
+        for interval_ns in [100_000_000, 1_000_000_000] {
+            let mut traffic = Traffic::new(0);
+            let mut serve = |from_s: u64, to_s: u64, per_second: f64| {
+                for now_ns in (from_s * 1_000_000_000..to_s * 1_000_000_000).step_by(interval_ns) {
+                    traffic.counts.entry(S1).or_default().transactions =
+                        per_second * interval_ns as f64 / 1e9;
+                    traffic.close(now_ns + interval_ns as u64, &[load(S1, None)]);
+                }
+                traffic.lately().map(|rates| rates.map(f64::round))
+            };
+            assert_eq!(serve(0, 1, 500.0), None);
+            assert_eq!(serve(1, 10, 500.0), Some([500.0, 500.0]));
+            assert_eq!(serve(10, 20, 900.0), Some([900.0, 900.0]));
+        }
     }
 
     #[test]

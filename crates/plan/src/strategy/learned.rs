@@ -25,7 +25,7 @@
 //! | `recent` | what was changed lately: in flight, rest, undoing, budget |
 //! | `outlook` | what a design means for the transactions to come |
 //! | `planner`, `clump`, `beneficial` | which site, which changes |
-//! | `blueprint` | where everything would be, if it were placed anew |
+//! | `blueprint`, `trial` | where everything would be, if it were placed anew; and was it worth it? |
 //! | `journal` | what was decided, why, and what came of it |
 
 use super::two_phase::coordinator;
@@ -518,9 +518,10 @@ impl Strategy for Learned {
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
         let per_second = match self.mode() {
-            Mode::Off => self.options.measured_when_off,
-            _ if brain.known.recent.is_quiet(now.0) => self.options.measured_at_rest,
-            Mode::Recommend | Mode::Auto => self.options.measured_per_second,
+            Mode::Recommend | Mode::Auto if !brain.known.recent.is_quiet(now.0) => {
+                self.options.measured_per_second
+            }
+            _ => self.options.measured_at_rest,
         };
         let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;

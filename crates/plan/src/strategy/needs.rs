@@ -1,7 +1,7 @@
 //! What a transaction needs of the design: the partitions of its footprint, and how it uses them.
 
 use isomer_design::{
-    Access, Change, Design, Footprint, KeyRange, Placement, SiteId, Span, Step, TableId,
+    Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, Span, Step, TableId,
 };
 
 /// A partition of a footprint.
@@ -86,6 +86,11 @@ impl Need {
         let removal = Step::new(self.removal(self.placement.master), why);
         let steps = self.changes(site).map(|change| Step::new(change, why));
         steps.chain([removal]).collect()
+    }
+
+    /// What names the partition.
+    pub(crate) fn place(&self) -> (TableId, Key) {
+        (self.table, self.range.start.clone())
     }
 
     /// What takes a copy away.

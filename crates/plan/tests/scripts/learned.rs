@@ -12,7 +12,7 @@
 //! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
 //! | `reflect` | it thinks about all transactions together |
 //! | `wait MS` | time passes |
-//! | `mode MODE`, `options …` | what the autopilot is told |
+//! | `mode MODE`, `options changes_per_second=N measured_per_second=N` | what the autopilot is told |
 //! | `why KEY` | the decisions that brought a key of the first table where it is |
 
 use crate::{parse, run, set_up, site};
@@ -103,8 +103,13 @@ impl Runner for State {
             "reflect" => self.learned.reflect(Time(self.now), &self.design),
             "mode" => self.learned.set_mode(args.next_pos().ok_or("which?")?.parse::<Mode>()?),
             "options" => {
-                let rate = args.take_key("changes_per_second").ok_or("which options?")?;
-                self.options.limits.changes_per_second = parse("changes_per_second", rate)?;
+                if let Some(rate) = args.take_key("changes_per_second") {
+                    self.options.limits.changes_per_second = parse("changes_per_second", rate)?;
+                }
+                if let Some(rate) = args.take_key("measured_per_second") {
+                    self.options.measured_per_second = parse("measured_per_second", rate)?;
+                    self.options.measured_at_rest = self.options.measured_per_second;
+                }
                 self.learned = Learned::new(self.options);
             }
             "wait" => {

@@ -1,0 +1,121 @@
+//! Whether a blueprint was worth it: what is served since, beside what was served before.
+//!
+//! A forecast may promise what does not come, and then it goes on promising: of the design that turned out
+//! worse it says as much as it said before. So what is measured decides:
+//!
+//! ```text
+//!   10,400/s   a blueprint: 732 moves, 728 splits   3.5 s later, and steady
+//!                                                    9,800/s   it stays
+//!                                                    5,900/s   everything goes back to where it was
+//! ```
+//!
+//! Splits stay, as merging has its own rules. **Left out:** a load that falls by itself looks the same. Going back then
+//! costs its moves, once, as the next blueprint has to promise more.
+
+use super::Range;
+use isomer_design::SiteId;
+
+/// If so much less is served than before, it was better before.
+const WORSE: f64 = 0.85;
+/// Two moments are alike in which as much was served, but for this share.
+const ALIKE: f64 = 0.15;
+/// So long after the last change, what is served is what the new design serves.
+const SETTLES_NS: u64 = 3_500_000_000;
+/// What is not steady for so long is judged no more.
+const JUDGED_NS: u64 = 20_000_000_000;
+
+/// A blueprint that is carried out, or was a moment ago.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    /// Transactions that were served in a second before it.
+    pub(crate) before: f64,
+    /// Where what it moves was mastered.
+    pub(crate) masters: Vec<(Range, SiteId)>,
+    /// Since when all of it is carried out.
+    since_ns: Option<u64>,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Verdict {
+    /// It stays.
+    Kept,
+    /// It was better before; now so many transactions are served in a second.
+    Worse(f64),
+}
+
+impl Trial {
+    pub(crate) fn new(before: f64, masters: Vec<(Range, SiteId)>) -> Trial {
+        Trial { before, masters, since_ns: None }
+    }
+
+    /// The verdict, when there is one. `lately` is what was served in the last moment and in the one before it, per
+    /// second.
+    pub(crate) fn judge(
+        &mut self,
+        now_ns: u64,
+        is_carried_out: bool,
+        lately: Option<[f64; 2]>,
+    ) -> Option<Verdict> {
+        if !is_carried_out {
+            self.since_ns = None;
+            return None;
+        }
+        let since_ns = now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns));
+        if since_ns < SETTLES_NS {
+            return None;
+        }
+        let steady = lately.filter(|[last, before]| (last / before - 1.0).abs() <= ALIKE);
+        match steady {
+            Some([last, _]) if last < WORSE * self.before => Some(Verdict::Worse(last)),
+            Some(_) => Some(Verdict::Kept),
+            None => (since_ns > JUDGED_NS).then_some(Verdict::Kept),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// The verdict on a blueprint that is carried out at second 2, and when: each second has the figures of the
+    /// function.
+    fn judged(lately: impl Fn(u64) -> Option<[f64; 2]>) -> (u64, Verdict) {
+        let mut trial = Trial::new(10_000.0, Vec::new());
+        let verdict = |at| Some((at, trial.judge(at * SECOND, at >= 2, lately(at))?));
+        (1..60).find_map(verdict).expect("there is one")
+    }
+
+    #[test]
+    fn what_serves_less_goes_back_and_what_serves_as_much_stays() {
+        assert_eq!(judged(|_| Some([6000.0, 6500.0])), (6, Verdict::Worse(6000.0)));
+        assert_eq!(judged(|_| Some([9000.0, 8800.0])), (6, Verdict::Kept));
+    }
+
+    #[test]
+    fn nothing_is_judged_before_it_is_steady() {
+        let rising = |at| Some(if at < 9 { [6000.0, 3000.0] } else { [9500.0, 9000.0] });
+        assert_eq!(judged(rising), (9, Verdict::Kept));
+        let falling = |at| Some(if at < 9 { [9000.0, 12_000.0] } else { [5000.0, 5000.0] });
+        assert_eq!(judged(falling), (9, Verdict::Worse(5000.0)));
+    }
+
+    #[test]
+    fn what_is_never_steady_or_not_known_stays() {
+        assert_eq!(judged(|_| Some([2000.0, 9000.0])), (23, Verdict::Kept));
+        assert_eq!(judged(|_| Some([0.0, 0.0])), (23, Verdict::Kept), "nobody asks any more");
+        assert_eq!(judged(|_| None), (23, Verdict::Kept));
+    }
+
+    #[test]
+    fn it_begins_again_if_there_is_more_to_carry_out() {
+        let mut trial = Trial::new(10_000.0, Vec::new());
+        let lately = Some([6000.0, 6000.0]);
+        assert_eq!(trial.judge(SECOND, true, lately), None);
+        assert_eq!(trial.judge(3 * SECOND, false, lately), None);
+        assert_eq!(trial.judge(5 * SECOND, true, lately), None);
+        assert_eq!(trial.judge(9 * SECOND, true, lately), Some(Verdict::Worse(6000.0)));
+    }
+}
