@@ -163,6 +163,10 @@ impl Drawing {
     fn judge(&mut self, situation: &Situation<'_>) {
         let Some(mut trial) = self.trial.take() else { return };
         let now_ns = situation.now_ns;
+        if !situation.outlook.traffic.full().is_empty() {
+            // What is served then depends on what has to go for want of memory, and nothing can be brought back.
+            return;
+        }
         let is_carried_out = self.blueprint.is_done() && !situation.recent.is_moving(now_ns);
         match trial.judge(now_ns, is_carried_out, situation.outlook.traffic.lately()) {
             None => self.trial = Some(trial),
