@@ -99,6 +99,8 @@ struct Brain {
 /// A measured transaction that has not come back yet.
 #[derive(Clone, Debug)]
 struct UnderWay {
+    /// How many it stands for, if it is measured.
+    stands_for: f64,
     work: Work,
     /// Who follows what it writes.
     followers: SiteSet,
@@ -194,10 +196,8 @@ impl Learned {
         // Nobody waits for the model on this way.
         let Some(mut brain) = self.brain.try_lock() else { return decision };
         let design = (request.design)();
-        brain.set_out(request, &design, place);
-        if self.wants(request.ticket) {
-            brain.known.traffic.set_out(self.stand_for());
-        }
+        let stands_for = if self.wants(request.ticket) { self.stand_for() } else { 0.0 };
+        brain.set_out(request, &design, place, stands_for);
         if !thinks {
             return decision;
         }
@@ -255,7 +255,13 @@ fn plan_of<'s>(
 
 impl Brain {
     /// A transaction sets out: what it will have to do is remembered until it has run.
-    fn set_out(&mut self, request: &Request<'_>, design: &Design, place: Place) {
+    fn set_out(
+        &mut self,
+        request: &Request<'_>,
+        design: &Design,
+        place: Place,
+        stands_for: f64,
+    ) {
         if self.under_way.len() >= UNDER_WAY_MAX {
             // Those that never came back.
             self.under_way.clear();
@@ -269,7 +275,9 @@ impl Brain {
         let written = written.map(|need| (need.table, need.range.start.clone())).collect();
         let across = matches!(place, Place::Across { .. });
         let sites = if across { masters(&needs).len() } else { 1 };
-        self.under_way.insert(request.ticket, UnderWay { work, followers, sites, written });
+        self.known.traffic.set_out(stands_for);
+        let set_out = UnderWay { stands_for, work, followers, sites, written };
+        self.under_way.insert(request.ticket, set_out);
     }
 
     /// What a decision is made of, with so many changes left in the budget.
@@ -372,16 +380,16 @@ impl Brain {
     }
 
     /// A measured transaction has run.
-    fn learn(&mut self, report: &Report<'_>, measured: &Measured, stands_for: f64) {
+    fn learn(&mut self, report: &Report<'_>, measured: &Measured, stand_for_now: f64) {
         let us = |ns: u64| ns as f64 / 1e3;
         let took_us = us(report.latency_ns);
         let chances = chances(report.ticket);
         self.journal.observe(report.now.0, report.footprint, took_us);
         self.measured += 1;
         let set_out = self.under_way.remove(&report.ticket);
-        if set_out.is_some() {
-            self.known.traffic.come_back(stands_for);
-        }
+        // Since it set out, more or fewer may be measured.
+        let stands_for = set_out.as_ref().map_or(stand_for_now, |it| it.stands_for);
+        self.known.traffic.come_back(set_out.as_ref().map_or(0.0, |it| it.stands_for));
         // Over several sites, the first lock is held while the others are waited for.
         let is_across = set_out.as_ref().is_some_and(|set_out| set_out.sites > 1);
         let waiting_ns = if is_across { measured.lock_ns } else { 0 };
