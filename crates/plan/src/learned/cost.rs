@@ -13,7 +13,7 @@
 //! | remaster | load of both sites, who holds what is locked | |
 //! | add_replica | load of both sites, rows | |
 //! | remove_replica | load of the site | |
-//! | load | reads, writes, refreshes of a site per second | |
+//! | load | rows read, written, refreshed at a site, transactions there, and parts of those over several sites | |
 //!
 //! Where the time of a transaction went is measured at its site, part by part, so each part teaches its
 //! own function. The paper adds up the same five functions for changes too; but the parts of a remaster,
@@ -28,11 +28,13 @@
 //! change goes before all who wait, and waits for whoever holds the lock now, `h·u`. Both are times already; what
 //! is learned is how far they are right.
 //!
-//! The last function tells how busy a site will be under a design that does not exist yet. All times are
-//! in microseconds.
+//! The last function tells how busy a site will be under a design that does not exist yet. A site without work is not
+//! busy: rates are counted from samples, and such as are not exactly known would look as if much of its time went to
+//! nothing, and little to work. All times are in microseconds.
 
 use super::linear::{Feature, Linear};
 use super::score::Score;
+use super::traffic::Rates;
 use isomer_design::Change;
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +132,8 @@ const LOAD: &[Feature] = &[
     feature("reads per second", 100_000.0, 100.0),
     feature("writes per second", 100_000.0, 100.0),
     feature("refreshes per second", 100_000.0, 100.0),
+    feature("transactions per second", 10_000.0, 100.0),
+    feature("parts of transactions over several sites per second", 10_000.0, 100.0),
 ];
 
 /// However little was seen of it: a busy site is slower than an idle one by so much.
@@ -162,7 +166,7 @@ impl Default for Costs {
             remaster: Linear::new(LOCKING_CHANGE, &[500.0, 200.0, 1000.0]),
             add_replica: Linear::new(COPYING_CHANGE, &[500.0, 200.0, 1000.0]),
             remove_replica: Linear::new(&[LOAD_OF_SITE], &[200.0, 100.0]),
-            load: Linear::new(LOAD, &[0.0, 0.3, 0.6, 0.3]),
+            load: Linear::through_zero(LOAD, &[0.3, 0.6, 0.3, 0.02, 0.1]),
             whole: Score::default(),
         }
     }
@@ -266,13 +270,13 @@ impl Costs {
         }
     }
 
-    /// The load of a site that serves so many reads, writes and refreshes a second.
-    pub fn load(&self, rates: [f64; 3]) -> f64 {
+    /// The load of a site that has to do so much.
+    pub fn load(&self, rates: Rates) -> f64 {
         self.load.predict(&rates)
     }
 
     /// Learns the load that a site had.
-    pub fn learn_load(&mut self, rates: [f64; 3], load: f64) {
+    pub fn learn_load(&mut self, rates: Rates, load: f64) {
         self.load.learn(&rates, load);
     }
 

@@ -26,9 +26,9 @@
 //! Forecasts are compared with each other, made of the same samples. What is left out is the same for all: how the
 //! work of several processors differs from that of a fast one, and the wait of replicas.
 
-use super::cost::Work;
+use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
-use super::outlook::Outlook;
+use super::outlook::{Outlook, across_rates, alone_rates};
 use isomer_design::SiteId;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -84,11 +84,15 @@ impl Network {
             across += usize::from(is_across);
             let ran = if is_across { laid.masters(grid, layout) } else { free };
             let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
-            // The router spreads what several sites can run; over several, each has as much to do.
-            let share = if is_across { 1.0 } else { 1.0 / ran.len().max(1) as f64 };
-            let busy = share * outlook.busy([reads, writes, 0.0]);
+            // The router spreads what several sites can run; over several, each has its part to do.
+            let busy = if is_across {
+                outlook.costs.load(across_rates([reads, writes], ran.len()))
+            } else {
+                outlook.costs.load(alone_rates([reads, writes])) / ran.len().max(1) as f64
+            };
             let ran = ran.iter().map(|site| (sites.number(site), busy)).collect();
-            let refreshed = outlook.busy([0.0, 0.0, writes / laid.written.len().max(1) as f64]);
+            let each = writes / laid.written.len().max(1) as f64;
+            let refreshed = outlook.costs.load([0.0, 0.0, each, 0.0, 0.0]);
             for written in &laid.written {
                 let replicas = &layout.placements[*written as usize].replicas;
                 replicas.iter().for_each(|site| sites.add(site, refreshed));
@@ -98,7 +102,9 @@ impl Network {
             let over_us = if is_across { holds_us } else { 0.0 };
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
-            let takes = (outlook.costs.transaction(&work).total() + over_us) / 1e6;
+            // What locks are waited for is worked out below: what was learned of it has the last jam in it.
+            let own = Parts { lock: 0.0, ..outlook.costs.transaction(&work) };
+            let takes = (own.total() + over_us) / 1e6;
             let first = visits.len();
             visits.extend(laid.locks(layout, &firsts));
             let (holds, visits) = (holds_us / 1e6, first..visits.len());

@@ -13,8 +13,9 @@
 //! pause of the machine does not teach nonsense; if such errors go on, the border follows. What is usual
 //! is the root of the mean square: waits for locks are mostly nothing and sometimes long, and the long
 //! ones are what matters. More work never costs less: an input whose weight would be negative counts for
-//! nothing, which is why predictions are made around the average, not from zero. And the worse a function
-//! foretells, the less it is trusted far below the average. What is not a number is not learned from.
+//! nothing, which is why predictions are made around the average, not from zero; but for functions of which it is
+//! known that no work takes nothing. And the worse a function foretells, the less it is trusted far below the
+//! average. What is not a number is not learned from.
 //! Where observations are all alike, least squares would forget everything else: the memory of what was
 //! learned is bounded from below.
 
@@ -43,6 +44,9 @@ impl Feature {
 pub struct Linear {
     #[serde(skip)]
     features: &'static [Feature],
+    /// No work takes nothing: the constant is zero.
+    #[serde(default)]
+    through_zero: bool,
     /// That of the constant first.
     weights: Vec<f64>,
     /// The inverse of the inputs' correlations, row by row.
@@ -78,6 +82,7 @@ impl Linear {
         (0..size).for_each(|i| spread[i * size + i] = UNSURE);
         Linear {
             features,
+            through_zero: false,
             weights: guess.to_vec(),
             spread,
             score: Score::default(),
@@ -86,12 +91,26 @@ impl Linear {
         }
     }
 
+    /// A function that is zero where all inputs are, with a first guess: one weight per feature.
+    ///
+    /// # Panics
+    /// As [`Linear::new`].
+    pub fn through_zero(features: &'static [Feature], guess: &[f64]) -> Linear {
+        let guess: Vec<f64> = std::iter::once(0.0).chain(guess.iter().copied()).collect();
+        let mut linear = Linear { through_zero: true, ..Linear::new(features, &guess) };
+        // It is sure of that.
+        linear.spread[0] = 0.0;
+        linear
+    }
+
     /// Goes on with what another function learned that was written and read again, if it has as many
-    /// inputs.
+    /// inputs, and a constant only if this one does.
     #[must_use]
     pub fn resumed(self, learned: Linear) -> Linear {
-        let shape =
-            |linear: &Linear| [&linear.weights, &linear.spread, &linear.center].map(Vec::len);
+        let shape = |linear: &Linear| {
+            let lengths = [&linear.weights, &linear.spread, &linear.center].map(Vec::len);
+            (lengths, linear.through_zero)
+        };
         let is_alike = shape(&learned) == shape(&self);
         if is_alike { Linear { features: self.features, ..learned } } else { self }
     }
@@ -105,7 +124,7 @@ impl Linear {
         let scaled =
             inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
         let weights = self.weights[1..].iter().map(|weight| weight.max(0.0));
-        if self.observed() <= USUAL {
+        if self.through_zero || self.observed() <= USUAL {
             let sum =
                 scaled.zip(weights).fold(self.weights[0], |sum, (x, weight)| sum + weight * x);
             return sum.max(0.0);
@@ -165,7 +184,8 @@ impl Linear {
         assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
         let scaled =
             inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
-        std::iter::once(1.0).chain(scaled).collect()
+        let constant = if self.through_zero { 0.0 } else { 1.0 };
+        std::iter::once(constant).chain(scaled).collect()
     }
 
     fn keep_score(&mut self, inputs: &[f64], came: f64, error: f64, seen: f64) {
@@ -291,6 +311,21 @@ mod tests {
             linear.learn(&[x], 100.0 - 20.0 * x);
         }
         assert!((linear.predict(&[9.0]) - 60.0).abs() < 10.0, "{}", linear.predict(&[9.0]));
+    }
+
+    #[test]
+    fn what_takes_nothing_without_work_is_told_of_a_little_work_as_well() {
+        let mut linear = Linear::through_zero(X, &[0.0]);
+        // Inputs that are not exactly known look as if much came of nothing.
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        for work in [8.0, 9.0, 10.0].repeat(300) {
+            linear.learn(&[work * rng.random_range(0.8..1.2)], 5.0 * work);
+        }
+        assert_eq!(linear.predict(&[0.0]), 0.0);
+        let little = linear.predict(&[0.01]);
+        assert!((0.045..0.055).contains(&little), "{little}");
+        let with_constant = Linear::new(X, &[0.0, 0.0]);
+        assert_eq!(with_constant.clone().resumed(linear), with_constant);
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //! what changes.
 
 use super::cost::{Costs, Effort, Work, queue};
-use super::traffic::Traffic;
+use super::traffic::{Rates, Traffic};
 use super::workload::{Range, Sample, Shares, Workload};
 use crate::strategy::{Need, needs};
 use isomer_design::{
@@ -76,8 +76,8 @@ pub(crate) struct Outlook<'a> {
 struct Flow {
     /// Microseconds of all of them, but for the service.
     time_us: f64,
-    /// At each site: transactions, and rows read, written and refreshed.
-    sites: BTreeMap<SiteId, [f64; 4]>,
+    /// What each site has to do.
+    sites: BTreeMap<SiteId, Rates>,
 }
 
 impl<'a> Outlook<'a> {
@@ -215,12 +215,6 @@ impl<'a> Outlook<'a> {
         self.held_us(range) * self.held(range).min(1.0)
     }
 
-    /// Which share of a site's time it takes to read, write and refresh so many rows a second, besides what it takes
-    /// to do nothing.
-    pub(crate) fn busy(&self, rows: [f64; 3]) -> f64 {
-        (self.costs.load(rows) - self.costs.load([0.0; 3])).max(0.0)
-    }
-
     /// True if any sample accesses the range.
     pub(crate) fn is_accessed(&self, range: &Range) -> bool {
         let Shares { read, written } = self.workload.shares(range);
@@ -251,15 +245,15 @@ impl<'a> Outlook<'a> {
         self.costs.across(&work, sites).max(sites as f64 * alone)
     }
 
-    /// Each of the masters has as much to do as if it ran all by itself.
+    /// Each of the masters has its share to do.
     fn place_across(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
         let sites = masters(needs);
         let Some(coordinator) = sites.first() else { return };
         flow.time_us += per_second * self.across_us(needs, coordinator);
         for site in sites.iter() {
-            let counts = flow.sites.entry(site).or_default();
-            counts[1] += per_second * rows[0];
-            counts[2] += per_second * rows[1];
+            let rates = flow.sites.entry(site).or_default();
+            let part = across_rates(rows, sites.len());
+            rates.iter_mut().zip(part).for_each(|(rate, part)| *rate += per_second * part);
         }
     }
 
@@ -273,17 +267,16 @@ impl<'a> Outlook<'a> {
     ) {
         let parts = self.costs.transaction(&self.work(needs, rows, site));
         flow.time_us += per_second * parts.at_site();
-        let counts = flow.sites.entry(site).or_default();
-        counts[0] += per_second;
-        counts[1] += per_second * rows[0];
-        counts[2] += per_second * rows[1];
+        let rates = flow.sites.entry(site).or_default();
+        let own = alone_rates(rows);
+        rates.iter_mut().zip(own).for_each(|(rate, own)| *rate += per_second * own);
         let written: Vec<&Need> =
             needs.iter().filter(|need| need.access == Access::Write).collect();
         for need in &written {
             let rows = per_second * rows[1] / written.len() as f64;
             // Whoever holds a copy, but for the site that runs it, has to follow.
             for follower in need.placement.holders().without(site).iter() {
-                flow.sites.entry(follower).or_default()[3] += rows;
+                flow.sites.entry(follower).or_default()[2] += rows;
             }
         }
     }
@@ -295,16 +288,14 @@ impl<'a> Outlook<'a> {
         let sites =
             now.sites.keys().chain(then.sites.keys().filter(|s| !now.sites.contains_key(s)));
         for site in sites {
-            let (traffic, none) = (self.traffic.site(*site), [0.0; 4]);
-            let [was, will] = [now, then].map(|flow| *flow.sites.get(site).unwrap_or(&none));
-            let rates = |part: &[f64; 4]| {
-                [0, 1, 2].map(|at| (traffic.rows[at] - was[at + 1] + part[at + 1]).max(0.0))
-            };
-            let more = self.costs.load(rates(&will)) - self.costs.load(rates(&was));
+            let traffic = self.traffic.site(*site);
+            let [was, will] =
+                [now, then].map(|flow| flow.sites.get(site).copied().unwrap_or_default());
+            let more = self.costs.load(will) - self.costs.load(was);
             let busy = (traffic.busy + more).max(0.0);
             // What the samples say and what was counted differ a little.
-            let before = traffic.transactions.max(was[0]);
-            let after = before - was[0] + will[0];
+            let before = traffic.transactions.max(was[3]);
+            let after = before - was[3] + will[3];
             gained += after * self.costs.service(busy) - before * self.costs.service(traffic.busy);
         }
         gained
@@ -330,6 +321,17 @@ pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
         Access::Read => need.placement.holders(),
     });
     able.reduce(|all, these| &all & &these).unwrap_or_else(|| design.sites().clone())
+}
+
+/// What a site has to do for a transaction that reads and writes so many rows, and runs there alone.
+pub(crate) fn alone_rates([read, written]: [f64; 2]) -> Rates {
+    [read, written, 0.0, 1.0, 0.0]
+}
+
+/// What each of so many sites has to do for a transaction that runs over all of them.
+pub(crate) fn across_rates(rows: [f64; 2], sites: usize) -> Rates {
+    let [read, written] = rows.map(|rows| rows / sites.max(1) as f64);
+    [read, written, 0.0, 0.0, 1.0]
 }
 
 /// Rows of a footprint whose transaction has not run yet: one for each item.

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 const PACE: f64 = 0.5;
 /// The same of how many transactions there are at once: in a jam they end all together, or none.
 const CLIENTS_PACE: f64 = 0.05;
+/// There are no fewer, on average: what is hardly ever used has to be told from what never is.
+const CLIENTS_MIN: f64 = 0.01;
 /// The first intervals.
 const BEGINNING: u64 = 10;
 /// For how long locks are held, until something was seen: a first guess of the right size, in microseconds.
@@ -31,15 +33,19 @@ const MOMENT_S: f64 = 1.5;
 /// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
 const FULL: f64 = 0.95;
 
+/// What a site has to do per second: rows that are read, written and refreshed there, transactions that run there
+/// alone, and those over several sites that have a part there.
+pub type Rates = [f64; 5];
+
 /// One site, as far as is known.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SiteTraffic {
     /// The share of its processors' time in use.
     pub busy: f64,
-    /// Transactions per second.
+    /// Transactions per second; of one over several sites, a share.
     pub transactions: f64,
-    /// Rows read, written and refreshed per second.
-    pub rows: [f64; 3],
+    /// What it has to do.
+    pub rates: Rates,
     /// Its memory is full, or nearly so.
     pub is_full: bool,
 }
@@ -48,7 +54,7 @@ pub struct SiteTraffic {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     transactions: f64,
-    rows: [f64; 3],
+    done: Rates,
     busy_us: f64,
 }
 
@@ -106,8 +112,8 @@ pub struct Traffic {
 /// A transaction that was measured.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Where it ran.
-    pub site: SiteId,
+    /// Where it ran: one site, or those that committed together.
+    pub sites: SiteSet,
     /// How many it stands for.
     pub stands_for: f64,
     /// Rows read and written.
@@ -122,8 +128,12 @@ pub struct Seen {
     pub bare_us: f64,
     /// How long it took, in microseconds.
     pub took_us: f64,
-    /// It ran over several sites.
-    pub is_across: bool,
+}
+
+impl Seen {
+    fn is_across(&self) -> bool {
+        self.sites.len() > 1
+    }
 }
 
 impl Traffic {
@@ -163,20 +173,24 @@ impl Traffic {
     /// Counts a transaction.
     pub fn count(&mut self, seen: &Seen) {
         let [reads, writes] = seen.rows.map(|rows| rows as f64 * seen.stands_for);
-        let counts = self.counts.entry(seen.site).or_default();
-        counts.transactions += seen.stands_for;
-        counts.rows[0] += reads;
-        counts.rows[1] += writes;
-        counts.busy_us += seen.busy_us * seen.stands_for;
+        let share = 1.0 / seen.sites.len().max(1) as f64;
+        for site in seen.sites.iter() {
+            let counts = self.counts.entry(site).or_default();
+            counts.transactions += share * seen.stands_for;
+            counts.done[0] += share * reads;
+            counts.done[1] += share * writes;
+            counts.done[if seen.is_across() { 4 } else { 3 }] += seen.stands_for;
+            counts.busy_us += share * seen.busy_us * seen.stands_for;
+        }
         self.took_us += seen.took_us * seen.stands_for;
         if seen.rows[1] > 0 {
-            let holders = &mut self.holders[usize::from(seen.is_across)];
+            let holders = &mut self.holders[usize::from(seen.is_across())];
             holders.transactions += 1.0;
             holders.us += seen.held_us;
             holders.bare_us += seen.bare_us;
         }
         for follower in seen.followers.iter() {
-            self.counts.entry(follower).or_default().rows[2] += writes;
+            self.counts.entry(follower).or_default().done[2] += writes;
         }
     }
 
@@ -200,7 +214,7 @@ impl Traffic {
             let busy = load.busy.filter(|busy| busy.is_finite());
             step(&mut site.busy, busy.unwrap_or(counts.busy_us / seconds / 1e6));
             step(&mut site.transactions, counts.transactions / seconds);
-            site.rows.iter_mut().zip(counts.rows).for_each(|(rate, n)| step(rate, n / seconds));
+            site.rates.iter_mut().zip(counts.done).for_each(|(rate, n)| step(rate, n / seconds));
             let max = load.memory_max.map(|max| max as f64 * FULL);
             site.is_full = max.is_some_and(|max| load.memory_bytes as f64 >= max);
         }
@@ -257,7 +271,8 @@ impl Traffic {
     /// How many transactions there are at once, on average: as many as come back in a time, by what they took. In the
     /// beginning hardly any has; then, as many as have set out.
     pub fn clients(&self) -> f64 {
-        if self.intervals < BEGINNING { self.clients.max(self.out) } else { self.clients }.max(1.0)
+        if self.intervals < BEGINNING { self.clients.max(self.out) } else { self.clients }
+            .max(CLIENTS_MIN)
     }
 
     /// Of transactions that write, the share that runs over several sites.
@@ -325,7 +340,7 @@ mod tests {
         let mut traffic = Traffic::new(0);
         let followers = SiteSet::of(S2);
         let seen = Seen {
-            site: S1,
+            sites: SiteSet::of(S1),
             stands_for: 8.0,
             rows: [1, 3],
             followers,
@@ -333,15 +348,22 @@ mod tests {
             held_us: 90.0,
             bare_us: 80.0,
             took_us: 500.0,
-            is_across: false,
         };
         (0..10).for_each(|_| traffic.count(&seen));
         traffic.close(1_000_000_000, &[load(S1, None), load(S2, Some(0.7))]);
         let (one, two) = (traffic.site(S1), traffic.site(S2));
-        assert_eq!((one.transactions, one.rows, one.busy), (80.0, [80.0, 240.0, 0.0], 0.08));
-        assert_eq!((two.transactions, two.rows, two.busy), (0.0, [0.0, 0.0, 240.0], 0.7));
+        assert_eq!((one.transactions, one.busy), (80.0, 0.08));
+        assert_eq!(one.rates, [80.0, 240.0, 0.0, 80.0, 0.0]);
+        assert_eq!((two.transactions, two.busy), (0.0, 0.7));
+        assert_eq!(two.rates, [0.0, 0.0, 240.0, 0.0, 0.0]);
         assert!(one.is_full && traffic.transactions() == 80.0);
         assert_eq!(traffic.full(), [S1, S2]);
+        // Of one over both sites, each does half of the work, and has a part.
+        let sites = [S1, S2].into_iter().collect();
+        traffic.count(&Seen { sites, followers: SiteSet::EMPTY, ..seen });
+        traffic.close(2_000_000_000, &[load(S1, None), load(S2, None)]);
+        let two = traffic.site(S2);
+        assert_eq!((two.transactions, two.rates), (2.0, [2.0, 6.0, 120.0, 0.0, 4.0]));
     }
 
     #[test]

@@ -104,8 +104,8 @@ struct UnderWay {
     work: Work,
     /// Who follows what it writes.
     followers: SiteSet,
-    /// Over how many sites it runs.
-    sites: usize,
+    /// Where it runs.
+    sites: SiteSet,
     /// The partitions that it writes to, by their start.
     written: Vec<(TableId, Key)>,
 }
@@ -255,13 +255,7 @@ fn plan_of<'s>(
 
 impl Brain {
     /// A transaction sets out: what it will have to do is remembered until it has run.
-    fn set_out(
-        &mut self,
-        request: &Request<'_>,
-        design: &Design,
-        place: Place,
-        stands_for: f64,
-    ) {
+    fn set_out(&mut self, request: &Request<'_>, design: &Design, place: Place, stands_for: f64) {
         if self.under_way.len() >= UNDER_WAY_MAX {
             // Those that never came back.
             self.under_way.clear();
@@ -274,7 +268,7 @@ impl Brain {
             written.clone().fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
         let written = written.map(|need| (need.table, need.range.start.clone())).collect();
         let across = matches!(place, Place::Across { .. });
-        let sites = if across { masters(&needs).len() } else { 1 };
+        let sites = if across { masters(&needs) } else { SiteSet::of(place.site()) };
         self.known.traffic.set_out(stands_for);
         let set_out = UnderWay { stands_for, work, followers, sites, written };
         self.under_way.insert(request.ticket, set_out);
@@ -391,13 +385,13 @@ impl Brain {
         let stands_for = set_out.as_ref().map_or(stand_for_now, |it| it.stands_for);
         self.known.traffic.come_back(set_out.as_ref().map_or(0.0, |it| it.stands_for));
         // Over several sites, the first lock is held while the others are waited for.
-        let is_across = set_out.as_ref().is_some_and(|set_out| set_out.sites > 1);
-        let waiting_ns = if is_across { measured.lock_ns } else { 0 };
+        let sites = set_out.as_ref().map_or(SiteSet::of(report.site), |it| it.sites.clone());
+        let waiting_ns = if sites.len() > 1 { measured.lock_ns } else { 0 };
         let held_us = us(measured.held_ns + waiting_ns);
         self.known.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
         let followers = set_out.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
         self.known.traffic.count(&Seen {
-            site: report.site,
+            sites,
             stands_for,
             rows: measured.rows,
             followers,
@@ -405,13 +399,12 @@ impl Brain {
             held_us,
             bare_us: us(measured.held_ns),
             took_us,
-            is_across,
         });
         // What it would have to do was not looked at in time: there is nothing to learn from.
         let Some(UnderWay { work, sites, written, .. }) = set_out else { return };
         written.into_iter().for_each(|place| self.known.workload.hold(place, held_us));
-        if sites > 1 {
-            return self.known.costs.learn_across(&work, sites, took_us);
+        if sites.len() > 1 {
+            return self.known.costs.learn_across(&work, sites.len(), took_us);
         }
         let parts = Parts {
             service: us(measured.service_ns),
@@ -521,7 +514,7 @@ impl Strategy for Learned {
         brain.crowds = loads.iter().flat_map(|load| load.crowds.iter().cloned()).collect();
         for load in loads {
             let site = brain.known.traffic.site(load.site);
-            brain.known.costs.learn_load(site.rows, site.busy);
+            brain.known.costs.learn_load(site.rates, site.busy);
             let busy = &self.busy[usize::from(load.site.0)];
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
