@@ -29,8 +29,9 @@
 //! **How even is best** depends on what has to stay together. If the keys after a hot spot are all accessed with
 //! each other, a cut through them makes commits over several sites hold the hottest locks, and everybody waits; if
 //! all stays at one site, that has no time left for anything else. In between lies one site with more than
-//! the others, which have equal parts; how much more is tried ([`BESIDES`]). (To let METIS make all parts uneven is something else: it cuts in halves, and
-//! what it is allowed at each cut adds up; one part got a half, and others nearly nothing.)
+//! the others, which have equal parts; how much more is tried ([`BESIDES`]). (To let METIS make all parts uneven is
+//! something else: it cuts in halves, and what it is allowed at each cut adds up; one part got a half, and others nearly
+//! nothing.)
 //!
 //! **Splits belong to a draft**: new borders mean commits over several sites, and these hold the locks next to them for
 //! long. In partitions of a hundred rows, everybody waits there; split into small ones, nobody does. So what a

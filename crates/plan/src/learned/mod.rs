@@ -25,16 +25,18 @@
 //! | `blueprint` | where everything would be, if it were placed anew |
 //! | `draft` | which designs that could be: a graph of what belongs together, divided |
 //! | `grid`, `forecast` | how much they would serve: samples laid over partitions, a network of queues |
-//! | `order` | in which order that is carried out |
+//! | `order`, `trial` | in which order that is carried out; and was it worth it? |
 //! | `beneficial` | splits, merges, replicas that go |
 //! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
+//! | `calm` | how much may be changed besides, the less the longer nothing happens |
 //! | [`journal`] | what was decided, why, and what came of it |
 //! | [`memory`] | what is remembered when the database stops |
 //! | [`options`] | the constants |
 
 mod beneficial;
 pub(crate) mod blueprint;
-pub(crate) mod clump;
+pub(crate) mod calm;
+mod clump;
 pub mod cost;
 pub(crate) mod draft;
 pub(crate) mod forecast;

@@ -22,7 +22,7 @@
 //! | `workload`, `reservoir`, `writers` | which transactions there are |
 //! | `cost`, `linear` | what things take |
 //! | `traffic` | how busy the sites are |
-//! | `recent` | what was changed lately: in flight, rest, undoing, budget |
+//! | `recent`, `calm` | what was changed lately: in flight, rest, undoing, budget; and how much more may be |
 //! | `outlook` | what a design means for the transactions to come |
 //! | `planner`, `clump`, `beneficial` | which site, which changes |
 //! | `blueprint`, `trial` | where everything would be, if it were placed anew; and was it worth it? |
@@ -34,6 +34,7 @@ use super::{
     Verdict, needs, pick,
 };
 use crate::learned::blueprint::{Blueprint, Drawing};
+use crate::learned::calm::{Calm, Sight};
 use crate::learned::journal::Journal;
 use crate::learned::known::Known;
 use crate::learned::memory::{Memory, Told};
@@ -92,6 +93,7 @@ struct Brain {
     /// Until it thinks again, as in [`Learned::think_at`].
     pause_ns: [u64; 2],
     drawing: Drawing,
+    calm: Calm,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
     crowds: Vec<Crowd>,
 }
@@ -132,6 +134,7 @@ impl Learned {
             thoughts: 0,
             pause_ns: THINK_NS.map(|(least, _)| least),
             drawing: Drawing::default(),
+            calm: Calm::default(),
             crowds: Vec::new(),
         };
         Learned {
@@ -303,9 +306,11 @@ impl Brain {
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
+        let single = self.calm.budget(now_ns).min(budget);
         let crowds = std::mem::take(&mut self.crowds);
-        let situation = self.situation(options, now_ns, design, budget);
-        if let Some(answer) = situation.disperse(&crowds, place).filter(|_| may_add) {
+        let situation = self.situation(options, now_ns, design, single);
+        if let Some(answer) = situation.disperse(&crowds, place).filter(|_| situation.may_add) {
+            self.calm.spend(answer.candidates[0].steps().count());
             return answer;
         }
         if is_across(place) && may_add {
@@ -315,12 +320,14 @@ impl Brain {
                 return Answer { candidates: vec![Candidate::of_steps(place, beneficial)] };
             }
         }
-        let situation = self.situation(options, now_ns, design, budget);
+        let situation = self.situation(options, now_ns, design, single);
         let coordinator = match place {
             Place::Across { coordinator } => Some(coordinator),
             Place::At(_) => None,
         };
-        situation.plan(request.footprint, request.last_site, coordinator)
+        let answer = situation.plan(request.footprint, request.last_site, coordinator);
+        self.calm.spend(answer.candidates[0].steps().count());
+        answer
     }
 
     /// What is known, to draw a blueprint of it, if it is time to; and how many times as much as now that has to
@@ -495,7 +502,11 @@ impl Strategy for Learned {
         // What takes long is done with nobody waiting.
         let situation = known.situation(&self.options, now.0, design, usize::MAX);
         let drawn = Blueprint::draw(&situation, clearly);
-        self.brain.lock().drawing.end(drawn);
+        let mut brain = self.brain.lock();
+        if drawn.is_some() {
+            brain.calm.stir(now.0);
+        }
+        brain.drawing.end(drawn);
     }
 
     fn wants_loads(&self, now: Time) -> bool {
@@ -511,6 +522,9 @@ impl Strategy for Learned {
         // Whoever brings the news is on its way with a transaction: the next one will bring them.
         let Some(mut brain) = self.brain.try_lock() else { return };
         brain.known.traffic.close(now.0, loads);
+        let traffic = &brain.known.traffic;
+        let sight = Sight { served: traffic.transactions(), across: traffic.across() };
+        brain.calm.see(now.0, sight);
         brain.crowds = loads.iter().flat_map(|load| load.crowds.iter().cloned()).collect();
         for load in loads {
             let site = brain.known.traffic.site(load.site);

@@ -1,0 +1,127 @@
+//! While the workload holds still, fewer and fewer things are changed for single transactions' sake.
+//!
+//! There is always something that could be a little better: a lock that a few wait for, a partition that is warmer
+//! than others. What such a change brings is smaller each time, and what it costs is not. So while nothing else
+//! happens, fewer and fewer are made, down to one in twenty seconds:
+//!
+//! ```text
+//!   seconds since the last unrest     0      0.8    1.6    4      8      12 and later
+//!   changes a second, at most         1500   750    375    47     1.5    0.05
+//! ```
+//!
+//! **Unrest** is whatever shows that the past is no guide: much more or much less is served than when it last began,
+//! clearly more transactions run over several sites, or a blueprint was adopted. As long as changes bring much, it
+//! goes on. Blueprints ([`super::blueprint`]) and sites without memory have rules of their own, and are not held back.
+
+/// Changes a second while there is unrest, and at rest.
+const RATE: (f64, f64) = (1500.0, 0.05);
+/// Half as many after so long.
+const HALVES_S: f64 = 0.8;
+/// For so long what is served is averaged.
+const AVERAGED_S: f64 = 4.0;
+/// It is unrest if what is served differs by this share,
+const SERVED: f64 = 0.2;
+/// and if so much more of all transactions run over several sites.
+const ACROSS: f64 = 0.1;
+
+/// See the [module documentation](self).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calm {
+    /// Since when it is still, and how it was then.
+    since_ns: u64,
+    began: Sight,
+    now: Sight,
+    seen_ns: u64,
+    /// How many changes may be made.
+    budget: f64,
+    filled_ns: u64,
+}
+
+/// How things are.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Sight {
+    /// Transactions per second.
+    pub(crate) served: f64,
+    /// The share of them that runs over several sites.
+    pub(crate) across: f64,
+}
+
+impl Default for Calm {
+    fn default() -> Calm {
+        let (began, now) = (Sight::default(), Sight::default());
+        Calm { since_ns: 0, began, now, seen_ns: 0, budget: RATE.0, filled_ns: 0 }
+    }
+}
+
+impl Calm {
+    /// Looks how things are.
+    pub(crate) fn see(&mut self, now_ns: u64, sight: Sight) {
+        let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
+        self.seen_ns = now_ns;
+        let pace = 1.0 - (-seconds / AVERAGED_S).exp();
+        self.now.served += pace * (sight.served - self.now.served);
+        self.now.across += pace * (sight.across - self.now.across);
+        self.began.across = self.began.across.min(self.now.across);
+        let differs = (self.now.served - self.began.served).abs() > SERVED * self.began.served;
+        if differs || self.now.across > self.began.across + ACROSS {
+            self.stir(now_ns);
+        }
+    }
+
+    /// There is unrest.
+    pub(crate) fn stir(&mut self, now_ns: u64) {
+        (self.since_ns, self.began) = (now_ns, self.now);
+    }
+
+    /// How many changes may be made now.
+    pub(crate) fn budget(&mut self, now_ns: u64) -> usize {
+        let still_s = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
+        let rate = (RATE.0 * 0.5f64.powf(still_s / HALVES_S)).max(RATE.1);
+        let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
+        self.filled_ns = now_ns.max(self.filled_ns);
+        self.budget = (self.budget + seconds * rate).min(rate.max(1.0));
+        self.budget.max(0.0) as usize
+    }
+
+    /// So many are made.
+    pub(crate) fn spend(&mut self, changes: usize) {
+        self.budget -= changes as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many changes are made in each ten seconds, if everything is changed that may be.
+    fn made(served: impl Fn(u64) -> f64) -> Vec<usize> {
+        let mut calm = Calm::default();
+        let mut tens = vec![0; 9];
+        for tenth in 0..900 {
+            let now_ns = tenth * 100_000_000;
+            calm.see(now_ns, Sight { served: served(tenth / 10), across: 0.02 });
+            let changes = calm.budget(now_ns);
+            calm.spend(changes);
+            tens[tenth as usize / 100] += changes;
+        }
+        tens
+    }
+
+    #[test]
+    fn what_holds_still_becomes_quiet_and_stays_quiet() {
+        let tens = made(|second| if second % 2 == 0 { 9500.0 } else { 10_500.0 });
+        assert!(tens[0] > 1000 && tens[5..].iter().all(|made| *made <= 1), "{tens:?}");
+    }
+
+    #[test]
+    fn what_serves_much_less_is_unrest() {
+        let tens = made(|second| if second < 60 { 10_000.0 } else { 5000.0 });
+        assert!(tens[5] <= 1 && tens[6] > 1000, "{tens:?}");
+    }
+
+    #[test]
+    fn as_long_as_changes_bring_much_they_go_on() {
+        let tens = made(|second| 1000.0 * 1.03f64.powi(second as i32));
+        assert!(tens.iter().all(|made| *made > 100), "{tens:?}");
+    }
+}
