@@ -10,8 +10,9 @@
 //! ```
 //!
 //! **Unrest** is whatever shows that the past is no guide: much more or much less is served than when it last began,
-//! clearly more transactions run over several sites, or a blueprint was adopted. As long as changes bring much, it
-//! goes on. Blueprints ([`super::blueprint`]) and sites without memory have rules of their own, and are not held back.
+//! more transactions run over several sites or fewer do, or a blueprint was adopted. As long as changes bring much, it
+//! goes on. And where many run over several sites there is no calm: masters are in the wrong places, and in a large
+//! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]) and sites without memory have rules of their own, and are not held back.
 
 /// Changes a second while there is unrest, and at rest.
 const RATE: (f64, f64) = (1500.0, 0.05);
@@ -21,8 +22,10 @@ const HALVES_S: f64 = 0.8;
 const AVERAGED_S: f64 = 4.0;
 /// It is unrest if what is served differs by this share,
 const SERVED: f64 = 0.2;
-/// and if so much more of all transactions run over several sites.
-const ACROSS: f64 = 0.1;
+/// if so much less of all transactions run over several sites, or so much more,
+const ACROSS: (f64, f64) = (0.05, 0.1);
+/// and as long as this share of them does.
+const ACROSS_MAX: f64 = 0.2;
 
 /// See the [module documentation](self).
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +64,11 @@ impl Calm {
         let pace = 1.0 - (-seconds / AVERAGED_S).exp();
         self.now.served += pace * (sight.served - self.now.served);
         self.now.across += pace * (sight.across - self.now.across);
-        self.began.across = self.began.across.min(self.now.across);
-        let differs = (self.now.served - self.began.served).abs() > SERVED * self.began.served;
-        if differs || self.now.across > self.began.across + ACROSS {
+        let served = (self.now.served - self.began.served).abs();
+        let (less, more) = ACROSS;
+        let usual = self.began.across - less..self.began.across + more;
+        let is_usual = usual.contains(&self.now.across) && self.now.across < ACROSS_MAX;
+        if served > SERVED * self.began.served || !is_usual {
             self.stir(now_ns);
         }
     }
@@ -94,12 +99,13 @@ mod tests {
     use super::*;
 
     /// How many changes are made in each ten seconds, if everything is changed that may be.
-    fn made(served: impl Fn(u64) -> f64) -> Vec<usize> {
+    fn made(sight: impl Fn(u64) -> (f64, f64)) -> Vec<usize> {
         let mut calm = Calm::default();
         let mut tens = vec![0; 9];
         for tenth in 0..900 {
             let now_ns = tenth * 100_000_000;
-            calm.see(now_ns, Sight { served: served(tenth / 10), across: 0.02 });
+            let (served, across) = sight(tenth / 10);
+            calm.see(now_ns, Sight { served, across });
             let changes = calm.budget(now_ns);
             calm.spend(changes);
             tens[tenth as usize / 100] += changes;
@@ -109,19 +115,27 @@ mod tests {
 
     #[test]
     fn what_holds_still_becomes_quiet_and_stays_quiet() {
-        let tens = made(|second| if second % 2 == 0 { 9500.0 } else { 10_500.0 });
+        let tens = made(|second| (if second % 2 == 0 { 9500.0 } else { 10_500.0 }, 0.1));
         assert!(tens[0] > 1000 && tens[5..].iter().all(|made| *made <= 1), "{tens:?}");
     }
 
     #[test]
     fn what_serves_much_less_is_unrest() {
-        let tens = made(|second| if second < 60 { 10_000.0 } else { 5000.0 });
+        let tens = made(|second| (if second < 60 { 10_000.0 } else { 5000.0 }, 0.02));
         assert!(tens[5] <= 1 && tens[6] > 1000, "{tens:?}");
     }
 
     #[test]
     fn as_long_as_changes_bring_much_they_go_on() {
-        let tens = made(|second| 1000.0 * 1.03f64.powi(second as i32));
-        assert!(tens.iter().all(|made| *made > 100), "{tens:?}");
+        let served = made(|second| (1000.0 * 1.03f64.powi(second as i32), 0.02));
+        assert!(served.iter().all(|made| *made > 100), "{served:?}");
+        let across = made(|second| (1000.0, 0.9 - 0.01 * second as f64));
+        assert!(across.iter().all(|made| *made > 50), "{across:?}");
+    }
+
+    #[test]
+    fn there_is_no_calm_where_many_run_over_several_sites() {
+        let tens = made(|_| (1000.0, 0.3));
+        assert!(tens.iter().all(|made| *made > 10_000), "{tens:?}");
     }
 }
