@@ -306,6 +306,7 @@ impl Brain {
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
+        // What is done for single transactions' sake has a budget of its own besides.
         let single = self.calm.budget(now_ns).min(budget);
         let crowds = std::mem::take(&mut self.crowds);
         let situation = self.situation(options, now_ns, design, single);
