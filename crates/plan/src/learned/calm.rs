@@ -12,7 +12,11 @@
 //! **Unrest** is whatever shows that the past is no guide: much more or much less is served than when it last began,
 //! more transactions run over several sites or fewer do, or a blueprint was adopted. As long as changes bring much, it
 //! goes on. And where many run over several sites there is no calm: masters are in the wrong places, and in a large
-//! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]) and sites without memory have rules of their own, and are not held back.
+//! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]) and sites without memory have
+//! rules of their own, and are not held back.
+//!
+//! **Left out**: latency. Where clients do not wait for each other's answers, what is served stays the same however long
+//! it takes; then only transactions that run over several sites tell of a hot spot that has moved.
 
 /// Changes a second while there is unrest, and at rest.
 const RATE: (f64, f64) = (1500.0, 0.05);

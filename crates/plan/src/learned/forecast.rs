@@ -23,8 +23,9 @@
 //!
 //! What nobody writes counts as being everywhere ([`Grid::holders`]).
 //!
-//! Forecasts are compared with each other, made of the same samples. What is left out is the same for all: how the
-//! work of several processors differs from that of a fast one, and the wait of replicas.
+//! Forecasts are compared with each other, made of the same samples, and with what is served. Left out are how the work
+//! of several processors differs from that of a fast one, the wait of replicas, and queues that grow: in a jam less is
+//! served than is foretold.
 
 use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
