@@ -104,6 +104,8 @@ pub struct YcsbSpec {
     pub near: Option<u64>,
     /// The exponent of the Zipf distribution; uniform if there is none.
     pub zipf: Option<f64>,
+    /// With an exponent: the rows stand for so many, of which they are the first, and none is hotter than it would be there.
+    pub of: Option<u64>,
     /// Seconds from one move of the hot spot to the next.
     pub shift_every_s: Option<f64>,
 }
@@ -251,12 +253,20 @@ impl TwitterSpec {
 }
 
 impl YcsbSpec {
+    fn skew(&self) -> Skew {
+        match (self.zipf, self.of) {
+            (None, _) => Skew::Uniform,
+            (Some(exponent), None) => Skew::Zipf(exponent),
+            (Some(exponent), Some(population)) => Skew::ZipfOf { exponent, population },
+        }
+    }
+
     pub(crate) fn options(&self) -> YcsbOptions {
         YcsbOptions {
             keys: self.rows,
             value_bytes: 10,
             scan_share: self.scans,
-            skew: self.zipf.map_or(Skew::Uniform, Skew::Zipf),
+            skew: self.skew(),
             companions: self.near.map_or(Companions::Independent, Companions::Near),
             ..YcsbOptions::default()
         }

@@ -169,7 +169,7 @@ fn measure<W: Drive>(
         stopping: Cell::new(false),
     });
     let (tended, reflects) = (cluster.clone(), cluster.clone());
-    world.spawn("tender".into(), async move { tended.router.tend().await });
+    let tender = world.spawn("tender".into(), async move { tended.router.tend().await });
     world.spawn("thinker".into(), async move { reflects.router.reflect().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
@@ -184,6 +184,9 @@ fn measure<W: Drive>(
     clients.stopping.set(true);
     world.run_for(PATIENCE_NS, || tasks.iter().all(|task| world.is_done(*task)));
     finished(&world, &tasks)?;
+    // What is looked at next must not move meanwhile.
+    cluster.router.close();
+    world.run_for(PATIENCE_NS, || world.is_done(tender));
 
     let totals = cluster.examine(workload)?;
     let tally = clients.tally.borrow();

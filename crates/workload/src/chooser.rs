@@ -13,6 +13,15 @@ pub enum Skew {
     /// value of the MorphoSys experiments, the first of a million things gets 0.8 % of the
     /// choices; with 0.99 the first gets 6.5 %.
     Zipf(f64),
+    /// As the first of so many things (`population`) with that exponent: each of the first has the share it has among
+    /// all of them, and what goes to those that are not here is spread evenly over those that are. So a few rows
+    /// stand for many without the hottest becoming hotter.
+    ZipfOf {
+        /// As in [`Skew::Zipf`].
+        exponent: f64,
+        /// How many things there would be.
+        population: u64,
+    },
 }
 
 /// Chooses numbers from 0 up to a limit, the smaller ones more often if there is a skew.
@@ -33,12 +42,10 @@ impl Chooser {
         check_count("things to choose from", limit, 1..=1 << 53)?;
         let zipf = match skew {
             Skew::Uniform => None,
-            Skew::Zipf(given) => {
-                let refused = || OptionsError::Exponent { given };
-                if !(0.0..=100.0).contains(&given) {
-                    return Err(refused());
-                }
-                Some(Zipf::new(limit as f64, given).map_err(|_| refused())?)
+            Skew::Zipf(exponent) => Some(zipf(limit, exponent)?),
+            Skew::ZipfOf { exponent, population } => {
+                check_count("things of which these are the first", population, limit..=1 << 53)?;
+                Some(zipf(population, exponent)?)
             }
         };
         Ok(Chooser { limit, zipf })
@@ -48,10 +55,21 @@ impl Chooser {
     pub fn choose(&self, rng: &mut Random) -> u64 {
         match &self.zipf {
             None => rng.random_range(0..self.limit),
-            // Ranks count from 1. The least and the greatest float could round out of the range.
-            Some(zipf) => (zipf.sample(rng) as u64).clamp(1, self.limit) - 1,
+            // Ranks count from 1; the least float could round out of the range.
+            Some(zipf) => match (zipf.sample(rng) as u64).max(1) - 1 {
+                rank if rank < self.limit => rank,
+                _ => rng.random_range(0..self.limit),
+            },
         }
     }
+}
+
+fn zipf(count: u64, given: f64) -> Result<Zipf<f64>, OptionsError> {
+    let refused = || OptionsError::Exponent { given };
+    if !(0.0..=100.0).contains(&given) {
+        return Err(refused());
+    }
+    Zipf::new(count as f64, given).map_err(|_| refused())
 }
 
 /// Draws one of several things by their weights, whose sum is not 0.
@@ -97,11 +115,32 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_many_are_as_hot_as_among_all() {
+        let of_many = Skew::ZipfOf { exponent: 0.75, population: 1_000_000 };
+        let shares = shares(1000, of_many);
+        let total: f64 = (1..=1_000_000).map(|rank| f64::from(rank).powf(-0.75)).sum();
+        let head: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-0.75)).sum();
+        let rest = (1.0 - head / total) / 1000.0;
+        for rank in [1, 2, 10] {
+            let expected = f64::from(rank).powf(-0.75) / total + rest;
+            let found = shares[rank as usize - 1];
+            assert!(
+                (found - expected).abs() < 0.1 * expected + 0.0005,
+                "{rank}: {found} {expected}"
+            );
+        }
+        let last = shares[500..].iter().sum::<f64>() / 500.0;
+        assert!((last - rest).abs() < 0.1 * rest, "{last} {rest}");
+    }
+
+    #[test]
     fn nonsense_is_refused_in_words() {
         let refused = |limit, skew| Chooser::new(limit, skew).unwrap_err().to_string();
         assert_eq!(refused(0, Skew::Uniform), "0 things to choose from: at least 1 are needed");
         for exponent in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(refused(10, Skew::Zipf(exponent)).starts_with("a Zipf distribution with"));
         }
+        let too_few = Skew::ZipfOf { exponent: 0.5, population: 9 };
+        assert!(refused(10, too_few).starts_with("9 things of which these are the first"));
     }
 }

@@ -204,6 +204,7 @@ fn ycsb(args: &YcsbArgs) -> Result<(), Failure> {
     let skew = match args.skew {
         Skew::Uniform => "uniform".to_owned(),
         Skew::Zipf(exponent) => format!("zipf:{exponent}"),
+        Skew::ZipfOf { exponent, population } => format!("zipf:{exponent}:of:{population}"),
     };
     let companions = match args.companions {
         Companions::Independent => "independent".to_owned(),

@@ -92,15 +92,20 @@ pub(crate) fn durability_text(durability: Durability) -> String {
     }
 }
 
-/// Reads `uniform` or `zipf:0.99`.
+/// Reads `uniform`, `zipf:0.99`, or `zipf:0.99:of:50000000` for the hottest of so many.
 pub(crate) fn skew(text: &str) -> Result<Skew, String> {
-    match text.split_once(':') {
-        None if text == "uniform" => Ok(Skew::Uniform),
-        Some(("zipf", exponent)) => {
-            let number = exponent.parse().map_err(|_| format!("`{exponent}` is no number"))?;
-            Ok(Skew::Zipf(number))
+    let exponent =
+        |text: &str| text.parse().map_err(|_| format!("`{text}` is no number for an exponent"));
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts[..] {
+        ["uniform"] => Ok(Skew::Uniform),
+        ["zipf", number] => Ok(Skew::Zipf(exponent(number)?)),
+        ["zipf", number, "of", count] => {
+            let population =
+                count.parse().map_err(|_| format!("`{count}` is no number of rows"))?;
+            Ok(Skew::ZipfOf { exponent: exponent(number)?, population })
         }
-        _ => Err(format!("`{text}` is none of: uniform, zipf:0.99")),
+        _ => Err(format!("`{text}` is none of: uniform, zipf:0.99, zipf:0.99:of:50000000")),
     }
 }
 
@@ -169,6 +174,8 @@ mod tests {
             assert_eq!(durability(text).map(durability_text), Ok(text.to_owned()));
         }
         assert_eq!(skew("zipf:0.99"), Ok(Skew::Zipf(0.99)));
+        let of_many = Skew::ZipfOf { exponent: 0.5, population: 1000 };
+        assert_eq!(skew("zipf:0.5:of:1000"), Ok(of_many));
         assert_eq!(companions("near:10"), Ok(Companions::Near(10)));
         assert_eq!(hot_spot("hot:10:0.5"), Ok(Some(HotSpot { customers: 10, share: 0.5 })));
         assert_eq!(scan_share("scans:0.3"), Ok(0.3));
@@ -177,7 +184,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        assert_eq!(skew("zapf").unwrap_err(), "`zapf` is none of: uniform, zipf:0.99");
+        assert_eq!(
+            skew("zapf").unwrap_err(),
+            "`zapf` is none of: uniform, zipf:0.99, zipf:0.99:of:50000000"
+        );
         assert!(durability("interval:fast").unwrap_err().contains("`fast` is no interval"));
         assert!(durability("interval:0ms").is_err());
         assert!(weights("1,2").unwrap_err().contains("six weights"));

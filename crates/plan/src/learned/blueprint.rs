@@ -23,8 +23,8 @@
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
-//! twice as long; it ends early if clearly more transactions run over several sites than when it began. And each that
-//! was adopted lets the next one have to promise more, for some time: a forecast that promises too much does so again.
+//! twice as long; it ends early if clearly more transactions run over several sites than when it began, and at once if a hot
+//! spot has moved ([`super::shift`]). And each that was adopted lets the next one have to promise more, for some time: a forecast that promises too much does so again.
 //! If clearly less is served after one than before, it is taken back ([`super::trial`]).
 
 use super::Range;
@@ -125,11 +125,18 @@ impl Drawing {
         })
     }
 
+    /// The workload has become another one: what was tried before says nothing about it.
+    pub(crate) fn turn(&mut self) {
+        (self.pause_ns, self.lately) = (PAUSE_NS.0, 0.0);
+        (self.last, self.trial) = (None, None);
+    }
+
     /// If a blueprint is to be drawn now: how many times as much as the design it has to promise to serve.
     pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<f64> {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
         self.judge(situation);
-        let is_known = situation.outlook.workload.len() >= SAMPLES_MIN;
+        let workload = situation.outlook.workload;
+        let is_known = workload.len() >= SAMPLES_MIN && !workload.is_turning();
         // Where memory is short, nothing is brought anywhere; and where nobody runs over several sites, nothing is gained.
         let has_room = traffic.full().is_empty();
         let is_needed = is_known && has_room && traffic.across() > 0.0;

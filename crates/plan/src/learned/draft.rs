@@ -74,6 +74,9 @@ const ACROSS_MIN: f64 = 0.005;
 /// What one site gets besides its equal share, as a share of the rest.
 const BESIDES: [f64; 5] = [0.0, 0.07, 0.15, 0.25, 0.4];
 
+/// Whether it is sooner is asked at so much of the rate that is served: near what a site or a lock can bear at most, a
+/// few who wait without end outweigh all others.
+const AT: f64 = 0.8;
 /// However little is served: so many times what is foretold of the design as it is.
 const FORETOLD: f64 = 1.1;
 /// What is less even has to serve so many times as much.
@@ -121,13 +124,14 @@ impl Draft {
         if grid.foreseeable() < FORESEEABLE_MIN {
             return None;
         }
-        let clients = situation.outlook.traffic.clients();
+        let traffic = situation.outlook.traffic;
+        let clients = traffic.clients();
         let as_it_is = Network::of(&situation.outlook, &grid, &grid.layout());
         if as_it_is.across() < ACROSS_MIN {
             return None;
         }
         let foretold = as_it_is.per_second(clients);
-        let lately = situation.outlook.traffic.lately();
+        let lately = traffic.lately();
         let now = lately.map_or(foretold, |[last, before]| last.max(before));
         let least = (clearly * now).max(FORETOLD * foretold);
         let graph = Graph::of(&grid);
@@ -137,7 +141,7 @@ impl Draft {
             let Some(moves) = graph.divide(&heat, situation, besides, batch) else { continue };
             let sketch = Sketch::of(situation, &grid, moves, clients);
             let least = best.as_ref().map_or(least, |best| LESS_EVEN * best.serves);
-            if sketch.serves > least && sketch.network.is_surely_sooner(&as_it_is, now) {
+            if sketch.serves > least && sketch.network.is_surely_sooner(&as_it_is, AT * now) {
                 best = Some(sketch);
             }
         }

@@ -19,6 +19,7 @@ use super::options::Options;
 use super::outlook::Outlook;
 use super::planner::Situation;
 use super::recent::Recent;
+use super::shift::is_elsewhere;
 use super::traffic::Traffic;
 use super::workload::Workload;
 use isomer_design::{Design, TableId};
@@ -53,6 +54,20 @@ impl Known {
             rows: BTreeMap::new(),
             horizon_ns: options.horizon_ns,
         }
+    }
+
+    /// If it is told by now whether the workload has become another one: whether it has. Then what speaks of the old
+    /// one is forgotten.
+    pub(crate) fn end_turn(&mut self, now_ns: u64, design: &Design) -> bool {
+        if !self.workload.is_told(now_ns) {
+            return false;
+        }
+        let is_another = is_elsewhere(&self.workload, design);
+        self.workload.end_turn(is_another);
+        if is_another {
+            self.traffic.turn();
+        }
+        is_another
     }
 
     pub(crate) fn outlook(&self) -> Outlook<'_> {

@@ -29,6 +29,7 @@
 //! | `beneficial` | splits, merges, replicas that go |
 //! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
 //! | `calm` | how much may be changed besides, the less the longer nothing happens |
+//! | `shift` | whether a hot spot has moved, so that old samples say nothing |
 //! | [`journal`] | what was decided, why, and what came of it |
 //! | [`memory`] | what is remembered when the database stops |
 //! | [`options`] | the constants |
@@ -52,6 +53,7 @@ pub(crate) mod planner;
 pub mod recent;
 pub mod reservoir;
 pub mod score;
+pub(crate) mod shift;
 pub mod traffic;
 pub(crate) mod trial;
 pub mod workload;

@@ -12,11 +12,14 @@
 //! ```
 //!
 //! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when it
-//! is older than the time limit. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants
-//! are those of the public code of its descendant.)
+//! is older than the time limit. When something speaks for it that what comes now is another thing than what
+//! came before ([`Reservoir::turn`]), old and new items can be compared, and if it is, the old ones go. (MorphoSys 5.1,
+//! after Aggarwal's damped reservoirs; the constants are those of the public code of its descendant.)
 
 /// Items go up to this share of the expiry too late.
 const LOOKS: u64 = 100;
+/// After so long, few new items have to do: [`Damping::enough`].
+const TURNS_NS: u64 = 2_000_000_000;
 
 /// Constants of a [`Reservoir`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -33,6 +36,9 @@ pub struct Damping {
     pub window_ns: u64,
     /// Items older than this are forgotten, in nanoseconds.
     pub expiry_ns: u64,
+    /// So many new items can be compared with those from before a [turn](Reservoir::turn); or so many, if more have not
+    /// come in two seconds.
+    pub enough: (usize, usize),
 }
 
 impl Default for Damping {
@@ -45,6 +51,7 @@ impl Default for Damping {
             decay: 0.2,
             window_ns: seconds(10),
             expiry_ns: seconds(60),
+            enough: (6000, 1000),
         }
     }
 }
@@ -58,6 +65,8 @@ pub struct Reservoir<T> {
     damped_at: u64,
     /// When it was last looked for what has expired.
     expired_at: u64,
+    /// When it turned, if items from before are still there; and how many have come since.
+    turned: Option<(u64, usize)>,
 }
 
 impl<T> Reservoir<T> {
@@ -72,7 +81,7 @@ impl<T> Reservoir<T> {
         assert!((0.0..=1.0).contains(&decay), "what is left of a weight is a share of it");
         let weight = start * size as f64;
         let (damped_at, expired_at) = (now_ns, now_ns);
-        Reservoir { damping, items: Vec::new(), weight, damped_at, expired_at }
+        Reservoir { damping, items: Vec::new(), weight, damped_at, expired_at, turned: None }
     }
 
     /// True if an item that comes by now is to be taken; `chance` is a number from 0 to below 1.
@@ -85,6 +94,7 @@ impl<T> Reservoir<T> {
 
     /// Takes an item; if there is no room, in the place of one that `chance` names, which comes back.
     pub fn take(&mut self, now_ns: u64, item: T, chance: f64) -> Option<T> {
+        self.turned.iter_mut().for_each(|(_, came)| *came += 1);
         if self.items.len() < self.damping.size {
             self.items.push((now_ns, item));
             return None;
@@ -104,6 +114,39 @@ impl<T> Reservoir<T> {
         self.items
             .extract_if(..all, move |(came, _)| now_ns.saturating_sub(*came) > expiry_ns)
             .map(|(_, item)| item)
+    }
+
+    /// From now on it is asked whether what comes is another thing than what came before: until there is enough of it
+    /// to tell ([`Reservoir::is_told`]), and somebody [does](Reservoir::end_turn).
+    pub fn turn(&mut self, now_ns: u64) {
+        self.turned = Some((now_ns, 0));
+    }
+
+    /// True as long as that is asked.
+    pub fn is_turning(&self) -> bool {
+        self.turned.is_some()
+    }
+
+    /// True if there is enough to tell.
+    pub fn is_told(&self, now_ns: u64) -> bool {
+        let (many, few) = self.damping.enough;
+        self.turned.is_some_and(|(at, came)| {
+            came >= many || came >= few && now_ns.saturating_sub(at) >= TURNS_NS
+        })
+    }
+
+    /// All items, and whether each came after it turned.
+    pub fn sides(&self) -> impl Iterator<Item = (bool, &T)> + Clone {
+        let at = self.turned.map_or(0, |(at, _)| at);
+        self.items.iter().map(move |(came, item)| (*came >= at, item))
+    }
+
+    /// It has been told; if it is another thing, what is older is taken out.
+    pub fn end_turn(&mut self, is_another: bool) -> impl Iterator<Item = T> {
+        let turned = self.turned.take().filter(|_| is_another);
+        let all = if turned.is_some() { self.items.len() } else { 0 };
+        let is_older = move |came: u64| turned.is_some_and(|(at, _)| came < at);
+        self.items.extract_if(..all, move |(came, _)| is_older(*came)).map(|(_, item)| item)
     }
 
     /// The items, in no order.
@@ -164,6 +207,27 @@ mod tests {
         assert_eq!(reservoir.take(50, 'd', 0.4), Some('b'));
         assert_eq!(reservoir.expire(102).collect::<String>(), "a");
         assert_eq!(reservoir.items().collect::<String>(), "dc");
+    }
+
+    #[test]
+    fn after_a_turn_the_old_go_when_it_is_told_from_enough_new_ones() {
+        let damping = Damping { enough: (3, 1), ..Damping::default() };
+        let come = |times: &[u64], now_ns: u64| {
+            let mut reservoir = Reservoir::new(damping, 0);
+            (1..=5).for_each(|time| assert_eq!(reservoir.take(time, time, 0.0), None));
+            reservoir.turn(10);
+            times.iter().for_each(|time| assert_eq!(reservoir.take(*time, *time, 0.0), None));
+            (reservoir.is_told(now_ns), reservoir)
+        };
+        assert!(!come(&[11, 12], 13).0);
+        assert!(come(&[11], 10 + TURNS_NS).0, "few have to do by then");
+        assert!(!come(&[], 10 + TURNS_NS).0, "but some are needed");
+        let (is_told, mut reservoir) = come(&[11, 12, 13], 14);
+        assert!(is_told && reservoir.sides().filter(|(is_new, _)| *is_new).count() == 3);
+        let mut same = reservoir.clone();
+        assert_eq!((same.end_turn(false).count(), same.items().len()), (0, 8));
+        assert_eq!((reservoir.end_turn(true).count(), reservoir.items().len()), (5, 3));
+        assert!(!reservoir.is_turning());
     }
 
     #[test]

@@ -291,6 +291,16 @@ impl Traffic {
         }
     }
 
+    /// The workload has turned: what was served before says nothing any more.
+    pub fn turn(&mut self) {
+        self.lately.clear();
+    }
+
+    /// How many transactions a second were served in the last interval.
+    pub fn just_now(&self) -> f64 {
+        self.lately.back().map_or(0.0, |served| served.transactions / served.seconds)
+    }
+
     /// How many transactions a second were served in the last moment, and in the one before it; `None` in the
     /// beginning.
     pub fn lately(&self) -> Option<[f64; 2]> {
@@ -305,6 +315,12 @@ impl Traffic {
         let is_whole = halves.iter().all(|half| half.seconds + longest >= MOMENT_S);
         let [before, last] = halves.map(|half| half.transactions / half.seconds);
         (is_whole && halves[1].seconds > 0.0).then_some([last, before])
+    }
+
+    /// By how much the busiest site is busier than the average.
+    pub fn uneven(&self) -> f64 {
+        let busiest = self.sites.values().map(|site| site.busy).fold(0.0, f64::max);
+        busiest - self.all.busy
     }
 
     /// Transactions per second at all sites.

@@ -161,6 +161,32 @@ impl Workload {
         true
     }
 
+    /// As [`Reservoir::turn`].
+    pub(crate) fn turn(&mut self, now_ns: u64) {
+        self.reservoir.turn(now_ns);
+    }
+
+    /// As [`Reservoir::is_turning`].
+    pub(crate) fn is_turning(&self) -> bool {
+        self.reservoir.is_turning()
+    }
+
+    /// As [`Reservoir::is_told`].
+    pub(crate) fn is_told(&self, now_ns: u64) -> bool {
+        self.reservoir.is_told(now_ns)
+    }
+
+    /// As [`Reservoir::sides`].
+    pub(crate) fn sides(&self) -> impl Iterator<Item = (bool, &Sample)> + Clone {
+        self.reservoir.sides().map(|(is_new, sample)| (is_new, &**sample))
+    }
+
+    /// As [`Reservoir::end_turn`].
+    pub(crate) fn end_turn(&mut self, is_another: bool) {
+        let old: Vec<Arc<Sample>> = self.reservoir.end_turn(is_another).collect();
+        old.iter().for_each(|sample| self.forget(sample));
+    }
+
     /// How many samples there are.
     pub fn len(&self) -> usize {
         self.reservoir.items().len()

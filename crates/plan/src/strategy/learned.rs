@@ -23,6 +23,7 @@
 //! | `cost`, `linear` | what things take |
 //! | `traffic` | how busy the sites are |
 //! | `recent`, `calm` | what was changed lately: in flight, rest, undoing, budget; and how much more may be |
+//! | `shift` | is the workload another one? then old samples go |
 //! | `outlook` | what a design means for the transactions to come |
 //! | `planner`, `clump`, `beneficial` | which site, which changes |
 //! | `blueprint`, `trial` | where everything would be, if it were placed anew; and was it worth it? |
@@ -40,6 +41,7 @@ use crate::learned::known::Known;
 use crate::learned::memory::{Memory, Told};
 use crate::learned::outlook::{masters, rows_of};
 use crate::learned::planner::{Answer, Situation};
+use crate::learned::shift::{Load, Shift};
 use crate::learned::traffic::Seen;
 use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work};
 use isomer_design::{
@@ -94,6 +96,7 @@ struct Brain {
     pause_ns: [u64; 2],
     drawing: Drawing,
     calm: Calm,
+    shift: Shift,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
     crowds: Vec<Crowd>,
 }
@@ -135,6 +138,7 @@ impl Learned {
             pause_ns: THINK_NS.map(|(least, _)| least),
             drawing: Drawing::default(),
             calm: Calm::default(),
+            shift: Shift::default(),
             crowds: Vec::new(),
         };
         Learned {
@@ -339,9 +343,27 @@ impl Brain {
         now_ns: u64,
         design: &Design,
     ) -> Option<(Known, f64)> {
+        if self.known.end_turn(now_ns, design) {
+            self.drawing.turn();
+            self.calm.stir(now_ns);
+        }
         let situation = self.known.situation(options, now_ns, design, usize::MAX);
         let clearly = self.drawing.begin(&situation)?;
         Some((self.known.clone(), clearly))
+    }
+
+    /// Looks whether something speaks for it that the workload has become another one, where each measured transaction
+    /// stands for so many.
+    fn watch(&mut self, now_ns: u64, stands_for: f64) {
+        let Brain { known, drawing, shift, .. } = self;
+        let is_moving = drawing.is_young(now_ns) || known.recent.is_moving(now_ns);
+        if is_moving || known.workload.is_turning() {
+            shift.unsettle(now_ns);
+        }
+        let (served, uneven) = (known.traffic.just_now(), known.traffic.uneven());
+        if shift.see(now_ns, Load { served, stands_for, uneven }) {
+            known.workload.turn(now_ns);
+        }
     }
 
     /// Enters a decision into the journal, and what it asks for among what is on its way.
@@ -526,6 +548,9 @@ impl Strategy for Learned {
         let traffic = &brain.known.traffic;
         let sight = Sight { served: traffic.transactions(), across: traffic.across() };
         brain.calm.see(now.0, sight);
+        if self.mode() != Mode::Off {
+            brain.watch(now.0, self.stand_for());
+        }
         brain.crowds = loads.iter().flat_map(|load| load.crowds.iter().cloned()).collect();
         for load in loads {
             let site = brain.known.traffic.site(load.site);
@@ -543,6 +568,8 @@ impl Strategy for Learned {
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);
         let mask = match measured / wanted {
+            // What comes now is another workload: all of it, until it is known.
+            _ if self.mode() != Mode::Off && brain.known.workload.is_turning() => 0,
             share if share > 2.0 => (mask << 1 | 1).min(0xffff),
             share if share < 0.5 => mask >> 1,
             _ => mask,

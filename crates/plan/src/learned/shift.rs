@@ -1,0 +1,242 @@
+//! When the workload becomes another one: a hot spot has moved.
+//!
+//! The samples are those of the last ten seconds, and of the last minute where few transactions are measured. While the
+//! workload holds still, so many make forecasts exact. But when a hot spot has moved, most of them speak of where it
+//! was, and a blueprint is drawn for two hot spots of which there is one. So it is watched for two signs that what was
+//! seen before may be no guide any more:
+//!
+//! ```text
+//!   served a second    40,000 ─────────╮                 less: by a test of all that was counted since it began to fall
+//!                                      ╰── 28,000
+//!   busiest site,         0.5 ─────╭────────             farther above the average than usual, by 0.15
+//!   above the average     0.1 ─────╯
+//! ```
+//!
+//! **Less** must be no chance, and at rest a hundred transactions a second are counted. So each interval adds how much
+//! better its count fits seven tenths of the usual than the usual itself (the logarithm of the ratio of both
+//! likelihoods, counts being Poisson's); what speaks against it takes away, down to nothing; and from [`SURELY`] on it
+//! is believed. This is Page's test (Biometrika 1954): it takes as long as it has to, a tenth of a second where all
+//! are counted, and two seconds where a hundred a second are.
+//!
+//! Changes of the design move load as well. So nothing is usual while they are on their way, nor for [`SETTLES_S`]
+//! after.
+//!
+//! **Then the samples are asked.** A jam looks like that, too, and so does a night. For a moment all transactions are
+//! measured, and when there are enough new samples they are compared with the old: [`is_elsewhere`]. If they access other
+//! sites, the old ones go, and a blueprint is drawn at once.
+//!
+//! **Left out**: hot spots that stay at their site, which need splits and no moves. Workloads that change by and by: the
+//! reservoir forgets by itself.
+
+use super::workload::{Sample, Workload};
+use isomer_design::{Design, SiteId};
+use std::collections::BTreeMap;
+
+/// The usual is an average over so long; what is now, over so much.
+const AVERAGED_S: (f64, f64) = (10.0, 0.4);
+/// Nothing is usual before so long.
+const SETTLES_S: f64 = 2.0;
+/// Much less is served, if it is this share of the usual.
+const LESS: f64 = 0.7;
+/// It is believed when it is e to this power times as likely: by chance, once in some minutes.
+const SURELY: f64 = 8.0;
+/// The load is uneven, if the busiest site is farther above the average than usual by so much.
+const UNEVEN: f64 = 0.15;
+
+/// At most so many samples are compared, of the old and of the new ones.
+const COMPARED_MAX: usize = 2000;
+/// They access other sites if so much is left of how far apart they are, without what is chance.
+const APART: f64 = 0.05;
+
+/// What was seen in an interval.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Load {
+    /// Transactions that came back, per second.
+    pub(crate) served: f64,
+    /// For how many of them each stands that was counted.
+    pub(crate) stands_for: f64,
+    /// By how much the busiest site is busier than the average.
+    pub(crate) uneven: f64,
+}
+
+/// See the [module documentation](self).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shift {
+    /// What is usually served, and how uneven the load is then.
+    served: f64,
+    uneven: f64,
+    uneven_now: f64,
+    /// How much speaks for less being served.
+    less: f64,
+    since_ns: u64,
+    seen_ns: u64,
+}
+
+impl Shift {
+    /// The design changes: what was usual is no more.
+    pub(crate) fn unsettle(&mut self, now_ns: u64) {
+        (self.since_ns, self.less) = (now_ns, 0.0);
+    }
+
+    /// Looks at an interval that ends now; true if a hot spot has moved.
+    pub(crate) fn see(&mut self, now_ns: u64, load: Load) -> bool {
+        let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
+        let settled_s = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
+        self.seen_ns = now_ns;
+        let is_settled = settled_s > SETTLES_S;
+        if is_settled {
+            let counted = |per_second: f64| per_second * seconds / load.stands_for.max(1.0);
+            let fits = counted(load.served) * LESS.ln() + counted(self.served) * (1.0 - LESS);
+            self.less = (self.less + fits).max(0.0);
+        }
+        let (usual_s, now_s) = AVERAGED_S;
+        let step = |average: &mut f64, now: f64, over_s: f64| {
+            *average += (seconds / over_s).min(1.0) * (now - *average);
+        };
+        step(&mut self.uneven_now, load.uneven, now_s);
+        let over_s = settled_s.min(usual_s);
+        step(&mut self.served, load.served, over_s);
+        step(&mut self.uneven, load.uneven, over_s);
+        let has_moved = self.less > SURELY || self.uneven_now > self.uneven + UNEVEN;
+        if is_settled && has_moved {
+            self.unsettle(now_ns);
+        }
+        is_settled && has_moved
+    }
+}
+
+/// True if new samples access the sites of a design in other shares than old ones do, and that is no chance.
+///
+/// How far apart both are is the chi-square distance of the shares of samples whose first access goes to a site. If a
+/// tenth of all moves from one of eight sites to another, that is 0.1 or more; what chance adds to it is the number of
+/// sites by that of samples, on both sides.
+pub(crate) fn is_elsewhere(workload: &Workload, design: &Design) -> bool {
+    let [old, new] = [false, true].map(|side| {
+        let samples = workload.sides().filter(|(is_new, _)| *is_new == side);
+        shares(samples.map(|(_, sample)| sample), design)
+    });
+    let (Some((old, olds)), Some((new, news))) = (old, new) else { return false };
+    let all =
+        |site: SiteId| [&old, &new].map(|shares| shares.get(&site).copied().unwrap_or_default());
+    let distance: f64 = design
+        .sites()
+        .iter()
+        .map(|site| {
+            let [old, new] = all(site);
+            if old + new > 0.0 { (new - old).powi(2) / ((old + new) / 2.0) } else { 0.0 }
+        })
+        .sum();
+    let chance = (design.sites().len() as f64 - 1.0) * (1.0 / olds + 1.0 / news);
+    distance - chance > APART
+}
+
+/// The shares of samples by the site that they access first, and how many there are; `None` without any.
+fn shares<'s>(
+    samples: impl Iterator<Item = &'s Sample> + Clone,
+    design: &Design,
+) -> Option<(BTreeMap<SiteId, f64>, f64)> {
+    let step = samples.clone().count().div_ceil(COMPARED_MAX).max(1);
+    let mut counts: BTreeMap<SiteId, f64> = BTreeMap::new();
+    for sample in samples.step_by(step) {
+        let Some(item) = sample.footprint().items().first() else { continue };
+        let Some((_, placement)) = design.partition_of(item.table, item.span.start()) else {
+            continue;
+        };
+        *counts.entry(placement.master).or_default() += 1.0;
+    }
+    let count: f64 = counts.values().sum();
+    counts.values_mut().for_each(|share| *share /= count);
+    (count > 0.0).then_some((counts, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::grid::tests::{S2, T, design};
+    use crate::learned::reservoir::Damping;
+    use isomer_design::{Footprint, Key};
+
+    const TENTH_NS: u64 = 100_000_000;
+
+    /// The tenths of a second in which a hot spot is thought to have moved, if this many are served, one in so many is
+    /// counted, and the busiest site is so far above the average.
+    fn moved(stands_for: f64, of: impl Fn(u64) -> (f64, f64)) -> Vec<u64> {
+        let mut shift = Shift::default();
+        let see = |tenth: &u64| {
+            let (served, uneven) = of(*tenth);
+            shift.see(tenth * TENTH_NS, Load { served, stands_for, uneven })
+        };
+        (1..=900).filter(see).collect()
+    }
+
+    /// Counts that scatter by chance, as they do where each stands for so many.
+    fn scattered(tenth: u64, served: f64, stands_for: f64) -> f64 {
+        let counted = served / 10.0 / stands_for;
+        // Twelve numbers from 0 to 1 have a sum that scatters by 1 around 6.
+        let number = |at: u64| {
+            let mixed = (tenth * 12 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            ((mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64
+                / (1u64 << 53) as f64
+        };
+        let chance = (0..12).map(number).sum::<f64>() - 6.0;
+        (counted + chance * counted.sqrt()).max(0.0) * 10.0 * stands_for
+    }
+
+    #[test]
+    fn much_less_is_noticed_soon_and_later_where_few_are_counted() {
+        let falls = |stands_for: f64| {
+            let served = |tenth| if tenth < 500 { 40_000.0 } else { 27_000.0 };
+            moved(stands_for, |tenth| (scattered(tenth, served(tenth), stands_for), 0.1))
+        };
+        let [all, few] = [40.0, 400.0].map(falls);
+        assert!(all.len() == 1 && (500..506).contains(&all[0]), "{all:?}");
+        assert!(few.len() == 1 && (505..535).contains(&few[0]), "{few:?}");
+    }
+
+    #[test]
+    fn chance_is_not_believed_however_few_are_counted() {
+        for stands_for in [1.0, 40.0, 400.0] {
+            let moved = moved(stands_for, |tenth| (scattered(tenth, 40_000.0, stands_for), 0.1));
+            assert_eq!(moved, [0; 0], "one in {stands_for}");
+        }
+    }
+
+    #[test]
+    fn a_site_that_becomes_much_busier_than_the_others_is_noticed() {
+        let noticed = moved(400.0, |tenth| (40_000.0, if tenth < 500 { 0.1 } else { 0.4 }));
+        assert!(noticed.len() == 1 && (501..506).contains(&noticed[0]), "{noticed:?}");
+        assert_eq!(moved(400.0, |tenth| (40_000.0, 0.1 + 0.0002 * tenth as f64)), [0; 0]);
+    }
+
+    #[test]
+    fn samples_tell_whether_other_sites_are_accessed() {
+        // Keys below 500 are at the first site; as many samples before and after, with so many of ten at the first site.
+        let design = design(&[500], S2);
+        let is_elsewhere = |before: i64, after: i64| {
+            let mut workload = Workload::new(Damping::default(), 0);
+            for number in 0..4000 {
+                if number == 2000 {
+                    workload.turn(number as u64);
+                }
+                let first = if number < 2000 { before } else { after };
+                let key = if number % 10 < first { number % 500 } else { 500 + number % 500 };
+                let footprint = Footprint::new().write(T, Key::int(key));
+                assert!(workload.offer(number as u64, &footprint, [1, 1], 100.0, [0.0, 0.5]));
+            }
+            is_elsewhere(&workload, &design)
+        };
+        assert!(is_elsewhere(5, 7) && is_elsewhere(9, 3) && is_elsewhere(10, 8));
+        assert!(!is_elsewhere(5, 5) && !is_elsewhere(6, 5));
+    }
+
+    #[test]
+    fn nothing_is_usual_while_the_design_changes() {
+        let mut shift = Shift::default();
+        for tenth in 1..900 {
+            let served = if tenth % 20 < 10 { 40_000.0 } else { 10_000.0 };
+            shift.unsettle(tenth * TENTH_NS);
+            let load = Load { served, stands_for: 40.0, uneven: 0.1 };
+            assert!(!shift.see(tenth * TENTH_NS, load));
+        }
+    }
+}
