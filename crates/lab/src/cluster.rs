@@ -232,7 +232,7 @@ impl Cluster {
         Ok(all)
     }
 
-    fn finished(&self, done: bool, what: &str) -> Result<(), String> {
+    pub(crate) fn finished(&self, done: bool, what: &str) -> Result<(), String> {
         match self.world.panicked() {
             Some(said) => Err(format!("{what} panicked: {said}")),
             None if !done => Err(format!("{what} came to no end")),

@@ -104,7 +104,8 @@ pub struct YcsbSpec {
     pub near: Option<u64>,
     /// The exponent of the Zipf distribution; uniform if there is none.
     pub zipf: Option<f64>,
-    /// With an exponent: the rows stand for so many, of which they are the first, and none is hotter than it would be there.
+    /// The rows stand for so many, of which they are the first: none is hotter than it would be there. Needs an
+    /// exponent.
     pub of: Option<u64>,
     /// Seconds from one move of the hot spot to the next.
     pub shift_every_s: Option<f64>,
@@ -140,7 +141,13 @@ impl Experiment {
     /// # Errors
     /// In words: what cannot be read, and where.
     pub fn read(text: &str) -> Result<Experiment, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        let read: Experiment = toml::from_str(text).map_err(|error| error.to_string())?;
+        match &read.workload {
+            WorkloadSpec::Ycsb(YcsbSpec { zipf: None, of: Some(_), .. }) => {
+                Err("`of` says how many rows a skew is of: give `zipf = 0.75` as well".to_owned())
+            }
+            _ => Ok(read),
+        }
     }
 
     /// The experiments that come with the crate.

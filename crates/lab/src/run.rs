@@ -187,6 +187,7 @@ fn measure<W: Drive>(
     // What is looked at next must not move meanwhile.
     cluster.router.close();
     world.run_for(PATIENCE_NS, || world.is_done(tender));
+    cluster.finished(world.is_done(tender), "the changes under way")?;
 
     let totals = cluster.examine(workload)?;
     let tally = clients.tally.borrow();

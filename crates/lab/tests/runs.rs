@@ -80,4 +80,7 @@ fn what_is_not_there_is_named() {
     assert!(error.starts_with("there is no system `fast`; there are: "), "{error}");
     let error = Experiment::read("name = 3").unwrap_err();
     assert!(error.contains("name"), "{error}");
+    let text = include_str!("../experiments/ycsb-shift.toml").replace("zipf = 0.75\n", "");
+    let error = Experiment::read(&text).unwrap_err();
+    assert!(error.starts_with("`of` says how many rows a skew is of"), "{error}");
 }

@@ -70,7 +70,7 @@ pub(crate) struct YcsbArgs {
     /// Bytes of a row besides key and counter
     #[arg(long, default_value_t = 100)]
     value_bytes: usize,
-    /// How unevenly keys are chosen: uniform, or zipf:EXPONENT
+    /// How unevenly keys are chosen: uniform, zipf:EXPONENT, or zipf:EXPONENT:of:ROWS for the hottest of so many
     #[arg(long, default_value = "uniform", value_parser = options::skew)]
     skew: Skew,
     /// The share of scans: read-mostly (half), write-heavy (a tenth), update (none), scans:SHARE

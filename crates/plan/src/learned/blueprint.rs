@@ -23,9 +23,9 @@
 //!
 //! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
-//! twice as long; it ends early if clearly more transactions run over several sites than when it began, and at once if a hot
-//! spot has moved ([`super::shift`]). And each that was adopted lets the next one have to promise more, for some time: a forecast that promises too much does so again.
-//! If clearly less is served after one than before, it is taken back ([`super::trial`]).
+//! twice as long; it ends early if clearly more transactions run over several sites than when it began, and at once
+//! if a hot spot has moved ([`super::shift`]). And each that was adopted lets the next one have to promise more, for
+//! some time: a forecast that promises too much does so again. If clearly less is served after one than before, it is taken back ([`super::trial`]).
 
 use super::Range;
 use super::draft::Draft;

@@ -15,8 +15,8 @@
 //! **Less** must be no chance, and at rest a hundred transactions a second are counted. So each interval adds how much
 //! better its count fits seven tenths of the usual than the usual itself (the logarithm of the ratio of both
 //! likelihoods, counts being Poisson's); what speaks against it takes away, down to nothing; and from [`SURELY`] on it
-//! is believed. This is Page's test (Biometrika 1954): it takes as long as it has to, a tenth of a second where all
-//! are counted, and two seconds where a hundred a second are.
+//! is believed. This is Page's test (Biometrika 1954): it takes as long as it has to, some tenths of a second where a
+//! thousand a second are counted, and up to some seconds where a hundred are.
 //!
 //! Changes of the design move load as well. So nothing is usual while they are on their way, nor for [`SETTLES_S`]
 //! after.
@@ -25,7 +25,8 @@
 //! measured, and when there are enough new samples they are compared with the old: [`is_elsewhere`]. If they access other
 //! sites, the old ones go, and a blueprint is drawn at once.
 //!
-//! **Left out**: hot spots that stay at their site, which need splits and no moves. Workloads that change by and by: the
+//! **Left out**: hot spots that stay at their site, which need splits and no moves. What transactions access besides
+//! the first of their keys. Workloads that change by and by: the
 //! reservoir forgets by itself.
 
 use super::workload::{Sample, Workload};
@@ -78,7 +79,7 @@ impl Shift {
         (self.since_ns, self.less) = (now_ns, 0.0);
     }
 
-    /// Looks at an interval that ends now; true if a hot spot has moved.
+    /// Looks at an interval that ends now; true if something speaks for it that a hot spot has moved.
     pub(crate) fn see(&mut self, now_ns: u64, load: Load) -> bool {
         let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
         let settled_s = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
