@@ -9,9 +9,10 @@
 //!   changes a second, at most         1500   750    375    47     1.5    0.05
 //! ```
 //!
-//! **Unrest** is whatever shows that the past is no guide: much more or much less is served than when it last began,
+//! **Unrest** is whatever shows that the past is no guide: much more or much less is served than of late,
 //! more transactions run over several sites or fewer do, or a blueprint was adopted. As long as changes bring much, it
-//! goes on. And where many run over several sites there is no calm: masters are in the wrong places, and in a large
+//! goes on. What was usual of late follows what is seen, but slowly: how things were when unrest last began may be how
+//! they were on their way, and what is a little better ever since would be unrest some day, by chance. And where many run over several sites there is no calm: masters are in the wrong places, and in a large
 //! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]) and sites without memory have
 //! rules of their own, and are not held back.
 //!
@@ -22,8 +23,8 @@
 const RATE: (f64, f64) = (1500.0, 0.05);
 /// Half as many after so long.
 const HALVES_S: f64 = 0.8;
-/// For so long what is served is averaged.
-const AVERAGED_S: f64 = 4.0;
+/// For so long is averaged how things are, and how they were of late.
+const AVERAGED_S: [f64; 2] = [4.0, 10.0];
 /// It is unrest if what is served differs by this share,
 const SERVED: f64 = 0.2;
 /// if so much less of all transactions run over several sites, or so much more,
@@ -34,10 +35,11 @@ const ACROSS_MAX: f64 = 0.2;
 /// See the [module documentation](self).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calm {
-    /// Since when it is still, and how it was then.
+    /// Since when it is still.
     since_ns: u64,
-    began: Sight,
+    /// How things are, and how they were of late.
     now: Sight,
+    usual: Sight,
     seen_ns: u64,
     /// How many changes may be made.
     budget: f64,
@@ -53,10 +55,18 @@ pub(crate) struct Sight {
     pub(crate) across: f64,
 }
 
+impl Sight {
+    /// Comes nearer to what is seen by a share of the way.
+    fn follow(&mut self, seen: Sight, share: f64) {
+        self.served += share * (seen.served - self.served);
+        self.across += share * (seen.across - self.across);
+    }
+}
+
 impl Default for Calm {
     fn default() -> Calm {
-        let (began, now) = (Sight::default(), Sight::default());
-        Calm { since_ns: 0, began, now, seen_ns: 0, budget: RATE.0, filled_ns: 0 }
+        let (now, usual) = (Sight::default(), Sight::default());
+        Calm { since_ns: 0, now, usual, seen_ns: 0, budget: RATE.0, filled_ns: 0 }
     }
 }
 
@@ -65,21 +75,21 @@ impl Calm {
     pub(crate) fn see(&mut self, now_ns: u64, sight: Sight) {
         let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
         self.seen_ns = now_ns;
-        let pace = 1.0 - (-seconds / AVERAGED_S).exp();
-        self.now.served += pace * (sight.served - self.now.served);
-        self.now.across += pace * (sight.across - self.now.across);
-        let served = (self.now.served - self.began.served).abs();
+        let [soon, late] = AVERAGED_S.map(|over_s| 1.0 - (-seconds / over_s).exp());
+        self.now.follow(sight, soon);
+        self.usual.follow(self.now, late);
         let (less, more) = ACROSS;
-        let usual = self.began.across - less..self.began.across + more;
-        let is_usual = usual.contains(&self.now.across) && self.now.across < ACROSS_MAX;
-        if served > SERVED * self.began.served || !is_usual {
+        let across = self.usual.across - less..self.usual.across + more;
+        let is_usual = across.contains(&self.now.across) && self.now.across < ACROSS_MAX;
+        let served = (self.now.served - self.usual.served).abs();
+        if served > SERVED * self.usual.served || !is_usual {
             self.stir(now_ns);
         }
     }
 
     /// There is unrest.
     pub(crate) fn stir(&mut self, now_ns: u64) {
-        (self.since_ns, self.began) = (now_ns, self.now);
+        (self.since_ns, self.usual) = (now_ns, self.now);
     }
 
     /// How many changes may be made now.
