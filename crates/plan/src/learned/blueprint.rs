@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 const SAMPLES_MIN: usize = 500;
 /// What serves so many times as much is worth the trouble; after each blueprint, so many times more, which is forgotten
 /// by half in this time.
-const CLEARLY: (f64, f64) = (1.2, 1.1);
+const CLEARLY: (f64, f64) = (1.2, 1.05);
 const CALMS_NS: u64 = 20_000_000_000;
 /// A blueprint that was taken back counts as so many that were adopted.
 const TAKEN_BACK: f64 = 4.0;
