@@ -85,7 +85,8 @@ impl Metric {
             Metric::KindLatency => run.kind_ms,
             Metric::Changes => Some(run.changes_per_1000),
             Metric::RouterShare => Some(run.router_percent),
-            Metric::Thrash => run.thrash_percent,
+            // Where nothing was changed, nothing was taken back.
+            Metric::Thrash => Some(run.thrash_percent.unwrap_or_default()),
             Metric::Restlessness => Some(run.changes_in_10_s),
             Metric::Memory => Some(run.memory_mb),
             Metric::ForetoldTransactions => run.foretold.transactions,

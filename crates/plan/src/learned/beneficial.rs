@@ -9,7 +9,7 @@
 //! | merge | it and a neighbour are accessed less than the average, and are placed alike |
 //! | remove a replica | of what is written here: it may cost more than it saves |
 //! | | at a site that is nearly out of memory: what it will miss least |
-//! | move a master | from a site that is nearly out of memory, and has no replicas to lose |
+//! | move a master | from a site that is nearly out of memory, and has no replicas to lose, while nothing else moves |
 //!
 //! What moves along with what a transaction needs is the matter of [`super::clump`].
 //!
@@ -225,8 +225,12 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
-/// Of what a site masters, that which is accessed least goes to the idlest site with room.
+/// Of what a site masters, that which is accessed least goes to the idlest site with room. What is on its way already may
+/// be enough: how full a site is is known only when that has left it.
 fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
+    if situation.recent.is_moving(situation.now_ns) {
+        return Vec::new();
+    }
     let sites = situation.design.sites();
     let Some(to) = situation.outlook.traffic.idlest(sites) else { return Vec::new() };
     let mut mastered = some(situation, Access::Write, |at| at.master == site);

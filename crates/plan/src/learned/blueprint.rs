@@ -137,9 +137,8 @@ impl Drawing {
         self.judge(situation);
         let workload = situation.outlook.workload;
         let is_known = workload.len() >= SAMPLES_MIN && !workload.is_turning();
-        // Where memory is short, nothing is brought anywhere; and where nobody runs over several sites, nothing is gained.
-        let has_room = traffic.full().is_empty();
-        let is_needed = is_known && has_room && traffic.across() > 0.0;
+        // Where nobody runs over several sites, nothing is gained.
+        let is_needed = is_known && traffic.across() > 0.0;
         if !is_needed || !self.blueprint.is_done() || !self.is_time(situation) {
             return None;
         }
@@ -171,7 +170,7 @@ impl Drawing {
         let Some(mut trial) = self.trial.take() else { return };
         let now_ns = situation.now_ns;
         if !situation.outlook.traffic.full().is_empty() {
-            // What is served then depends on what has to go for want of memory, and nothing can be brought back.
+            // What is served then depends on what has to go for want of memory.
             return;
         }
         let is_carried_out = self.blueprint.is_done() && !situation.recent.is_moving(now_ns);
@@ -188,8 +187,7 @@ impl Drawing {
 
     /// The next changes of the blueprint that was adopted.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
-        let has_room = situation.outlook.traffic.full().is_empty();
-        if has_room { self.blueprint.next(situation) } else { Vec::new() }
+        self.blueprint.next(situation)
     }
 }
 
@@ -239,7 +237,8 @@ impl Blueprint {
         self.moves.is_empty() && self.splits.is_empty()
     }
 
-    /// The next changes, about so many. What is gone or there already is passed over.
+    /// The next changes, about so many. What is gone or there already is passed over, and what should go where there is no
+    /// memory for it.
     fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         if !self.moves.is_empty() {
             return self.next_moves(situation);
@@ -267,7 +266,8 @@ impl Blueprint {
                 continue;
             };
             let need = Need { table, range, access: Access::Write, placement };
-            if need.range.start != start || need.placement.master == site {
+            let is_full = situation.outlook.traffic.site(site).is_full;
+            if need.range.start != start || need.placement.master == site || is_full {
                 continue;
             }
             let share = need.steps(site).count() as f64 + 1.0;

@@ -18,7 +18,8 @@
 //! **Masters are gathered for one transaction's sake only until there was a blueprint**
 //! ([`super::blueprint`]) for all of them together. What single transactions brought about later would break up what
 //! that has placed, until the next one mends it. From then on they bring about replicas for those who read, splits and
-//! merges, and no more. Where a site's memory is short no blueprints are drawn, and masters go on to move.
+//! merges, and no more. Where a site's memory is short, masters go on to move: what a blueprint would bring there may not
+//! come.
 //!
 //! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
 //! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
@@ -162,8 +163,8 @@ impl Situation<'_> {
             |site: SiteId| self.may_move || !needs.iter().any(|need| need.lacks_master(site));
         // A site without room gets no more copies.
         let has_room = |site: SiteId| {
-            let is_full = self.outlook.traffic.site(site).is_full;
-            !is_full || !needs.iter().any(|need| need.lacks_replica(site))
+            let lacks_room = self.outlook.traffic.site(site).lacks_room;
+            !lacks_room || !needs.iter().any(|need| need.lacks_replica(site))
         };
         let comes = |site: SiteId| still && !crowded(site) && has_room(site) && in_reach(site);
         let sites = self.sites(&needs, &free, last_site).into_iter();

@@ -32,6 +32,9 @@ const CROWDED: (f64, f64) = (0.1, 0.1);
 const MOMENT_S: f64 = 1.5;
 /// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
 const FULL: f64 = 0.95;
+/// Up to this share it has room for more. In between nothing comes and nothing has to go, so that what has come does not
+/// go at once.
+const ROOM: f64 = 0.8;
 
 /// What a site has to do per second: rows that are read, written and refreshed there, transactions that run there
 /// alone, and those over several sites that have a part there.
@@ -48,6 +51,8 @@ pub struct SiteTraffic {
     pub rates: Rates,
     /// Its memory is full, or nearly so.
     pub is_full: bool,
+    /// It is so near to that that nothing more should come.
+    pub lacks_room: bool,
 }
 
 /// What was counted since the last interval.
@@ -64,9 +69,9 @@ struct Together {
     /// How busy they are on average.
     busy: f64,
     transactions: f64,
-    /// Those without room.
+    /// Those that are full.
     full: Vec<SiteId>,
-    /// The others, the idlest first.
+    /// Those with room, the idlest first.
     idle: Vec<SiteId>,
 }
 
@@ -215,8 +220,8 @@ impl Traffic {
             step(&mut site.busy, busy.unwrap_or(counts.busy_us / seconds / 1e6));
             step(&mut site.transactions, counts.transactions / seconds);
             site.rates.iter_mut().zip(counts.done).for_each(|(rate, n)| step(rate, n / seconds));
-            let max = load.memory_max.map(|max| max as f64 * FULL);
-            site.is_full = max.is_some_and(|max| load.memory_bytes as f64 >= max);
+            let filled = load.memory_max.map_or(0.0, |max| load.memory_bytes as f64 / max as f64);
+            (site.is_full, site.lacks_room) = (filled >= FULL, filled >= ROOM);
         }
         self.counts.clear();
         self.all = Together::of(&self.sites);
@@ -332,8 +337,10 @@ impl Traffic {
 impl Together {
     fn of(sites: &BTreeMap<SiteId, SiteTraffic>) -> Together {
         let sum = |of: fn(&SiteTraffic) -> f64| sites.values().map(of).sum::<f64>();
-        let (full, mut idle): (Vec<SiteId>, Vec<SiteId>) =
-            sites.keys().partition(|site| sites[site].is_full);
+        let those = |are: fn(&SiteTraffic) -> bool| {
+            sites.iter().filter(|(_, site)| are(site)).map(|(id, _)| *id).collect::<Vec<SiteId>>()
+        };
+        let (full, mut idle) = (those(|site| site.is_full), those(|site| !site.lacks_room));
         idle.sort_by(|a, b| sites[a].busy.total_cmp(&sites[b].busy));
         let busy = sum(|site| site.busy) / sites.len().max(1) as f64;
         Together { busy, transactions: sum(|site| site.transactions), full, idle }

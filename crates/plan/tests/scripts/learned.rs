@@ -7,7 +7,7 @@
 //! | `change CHANGE…` | changes the design |
 //! | `design` | shows it |
 //! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second; without `at`, over several sites |
-//! | `loads s1=BUSY …`, `full=SITE`, `crowd=KEY waiting=N` | a second passes; so busy the sites are; one has no room; so many wait for the partition of the first table that holds a key |
+//! | `loads s1=BUSY …`, `full=SITE`, `filled=PERCENT`, `crowd=KEY waiting=N` | a second passes; so busy the sites are; one has no room, or is filled so far; so many wait for the partition of the first table that holds a key |
 //! | `decide FOOTPRINT` | what is decided; it is done at once, and said so |
 //! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
 //! | `reflect` | it thinks about all transactions together |
@@ -80,6 +80,7 @@ impl Runner for State {
             }
             "loads" => {
                 let full = args.take_key("full").map(site_id).transpose()?;
+                let filled = args.take_key("filled").map_or(Ok(96), |n| parse("percent", n))?;
                 let crowd = args.take_key("crowd").map(|key| parse("key", key)).transpose()?;
                 let waiting = args.take_key("waiting").map_or(Ok(0), |n| parse("waiting", n))?;
                 let crowd = crowd.and_then(|key| {
@@ -92,7 +93,7 @@ impl Runner for State {
                 for id in self.design.sites().iter() {
                     let busy = args.take_key(&id.to_string());
                     let busy = busy.map(|busy| parse("load", busy)).transpose()?;
-                    let memory_bytes = if full == Some(id) { 96 } else { 10 };
+                    let memory_bytes = if full == Some(id) { filled } else { 10 };
                     let here = crowd.iter().filter(|(master, _)| *master == id);
                     let crowds = here.map(|(_, crowd)| crowd.clone()).collect();
                     let memory_max = Some(100);
