@@ -32,8 +32,8 @@ const CROWDED: (f64, f64) = (0.1, 0.1);
 const MOMENT_S: f64 = 1.5;
 /// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
 const FULL: f64 = 0.95;
-/// Up to this share it has room for more. In between nothing comes and nothing has to go, so that what has come does not
-/// go at once.
+/// Up to this share it has room for more. In between nothing comes but what a blueprint brings, and nothing has to go, so
+/// that what has come does not go at once.
 const ROOM: f64 = 0.8;
 
 /// What a site has to do per second: rows that are read, written and refreshed there, transactions that run there
