@@ -49,8 +49,8 @@ pub trait Transport {
 /// How a site is, as far as the site itself can tell; nothing of one that is down.
 pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
     let crowd = |crowd: isomer_site::Crowd| {
-        let isomer_site::Crowd { table, start, waiting } = crowd;
-        Crowd { table, start, waiting }
+        let isomer_site::Crowd { table, start, waiting, wanted } = crowd;
+        Crowd { table, start, waiting, wanted }
     };
     let crowds = host.map_or_else(Vec::new, |host| host.crowds().into_iter().map(crowd).collect());
     let memory_bytes = host.map_or(0, Site::memory_bytes);

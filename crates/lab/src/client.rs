@@ -7,10 +7,11 @@
 use crate::cluster::{Cluster, session};
 use crate::costs::Work;
 use crate::drive::Drive;
-use crate::tally::Tally;
+use crate::tally::{Done, Tally};
 use crate::watched::{Watch, Watched};
 use isomer_cluster::{Abort, Error, Txn};
 use isomer_design::{Footprint, TableId};
+use isomer_plan::strategy::Place;
 use isomer_sim::world::{Stack, TaskId};
 use isomer_workload::{Outcome, Transaction, random};
 use std::cell::{Cell, RefCell};
@@ -80,9 +81,13 @@ impl Clients {
             let now = world.now().0;
             let mut tally = self.tally.borrow_mut();
             match (result, end) {
-                (Ok(_), Some(Outcome::Commit { added })) => {
-                    tally.commit(transaction.name(), now, now - begun, added);
-                }
+                (Ok(ran), Some(Outcome::Commit { added })) => tally.commit(&Done {
+                    kind: transaction.name(),
+                    now_ns: now,
+                    took_ns: now - begun,
+                    added,
+                    across: matches!(ran.place, Place::Across { .. }),
+                }),
                 (Err(Error::Abort(Abort::Rolled(_))), Some(Outcome::Rollback { .. })) => {
                     tally.rolled_back += 1;
                 }

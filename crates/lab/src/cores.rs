@@ -1,12 +1,15 @@
-//! The cores of a virtual machine: first come, first served.
+//! The cores of a virtual machine: who goes on before who begins, and else first come, first served.
 //!
 //! Whoever computes holds a core, and time passes while it does; whoever waits for a lock, a replica
-//! or the log gives it back, as a thread that sleeps does.
+//! or the log gives it back, as a thread that sleeps does. When it is woken it goes before those who have not begun yet,
+//! as a system's scheduler has it with threads that have slept: it may have been woken by a lock, and as long as it waits
+//! for a core nobody gets anything done with that.
 //!
 //! ```text
-//!   2 cores     c1 ████████░░░░░░░░████        ░ waits for its log: no core
+//!   2 cores     c1 ████████░░░░░░████          ░ waits for its log: no core
 //!               c2 ██████████████
-//!               c3         ████████████        came third: begins when c1 sleeps
+//!               c3         ██████████          came third: begins when c1 sleeps
+//!               c4                 ████████    came before c1 was woken, and begins after it has gone on
 //! ```
 //!
 //! Left out: time slices. Work here is short, so nobody is interrupted.
@@ -22,7 +25,8 @@ use std::task::{Poll, Waker};
 pub(crate) struct Cores {
     world: Rc<World>,
     cores: u64,
-    queue: RefCell<VecDeque<Waiting>>,
+    /// Those who go on, and those who begin.
+    queues: [RefCell<VecDeque<Waiting>>; 2],
     in_use: Cell<u64>,
     /// Nanoseconds that cores were in use, summed up over cores, until `counted_to`.
     used_ns: Cell<u64>,
@@ -33,6 +37,15 @@ pub(crate) struct Cores {
 
 /// Over how long the use of cores is averaged for whoever asks.
 const LATELY_NS: u64 = 500_000_000;
+
+/// Who is next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rank {
+    /// It has begun and may hold locks: before those who begin.
+    GoesOn,
+    /// It has not begun.
+    Begins,
+}
 
 /// A core in use. Dropping it gives it back.
 pub(crate) struct Core<'c>(&'c Rc<Cores>);
@@ -55,7 +68,7 @@ impl Cores {
         Rc::new(Cores {
             world,
             cores: u64::from(cores.max(1)),
-            queue: RefCell::default(),
+            queues: Default::default(),
             in_use: Cell::new(0),
             used_ns: Cell::new(0),
             counted_to: Cell::new(0),
@@ -63,14 +76,14 @@ impl Cores {
         })
     }
 
-    /// Waits for a core.
-    pub(crate) async fn take(self: &Rc<Cores>) -> Core<'_> {
+    /// Waits for a core, to begin or to go on.
+    pub(crate) async fn take(self: &Rc<Cores>, rank: Rank) -> Core<'_> {
         if self.in_use.get() < self.cores {
             self.use_one_more();
             return Core(self);
         }
         let turn = Rc::new(Turn::default());
-        self.queue.borrow_mut().push_back(Waiting::Task(turn.clone()));
+        self.queues[rank as usize].borrow_mut().push_back(Waiting::Task(turn.clone()));
         poll_fn(|cx| {
             if turn.came.get() {
                 return Poll::Ready(());
@@ -82,9 +95,9 @@ impl Cores {
         Core(self)
     }
 
-    /// Computes for so long.
+    /// Goes on and computes for so long.
     pub(crate) async fn compute(self: &Rc<Cores>, ns: u64) {
-        let _core = self.take().await;
+        let _core = self.take(Rank::GoesOn).await;
         self.world.sleep(ns).await;
     }
 
@@ -94,7 +107,8 @@ impl Cores {
             self.use_one_more();
             self.begin(ns, Box::new(done));
         } else {
-            self.queue.borrow_mut().push_back(Waiting::Work(ns, Box::new(done)));
+            let begins = &self.queues[Rank::Begins as usize];
+            begins.borrow_mut().push_back(Waiting::Work(ns, Box::new(done)));
         }
     }
 
@@ -133,7 +147,7 @@ impl Cores {
 
     /// The next in the queue gets it.
     fn give_back(self: &Rc<Cores>) {
-        let next = self.queue.borrow_mut().pop_front();
+        let next = self.queues.iter().find_map(|queue| queue.borrow_mut().pop_front());
         match next {
             Some(Waiting::Work(ns, done)) => self.begin(ns, done),
             Some(Waiting::Task(turn)) => {
@@ -152,5 +166,37 @@ impl Cores {
 impl Drop for Core<'_> {
     fn drop(&mut self) {
         self.0.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_sim::world::Manners;
+
+    /// In which order those who come at once get the only core.
+    fn order(ranks: &[Rank]) -> Vec<usize> {
+        let world = World::new(1, Manners::orderly());
+        let (cores, order) = (Cores::new(world.clone(), 1), Rc::<RefCell<Vec<usize>>>::default());
+        for (number, rank) in ranks.iter().copied().enumerate() {
+            let (cores, order, sleeper) = (cores.clone(), order.clone(), world.clone());
+            world.spawn(String::new(), async move {
+                sleeper.sleep(1 + number as u64).await;
+                let _core = cores.take(rank).await;
+                order.borrow_mut().push(number);
+                sleeper.sleep(1000).await;
+            });
+        }
+        world.run_for(1_000_000, || false);
+        let used_ns = cores.used_ns();
+        world.end();
+        assert_eq!(used_ns, 1000 * ranks.len() as u64);
+        order.take()
+    }
+
+    #[test]
+    fn who_goes_on_is_before_who_begins() {
+        use Rank::{Begins, GoesOn};
+        assert_eq!(order(&[Begins, Begins, GoesOn, Begins, GoesOn]), [0, 2, 4, 1, 3]);
     }
 }

@@ -11,7 +11,7 @@
 //! While a database is set up ([`Machines::set_charging`]) everything is free of charge: it is not
 //! what is to be measured.
 
-use crate::cores::{Core, Cores};
+use crate::cores::{Core, Cores, Rank};
 use crate::costs::{Costs, MESSAGE_BYTES};
 use isomer_design::{Footprint, Key, SiteId, TableId};
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
@@ -186,7 +186,7 @@ impl Machines {
     pub(crate) async fn turns(&self, at: Option<SiteId>, footprint: &Footprint) -> Vec<Core<'_>> {
         let mut turns = Vec::new();
         for (site, executor) in self.executors_of(at, footprint) {
-            turns.push(self.sites[&site].machine.executors[executor].take().await);
+            turns.push(self.sites[&site].machine.executors[executor].take(Rank::Begins).await);
         }
         turns
     }

@@ -15,6 +15,8 @@ pub enum Metric {
     TailLatency,
     /// Mean latency of the kind of transaction the experiment names.
     KindLatency,
+    /// The share of transactions that run over several sites.
+    AcrossShare,
     /// Design changes for 1000 transactions.
     Changes,
     /// The share of latency that is spent in the router: finding a route, deciding, thinking.
@@ -39,11 +41,12 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Metric; 14] = [
+    pub const ALL: [Metric; 15] = [
         Metric::Throughput,
         Metric::Latency,
         Metric::TailLatency,
         Metric::KindLatency,
+        Metric::AcrossShare,
         Metric::Changes,
         Metric::RouterShare,
         Metric::Thrash,
@@ -63,6 +66,7 @@ impl Metric {
             Metric::Latency => "mean latency, ms",
             Metric::TailLatency => "99th percentile of latency, ms",
             Metric::KindLatency => "mean latency of the kind in question, ms",
+            Metric::AcrossShare => "transactions over several sites, percent",
             Metric::Changes => "design changes per 1000 transactions",
             Metric::RouterShare => "router's share of latency, percent",
             Metric::Thrash => "changes taken back within 10 s, percent",
@@ -83,6 +87,7 @@ impl Metric {
             Metric::Latency => Some(run.latency_ms),
             Metric::TailLatency => Some(run.p99_ms),
             Metric::KindLatency => run.kind_ms,
+            Metric::AcrossShare => Some(run.across_percent),
             Metric::Changes => Some(run.changes_per_1000),
             Metric::RouterShare => Some(run.router_percent),
             // Where nothing was changed, nothing was taken back.

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The columns of an experiment's table.
-const COLUMNS: [(Metric, &str); 7] = [
+const COLUMNS: [(Metric, &str); 8] = [
     (Metric::Throughput, "throughput/s"),
     (Metric::Latency, "latency ms"),
     (Metric::TailLatency, "99 % ms"),
+    (Metric::AcrossShare, "several sites %"),
     (Metric::Changes, "changes/1000"),
     (Metric::Thrash, "taken back %"),
     (Metric::RouterShare, "router %"),

@@ -31,6 +31,8 @@ pub struct Measured {
     pub latency_ms: f64,
     /// Latency of the slowest percent, in milliseconds.
     pub p99_ms: f64,
+    /// How many percent of the transactions ran over several sites.
+    pub across_percent: f64,
     /// Mean latency of the kind of transaction the experiment asks for, in milliseconds.
     pub kind_ms: Option<f64>,
     /// Changes of the design for 1000 transactions, while it was measured.
@@ -157,6 +159,8 @@ fn measure<W: Drive>(
     machines.set_charging(true);
     let begun_ns = world.now().0;
     let ns = |seconds: f64| (seconds * 1e9) as u64;
+    let from = begun_ns + ns(experiment.warm_up_s);
+    let to = from + ns(experiment.seconds);
     let changes = Arc::new(Changes::new(cluster.router.design()));
     cluster.router.watch({
         let changes = changes.clone();
@@ -164,7 +168,7 @@ fn measure<W: Drive>(
     });
     let clients = Rc::new(Clients {
         cluster: cluster.clone(),
-        tally: RefCell::new(Tally::new(begun_ns, ns(experiment.warm_up_s))),
+        tally: RefCell::new(Tally::new(begun_ns, from..to)),
         begun_ns,
         stopping: Cell::new(false),
     });
@@ -176,9 +180,9 @@ fn measure<W: Drive>(
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();
     let spent = || (used(), machines.decided_ns());
     world.run_for(ns(experiment.warm_up_s), || false);
-    let (from, before) = (world.now().0, spent());
+    let before = spent();
     world.run_for(ns(experiment.seconds), || false);
-    let (to, after) = (world.now().0, spent());
+    let after = spent();
     let memory = machines.hosts().map(|host| host.site.memory_bytes()).max();
     let foretold = Foretold::by(cluster.learned.as_deref());
     clients.stopping.set(true);
@@ -206,6 +210,7 @@ fn measure<W: Drive>(
         throughput_per_s: tally.measured as f64 / experiment.seconds,
         latency_ms: latency_us / 1e3,
         p99_ms: tally.all.value_at_quantile(0.99) as f64 / 1e3,
+        across_percent: tally.across as f64 * 1e2 / transactions,
         kind_ms: kind.map(|kind| kind.mean() / 1e3),
         changes_per_1000: made(from, to) * 1e3 / transactions,
         thrash_percent: changes.thrash(&(from..to)).map(|share| share * 100.0),

@@ -2,28 +2,46 @@
 
 use crate::shift::{SLICE_NS, Slice};
 use hdrhistogram::Histogram;
+use std::ops::Range;
 
 const LATENCY_US_MAX: u64 = 1_000_000_000;
 /// Three transactions that failed tell enough.
 const FAILURES_KEPT: usize = 3;
 
-/// Counts of a run. What committed before the measurement counts for the sums only.
+/// Counts of a run. What committed before the measurement or after it, when clients have been told to stop, counts for
+/// the sums only.
 pub(crate) struct Tally {
-    /// Virtual time from which on latencies count.
-    from_ns: u64,
+    /// The virtual time that is measured.
+    window: Range<u64>,
     kinds: Vec<(&'static str, Histogram<u64>)>,
     pub(crate) all: Histogram<u64>,
     /// What all transactions added, measured or not.
     pub(crate) added: i128,
     pub(crate) measured: u64,
+    /// Of those measured, the ones over several sites.
+    pub(crate) across: u64,
     pub(crate) committed: u64,
     pub(crate) rolled_back: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
     pub(crate) failures: Vec<String>,
-    /// From the first client on.
+    /// From the first client on, to the end of the measurement.
     pub(crate) slices: Vec<Slice>,
     begun_ns: u64,
+}
+
+/// A transaction that has committed.
+pub(crate) struct Done {
+    /// What kind of transaction.
+    pub(crate) kind: &'static str,
+    /// When its client heard of it.
+    pub(crate) now_ns: u64,
+    /// How long that took.
+    pub(crate) took_ns: u64,
+    /// What it added.
+    pub(crate) added: i64,
+    /// It ran over several sites.
+    pub(crate) across: bool,
 }
 
 fn histogram() -> Histogram<u64> {
@@ -31,13 +49,14 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Tally {
-    pub(crate) fn new(begun_ns: u64, warm_up_ns: u64) -> Tally {
+    pub(crate) fn new(begun_ns: u64, window: Range<u64>) -> Tally {
         Tally {
-            from_ns: begun_ns + warm_up_ns,
+            window,
             kinds: Vec::new(),
             all: histogram(),
             added: 0,
             measured: 0,
+            across: 0,
             committed: 0,
             rolled_back: 0,
             refused: 0,
@@ -48,23 +67,28 @@ impl Tally {
         }
     }
 
-    pub(crate) fn commit(&mut self, kind: &'static str, now_ns: u64, took_ns: u64, added: i64) {
+    pub(crate) fn commit(&mut self, done: &Done) {
         self.committed += 1;
-        self.added += i128::from(added);
-        let took_us = (took_ns / 1000).max(1);
-        let slice = ((now_ns - self.begun_ns) / SLICE_NS) as usize;
+        self.added += i128::from(done.added);
+        if done.now_ns >= self.window.end {
+            return;
+        }
+        let took_us = (done.took_ns / 1000).max(1);
+        let slice = ((done.now_ns - self.begun_ns) / SLICE_NS) as usize;
         if slice >= self.slices.len() {
             self.slices.resize(slice + 1, (0, 0));
         }
         self.slices[slice].0 += 1;
         self.slices[slice].1 += took_us;
-        if now_ns < self.from_ns {
+        if done.now_ns < self.window.start {
             return;
         }
         self.measured += 1;
+        self.across += u64::from(done.across);
         self.all.saturating_record(took_us);
-        let at = self.kinds.iter().position(|(name, _)| *name == kind).unwrap_or_else(|| {
-            self.kinds.push((kind, histogram()));
+        let at = self.kinds.iter().position(|(name, _)| *name == done.kind);
+        let at = at.unwrap_or_else(|| {
+            self.kinds.push((done.kind, histogram()));
             self.kinds.len() - 1
         });
         self.kinds[at].1.saturating_record(took_us);
@@ -80,5 +104,22 @@ impl Tally {
     /// Latencies of one kind of transaction.
     pub(crate) fn kind(&self, kind: &str) -> Option<&Histogram<u64>> {
         self.kinds.iter().find(|(name, _)| *name == kind).map(|(_, histogram)| histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ends_while_it_is_measured_is_measured() {
+        let mut tally = Tally::new(1_000, 2_000..3_000);
+        for now_ns in [1_500, 2_000, 2_999, 3_000, 9_000] {
+            let across = now_ns == 2_999;
+            tally.commit(&Done { kind: "payment", now_ns, took_ns: 500_000, added: 1, across });
+        }
+        assert_eq!((tally.committed, tally.added), (5, 5));
+        assert_eq!((tally.measured, tally.across, tally.all.len()), (2, 1, 2));
+        assert_eq!(tally.slices, [(3, 1_500)], "no slice for those who were waited for");
     }
 }

@@ -13,6 +13,7 @@
 //! queues for it. What a procedure costs it spends itself, in the middle of its execution
 //! ([`mod@crate::client`]): its locks are held for that time.
 
+use crate::cores::Rank;
 use crate::costs::MESSAGE_BYTES;
 use crate::machines::{Host, Machines, request_bytes};
 use isomer_cluster::{Transport, load_of};
@@ -70,16 +71,21 @@ impl LabTransport {
     }
 }
 
-/// Lets a site work: its code runs only while a core is held for it. `first_ns` is what is spent before it
-/// begins.
-async fn work<F: Future>(machines: &Machines, host: &Host, first_ns: u64, work: F) -> F::Output {
+/// Lets a site work: its code runs only while a core is held for it. Who begins is of this `rank`, and spends `first_ns`
+/// before.
+async fn work<F: Future>(
+    machines: &Machines,
+    host: &Host,
+    (mut rank, first_ns): (Rank, u64),
+    work: F,
+) -> F::Output {
     let Machines { world, costs, .. } = machines;
     let (mut work, mut spend_ns) = (pin!(work), first_ns);
     let bell = once(|waker| Arc::new(Bell { rang: AtomicBool::new(false), task: waker.clone() }));
     let bell = bell.await;
     let waker = Waker::from(bell.clone());
     loop {
-        let core = host.machine.cores.take().await;
+        let core = host.machine.cores.take(rank).await;
         world.sleep(machines.charge(spend_ns)).await;
         bell.rang.store(false, Ordering::Relaxed);
         if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -92,7 +98,7 @@ async fn work<F: Future>(machines: &Machines, host: &Host, first_ns: u64, work: 
             false => Poll::Pending,
         };
         poll_fn(rang).await;
-        spend_ns = costs.resume as u64;
+        (rank, spend_ns) = (Rank::GoesOn, costs.resume as u64);
     }
 }
 
@@ -130,7 +136,8 @@ async fn ask(
     let sent = MESSAGE_BYTES + part_bytes(&part);
     machines.world.sleep(machines.arrival_ns(&from.machine, sent)).await;
     let first_ns = costs.receive as u64 + costs.of_part(&part);
-    let answer = work(&machines, to, first_ns, to.site.part(part)).await;
+    // Its coordinator has begun.
+    let answer = work(&machines, to, (Rank::GoesOn, first_ns), to.site.part(part)).await;
     let rows = match &answer {
         Ok(PartAnswer::Entered(entered)) => &entered.rows[..],
         _ => &[],
@@ -181,7 +188,7 @@ impl Transport for LabTransport {
         let turns = self.machines.turns(Some(site), footprint).await;
         let execution = host.site.execute(footprint, session, procedure);
         let first_ns = self.machines.costs.receive as u64;
-        let result = work(&self.machines, host, first_ns, execution).await;
+        let result = work(&self.machines, host, (Rank::Begins, first_ns), execution).await;
         drop(turns);
         self.come_back(host, MESSAGE_BYTES).await;
         result
@@ -200,7 +207,7 @@ impl Transport for LabTransport {
         let peers = Peer { machines: self.machines.clone(), coordinator };
         let coordination = host.site.coordinate(across, procedure, &peers);
         let first_ns = self.machines.costs.receive as u64;
-        let result = work(&self.machines, host, first_ns, coordination).await;
+        let result = work(&self.machines, host, (Rank::Begins, first_ns), coordination).await;
         drop(turns);
         self.come_back(host, MESSAGE_BYTES).await;
         result
@@ -215,7 +222,8 @@ impl Transport for LabTransport {
         };
         self.go(0, bytes).await;
         let first_ns = costs.receive as u64 + costs.of_step(&step);
-        let answer = work(&self.machines, host, first_ns, host.site.step(step)).await;
+        let answer =
+            work(&self.machines, host, (Rank::Begins, first_ns), host.site.step(step)).await;
         let mut bytes = MESSAGE_BYTES;
         if let Ok(Answer::Snapshot(snapshot)) = &answer {
             let read_ns = snapshot.rows() as f64 * costs.snapshot_row;

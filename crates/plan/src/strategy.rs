@@ -201,6 +201,8 @@ pub struct Crowd {
     pub start: Key,
     /// How many wait.
     pub waiting: usize,
+    /// Keys that they want to write there: some of them.
+    pub wanted: Vec<Key>,
 }
 
 /// How a site is.

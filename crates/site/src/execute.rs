@@ -196,7 +196,7 @@ impl Site {
                 Ok(()) if partition.is_master() => {}
                 Ok(()) => return Err(self.not_master(footprint, partition)),
                 Err(NotHeld::Busy) => {
-                    self.crowds.note(partition);
+                    self.crowds.note(partition, footprint);
                     return Ok(Err(Wait));
                 }
                 // Another thread replaced it just now: look again at once.

@@ -45,7 +45,11 @@ fn crowds(waiting: usize) -> [Vec<Crowd>; 2] {
 
 #[test]
 fn eight_are_a_crowd_as_long_as_they_wait() {
-    let crowd = |waiting| Crowd { table: T, start: Key::int(5), waiting };
+    let crowd = |waiting: usize| {
+        // The first seven met nobody's crowd.
+        let wanted = vec![Key::int(7); waiting - 7];
+        Crowd { table: T, start: Key::int(5), waiting, wanted }
+    };
     assert_eq!(crowds(8), [vec![crowd(8)], vec![]]);
     assert_eq!(crowds(20), [vec![crowd(20)], vec![]]);
     assert_eq!(crowds(7), [vec![], vec![]]);

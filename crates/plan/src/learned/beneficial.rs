@@ -15,16 +15,17 @@
 //!
 //! Hot and cold are apart, so that a split is not followed by the merge that takes it back.
 //!
-//! While a blueprint is carried out, nothing is split: of a partition that is split on its way, half stays
-//! behind; and locks that are held for long because partitions are on their way are no reason to split them.
+//! While a blueprint is carried out, only what crowds wait for is split: locks that are held for long because partitions
+//! are on their way are no reason to split them.
 //!
 //! A transaction over several sites can be the occasion for a split as well: where the parts of a design meet,
 //! locks are held for the longest time.
 
 use super::planner::Situation;
-use super::workload::Range;
+use super::workload::{Range, even_cuts};
 use crate::strategy::{Crowd, Need};
 use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, Step};
+use std::collections::BTreeMap;
 
 /// Partitions of a footprint that are looked at: those that are accessed most.
 const PARTITIONS_MAX: usize = 4;
@@ -90,7 +91,8 @@ pub(crate) fn extras(
         if heat >= 1.0 {
             let may_split = !situation.is_young;
             let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
-            extras.extend(may_split.then(|| split(situation, &need, heat, why())).flatten());
+            let cuts = || situation.outlook.workload.cuts(&range, parts(heat));
+            extras.extend(may_split.then(|| split(situation, &need, cuts(), why())).flatten());
         } else if site.is_some() && share <= situation.options.cold * average && heat < COLD {
             extras.extend(merge(situation, design, &need, average));
         }
@@ -107,11 +109,11 @@ pub(crate) fn extras(
     extras
 }
 
-/// A split of what many wait for: into more parts the more wait, as what is learned from those that have run tells
-/// last of those that wait longest.
+/// A split of what many wait for, between the keys that they want: into more parts the more wait, as what is learned from
+/// those that have run tells last of those that wait longest.
 pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra> {
     let Situation { outlook, recent, options, now_ns, design, .. } = situation;
-    let Crowd { table, start, waiting } = crowd;
+    let Crowd { table, start, waiting, wanted } = crowd;
     let (range, placement) = design.partition_of(*table, start)?;
     let changes = recent.rests(*now_ns, *table, start) || recent.is_asked(*now_ns, *table, &range);
     if range.start != *start || changes {
@@ -120,7 +122,12 @@ pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra
     let need = Need { table: *table, range, access: Access::Write, placement };
     let (range, waiting) = (need.range_of(), *waiting as f64);
     let heat = (outlook.held(&range) / options.hot).max(waiting / WAITING);
-    let extra = split(situation, &need, heat, format!("{waiting} transactions wait for its lock"))?;
+    let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
+    // Since they queued, it may have been cut.
+    let wanted = wanted.iter().filter(|key| range.keys.contains(key));
+    wanted.for_each(|key| *counts.entry(key).or_default() += 1);
+    let cuts = even_cuts(counts.iter().map(|(key, count)| (*key, *count)), parts(heat));
+    let extra = split(situation, &need, cuts, format!("{waiting} transactions wait for its lock"))?;
     // As many as wait now are thought to wait all the time: of them, one part in so many goes on to.
     let parts = extra.steps.len() as f64 + 1.0;
     let waited_us = waiting * options.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
@@ -136,12 +143,14 @@ fn extra(need: &Need, steps: Vec<Step>) -> Extra {
     Extra { steps, range: need.range_of(), placement: need.placement.clone(), upkeep_us: 0.0 }
 }
 
-/// At once into as many parts as it takes until none is hot.
-fn split(situation: &Situation<'_>, need: &Need, heat: f64, why: String) -> Option<Extra> {
-    let parts = (heat.ceil() as usize).clamp(2, PARTS_MAX);
-    let cuts = situation.outlook.workload.cuts(&need.range_of(), parts);
+/// At once into as many as it takes until none is hot.
+fn parts(heat: f64) -> usize {
+    (heat.ceil() as usize).clamp(2, PARTS_MAX)
+}
+
+fn split(situation: &Situation<'_>, need: &Need, mut cuts: Vec<Key>, why: String) -> Option<Extra> {
     let table = need.table;
-    let cuts: Vec<Key> = cuts.into_iter().filter(|at| *at != need.range.start).collect();
+    cuts.retain(|at| *at != need.range.start);
     let upkeep_us = situation.outlook.unlocked_us(&need.range_of(), &cuts);
     let cuts = cuts.into_iter();
     let steps: Vec<Step> =

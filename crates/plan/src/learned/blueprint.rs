@@ -32,7 +32,7 @@ use super::draft::Draft;
 use super::planner::Situation;
 use super::trial::{Trial, Verdict};
 use crate::strategy::Need;
-use isomer_design::{Access, Change, Design, Key, SiteId, Step, TableId};
+use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use std::collections::VecDeque;
 
 /// With fewer samples, there is nothing to divide.
@@ -56,7 +56,7 @@ const ASTRAY: f64 = 0.1;
 /// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blueprint {
-    moves: VecDeque<((TableId, Key), SiteId)>,
+    moves: VecDeque<(Range, SiteId)>,
     splits: VecDeque<(TableId, Key)>,
     why: String,
     /// What each of them takes and saves, on average.
@@ -180,7 +180,7 @@ impl Drawing {
             Some(Verdict::Worse(after)) => {
                 self.lately += TAKEN_BACK;
                 self.last.iter_mut().for_each(|last| last.drawn_ns = now_ns);
-                self.blueprint = Blueprint::back(situation.design, &trial, after);
+                self.blueprint = Blueprint::back(trial, after);
             }
         }
     }
@@ -211,7 +211,7 @@ impl Blueprint {
         let count = (moves.len() + splits.len()).max(1) as f64;
         let masters =
             moves.iter().rev().map(|(need, _)| (need.range_of(), need.placement.master)).collect();
-        let moves = moves.into_iter().map(|(need, site)| (need.place(), site)).collect();
+        let moves = moves.into_iter().map(|(need, site)| (need.range_of(), site)).collect();
         let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
         let why =
             "it belongs with what is there, by a blueprint for all that is accessed".to_owned();
@@ -219,14 +219,8 @@ impl Blueprint {
     }
 
     /// Everything where it was before another one.
-    fn back(design: &Design, trial: &Trial, after: f64) -> Blueprint {
-        let parts = |(range, site): &(Range, SiteId)| {
-            let (table, site) = (range.table, *site);
-            let parts = design.partitions_in(table, &range.keys);
-            parts.map(move |(keys, _)| ((table, keys.start), site)).collect::<Vec<_>>()
-        };
-        let moves = trial.masters.iter().flat_map(parts).collect();
-        let before = trial.before;
+    fn back(trial: Trial, after: f64) -> Blueprint {
+        let (moves, before) = (trial.masters.into(), trial.before);
         let why = format!(
             "it was better where it was: {before:.0} transactions a second before a blueprint, {after:.0} since"
         );
@@ -261,19 +255,19 @@ impl Blueprint {
             if batch.len() >= situation.budget {
                 break;
             }
-            let Some(((table, start), site)) = self.moves.pop_front() else { break };
-            let Some((range, placement)) = situation.design.partition_of(table, &start) else {
-                continue;
-            };
-            let need = Need { table, range, access: Access::Write, placement };
-            let is_full = situation.outlook.traffic.site(site).is_full;
-            if need.range.start != start || need.placement.master == site || is_full {
+            let Some((Range { table, keys }, site)) = self.moves.pop_front() else { break };
+            if situation.outlook.traffic.site(site).is_full {
                 continue;
             }
-            let share = need.steps(site).count() as f64 + 1.0;
-            let predicted =
-                |step: Step| step.predicted(self.cost_us / share, self.benefit_us / share);
-            batch.extend(need.move_to(site, &why).into_iter().map(predicted));
+            let parts = situation.design.partitions_in(table, &keys);
+            let moved = parts.filter(|(part, at)| part.start >= keys.start && at.master != site);
+            for (range, placement) in moved {
+                let need = Need { table, range, access: Access::Write, placement };
+                let share = need.steps(site).count() as f64 + 1.0;
+                let predicted =
+                    |step: Step| step.predicted(self.cost_us / share, self.benefit_us / share);
+                batch.extend(need.move_to(site, &why).into_iter().map(predicted));
+            }
         }
         batch
     }

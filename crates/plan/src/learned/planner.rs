@@ -198,7 +198,7 @@ impl Situation<'_> {
 
     /// Splits of what many wait for, on the occasion of a transaction that may be any.
     pub(crate) fn disperse(&self, crowds: &[Crowd], place: Place) -> Option<Answer> {
-        if self.is_young || self.outlook.traffic.across() >= ACROSS_MAX {
+        if self.outlook.traffic.across() >= ACROSS_MAX {
             return None;
         }
         let design = self.design.clone();

@@ -262,20 +262,8 @@ impl Workload {
     /// share of a part for itself stands apart. No cuts if it is not known to be accessed at two keys.
     pub fn cuts(&self, range: &Range, parts: usize) -> Vec<Key> {
         let weight = |touched: &Touched| u64::from(touched.shares[0] + touched.shares[1]);
-        let all: u64 = self.keys_in(range).map(|(_, touched)| weight(touched)).sum();
-        let share = (all / parts.max(2) as u64).max(1);
-        let (mut cuts, mut part) = (Vec::new(), 0);
-        for ((_, key), touched) in self.keys_in(range) {
-            let with_it = part + weight(touched);
-            // The key goes to the next part unless that makes this one much too light.
-            if part > 0 && (part >= share || share - part <= with_it.saturating_sub(share)) {
-                cuts.push(key.clone());
-                part = 0;
-            }
-            part += weight(touched);
-        }
-        cuts.truncate(2 * parts);
-        cuts
+        let keys = self.keys_in(range).map(|((_, key), touched)| (key, weight(touched)));
+        even_cuts(keys, parts)
     }
 
     /// The probability that a transaction that accesses `first` in the one way also accesses `second`
@@ -307,7 +295,7 @@ impl Workload {
     fn keys_in<'a>(
         &'a self,
         range: &'a Range,
-    ) -> impl Iterator<Item = (&'a (TableId, Key), &'a Touched)> {
+    ) -> impl Iterator<Item = (&'a (TableId, Key), &'a Touched)> + Clone {
         let Range { table, keys } = range;
         let from = Bound::Included((*table, keys.start.clone()));
         let to = match &keys.end {
@@ -380,6 +368,27 @@ fn thinned(footprint: &Footprint) -> Footprint {
         kept.add(item.table, item.span.clone(), item.access);
     }
     kept
+}
+
+/// Where to cut between keys, in order and with their weights, so that about so many parts weigh the same; a key that has
+/// the weight of a part for itself stands apart.
+pub(crate) fn even_cuts<'k>(
+    keys: impl Iterator<Item = (&'k Key, u64)> + Clone,
+    parts: usize,
+) -> Vec<Key> {
+    let all: u64 = keys.clone().map(|(_, weight)| weight).sum();
+    let share = (all / parts.max(2) as u64).max(1);
+    let (mut cuts, mut part) = (Vec::new(), 0);
+    for (key, weight) in keys {
+        // The key goes to the next part unless that makes this one much too light.
+        if part > 0 && (part >= share || share - part <= (part + weight).saturating_sub(share)) {
+            cuts.push(key.clone());
+            part = 0;
+        }
+        part += weight;
+    }
+    cuts.truncate(2 * parts);
+    cuts
 }
 
 #[cfg(test)]

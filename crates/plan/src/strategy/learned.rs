@@ -58,6 +58,8 @@ const LOADS_EVERY_NS: u64 = 100_000_000;
 const THINK_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
 /// Measured transactions that are under way, at most.
 const UNDER_WAY_MAX: usize = 4096;
+/// Where so many wait for one lock, it is split whatever else may be changed for single transactions' sake.
+const THRONG: usize = 16;
 /// A site that is so much busier than another loses some of its readers to it.
 const IMBALANCE: f64 = 0.1;
 /// One reader in so many moves then.
@@ -312,10 +314,15 @@ impl Brain {
         }
         // What is done for single transactions' sake has a budget of its own besides.
         let single = self.calm.budget(now_ns).min(budget);
-        let crowds = std::mem::take(&mut self.crowds);
-        let situation = self.situation(options, now_ns, design, single);
-        if let Some(answer) = situation.disperse(&crowds, place).filter(|_| situation.may_add) {
-            self.calm.spend(answer.candidates[0].steps().count());
+        let mut crowds = std::mem::take(&mut self.crowds);
+        if single == 0 {
+            crowds.retain(|crowd| crowd.waiting >= THRONG);
+        }
+        let situation = self.situation(options, now_ns, design, budget);
+        if let Some(answer) = situation.disperse(&crowds, place).filter(|_| may_add) {
+            if single > 0 {
+                self.calm.spend(answer.candidates[0].steps().count());
+            }
             return answer;
         }
         if is_across(place) && may_add {

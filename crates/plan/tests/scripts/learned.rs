@@ -83,10 +83,20 @@ impl Runner for State {
                 let filled = args.take_key("filled").map_or(Ok(96), |n| parse("percent", n))?;
                 let crowd = args.take_key("crowd").map(|key| parse("key", key)).transpose()?;
                 let waiting = args.take_key("waiting").map_or(Ok(0), |n| parse("waiting", n))?;
+                let wanted: Vec<String> = args
+                    .take_key("wanted")
+                    .iter()
+                    .flat_map(|keys| keys.split(','))
+                    .map(str::to_owned)
+                    .collect();
+                let wanted = wanted
+                    .iter()
+                    .map(|key| Ok(Key::int(parse("key", key.clone())?)))
+                    .collect::<Result<Vec<Key>, String>>()?;
                 let crowd = crowd.and_then(|key| {
                     let table = TableId(1);
                     let (range, placement) = self.design.partition_of(table, &Key::int(key))?;
-                    Some((placement.master, Crowd { table, start: range.start, waiting }))
+                    Some((placement.master, Crowd { table, start: range.start, waiting, wanted }))
                 });
                 self.now += 1000 * MS;
                 let mut loads = Vec::new();
