@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   samples ─┬─ one half ──▶ graph   partitions, as heavy as they are accessed
-//!            │                       edges: accessed together; a little between neighbours in key order
+//!            │                       edges: accessed together; a little between neighbours in key order, and kin
 //!            │                │
 //!            │              METIS    a part for each site, few edges cut: equal parts, and then with one that
 //!            │                │      is larger than the others
@@ -37,8 +37,9 @@
 //! long. In partitions of a hundred rows, everybody waits there; split into small ones, nobody does. So what a
 //! design can serve is known only with its splits.
 //!
-//! **Neighbours in key order** belong together a little, as long as nothing else is known: few samples are
-//! enough where keys are accessed by ranges, and where they are not, a weak edge hinders nobody.
+//! **Neighbours in key order** belong together a little, as long as nothing else is known, and so do **kin**, the same keys of
+//! different tables (a customer's savings and her checks): few samples are enough where keys are accessed by ranges, or
+//! one key is that of several tables, and where they are not, a weak edge hinders nobody.
 //!
 //! **Left out**: tables that nobody writes are not placed; replicas come by themselves ([`super::planner`]), and what
 //! they would take off a busy site is not foretold. Sites count as equally strong.
@@ -61,7 +62,7 @@ const FORESEEABLE_MIN: f64 = 0.5;
 const TOGETHER_MAX: usize = 32;
 /// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
 const CHAIN_MAX: usize = 1024;
-/// How strongly neighbours belong together, in co-accesses.
+/// How strongly neighbours belong together, and kin, in co-accesses.
 const NEIGHBOURS: f64 = 0.25;
 /// What nobody was seen to access counts as so many accesses.
 const UNSEEN: f64 = 0.02;
@@ -235,7 +236,31 @@ impl<'g> Graph<'g> {
                 graph.add(pair[0].1, pair[1].1, NEIGHBOURS);
             }
         }
+        graph.tie_kin(grid);
         graph
+    }
+
+    /// Ties partitions to those of other tables that hold their first keys. Where many of one table begin within one of
+    /// the other, they share its tie.
+    fn tie_kin(&mut self, grid: &Grid<'_>) {
+        let placed = grid.in_order().filter(|(table, _)| grid.written.contains(table));
+        let start = |at: u32| &self.partitions[at as usize].range.start;
+        let mut placed: Vec<_> = placed.map(|(table, at)| (start(at), table, at)).collect();
+        placed.sort();
+        // Of each table the last one so far, and by table who begins within it.
+        let mut last: BTreeMap<TableId, u32> = BTreeMap::new();
+        let mut kin: BTreeMap<(u32, TableId), Vec<u32>> = BTreeMap::new();
+        for (start, table, at) in placed {
+            let others = last.iter().filter(|(other, _)| **other != table).map(|(_, at)| *at);
+            let holding =
+                others.filter(|other| self.partitions[*other as usize].range.contains(start));
+            holding.for_each(|other| kin.entry((other, table)).or_default().push(at));
+            last.insert(table, at);
+        }
+        for ((other, _), these) in kin {
+            let each = NEIGHBOURS / these.len() as f64;
+            these.into_iter().for_each(|at| self.add(at, other, each));
+        }
     }
 
     /// A transaction weighs as much as any other, and what it accesses belongs together.
@@ -289,5 +314,56 @@ impl<'g> Graph<'g> {
         });
         let ordered = in_order(heat, moved, batch).into_iter();
         Some(ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::grid::tests::{S2, T, design, workload};
+    use isomer_design::{Column, ColumnType, Footprint, Placement as Place, Schema};
+
+    const U: TableId = TableId(2);
+
+    /// What ties partitions of two tables that no transaction accesses together: their first keys and how strongly.
+    fn kin(cuts: [&[i64]; 2]) -> Vec<(Option<i64>, Option<i64>, f64)> {
+        let mut design = design(cuts[0], S2);
+        let schema = Schema::new("u", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
+        let starts = std::iter::once(Key::min()).chain(cuts[1].iter().map(|at| Key::int(*at)));
+        design.create_table(U, schema, starts.map(|at| (at, Place::at(S2)))).unwrap();
+        let mut workload = workload(|number| vec![number % 40]);
+        for number in 0..2000 {
+            let footprint = Footprint::new().write(U, Key::int(number % 40));
+            workload.offer(1, &footprint, [1, 1], 500.0, [0.0; 2]);
+        }
+        let grid = Grid::of(&design, workload.samples());
+        let graph = Graph::of(&grid);
+        let start = |at: u32| {
+            let start = &graph.partitions[at as usize].range.start;
+            (0..40).find(|key| Key::int(*key) == *start)
+        };
+        let table = |at: u32| graph.partitions[at as usize].table;
+        let across = graph.edges.iter().filter(|((a, b), _)| table(*a) != table(*b));
+        across
+            .map(|(&(a, b), weight)| match table(a) {
+                T => (start(a), start(b), *weight),
+                _ => (start(b), start(a), *weight),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_same_keys_of_two_tables_are_tied() {
+        let same = kin([&[10, 20], &[10, 20]]);
+        assert_eq!(same, [None, Some(10), Some(20)].map(|at| (at, at, NEIGHBOURS)));
+    }
+
+    #[test]
+    fn where_one_table_is_in_smaller_parts_they_share_the_tie() {
+        let [third, whole] = [NEIGHBOURS / 3.0, NEIGHBOURS];
+        let mut shared = kin([&[10, 20, 30], &[]]);
+        shared.sort_by(|a, b| a.0.cmp(&b.0));
+        let others = [10, 20, 30].map(|at| (Some(at), None, third));
+        assert_eq!(shared, [vec![(None, None, whole)], others.to_vec()].concat());
     }
 }

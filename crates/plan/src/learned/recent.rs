@@ -6,7 +6,7 @@
 //! | in flight | what was asked for is not asked for again until it is known what became of it |
 //! | rest | nothing is added to what was changed less than [`Limits::rest_ns`] ago |
 //! | undoing | a change that takes back one of the last [`Limits::undo_ns`] is charged [`Limits::undo_charge`] times its cost |
-//! | budget | at most so many changes a second, on average |
+//! | budget | at most so many changes a second, on average, and few at once |
 //!
 //! Memory is bounded: what is older than all rules look back is forgotten, and no more than
 //! [`CHANGES_MAX`] changes are remembered.
@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub const CHANGES_MAX: usize = 4096;
 /// So few changes are as good as none.
 const QUIET_MAX: usize = 10;
+/// As many changes may be made at once as in so much time.
+const AT_ONCE_S: f64 = 0.25;
 /// What was asked for so long ago, and never heard of again, is not on its way any more.
 const LOST_NS: u64 = 5_000_000_000;
 
@@ -67,7 +69,7 @@ impl Recent {
     pub fn new(limits: Limits, now_ns: u64) -> Recent {
         let (made, last) = (VecDeque::new(), BTreeMap::new());
         let (places, asked) = (BTreeMap::new(), BTreeMap::new());
-        let budget = limits.changes_per_second;
+        let budget = at_once(limits.changes_per_second).min(limits.changes_per_second);
         Recent { limits, made, last, places, asked, budget, filled_ns: now_ns }
     }
 
@@ -168,7 +170,7 @@ impl Recent {
     pub fn budget(&mut self, now_ns: u64) -> f64 {
         let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
         let rate = self.limits.changes_per_second;
-        self.budget = (self.budget + seconds * rate).min(rate);
+        self.budget = (self.budget + seconds * rate).min(at_once(rate));
         self.filled_ns = self.filled_ns.max(now_ns);
         self.budget
     }
@@ -177,6 +179,12 @@ impl Recent {
     pub fn spend(&mut self, now_ns: u64, changes: usize) {
         self.budget = self.budget(now_ns) - changes as f64;
     }
+}
+
+/// Of so many changes a second, how many may be made at once: five hundred moves at the same time stop everybody who needs
+/// any of what is moved. One may always be made.
+fn at_once(rate: f64) -> f64 {
+    (AT_ONCE_S * rate).max(1.0)
 }
 
 /// The partition that a change touches.
@@ -252,10 +260,12 @@ mod tests {
         let limits = Limits { changes_per_second: 10.0, ..Limits::default() };
         let mut recent = Recent::new(limits, 0);
         recent.spend(0, 12);
-        assert!(recent.budget(0) == -2.0 && recent.budget(SECOND / 2) == 3.0);
-        assert_eq!(recent.budget(100 * SECOND), 10.0, "what is not used is not saved up");
+        assert_eq!([0, SECOND / 2, SECOND].map(|at| recent.budget(at)), [-9.5, -4.5, 0.5]);
+        assert_eq!(recent.budget(100 * SECOND), 2.5, "what is not used is not saved up");
+        let mut few = Recent::new(Limits { changes_per_second: 0.5, ..limits }, 0);
+        assert!(few.budget(0) < 1.0 && few.budget(2 * SECOND) == 1.0, "one every two seconds");
         let mut none = Recent::new(Limits { changes_per_second: 0.0, ..limits }, 0);
-        assert!(none.budget(100 * SECOND) < 1.0);
+        assert_eq!(none.budget(100 * SECOND), 0.0);
     }
 
     #[test]

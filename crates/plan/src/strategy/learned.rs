@@ -59,10 +59,10 @@ const THINK_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
 /// Measured transactions that are under way, at most.
 const UNDER_WAY_MAX: usize = 4096;
 /// Where so many wait for one lock, it is split whatever else may be changed for single transactions' sake.
-const THRONG: usize = 16;
+const THRONG: usize = 32;
 /// A site that is so much busier than another loses some of its readers to it.
 const IMBALANCE: f64 = 0.1;
-/// One reader in so many moves then.
+/// One transaction in so many looks for another site then.
 const MOVES_OF: u64 = 8;
 
 /// See the [module documentation](self).
@@ -183,16 +183,17 @@ impl Learned {
         self.brain.lock().known.costs.clone()
     }
 
-    /// One of several sites: where the session ran last, unless another is clearly idler.
+    /// One of several sites: where the session ran last, unless another is clearly idler. Which other is a matter of chance:
+    /// if all went to the idlest, that would be the busiest before anybody hears of it.
     fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
         if sites.len() == 1 || !request.ticket.is_multiple_of(MOVES_OF) {
             return chosen;
         }
         let busy = |site: SiteId| self.busy[usize::from(site.0)].load(Ordering::Relaxed);
-        let idlest = sites.iter().min_by_key(|site| busy(*site)).unwrap_or(chosen);
+        let other = sites.nth((request.ticket / MOVES_OF) as usize % sites.len()).unwrap_or(chosen);
         let much = (IMBALANCE * 1000.0) as u64;
-        if busy(chosen) > busy(idlest) + much { idlest } else { chosen }
+        if busy(chosen) > busy(other) + much { other } else { chosen }
     }
 
     /// A transaction that can run at a place: measured by chance, and now and then an opportunity.

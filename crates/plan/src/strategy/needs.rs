@@ -88,11 +88,6 @@ impl Need {
         steps.chain([removal]).collect()
     }
 
-    /// What names the partition.
-    pub(crate) fn place(&self) -> (TableId, Key) {
-        (self.table, self.range.start.clone())
-    }
-
     /// What takes a copy away.
     pub(crate) fn removal(&self, site: SiteId) -> Change {
         Change::RemoveReplica { table: self.table, start: self.range.start.clone(), site }

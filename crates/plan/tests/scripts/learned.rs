@@ -7,7 +7,7 @@
 //! | `change CHANGE…` | changes the design |
 //! | `design` | shows it |
 //! | `ran FOOTPRINT times=N at=SITE us=T` | transactions that ran, so many times within the last second; without `at`, over several sites |
-//! | `loads s1=BUSY …`, `full=SITE`, `filled=PERCENT`, `crowd=KEY waiting=N` | a second passes; so busy the sites are; one has no room, or is filled so far; so many wait for the partition of the first table that holds a key |
+//! | `loads s1=BUSY …`, `full=SITE`, `filled=PERCENT`, `crowd=KEY waiting=N wanted=K1,K2…` | a second passes; so busy the sites are; one has no room, or is filled so far; so many wait for the partition of the first table that holds a key, and want these |
 //! | `decide FOOTPRINT` | what is decided; it is done at once, and said so |
 //! | `ask FOOTPRINT` | as decide, but nothing is done: all changes stay on their way |
 //! | `reflect` | it thinks about all transactions together |
@@ -83,16 +83,11 @@ impl Runner for State {
                 let filled = args.take_key("filled").map_or(Ok(96), |n| parse("percent", n))?;
                 let crowd = args.take_key("crowd").map(|key| parse("key", key)).transpose()?;
                 let waiting = args.take_key("waiting").map_or(Ok(0), |n| parse("waiting", n))?;
-                let wanted: Vec<String> = args
-                    .take_key("wanted")
-                    .iter()
-                    .flat_map(|keys| keys.split(','))
-                    .map(str::to_owned)
-                    .collect();
-                let wanted = wanted
-                    .iter()
-                    .map(|key| Ok(Key::int(parse("key", key.clone())?)))
-                    .collect::<Result<Vec<Key>, String>>()?;
+                let wanted = args.take_key("wanted").unwrap_or_default();
+                let wanted = wanted.split(',').filter(|key| !key.is_empty());
+                let wanted: Vec<Key> = wanted
+                    .map(|key| Ok(Key::int(parse("key", key)?)))
+                    .collect::<Result<_, Box<dyn Error>>>()?;
                 let crowd = crowd.and_then(|key| {
                     let table = TableId(1);
                     let (range, placement) = self.design.partition_of(table, &Key::int(key))?;
