@@ -362,7 +362,7 @@ mod tests {
     fn where_one_table_is_in_smaller_parts_they_share_the_tie() {
         let [third, whole] = [NEIGHBOURS / 3.0, NEIGHBOURS];
         let mut shared = kin([&[10, 20, 30], &[]]);
-        shared.sort_by(|a, b| a.0.cmp(&b.0));
+        shared.sort_by_key(|tie| tie.0);
         let others = [10, 20, 30].map(|at| (Some(at), None, third));
         assert_eq!(shared, [vec![(None, None, whole)], others.to_vec()].concat());
     }

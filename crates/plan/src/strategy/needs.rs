@@ -1,7 +1,7 @@
 //! What a transaction needs of the design: the partitions of its footprint, and how it uses them.
 
 use isomer_design::{
-    Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, Span, Step, TableId,
+    Access, Change, Design, Footprint, KeyRange, Placement, SiteId, Span, Step, TableId,
 };
 
 /// A partition of a footprint.
