@@ -101,7 +101,7 @@ impl Cores {
         self.world.sleep(ns).await;
     }
 
-    /// Has something computed for so long and then done; nobody waits for it.
+    /// Has something computed for so long and then done; nobody waits for it, so it is behind those who go on.
     pub(crate) fn submit(self: &Rc<Cores>, ns: u64, done: impl FnOnce() + 'static) {
         if self.in_use.get() < self.cores {
             self.use_one_more();

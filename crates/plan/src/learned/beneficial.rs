@@ -143,11 +143,12 @@ fn extra(need: &Need, steps: Vec<Step>) -> Extra {
     Extra { steps, range: need.range_of(), placement: need.placement.clone(), upkeep_us: 0.0 }
 }
 
-/// At once into as many as it takes until none is hot.
+/// Into so many parts at once that none is hot.
 fn parts(heat: f64) -> usize {
     (heat.ceil() as usize).clamp(2, PARTS_MAX)
 }
 
+/// A split at some keys, if there are any besides its first.
 fn split(situation: &Situation<'_>, need: &Need, mut cuts: Vec<Key>, why: String) -> Option<Extra> {
     let table = need.table;
     cuts.retain(|at| *at != need.range.start);

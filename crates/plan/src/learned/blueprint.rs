@@ -12,7 +12,7 @@
 //!
 //! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
 //! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, nothing
-//! else is split or replicated; and after the first one no transaction moves masters for its own sake any more.
+//! else is replicated, and only what crowds wait for is split; and after the first one no transaction moves masters for its own sake any more.
 //!
 //! **To draw takes its time**, a tenth of a second or more, so it is done with nobody waiting, of a copy of what is known
 //! ([`super::known`]): [`Drawing::begin`], [`Blueprint::draw`], [`Drawing::end`].

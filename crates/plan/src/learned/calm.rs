@@ -13,8 +13,8 @@
 //! more transactions run over several sites or fewer do, or a blueprint was adopted. As long as changes bring much, it
 //! goes on. What was usual of late follows what is seen, but slowly: how things were when unrest last began may be how
 //! they were on their way, and what is a little better ever since would be unrest some day, by chance. And where many run over several sites there is no calm: masters are in the wrong places, and in a large
-//! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]) and sites without memory have
-//! rules of their own, and are not held back.
+//! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]), sites without memory and
+//! locks that very many wait for have rules of their own, and are not held back.
 //!
 //! **Left out**: latency. Where clients do not wait for each other's answers, what is served stays the same however long
 //! it takes; then only transactions that run over several sites tell of a hot spot that has moved.
