@@ -41,7 +41,7 @@ impl Engine {
 
     /// A text with the name that clients know a table by, where it first has that of the store: a table that was
     /// altered is another one there.
-    fn with_name(&self, design: &Design, table: TableId, text: String) -> String {
+    pub(crate) fn with_name(&self, design: &Design, table: TableId, text: String) -> String {
         let catalog = self.catalog();
         let (Ok(stored), Some(name)) = (design.table(table), catalog.relation(table)) else {
             return text;

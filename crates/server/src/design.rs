@@ -60,7 +60,15 @@ impl Engine {
     }
 
     fn make(&self, change: Change) -> Result<(), SqlError> {
-        self.database().change(change, "asked for in SQL").map(|_| ()).map_err(database)
+        let table = change.table();
+        let made = self.database().change(change, "asked for in SQL");
+        made.map(|_| ()).map_err(|error| {
+            let mut error = database(error);
+            if let Some(table) = table {
+                error.message = self.with_name(&self.database().design(), table, error.message);
+            }
+            error
+        })
     }
 
     fn remaster(

@@ -157,7 +157,13 @@ fn read_startup(body: &[u8]) -> Result<Startup, SqlError> {
         match name {
             "user" => user = Some(value),
             "database" => database = Some(value),
-            "options" | "replication" => {}
+            "options" => settings.extend(read_options(&value)?),
+            "replication" if !matches!(&*value, "false" | "off" | "no" | "0") => {
+                let message = "there is no replication protocol here";
+                let hint = "Copies at other sites are made by ALTER TABLE .. ADD REPLICA ON SITE.";
+                return Err(SqlError::new("0A000", message).hint(hint));
+            }
+            "replication" => {}
             name => settings.push((name.to_owned(), value)),
         }
     }
@@ -169,4 +175,63 @@ fn read_startup(body: &[u8]) -> Result<Startup, SqlError> {
     })?;
     let database = database.unwrap_or_else(|| user.clone());
     Ok((user, database, settings))
+}
+
+/// The settings of a server's command line, which clients hand over as one text (`PGOPTIONS`): `-c name=value`
+/// or `--name=value`, with spaces between them; one that belongs to a value has a backslash before it.
+fn read_options(text: &str) -> Result<Vec<(String, String)>, SqlError> {
+    let (mut words, mut settings) = (split_words(text).into_iter(), Vec::new());
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("-c") {
+            Some("") => words.next(),
+            Some(setting) => Some(setting.to_owned()),
+            None => word.strip_prefix("--").map(str::to_owned),
+        };
+        let Some((name, value)) = setting.as_deref().and_then(|setting| setting.split_once('='))
+        else {
+            let message = format!("invalid command-line argument for server process: {word}");
+            return Err(SqlError::new("42601", message)
+                .hint("Options are written as -c name=value or --name=value."));
+        };
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+fn split_words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter.is_whitespace() {
+            words.push(String::new());
+        } else if let Some(word) = words.last_mut() {
+            word.extend(if letter == '\\' { letters.next() } else { Some(letter) });
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> String {
+        let read = read_options(text).unwrap();
+        read.iter().map(|(name, value)| format!("{name}=[{value}]")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn options_are_those_of_a_servers_command_line() {
+        assert_eq!(options(""), "");
+        assert_eq!(options("-c lock_timeout=5s"), "lock_timeout=[5s]");
+        assert_eq!(
+            options(" -clock_timeout=5s  --time-zone=UTC"),
+            "lock_timeout=[5s] time_zone=[UTC]"
+        );
+        assert_eq!(options(r"-c application_name=a\ b\\c=d"), r"application_name=[a b\c=d]");
+        for wrong in ["-c", "-c lock_timeout", "-x", "lock_timeout=5s", "--lock_timeout"] {
+            assert_eq!(read_options(wrong).unwrap_err().code, "42601", "{wrong}");
+        }
+    }
 }

@@ -117,6 +117,21 @@ fn settings_of_a_block_end_with_it() {
 }
 
 #[test]
+fn a_client_brings_settings_along() {
+    let fixture = Fixture::new();
+    let with = |options: &str| fixture.client_with(&format!("options='{options}'"));
+    let mut client = with("-c statement_timeout=5s --lock-timeout=20").expect("settings");
+    let mut shown = |name: &str| -> String {
+        client.query_one(&format!("show {name}"), &[]).expect("one row").get(0)
+    };
+    assert_eq!([shown("statement_timeout"), shown("lock_timeout")], ["5s", "20ms"]);
+    client.batch_execute("set statement_timeout = 1000; reset all").expect("settings");
+    let reset: String = client.query_one("show statement_timeout", &[]).expect("one row").get(0);
+    assert_eq!(reset, "5s");
+    assert_eq!(code(with("-x")), SqlState::SYNTAX_ERROR);
+}
+
+#[test]
 fn one_client_too_many_is_told_so() {
     let limited = ServerOptions { connections_max: 2, ..options() };
     let fixture = Fixture::serve(Options::in_memory(1), limited);
