@@ -109,14 +109,22 @@ impl Context<'_> {
 
     /// Looks at the needs of all contexts and collects what nobody needs any more.
     pub fn collect(&mut self) {
-        let (store, slot) = (self.store, self.slot);
+        self.stamp_garbage();
+        self.store.raise_floor();
+        self.collect_stamped();
+    }
+
+    /// Gives what is new a time at which it was gone.
+    pub(crate) fn stamp_garbage(&mut self) {
         if let Some(latest) = self.garbage().latest_fresh() {
-            let gone = store.clock.tick(latest);
+            let gone = self.store.clock.tick(latest);
             self.garbage().stamp(gone);
         }
-        if let Some(turn) = store.contexts.turn() {
-            turn.scan(store.clock.last());
-        }
+    }
+
+    /// Collects what the floor has passed; and the slow way, where that is worth it, what is above it.
+    pub(crate) fn collect_stamped(&mut self) {
+        let (store, slot) = (self.store, self.slot);
         self.garbage().collect_below(store.contexts.floor(), slot);
         if self.garbage().is_worth_the_slow_way() {
             self.collect_the_slow_way();

@@ -64,12 +64,24 @@ impl Store {
         self.contexts.floor()
     }
 
-    /// Collects what contexts that are not in use have left behind.
+    /// Collects what contexts that are not in use have left behind. One look at all contexts does for all that
+    /// is collected.
     pub fn collect_idle(&self) {
-        for slot in self.contexts.left_behind() {
-            if self.contexts.acquire_at(slot) {
-                Context::new(self, slot).collect();
-            }
+        self.idle().for_each(|mut context| context.stamp_garbage());
+        self.raise_floor();
+        self.idle().for_each(|mut context| context.collect_stamped());
+    }
+
+    /// The contexts that are not in use and have left garbage, one after the other.
+    fn idle(&self) -> impl Iterator<Item = Context<'_>> {
+        let free = self.contexts.left_behind().filter(|&slot| self.contexts.acquire_at(slot));
+        free.map(|slot| Context::new(self, slot))
+    }
+
+    /// Moves the floor up as far as all contexts allow, unless somebody else is at it.
+    pub(crate) fn raise_floor(&self) {
+        if let Some(turn) = self.contexts.turn() {
+            turn.scan(self.clock.last());
         }
     }
 

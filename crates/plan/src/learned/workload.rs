@@ -109,9 +109,9 @@ struct Touched {
 #[derive(Clone, Debug)]
 pub struct Workload {
     reservoir: Reservoir<Arc<Sample>>,
-    /// The samples with single keys, by key; and those with ranges.
+    /// The samples with single keys, by key; and those with ranges, by what they do to them.
     keys: BTreeMap<(TableId, Key), Touched>,
-    ranges: BTreeMap<TableId, Vec<(KeyRange, Arc<Sample>)>>,
+    ranges: BTreeMap<(TableId, Access), Vec<(KeyRange, Arc<Sample>)>>,
     accesses: usize,
     taken: u64,
     writers: RefCell<Writers>,
@@ -208,11 +208,8 @@ impl Workload {
         for (_, touched) in self.keys_in(range) {
             counts.iter_mut().zip(touched.shares).for_each(|(sum, count)| *sum += count);
         }
-        for (_, sample) in self.ranges_in(range) {
-            let items = sample.footprint.items().iter();
-            items
-                .filter(|item| matches!(item.span, Span::Range(_)) && lies_in(item, range))
-                .for_each(|item| counts[item.access as usize] += 1);
+        for access in [Access::Read, Access::Write] {
+            counts[access as usize] += self.ranges_in(range, access).count() as u32;
         }
         let all = self.accesses.max(1) as f64;
         Shares { read: f64::from(counts[0]) / all, written: f64::from(counts[1]) / all }
@@ -233,8 +230,8 @@ impl Workload {
         let written = self.keys_in(range).filter(|(_, touched)| touched.shares[1] > 0);
         let single = written.flat_map(|(_, touched)| &touched.samples);
         let single = single.filter(|(access, _)| *access == Access::Write);
-        let wide = self.ranges_in(range).filter(|(_, s)| s.touches(range, Access::Write));
-        let both = single.map(|(_, sample)| sample).chain(wide.map(|(_, sample)| sample));
+        let wide = self.ranges_in(range, Access::Write);
+        let both = single.map(|(_, sample)| sample).chain(wide);
         let mut numbers: Vec<u64> = both.map(|sample| sample.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -285,7 +282,8 @@ impl Workload {
     pub fn touching_any<'a>(&'a self, ranges: &'a [Range]) -> Vec<&'a Arc<Sample>> {
         let single = ranges.iter().flat_map(|range| self.keys_in(range));
         let single = single.flat_map(|(_, touched)| &touched.samples).map(|(_, sample)| sample);
-        let wide = ranges.iter().flat_map(|range| self.ranges_in(range)).map(|(_, sample)| sample);
+        let wide = |access| ranges.iter().flat_map(move |range| self.ranges_in(range, access));
+        let wide = wide(Access::Read).chain(wide(Access::Write));
         let mut touching: Vec<&Arc<Sample>> = single.chain(wide).collect();
         touching.sort_unstable_by_key(|sample| sample.number);
         touching.dedup_by_key(|sample| sample.number);
@@ -305,12 +303,14 @@ impl Workload {
         self.keys.range((from, to))
     }
 
+    /// The samples that do this to a range that reaches into this one; for each such range once.
     fn ranges_in<'a>(
         &'a self,
         range: &'a Range,
-    ) -> impl Iterator<Item = &'a (KeyRange, Arc<Sample>)> {
-        let ranges = self.ranges.get(&range.table).into_iter().flatten();
-        ranges.filter(|(other, _)| other.overlaps(&range.keys))
+        access: Access,
+    ) -> impl Iterator<Item = &'a Arc<Sample>> {
+        let ranges = self.ranges.get(&(range.table, access)).into_iter().flatten();
+        ranges.filter(|(other, _)| other.overlaps(&range.keys)).map(|(_, sample)| sample)
     }
 
     fn enter(&mut self, sample: &Arc<Sample>) {
@@ -324,7 +324,7 @@ impl Workload {
                     touched.samples.push((item.access, sample.clone()));
                 }
                 Span::Range(range) => {
-                    let ranges = self.ranges.entry(item.table).or_default();
+                    let ranges = self.ranges.entry((item.table, item.access)).or_default();
                     ranges.push((range.clone(), sample.clone()));
                 }
             }
@@ -343,7 +343,7 @@ impl Workload {
                 if touched.samples.is_empty() {
                     self.keys.remove(&place);
                 }
-            } else if let Some(ranges) = self.ranges.get_mut(&item.table) {
+            } else if let Some(ranges) = self.ranges.get_mut(&(item.table, item.access)) {
                 ranges.retain(|(_, other)| other.number != sample.number);
             }
         }
