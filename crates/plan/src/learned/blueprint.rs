@@ -40,6 +40,8 @@ const SAMPLES_MIN: usize = 500;
 /// What serves so many times as much is worth the trouble; after each blueprint, so many times more, which is forgotten
 /// by half in this time.
 const CLEARLY: (f64, f64) = (1.2, 1.05);
+/// Of more than so many times as many samples as the last one, so many times as much is enough.
+const KNOWN: (usize, f64) = (2, 1.1);
 const CALMS_NS: u64 = 20_000_000_000;
 /// A blueprint that was taken back counts as so many that were adopted.
 const TAKEN_BACK: f64 = 4.0;
@@ -59,6 +61,8 @@ pub(crate) struct Blueprint {
     moves: VecDeque<(Range, SiteId)>,
     splits: VecDeque<(TableId, Key)>,
     why: String,
+    /// It only lets full sites hand something over.
+    evens_out: bool,
     /// What each of them takes and saves, on average.
     cost_us: f64,
     benefit_us: f64,
@@ -83,6 +87,8 @@ pub(crate) struct Drawing {
     pause_ns: u64,
     last: Option<Last>,
     has_placed: bool,
+    /// Of how many samples the last blueprint was drawn.
+    placed_of: usize,
     /// How many blueprints there were lately, as of the last drawing.
     lately: f64,
 }
@@ -91,6 +97,8 @@ pub(crate) struct Drawing {
 #[derive(Clone, Copy, Debug)]
 struct Last {
     drawn_ns: u64,
+    /// How many samples there were.
+    samples: usize,
     /// The share of transactions over several sites then.
     across: f64,
     /// What was served then, if that is known.
@@ -101,7 +109,15 @@ struct Last {
 impl Default for Drawing {
     fn default() -> Drawing {
         let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing { blueprint, trial: None, pause_ns, last: None, has_placed: false, lately: 0.0 }
+        Drawing {
+            blueprint,
+            trial: None,
+            pause_ns,
+            last: None,
+            has_placed: false,
+            placed_of: 0,
+            lately: 0.0,
+        }
     }
 }
 
@@ -145,8 +161,11 @@ impl Drawing {
         let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
         self.lately *= 0.5f64.powf(since_ns as f64 / CALMS_NS as f64);
         let (across, per_second) = (traffic.across(), traffic.lately().map(|[last, _]| last));
-        self.last = Some(Last { drawn_ns: now_ns, across, per_second, adopted: false });
-        Some(CLEARLY.0 * CLEARLY.1.powf(self.lately))
+        let samples = workload.len();
+        self.last = Some(Last { drawn_ns: now_ns, samples, across, per_second, adopted: false });
+        let is_better_known = self.has_placed && samples > KNOWN.0 * self.placed_of;
+        let clearly = if is_better_known { KNOWN.1 } else { CLEARLY.0 };
+        Some(clearly * CLEARLY.1.powf(self.lately))
     }
 
     /// What was [begun](Drawing::begin) is drawn, and adopted if there is something.
@@ -155,13 +174,18 @@ impl Drawing {
             self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
             return;
         };
-        self.pause_ns = PAUSE_NS.0;
-        self.lately += 1.0;
-        self.has_placed = true;
-        let last = self.last.as_mut().expect("it was begun");
-        last.adopted = true;
         let (blueprint, masters) = drawn;
+        let last = self.last.as_mut().expect("it was begun");
         self.trial = last.per_second.map(|before| Trial::new(before, masters));
+        if blueprint.evens_out {
+            // The design is the one it was, but for a few borders.
+            self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
+        } else {
+            self.pause_ns = PAUSE_NS.0;
+            self.lately += 1.0;
+            (self.has_placed, self.placed_of) = (true, last.samples);
+            last.adopted = true;
+        }
         self.blueprint = blueprint;
     }
 
@@ -197,7 +221,8 @@ impl Blueprint {
     pub(crate) fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Drawn> {
         let design = situation.recent.foreseen(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
-        let Draft { moves, splits, serves, now } = Draft::best(situation, clearly, BATCH)?;
+        let Draft { moves, splits, evens_out, serves, now } =
+            Draft::best(situation, clearly, BATCH)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
@@ -213,9 +238,12 @@ impl Blueprint {
             moves.iter().rev().map(|(need, _)| (need.range_of(), need.placement.master)).collect();
         let moves = moves.into_iter().map(|(need, site)| (need.range_of(), site)).collect();
         let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
-        let why =
-            "it belongs with what is there, by a blueprint for all that is accessed".to_owned();
-        Some((Blueprint { moves, splits: splits.into(), why, cost_us, benefit_us }, masters))
+        let why = match evens_out {
+            true => "its site is full, and that one has time for it",
+            false => "it belongs with what is there, by a blueprint for all that is accessed",
+        };
+        let (why, splits) = (why.to_owned(), splits.into());
+        Some((Blueprint { moves, splits, why, evens_out, cost_us, benefit_us }, masters))
     }
 
     /// Everything where it was before another one.

@@ -44,6 +44,7 @@
 //! **Left out**: tables that nobody writes are not placed; replicas come by themselves ([`super::planner`]), and what
 //! they would take off a busy site is not foretold. Sites count as equally strong.
 
+use super::even::evened;
 use super::forecast::Network;
 use super::grid::{Grid, Layout};
 use super::order::in_order;
@@ -82,6 +83,12 @@ const AT: f64 = 0.8;
 const FORETOLD: f64 = 1.1;
 /// What is less even has to serve so many times as much.
 const LESS_EVEN: f64 = 1.25;
+/// Of what a draft has to promise, so much has a full site to be busier than the mean before it hands something over.
+const UNEVEN: f64 = 0.25;
+/// It is not worth it unless the busiest site is so many times less busy then.
+const EVENED_MIN: f64 = 1.02;
+/// Of all transactions, so many more may run over several sites then.
+const ACROSS_MORE: f64 = 0.01;
 /// A lock that would be held for this share of the time is split.
 const HELD_MAX: f64 = 0.1;
 /// Into so many parts at once, and so often.
@@ -103,6 +110,8 @@ pub(crate) struct Draft {
     pub(crate) moves: Vec<(Need, SiteId)>,
     /// Where partitions are to be split, when all that is there.
     pub(crate) splits: Vec<(TableId, Key)>,
+    /// It is the design as it is, but for what full sites hand over.
+    pub(crate) evens_out: bool,
     /// Transactions a second, after that.
     pub(crate) serves: f64,
     /// And as it is.
@@ -146,9 +155,22 @@ impl Draft {
                 best = Some(sketch);
             }
         }
+        let evens_out = best.is_none();
+        let best = best.or_else(|| {
+            let (moves, gain) = graph.even_out(&heat, situation, clearly, batch)?;
+            let sketch = Sketch::of(situation, &grid, moves, clients);
+            let is_worse = sketch.network.across() > as_it_is.across() + ACROSS_MORE;
+            (!is_worse).then_some(Sketch { serves: gain * now, ..sketch })
+        });
         let Sketch { moves, splits, serves, .. } = best?;
         let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
-        Some(Draft { moves: moves.into_iter().map(named).collect(), splits, serves, now })
+        Some(Draft {
+            moves: moves.into_iter().map(named).collect(),
+            splits,
+            evens_out,
+            serves,
+            now,
+        })
     }
 }
 
@@ -290,6 +312,46 @@ impl<'g> Graph<'g> {
         HeatGraph::from_parts(&weights, &edges).ok()
     }
 
+    /// The number of each partition's master among some sites.
+    fn masters(&self, sites: &[SiteId]) -> Vec<Site> {
+        let number = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
+        self.partitions.iter().map(|need| number(need.placement.master)).collect()
+    }
+
+    /// What full sites hand over so that all are about equally busy, and how many times less the busiest will be; `None`
+    /// if there is nothing.
+    fn even_out(
+        &self,
+        heat: &HeatGraph,
+        situation: &Situation<'_>,
+        clearly: f64,
+        batch: usize,
+    ) -> Option<(Vec<(u32, SiteId)>, f64)> {
+        let sites: Vec<SiteId> = situation.design.sites().iter().collect();
+        let traffic = situation.outlook.traffic;
+        let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
+        let clearly = 1.0 + UNEVEN * (clearly - 1.0);
+        let (moves, gain) = evened(heat, self.masters(&sites), &busy, clearly);
+        let moves = self.ordered(heat, situation, moves.into_iter(), &sites, batch);
+        (gain >= EVENED_MIN).then_some((moves, gain))
+    }
+
+    /// What is accessed at all, in order.
+    fn ordered(
+        &self,
+        heat: &HeatGraph,
+        situation: &Situation<'_>,
+        moves: impl Iterator<Item = (u32, Site)>,
+        sites: &[SiteId],
+        batch: usize,
+    ) -> Vec<(u32, SiteId)> {
+        let moved = moves.filter(|(at, _)| {
+            situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
+        });
+        let ordered = in_order(heat, moved, batch).into_iter();
+        ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect()
+    }
+
     /// What moves where if the graph is divided among the sites, one of which gets something besides; `None` if it
     /// cannot be.
     fn divide(
@@ -300,20 +362,14 @@ impl<'g> Graph<'g> {
         batch: usize,
     ) -> Option<Vec<(u32, SiteId)>> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
-        let index = |site: SiteId| sites.iter().position(|s| *s == site).unwrap_or(0) as Site;
-        let masters = self.partitions.iter().map(|need| index(need.placement.master)).collect();
-        let before = Placement::new(sites.len(), masters);
+        let before = Placement::new(sites.len(), self.masters(&sites));
         let (placement, cost, imbalance) = (&before, Cost::flat(1.0), IMBALANCE);
         let problem = Problem { graph: heat, placement, cost, imbalance };
         let even = 1.0 / sites.len() as f64;
         let share = even + besides * (1.0 - even);
         let after = metis::place_unevenly(&problem, IMBALANCE, share).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
-        let moved = moved.filter(|(at, _)| {
-            situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
-        });
-        let ordered = in_order(heat, moved, batch).into_iter();
-        Some(ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect())
+        Some(self.ordered(heat, situation, moved, &sites, batch))
     }
 }
 

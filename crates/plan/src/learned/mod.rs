@@ -40,6 +40,7 @@ pub(crate) mod calm;
 mod clump;
 pub mod cost;
 pub(crate) mod draft;
+mod even;
 pub(crate) mod forecast;
 pub(crate) mod grid;
 pub mod journal;
