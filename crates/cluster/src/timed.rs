@@ -76,6 +76,10 @@ impl<T: Transport> Procedure for Timed<'_, T> {
         self.procedure.published(time);
     }
 
+    fn is_hasty(&self) -> bool {
+        self.procedure.is_hasty()
+    }
+
     fn passed(&mut self, milestone: Milestone) {
         let now = self.transport.now();
         match milestone {

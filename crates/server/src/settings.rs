@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) repeatable: bool,
     /// Transactions do not write, unless they say otherwise.
     pub(crate) read_only: bool,
+    /// `synchronous_commit` is off: who commits is told before it is durable.
+    hasty: bool,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
 }
@@ -85,6 +87,7 @@ impl Settings {
             limits: Limits::default(),
             repeatable: false,
             read_only: false,
+            hasty: false,
             values: BTreeMap::new(),
             defaults,
         };
@@ -131,6 +134,11 @@ impl Settings {
         }
     }
 
+    /// True if who commits is told before it is durable.
+    pub(crate) fn is_hasty(&self) -> bool {
+        self.hasty
+    }
+
     /// Sets a setting; `None`: to its default.
     ///
     /// # Errors
@@ -171,6 +179,18 @@ impl Settings {
                 self.read_only = value.as_deref().is_some_and(is_on);
                 return Ok(());
             }
+            ("synchronous_commit", level) => {
+                self.hasty = match level.as_deref().unwrap_or("on").to_lowercase().as_str() {
+                    "on" | "local" | "remote_write" | "remote_apply" | "true" | "yes" | "1" => {
+                        false
+                    }
+                    "off" | "false" | "no" | "0" => true,
+                    wrong => {
+                        let right = "Available values: on, off; local, remote_write and remote_apply are as on.";
+                        return Err(not_possible(&name, wrong, right));
+                    }
+                };
+            }
             ("server_version" | "integer_datetimes" | "server_encoding", _) => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(SqlError::new("55P02", message));
@@ -193,6 +213,7 @@ impl Settings {
         self.limits = Limits::default();
         self.repeatable = false;
         self.read_only = false;
+        self.hasty = false;
         let defaults = self.defaults.clone();
         defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())))
     }

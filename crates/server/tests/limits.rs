@@ -132,6 +132,27 @@ fn a_client_brings_settings_along() {
 }
 
 #[test]
+fn a_commit_need_not_wait_for_the_disk() {
+    let fixture = Fixture::new();
+    let mut hasty = fixture.client_with("options='-c synchronous_commit=off'").expect("a setting");
+    hasty
+        .batch_execute("create table t (id int primary key); insert into t values (1)")
+        .expect("a row");
+    hasty
+        .batch_execute(
+            "begin; set local synchronous_commit = local; insert into t values (2); commit",
+        )
+        .expect("another");
+    let level: String = hasty.query_one("show synchronous_commit", &[]).expect("one row").get(0);
+    assert_eq!(level, "off");
+    let count: i64 =
+        fixture.client().query_one("select count(*) from t", &[]).expect("a row").get(0);
+    assert_eq!(count, 2);
+    let refused = hasty.batch_execute("set synchronous_commit = sometimes");
+    assert_eq!(code(refused), SqlState::INVALID_PARAMETER_VALUE);
+}
+
+#[test]
 fn one_client_too_many_is_told_so() {
     let limited = ServerOptions { connections_max: 2, ..options() };
     let fixture = Fixture::serve(Options::in_memory(1), limited);

@@ -18,7 +18,7 @@
 //!
 //! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made durable
 //! what the transaction wrote, and also what it read: nobody is ever told of something that a crash
-//! could undo.
+//! could undo, but who is [hasty](Procedure::is_hasty).
 
 mod read_at;
 
@@ -53,6 +53,12 @@ pub trait Procedure {
 
     /// Its writes can be seen from now on; they are not durable yet, so nobody must be told.
     fn published(&mut self, _time: Time) {}
+
+    /// Its client is told of a commit at one site before that is durable, and takes it that a crash may undo it: what
+    /// was committed last is lost first. Others are told of it once it is durable.
+    fn is_hasty(&self) -> bool {
+        false
+    }
 
     /// It has come so far at its site.
     fn passed(&mut self, _milestone: Milestone) {}
@@ -133,7 +139,9 @@ impl Site {
             }
         };
         drop(hold);
-        self.durable(position).await.map_err(Failure::Unknown)?;
+        if !procedure.is_hasty() {
+            self.durable(position).await.map_err(Failure::Unknown)?;
+        }
         procedure.passed(Milestone::Durable);
         Ok(committed)
     }

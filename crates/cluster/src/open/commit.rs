@@ -38,6 +38,7 @@ pub(super) struct Writing<'t> {
     pub(super) gateway: &'t Gateway,
     pub(super) owner: Owner,
     pub(super) locked: &'t mut Vec<(TableId, Key)>,
+    pub(super) is_hasty: bool,
 }
 
 impl Procedure for Writing<'_> {
@@ -58,6 +59,10 @@ impl Procedure for Writing<'_> {
             }
         }
         Ok(())
+    }
+
+    fn is_hasty(&self) -> bool {
+        self.is_hasty
     }
 
     fn published(&mut self, time: Time) {

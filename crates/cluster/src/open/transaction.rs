@@ -89,6 +89,8 @@ pub struct OpenTransaction {
     session: Session,
     /// What it has read, if the strategy wants to know.
     noted: Option<Reads>,
+    /// Its client is told without waiting for the disk.
+    is_hasty: bool,
 }
 
 /// A place to go back to.
@@ -120,6 +122,7 @@ impl OpenTransaction {
             locked: Vec::new(),
             session,
             noted,
+            is_hasty: false,
         }
     }
 
@@ -353,11 +356,20 @@ impl OpenTransaction {
         self.gateway.release(self.owner, &since);
     }
 
+    /// From here on its client is told without waiting for the disk: of what was read, and of a commit at one site. A
+    /// commit over several sites waits all the same.
+    pub fn hurry(&mut self) {
+        self.is_hasty = true;
+    }
+
     /// Waits until what was read is durable, so that it can be told.
     ///
     /// # Errors
     /// If a log has failed.
     pub fn until_durable(&mut self) -> Result<(), OpenError> {
+        if self.is_hasty {
+            return Ok(());
+        }
         let database = self.gateway.database();
         self.seen.until_durable(database)?;
         for snapshot in [&mut self.snapshot, &mut self.newest].into_iter().flatten() {
@@ -387,6 +399,7 @@ impl OpenTransaction {
             gateway: &gateway,
             owner: self.owner,
             locked: &mut self.locked,
+            is_hasty: self.is_hasty,
         };
         let ran = writing.commit(&mut self.session)?;
         gateway.count(ran.place);

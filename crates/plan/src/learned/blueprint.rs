@@ -13,6 +13,7 @@
 //! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
 //! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, nothing
 //! else is replicated, and only what crowds wait for is split; and after the first one no transaction moves masters for its own sake any more.
+//! One that only evens out what sites have to do ([`super::even`]) is in nobody's way: nothing has to wait for what comes of it.
 //!
 //! **To draw takes its time**, a tenth of a second or more, so it is done with nobody waiting, of a copy of what is known
 //! ([`super::known`]): [`Drawing::begin`], [`Blueprint::draw`], [`Drawing::end`].
@@ -25,7 +26,7 @@
 //! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
 //! twice as long; it ends early if clearly more transactions run over several sites than when it began, and at once
 //! if a hot spot has moved ([`super::shift`]). And each that was adopted lets the next one have to promise more, for
-//! some time: a forecast that promises too much does so again. If clearly less is served after one than before, it is taken back ([`super::trial`]).
+//! some time: a forecast that promises too much does so again. One that is drawn of far more samples has to promise less. If clearly less is served after one than before, it is taken back ([`super::trial`]).
 
 use super::Range;
 use super::draft::Draft;

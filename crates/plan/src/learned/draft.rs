@@ -21,6 +21,9 @@
 //! Where most keys are accessed once in a while, in partitions of their own, the one half says nothing about the other.
 //! Then there is no draft, and transactions bring together what they need, one by one.
 //!
+//! **Where no draft is good enough**, the design as it is may be, but for one thing: a site is full, and others have time
+//! left. Then what it hands over at its borders is the draft ([`super::even`]).
+//!
 //! **What a draft has to beat** is what is served, as that is measured: in a jam it is less than half of what the forecast
 //! says of the design as it is, and a design that would end the jam did not seem to be better. But by some more than its own
 //! share of error ([`FORETOLD`]) it has to be better in the forecast as well, as where hardly anybody asks for anything

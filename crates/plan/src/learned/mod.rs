@@ -24,6 +24,7 @@
 //! | `clump` | what moves along with that |
 //! | `blueprint` | where everything would be, if it were placed anew |
 //! | `draft` | which designs that could be: a graph of what belongs together, divided |
+//! | `even` | what full sites hand over where no such design is better |
 //! | `grid`, `forecast` | how much they would serve: samples laid over partitions, a network of queues |
 //! | `order`, `trial` | in which order that is carried out; and was it worth it? |
 //! | `beneficial` | splits, merges, replicas that go |

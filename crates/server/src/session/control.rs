@@ -124,6 +124,13 @@ impl Session {
 
     /// Commits, and remembers where that was.
     pub(super) fn commit(&mut self, backend: Backend) -> Result<(), SqlError> {
+        self.commit_as(backend, self.settings.is_hasty())
+    }
+
+    fn commit_as(&mut self, mut backend: Backend, is_hasty: bool) -> Result<(), SqlError> {
+        if is_hasty {
+            backend.txn.hurry();
+        }
         let ran = backend.txn.commit().map_err(explain)?;
         if let Some(ran) = ran {
             self.last_commit = Some(ran);
@@ -138,6 +145,8 @@ impl Session {
         }
         let failed = std::mem::replace(&mut self.failed, false);
         self.in_block = false;
+        // As the block has it, if that is its own.
+        let is_hasty = self.settings.is_hasty();
         self.end_settings(commits && !failed, out);
         self.savepoints.clear();
         self.transaction_until = None;
@@ -147,7 +156,7 @@ impl Session {
             return Ok("ROLLBACK");
         }
         match txn {
-            Some(backend) => self.commit(backend).map(|()| "COMMIT"),
+            Some(backend) => self.commit_as(backend, is_hasty).map(|()| "COMMIT"),
             None => Ok("COMMIT"),
         }
     }

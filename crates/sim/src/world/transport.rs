@@ -220,6 +220,10 @@ impl Procedure for Living<'_> {
         self.procedure.published(time);
     }
 
+    fn is_hasty(&self) -> bool {
+        self.procedure.is_hasty()
+    }
+
     fn passed(&mut self, milestone: Milestone) {
         self.procedure.passed(milestone);
     }
