@@ -29,7 +29,7 @@
 //! some time: a forecast that promises too much does so again. One that is drawn of far more samples has to promise less. If clearly less is served after one than before, it is taken back ([`super::trial`]).
 
 use super::Range;
-use super::draft::Draft;
+use super::draft::{Draft, Promise};
 use super::planner::Situation;
 use super::trial::{Trial, Verdict};
 use crate::strategy::Need;
@@ -41,6 +41,9 @@ const SAMPLES_MIN: usize = 500;
 /// What serves so many times as much is worth the trouble; after each blueprint, so many times more, which is forgotten
 /// by half in this time.
 const CLEARLY: (f64, f64) = (1.2, 1.05);
+/// The busiest site has to be by so much less busy after evening out; and by as much again for each time that the shortest pause fits
+/// into the last one.
+const RELIEF: f64 = 0.02;
 /// Of more than so many times as many samples as the last one, so many times as much is enough.
 const KNOWN: (usize, f64) = (2, 1.1);
 const CALMS_NS: u64 = 20_000_000_000;
@@ -148,8 +151,8 @@ impl Drawing {
         (self.last, self.trial) = (None, None);
     }
 
-    /// If a blueprint is to be drawn now: how many times as much as the design it has to promise to serve.
-    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<f64> {
+    /// If a blueprint is to be drawn now: what it has to promise.
+    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<Promise> {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
         self.judge(situation);
         let workload = situation.outlook.workload;
@@ -166,7 +169,9 @@ impl Drawing {
         self.last = Some(Last { drawn_ns: now_ns, samples, across, per_second, adopted: false });
         let is_better_known = self.has_placed && samples > KNOWN.0 * self.placed_of;
         let clearly = if is_better_known { KNOWN.1 } else { CLEARLY.0 };
-        Some(clearly * CLEARLY.1.powf(self.lately))
+        // The longer the design was left as it is, the more it takes to touch it.
+        let relieves = 1.0 + RELIEF * self.pause_ns as f64 / PAUSE_NS.0 as f64;
+        Some(Promise { serves: clearly * CLEARLY.1.powf(self.lately), relieves })
     }
 
     /// What was [begun](Drawing::begin) is drawn, and adopted if there is something.
@@ -218,12 +223,12 @@ impl Drawing {
 
 impl Blueprint {
     /// The best draft as a blueprint, if what it saves within the horizon is more than what copying takes, and it promises
-    /// to serve so many times (`clearly`) as much as now. It takes its time.
-    pub(crate) fn draw(situation: &Situation<'_>, clearly: f64) -> Option<Drawn> {
+    /// as much as it has to. It takes its time.
+    pub(crate) fn draw(situation: &Situation<'_>, promise: Promise) -> Option<Drawn> {
         let design = situation.recent.foreseen(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
         let Draft { moves, splits, evens_out, serves, now } =
-            Draft::best(situation, clearly, BATCH)?;
+            Draft::best(situation, promise, BATCH)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());

@@ -86,10 +86,8 @@ const AT: f64 = 0.8;
 const FORETOLD: f64 = 1.1;
 /// What is less even has to serve so many times as much.
 const LESS_EVEN: f64 = 1.25;
-/// Of what a draft has to promise, so much has a full site to be busier than the mean before it hands something over.
-const UNEVEN: f64 = 0.25;
-/// It is not worth it unless the busiest site is so many times less busy then.
-const EVENED_MIN: f64 = 1.02;
+/// A site that is so many times busier than the mean may hand something over.
+const UNEVEN: f64 = 1.06;
 /// Of all transactions, so many more may run over several sites then.
 const ACROSS_MORE: f64 = 0.01;
 /// A lock that would be held for this share of the time is split.
@@ -105,6 +103,15 @@ struct Graph<'g> {
     partitions: &'g [Need],
     weights: Vec<f64>,
     edges: BTreeMap<(u32, u32), f64>,
+}
+
+/// What a draft has to promise to be one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    /// So many times as much is served as under the design as it is.
+    pub(crate) serves: f64,
+    /// If it only evens out what sites have to do: the busiest has so many times less to do.
+    pub(crate) relieves: f64,
 }
 
 /// What could be moved and split, and what would be served then.
@@ -130,9 +137,9 @@ struct Sketch {
 }
 
 impl Draft {
-    /// The draft that serves most, if that is so many times (`clearly`) as much as the design as it is does. Moves to a site
+    /// The draft that serves most, if that is as much as it has to promise. Moves to a site
     /// come in batches of so many.
-    pub(crate) fn best(situation: &Situation<'_>, clearly: f64, batch: usize) -> Option<Draft> {
+    pub(crate) fn best(situation: &Situation<'_>, promise: Promise, batch: usize) -> Option<Draft> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
         if grid.foreseeable() < FORESEEABLE_MIN {
             return None;
@@ -146,7 +153,7 @@ impl Draft {
         let foretold = as_it_is.per_second(clients);
         let lately = traffic.lately();
         let now = lately.map_or(foretold, |[last, before]| last.max(before));
-        let least = (clearly * now).max(FORETOLD * foretold);
+        let least = (promise.serves * now).max(FORETOLD * foretold);
         let graph = Graph::of(&grid);
         let heat = graph.heat()?;
         let mut best: Option<Sketch> = None;
@@ -160,7 +167,7 @@ impl Draft {
         }
         let evens_out = best.is_none();
         let best = best.or_else(|| {
-            let (moves, gain) = graph.even_out(&heat, situation, clearly, batch)?;
+            let (moves, gain) = graph.even_out(&heat, situation, promise.relieves, batch)?;
             let sketch = Sketch::of(situation, &grid, moves, clients);
             let is_worse = sketch.network.across() > as_it_is.across() + ACROSS_MORE;
             (!is_worse).then_some(Sketch { serves: gain * now, ..sketch })
@@ -322,21 +329,20 @@ impl<'g> Graph<'g> {
     }
 
     /// What full sites hand over so that all are about equally busy, and how many times less the busiest will be; `None`
-    /// if there is nothing.
+    /// if that is less than it should be.
     fn even_out(
         &self,
         heat: &HeatGraph,
         situation: &Situation<'_>,
-        clearly: f64,
+        relieves: f64,
         batch: usize,
     ) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = situation.outlook.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
-        let clearly = 1.0 + UNEVEN * (clearly - 1.0);
-        let (moves, gain) = evened(heat, self.masters(&sites), &busy, clearly);
+        let (moves, gain) = evened(heat, self.masters(&sites), &busy, UNEVEN.max(relieves));
         let moves = self.ordered(heat, situation, moves.into_iter(), &sites, batch);
-        (gain >= EVENED_MIN).then_some((moves, gain))
+        (gain >= relieves).then_some((moves, gain))
     }
 
     /// What is accessed at all, in order.

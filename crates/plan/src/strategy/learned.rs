@@ -36,6 +36,7 @@ use super::{
 };
 use crate::learned::blueprint::{Blueprint, Drawing};
 use crate::learned::calm::{Calm, Sight};
+use crate::learned::draft::Promise;
 use crate::learned::journal::Journal;
 use crate::learned::known::Known;
 use crate::learned::memory::{Memory, Told};
@@ -343,21 +344,20 @@ impl Brain {
         answer
     }
 
-    /// What is known, to draw a blueprint of it, if it is time to; and how many times as much as now that has to
-    /// promise to serve.
+    /// What is known, to draw a blueprint of it, if it is time to; and what that has to promise.
     fn begin_drawing(
         &mut self,
         options: &Options,
         now_ns: u64,
         design: &Design,
-    ) -> Option<(Known, f64)> {
+    ) -> Option<(Known, Promise)> {
         if self.known.end_turn(now_ns, design) {
             self.drawing.turn();
             self.calm.stir(now_ns);
         }
         let situation = self.known.situation(options, now_ns, design, usize::MAX);
-        let clearly = self.drawing.begin(&situation)?;
-        Some((self.known.clone(), clearly))
+        let promise = self.drawing.begin(&situation)?;
+        Some((self.known.clone(), promise))
     }
 
     /// Looks whether something speaks for it that the workload has become another one, where each measured transaction
@@ -529,10 +529,10 @@ impl Strategy for Learned {
             return;
         }
         let begun = self.brain.lock().begin_drawing(&self.options, now.0, design);
-        let Some((known, clearly)) = begun else { return };
+        let Some((known, promise)) = begun else { return };
         // What takes long is done with nobody waiting.
         let situation = known.situation(&self.options, now.0, design, usize::MAX);
-        let drawn = Blueprint::draw(&situation, clearly);
+        let drawn = Blueprint::draw(&situation, promise);
         let mut brain = self.brain.lock();
         if drawn.is_some() {
             brain.calm.stir(now.0);
