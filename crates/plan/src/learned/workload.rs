@@ -98,6 +98,9 @@ pub struct Shares {
     pub written: f64,
 }
 
+/// A range of keys, and a sample that accesses it.
+type Ranged = (KeyRange, Arc<Sample>);
+
 /// The samples that access a key.
 #[derive(Clone, Debug, Default)]
 struct Touched {
@@ -111,7 +114,7 @@ pub struct Workload {
     reservoir: Reservoir<Arc<Sample>>,
     /// The samples with single keys, by key; and those with ranges, by what they do to them.
     keys: BTreeMap<(TableId, Key), Touched>,
-    ranges: BTreeMap<(TableId, Access), Vec<(KeyRange, Arc<Sample>)>>,
+    ranges: BTreeMap<(TableId, Access), Vec<Ranged>>,
     accesses: usize,
     taken: u64,
     writers: RefCell<Writers>,
