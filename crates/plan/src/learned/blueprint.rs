@@ -41,12 +41,12 @@ const SAMPLES_MIN: usize = 500;
 /// What serves so many times as much is worth the trouble; after each blueprint, so many times more, which is forgotten
 /// by half in this time.
 const CLEARLY: (f64, f64) = (1.2, 1.05);
+const CALMS_NS: u64 = 20_000_000_000;
 /// The busiest site has to be by so much less busy after evening out; and by as much again for each time that the shortest pause fits
 /// into the last one.
 const RELIEF: f64 = 0.02;
 /// Of more than so many times as many samples as the last one, so many times as much is enough.
 const KNOWN: (usize, f64) = (2, 1.1);
-const CALMS_NS: u64 = 20_000_000_000;
 /// A blueprint that was taken back counts as so many that were adopted.
 const TAKEN_BACK: f64 = 4.0;
 /// Partitions that move together.
