@@ -5,6 +5,10 @@
 //! time up to which there is nothing else. What is not durable is not sent: a replica never holds
 //! what its master could lose.
 //!
+//! **Heartbeats** say the time alone, tick after tick, and so that not everybody writes to everybody all
+//! the time, they grow rarer where nobody asks how far the feed has come (at 1, 2, 4, 8, 16, 32, 48 ticks since).
+//! Who reads a replica that is not that far does ask ([`crate::silence`]), and is told often from then on.
+//!
 //! **Receiving.** A feed is put in order, its events are queued at their partitions (which then count
 //! as lagging), and the feed's word of completeness is passed on. Then the queues are worked off,
 //! partition by partition, by whoever comes first: the thread that received the feed, or a reader
@@ -25,6 +29,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// A heartbeat that nobody asks for is sent every so many ticks at least: the history that is kept for
+/// snapshots goes back to the last one.
+const RARELY: u32 = 16;
 
 /// The links of a site, both ways.
 #[derive(Default)]
@@ -58,8 +66,24 @@ struct Link {
     opened_at: Position,
     /// Somebody there waits for the feed to be closed up to this time.
     wants: Time,
+    /// Ticks since somebody there waited for that.
+    unasked: u32,
     /// The receiver's checkpoint holds everything before this position of our log.
     checkpointed: Position,
+}
+
+impl Link {
+    fn want(&mut self, closed: Time) {
+        self.wants = self.wants.max(closed);
+        self.unasked = 0;
+    }
+
+    /// A tick has passed: is it time to say up to when that was all?
+    fn tick(&mut self) -> bool {
+        self.unasked = self.unasked.wrapping_add(1);
+        self.unasked.is_multiple_of(RARELY)
+            || (self.unasked < RARELY && self.unasked.is_power_of_two())
+    }
 }
 
 impl Site {
@@ -106,14 +130,15 @@ impl Site {
     /// Closes the feed to a site up to a time, as soon as all that is before is durable.
     pub(crate) fn close_feed(&self, to: SiteId, at_least: Time) {
         self.store.clock.raise(at_least);
-        let wants = |link: &mut Link| link.wants = link.wants.max(at_least);
-        self.links.outgoing.lock().get_mut(&to).into_iter().for_each(wants);
+        let mut links = self.links.outgoing.lock();
+        links.get_mut(&to).into_iter().for_each(|link| link.want(at_least));
+        drop(links);
         self.ship(false);
     }
 
-    /// Sends what has become durable. With `heartbeat`, says to every follower up to when that was
-    /// all, even if there is nothing to send.
-    pub fn ship(&self, heartbeat: bool) {
+    /// Sends what has become durable. At a tick, says to followers up to when that was all, even if
+    /// there is nothing to send.
+    pub fn ship(&self, tick: bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed) = self.take_outgoing();
         let items: Vec<(&SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
@@ -124,7 +149,7 @@ impl Site {
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
             link.interested |= !items.is_empty();
             let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
-            let has_news = heartbeat || is_wanted || !items.is_empty();
+            let has_news = (tick && link.tick()) || is_wanted || !items.is_empty();
             if link.incarnation != 0 && link.interested && has_news {
                 if is_wanted {
                     link.wants = Time::ZERO;
@@ -157,7 +182,10 @@ impl Site {
     /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
     pub(crate) fn expect_followers(&self, followers: &SiteSet) {
         let mut links = self.links.outgoing.lock();
-        followers.iter().for_each(|site| links.entry(site).or_default().interested = true);
+        for site in followers.iter() {
+            let link = links.entry(site).or_default();
+            (link.interested, link.unasked) = (true, 0);
+        }
     }
 
     /// Asks the master of a replica for everything after what the replica has.
@@ -288,7 +316,7 @@ impl Site {
     ) {
         let mut links = self.links.outgoing.lock();
         let link = links.entry(to).or_default();
-        link.interested = true;
+        (link.interested, link.unasked) = (true, 0);
         let held = self.table_or_new(table).overlapping(range);
         let mastered = held.iter().filter(|partition| partition.is_master());
         // A replica that comes from another master knows no position in this log. What it lacks
