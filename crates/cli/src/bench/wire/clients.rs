@@ -9,12 +9,13 @@ use std::process::Command;
 pub(super) struct Clients {
     pub(super) seconds: u64,
     pub(super) clients: u16,
+    /// Threads of pgbench. sysbench and TPC-C have one for each client.
+    pub(super) threads: u16,
     pub(super) seed: u64,
 }
 
-/// What a run of pgbench found.
-pub(super) struct Found {
-    pub(super) per_second: f64,
+/// What a run of pgbench found in which each latency was written down.
+pub(super) struct Latencies {
     /// In microseconds.
     pub(super) p99_us: u64,
     /// Transactions that failed, and clients that gave up.
@@ -31,11 +32,23 @@ pub(super) fn pgbench_init(server: &Server, scale: u32) -> Result<(), Failure> {
 }
 
 impl Clients {
-    /// Runs pgbench with prepared statements.
-    pub(super) fn pgbench(&self, server: &Server, more: &[&str]) -> Result<Found, Failure> {
+    /// Runs pgbench with prepared statements; returns its transactions per second.
+    pub(super) fn pgbench(&self, server: &Server, more: &[&str]) -> Result<f64, Failure> {
+        Ok(self.run_pgbench(server, more)?.0)
+    }
+
+    /// Runs pgbench's TPC-B-like and has each latency written down, which slows it down.
+    pub(super) fn latencies(&self, server: &Server) -> Result<Latencies, Failure> {
         let prefix = server.folder().join("latencies");
+        let prefix = format!("--log-prefix={}", prefix.display());
+        let (_, errors) = self.run_pgbench(server, &["-l", &prefix])?;
+        Ok(Latencies { p99_us: p99(server)?, errors })
+    }
+
+    /// Transactions per second, and errors.
+    fn run_pgbench(&self, server: &Server, more: &[&str]) -> Result<(f64, u64), Failure> {
         let mut bench = server.client("pgbench");
-        bench.args(["-n", "-M", "prepared", "-j", "2", "-l", "--log-prefix"]).arg(&prefix);
+        bench.args(["-n", "-M", "prepared", "-j", &self.threads.to_string()]);
         bench.args(["-c", &self.clients.to_string(), "-T", &self.seconds.to_string()]);
         bench.arg(format!("--random-seed={}", self.seed)).args(more).current_dir("/");
         let said = bench.output().map_err(Failure::failed)?;
@@ -50,8 +63,7 @@ impl Clients {
             return Err(Failure::failed(format!("pgbench: {}", err.trim())));
         };
         let failed = number("number of failed transactions: ").unwrap_or(0.0) as u64;
-        let p99_us = p99(server)?;
-        Ok(Found { per_second, p99_us, errors: failed + gave_up })
+        Ok((per_second, failed + gave_up))
     }
 
     /// Makes and fills sysbench's table.

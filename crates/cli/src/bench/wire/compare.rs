@@ -27,7 +27,7 @@ impl Bench<'_> {
         let (seconds, clients, seed) = (args.seconds, args.clients, args.changes.seed);
         Ok(Bench {
             args,
-            clients: Clients { seconds, clients, seed },
+            clients: Clients { seconds, clients, threads: args.threads, seed },
             pg: Server::postgres(args.transport)?,
             isomer: Server::isomer(args.changes.sites, true, args.transport)?,
             figures: Map::new(),
@@ -89,11 +89,10 @@ impl Bench<'_> {
         let args = self.args;
         let (rounds, scale) = (args.rounds, args.scale);
         self.compare("select_only_vs_pg", rounds, |bench, server| {
-            Ok(bench.clients.pgbench(server, &["-S"])?.per_second)
+            bench.clients.pgbench(server, &["-S"])
         })?;
         self.overhead()?;
-        let tpcb =
-            |bench: &Bench<'_>, server: &Server| Ok(bench.clients.pgbench(server, &[])?.per_second);
+        let tpcb = |bench: &Bench<'_>, server: &Server| bench.clients.pgbench(server, &[]);
         self.compare("tpcb_vs_pg", rounds, tpcb)?;
         let hasty = Server::isomer(args.changes.sites, false, args.transport)?;
         pgbench_init(&hasty, scale)?;
@@ -111,7 +110,7 @@ impl Bench<'_> {
         let direct = Direct::load(args.changes.sites, i64::from(args.scale) * 100_000)?;
         self.compare_with("statement_overhead", args.rounds, |bench| {
             let called = direct.read(args.clients, time, args.changes.seed)?;
-            Ok((bench.clients.pgbench(&bench.isomer, &["-S"])?.per_second, called))
+            Ok((bench.clients.pgbench(&bench.isomer, &["-S"])?, called))
         })
     }
 
@@ -144,14 +143,14 @@ impl Bench<'_> {
         let (mut ratios, mut errors, mut pairs) = (Vec::new(), 0, Vec::new());
         for round in 1..=self.args.rounds {
             eprintln!("p99_under_change: {round} of {}", self.args.rounds);
-            let calm = self.clients.pgbench(&self.isomer, &[])?;
+            let calm = self.clients.latencies(&self.isomer)?;
             let targets = pgbench_targets(self.args.scale);
             let shaker = self.args.changes.shaker(&self.isomer, targets)?;
             let stop = AtomicBool::new(false);
             let (shaken, changes) = std::thread::scope(|scope| {
                 let stop = &stop;
                 let shaking = shaker.map(|mut it| scope.spawn(move || it.shake_until(stop)));
-                let shaken = self.clients.pgbench(&self.isomer, &[]);
+                let shaken = self.clients.latencies(&self.isomer);
                 stop.store(true, Ordering::Relaxed);
                 let join = |it: ScopedJoinHandle<'_, _>| it.join().expect("it says what is wrong");
                 (shaken, shaking.map_or(Ok(0), join))
@@ -197,7 +196,7 @@ impl Bench<'_> {
             json!({
                 "transport": self.args.transport.name(),
                 "seconds": self.args.seconds, "rounds": self.args.rounds,
-                "clients": self.args.clients, "scale": self.args.scale,
+                "clients": self.args.clients, "threads": self.args.threads, "scale": self.args.scale,
                 "warehouses": sizes.warehouses, "items": sizes.items,
                 "customers": sizes.customers, "sites": self.args.changes.sites,
                 "change_ms": self.args.changes.change_ms, "seed": self.args.changes.seed,

@@ -60,6 +60,9 @@ pub(crate) struct WireArgs {
     /// Client connections
     #[arg(long, value_name = "N", default_value_t = 8)]
     clients: u16,
+    /// Threads of pgbench, which share its clients
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
     /// pgbench's scale: hundred thousand accounts each
     #[arg(long, value_name = "N", default_value_t = 10)]
     scale: u32,
