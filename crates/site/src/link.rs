@@ -470,3 +470,18 @@ fn missed_in(
         .filter(wanted)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_grow_rarer_until_somebody_asks() {
+        let mut link = Link::default();
+        let due: Vec<u32> = (1..=50).filter(|_| link.tick()).collect();
+        assert_eq!(due, [1, 2, 4, 8, 16, 32, 48]);
+        link.want(Time(7));
+        let due: Vec<u32> = (1..=10).filter(|_| link.tick()).collect();
+        assert_eq!(due, [1, 2, 4, 8]);
+    }
+}
