@@ -73,6 +73,11 @@ struct Link {
 }
 
 impl Link {
+    /// The receiver follows something here from now on, and is likely to read it.
+    fn interest(&mut self) {
+        (self.interested, self.unasked) = (true, 0);
+    }
+
     fn want(&mut self, closed: Time) {
         self.wants = self.wants.max(closed);
         self.unasked = 0;
@@ -182,10 +187,7 @@ impl Site {
     /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
     pub(crate) fn expect_followers(&self, followers: &SiteSet) {
         let mut links = self.links.outgoing.lock();
-        for site in followers.iter() {
-            let link = links.entry(site).or_default();
-            (link.interested, link.unasked) = (true, 0);
-        }
+        followers.iter().for_each(|site| links.entry(site).or_default().interest());
     }
 
     /// Asks the master of a replica for everything after what the replica has.
@@ -316,7 +318,7 @@ impl Site {
     ) {
         let mut links = self.links.outgoing.lock();
         let link = links.entry(to).or_default();
-        (link.interested, link.unasked) = (true, 0);
+        link.interest();
         let held = self.table_or_new(table).overlapping(range);
         let mastered = held.iter().filter(|partition| partition.is_master());
         // A replica that comes from another master knows no position in this log. What it lacks
