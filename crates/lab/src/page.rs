@@ -72,7 +72,7 @@ pub fn section(
     let others = others.filter(|other| experiment.systems.iter().any(|name| name == other.name));
     let warm_up_s = |system: &System| experiment.warm_up_s * system.warm_ups;
     let others: Vec<String> =
-        others.map(|system| format!("`{}` had {} s", system.name, warm_up_s(system))).collect();
+        others.map(|system| format!("`{}` had {:.1} s", system.name, warm_up_s(system))).collect();
     if !others.is_empty() {
         let _ = writeln!(text, "Of warm-up, {}.\n", others.join(", "));
     }

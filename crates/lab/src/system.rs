@@ -41,8 +41,8 @@ pub struct System {
     /// Each core has partitions of its own and runs one transaction after the other on them; one that
     /// touches several cores' partitions holds them all from its beginning to its end.
     pub serial: bool,
-    /// It has so many times the experiment's warm-up: Clay, which plans every 10 s, has more, and who learns
-    /// nothing has less.
+    /// It has so many times the experiment's warm-up: Clay, which plans every 10 s, has more; who learns nothing has
+    /// less, and so has who has learned within seconds what it ever will.
     pub warm_ups: f64,
 }
 
@@ -72,20 +72,25 @@ pub const SYSTEMS: [System; 10] = [
     System {
         masters: Masters::Random,
         knows: false,
+        warm_ups: 0.4,
         ..system("on-demand", || decider(OnDemand::default()))
     },
     fixed("static", || decider(Static)),
     fixed("static-2pc", || decider(TwoPhase)),
     System { serial: true, ..fixed("serial", || decider(TwoPhase)) },
-    system("adr", || decider(Adr::default())),
-    System { warm_ups: 2.75, ..system("clay", || decider(PeriodicClay::default())) },
+    System { warm_ups: 0.4, ..system("adr", || decider(Adr::default())) },
+    System { warm_ups: 2.1, ..system("clay", || decider(PeriodicClay::default())) },
     System {
         masters: Masters::First,
         replicated: true,
         ..fixed("single-master", || decider(Replicated::single_master(SiteId(1))))
     },
     System { replicated: true, ..fixed("multi-master", || decider(Replicated::multi_master())) },
-    System { replicated: true, ..system("dynamast", || decider(Replicated::dynamast())) },
+    System {
+        replicated: true,
+        warm_ups: 0.4,
+        ..system("dynamast", || decider(Replicated::dynamast()))
+    },
 ];
 
 fn learned() -> Decider {

@@ -6,6 +6,7 @@ mod fixture;
 use fixture::{Fixture, options};
 use isomer_cluster::Options;
 use isomer_server::ServerOptions;
+use parking_lot::Mutex;
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use std::io::{Read, Write};
@@ -26,6 +27,9 @@ fn socket(fixture: &Fixture, messages: &[(u8, &[u8])]) -> TcpStream {
 fn count(client: &mut Client, query: &str) -> i64 {
     client.query_one(query, &[]).expect("one row").get(0)
 }
+
+/// The tests share one process: who weighs its memory keeps others from filling it meanwhile.
+static WEIGHING: Mutex<()> = Mutex::new(());
 
 /// The memory of this process, in bytes.
 fn memory() -> usize {
@@ -69,6 +73,7 @@ fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
 #[test]
 fn a_thousand_idle_clients_cost_little() {
     const CLIENTS: usize = 1000;
+    let _alone = WEIGHING.lock();
     let many = ServerOptions { connections_max: CLIENTS + 10, ..options() };
     let fixture = Fixture::serve(Options::in_memory(2), many);
     let mut client = fixture.client();
@@ -92,6 +97,7 @@ fn a_thousand_idle_clients_cost_little() {
 /// A client that asks for much and reads nothing: the answer is made as fast as it is taken.
 #[test]
 fn who_does_not_read_fills_no_memory_and_stops_nobody() {
+    let _alone = WEIGHING.lock();
     let fixture = Fixture::new();
     let mut client = fixture.client();
     client.batch_execute("create table t (id int primary key)").expect("a table");
