@@ -37,7 +37,7 @@
 
 use crate::garbage::Garbage;
 use crate::store::Store;
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use isomer_design::Time;
 use std::cell::{Cell, UnsafeCell};
@@ -52,6 +52,13 @@ const STARTING: u64 = 1 << 63;
 /// No snapshot is in use, but rows are looked at; the rest of the word is the floor when it began.
 const HOLDING: u64 = 1 << 62;
 
+/// No garbage is left.
+const CLEAN: u8 = 0;
+/// Some is. Who uses the slot all the time frees it soon, with what is needed for that in its processor's cache.
+const LITTERED: u8 = 1;
+/// Some is, and nobody has used the slot since that was last looked at.
+const ABANDONED: u8 = 2;
+
 /// All contexts of a store, and the floor under their snapshots.
 pub(crate) struct Contexts {
     slots: Box<[CachePadded<Slot>]>,
@@ -65,8 +72,8 @@ pub(crate) struct Contexts {
 
 struct Slot {
     owned: AtomicBool,
-    /// The last owner left garbage.
-    littered: AtomicBool,
+    /// What the last owner left: [`CLEAN`], [`LITTERED`] or [`ABANDONED`].
+    litter: AtomicU8,
     pin: AtomicU64,
     garbage: UnsafeCell<Garbage>,
 }
@@ -111,7 +118,7 @@ impl Contexts {
     pub(crate) fn new(start: Time) -> Contexts {
         let slot = || Slot {
             owned: AtomicBool::new(false),
-            littered: AtomicBool::new(false),
+            litter: AtomicU8::new(CLEAN),
             pin: AtomicU64::new(IDLE),
             garbage: UnsafeCell::new(Garbage::default()),
         };
@@ -142,20 +149,30 @@ impl Contexts {
         !owned.load(Ordering::Relaxed) && !owned.swap(true, Ordering::Acquire)
     }
 
-    /// Slots that were given back with garbage in them.
-    pub(crate) fn left_behind(&self) -> impl Iterator<Item = usize> {
+    /// Slots that were given back with garbage in them, and that nobody has used since this was last asked.
+    pub(crate) fn abandoned(&self) -> impl Iterator<Item = usize> {
         let used = self.used.load(Ordering::SeqCst);
-        (0..used).filter(|&slot| self.slots[slot].littered.load(Ordering::Relaxed))
+        let slots = self.slots[..used].iter().enumerate();
+        let abandoned = slots.filter(|(_, slot)| match slot.litter.load(Ordering::Relaxed) {
+            LITTERED => {
+                // If the slot is given back just now, it is looked at a little early, or for nothing.
+                slot.litter.store(ABANDONED, Ordering::Relaxed);
+                false
+            }
+            litter => litter == ABANDONED,
+        });
+        abandoned.map(|(at, _)| at)
     }
 
     fn release(&self, slot: usize) {
         self.unpin(slot);
+        let Slot { owned, litter, garbage, .. } = &*self.slots[slot];
         // SAFETY: the slot is still owned by the context that is being dropped.
-        let littered = unsafe { !(*self.slots[slot].garbage.get()).is_empty() };
-        if self.slots[slot].littered.load(Ordering::Relaxed) != littered {
-            self.slots[slot].littered.store(littered, Ordering::Relaxed);
+        let left = if unsafe { (*garbage.get()).is_empty() } { CLEAN } else { LITTERED };
+        if litter.load(Ordering::Relaxed) != left {
+            litter.store(left, Ordering::Relaxed);
         }
-        self.slots[slot].owned.store(false, Ordering::Release);
+        owned.store(false, Ordering::Release);
     }
 
     /// Announces that a snapshot is being chosen; returns what it must not be below.

@@ -44,6 +44,8 @@ use std::sync::Arc;
 
 /// A context looks at the others after it has superseded this many versions.
 const SCAN_AFTER: usize = 96;
+/// Whoever is on its way with a transaction frees no more versions than this at once, several times what came meanwhile.
+const FREED_MAX: usize = 4 * SCAN_AFTER;
 /// With more than this many entries held up, the slow way is worth its trips through the index.
 const SLOW_AFTER: usize = if cfg!(feature = "shuttle") { 2 } else { 4096 };
 
@@ -100,10 +102,13 @@ impl Context<'_> {
         self.with_garbage(|garbage| garbage.push(index, at, what));
     }
 
-    /// Collects what nobody needs any more, if enough has come together.
+    /// Collects some of what nobody needs any more, if enough has come together: where the horizon has jumped, what it
+    /// has passed is freed little by little.
     pub fn collect_some(&mut self) {
         if self.garbage().fresh >= SCAN_AFTER {
-            self.collect();
+            self.stamp_garbage();
+            self.store.raise_floor();
+            self.collect_up_to(FREED_MAX);
         }
     }
 
@@ -124,9 +129,14 @@ impl Context<'_> {
 
     /// Collects what the floor has passed; and the slow way, where that is worth it, what is above it.
     pub(crate) fn collect_stamped(&mut self) {
+        self.collect_up_to(usize::MAX);
+    }
+
+    /// The same; of what the floor has passed, so many versions at most.
+    fn collect_up_to(&mut self, most: usize) {
         let (store, slot) = (self.store, self.slot);
-        self.garbage().collect_below(store.contexts.floor(), slot);
-        if self.garbage().is_worth_the_slow_way() {
+        let is_all = self.garbage().collect_below(store.contexts.floor(), slot, most);
+        if is_all && self.garbage().is_worth_the_slow_way() {
             self.collect_the_slow_way();
         }
     }
@@ -183,9 +193,11 @@ impl Garbage {
         self.fresh = 0;
     }
 
-    fn collect_below(&mut self, floor: Time, slot: usize) {
-        while self.queue.front().is_some_and(|entry| entry.gone <= floor) {
-            let entry = self.queue.pop_front().expect("just seen");
+    /// Frees what the floor has passed, so many at most; true if that was all.
+    fn collect_below(&mut self, floor: Time, slot: usize, most: usize) -> bool {
+        let is_below = |entry: &mut Entry| entry.gone <= floor;
+        for _ in 0..most {
+            let Some(entry) = self.queue.pop_front_if(is_below) else { break };
             // SAFETY: the floor has passed the entry, so no snapshot needs its version.
             unsafe { entry.free_below_floor(&self.indexes, slot) };
         }
@@ -193,6 +205,7 @@ impl Garbage {
         if self.queue.is_empty() {
             self.indexes.clear();
         }
+        self.queue.front().is_none_or(|entry| entry.gone > floor)
     }
 
     fn is_worth_the_slow_way(&self) -> bool {

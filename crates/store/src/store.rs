@@ -64,18 +64,15 @@ impl Store {
         self.contexts.floor()
     }
 
-    /// Collects what contexts that are not in use have left behind. One look at all contexts does for all that
-    /// is collected.
+    /// Collects what was left behind in contexts that nobody has used since this was last called. One look at all
+    /// contexts does for all that is collected.
     pub fn collect_idle(&self) {
-        self.idle().for_each(|mut context| context.stamp_garbage());
+        let contexts = &self.contexts;
+        let free = contexts.abandoned().filter(|&slot| contexts.acquire_at(slot));
+        let mut idle: Vec<Context<'_>> = free.map(|slot| Context::new(self, slot)).collect();
+        idle.iter_mut().for_each(Context::stamp_garbage);
         self.raise_floor();
-        self.idle().for_each(|mut context| context.collect_stamped());
-    }
-
-    /// The contexts that are not in use and have left garbage, one after the other.
-    fn idle(&self) -> impl Iterator<Item = Context<'_>> {
-        let free = self.contexts.left_behind().filter(|&slot| self.contexts.acquire_at(slot));
-        free.map(|slot| Context::new(self, slot))
+        idle.iter_mut().for_each(Context::collect_stamped);
     }
 
     /// Moves the floor up as far as all contexts allow, unless somebody else is at it.

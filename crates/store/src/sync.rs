@@ -8,7 +8,7 @@
 mod real {
     pub(crate) use parking_lot::Mutex;
     pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
     /// Says that the caller spins on something another thread will change within nanoseconds.
@@ -21,7 +21,7 @@ mod real {
 #[cfg(feature = "shuttle")]
 mod real {
     pub(crate) use shuttle::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
     /// `parking_lot`'s interface over the explored mutex.

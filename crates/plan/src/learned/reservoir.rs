@@ -92,10 +92,15 @@ impl<T> Reservoir<T> {
         wants
     }
 
+    /// True if every new item takes the place of another.
+    pub fn is_full(&self) -> bool {
+        self.items.len() >= self.damping.size
+    }
+
     /// Takes an item; if there is no room, in the place of one that `chance` names, which comes back.
     pub fn take(&mut self, now_ns: u64, item: T, chance: f64) -> Option<T> {
         self.turned.iter_mut().for_each(|(_, came)| *came += 1);
-        if self.items.len() < self.damping.size {
+        if !self.is_full() {
             self.items.push((now_ns, item));
             return None;
         }

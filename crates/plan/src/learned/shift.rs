@@ -19,10 +19,10 @@
 //! thousand a second are counted, and up to some seconds where a hundred are.
 //!
 //! Changes of the design move load as well. So nothing is usual while they are on their way, nor for [`SETTLES_S`]
-//! after.
+//! after; and no more is it after a lull, when nobody asked for anything.
 //!
-//! **Then the samples are asked.** A jam looks like that, too, and so does a night. For a moment all transactions are
-//! measured, and when there are enough new samples they are compared with the old: [`is_elsewhere`]. If they access other
+//! **Then the samples are asked.** A jam looks like that, too, and so does a night. For a moment as many
+//! transactions are measured as that takes, or all; then the new samples are compared with the old: [`is_elsewhere`]. If they access other
 //! sites, the old ones go, and a blueprint is drawn at once.
 //!
 //! **Left out**: hot spots that stay at their site, which need splits and no moves. What transactions access besides
@@ -37,6 +37,8 @@ use std::collections::BTreeMap;
 const AVERAGED_S: (f64, f64) = (10.0, 0.4);
 /// Nothing is usual before so long.
 const SETTLES_S: f64 = 2.0;
+/// An interval that takes so long is a lull: in a jam, some still come through.
+const LULL_S: f64 = 0.5;
 /// Much less is served, if it is this share of the usual.
 const LESS: f64 = 0.7;
 /// It is believed when it is e to this power times as likely: by chance, once in some minutes.
@@ -82,6 +84,9 @@ impl Shift {
     /// Looks at an interval that ends now; true if something speaks for it that a hot spot has moved.
     pub(crate) fn see(&mut self, now_ns: u64, load: Load) -> bool {
         let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
+        if seconds >= LULL_S {
+            self.unsettle(now_ns);
+        }
         let settled_s = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
         self.seen_ns = now_ns;
         let is_settled = settled_s > SETTLES_S;
@@ -228,6 +233,21 @@ mod tests {
         };
         assert!(is_elsewhere(5, 7) && is_elsewhere(9, 3) && is_elsewhere(10, 8));
         assert!(!is_elsewhere(5, 5) && !is_elsewhere(6, 5));
+    }
+
+    #[test]
+    fn a_lull_says_nothing_and_nothing_is_usual_after_it() {
+        let mut shift = Shift::default();
+        let load = |served| Load { served, stands_for: 40.0, uneven: 0.1 };
+        for tenth in 1..100 {
+            assert!(!shift.see(tenth * TENTH_NS, load(40_000.0)));
+        }
+        assert!(!shift.see(110 * TENTH_NS, load(2000.0)), "a second without anybody");
+        for tenth in 111..150 {
+            assert!(!shift.see(tenth * TENTH_NS, load(20_000.0)), "who comes first has it slow");
+        }
+        let noticed = (150..160).find(|tenth| shift.see(tenth * TENTH_NS, load(10_000.0)));
+        assert!(noticed.is_some(), "but this is less than what became usual");
     }
 
     #[test]

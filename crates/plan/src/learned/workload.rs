@@ -195,6 +195,11 @@ impl Workload {
         self.reservoir.items().len()
     }
 
+    /// As [`Reservoir::is_full`].
+    pub(crate) fn is_full(&self) -> bool {
+        self.reservoir.is_full()
+    }
+
     /// True if nothing is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

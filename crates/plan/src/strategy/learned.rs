@@ -65,6 +65,8 @@ const THRONG: usize = 32;
 const IMBALANCE: f64 = 0.1;
 /// One transaction in so many looks for another site then.
 const MOVES_OF: u64 = 8;
+/// No smaller share is measured than one in so many and one.
+const MASK_MAX: u64 = 0xffff;
 
 /// See the [module documentation](self).
 pub struct Learned {
@@ -249,6 +251,13 @@ impl Learned {
 
 fn is_across(place: Place) -> bool {
     matches!(place, Place::Across { .. })
+}
+
+/// The mask for the next interval, after one in which so many transactions came, when so many are to be measured, and up
+/// to twice as many may be.
+fn mask_for(came: f64, wanted: f64) -> u64 {
+    let doublings = (came / wanted).max(1.0).log2() as u32;
+    ((1 << doublings.min(63)) - 1).min(MASK_MAX)
 }
 
 /// A plan of some steps, with the transaction that gave the occasion as its reason.
@@ -575,13 +584,34 @@ impl Strategy for Learned {
         let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);
+        let came = measured * self.stand_for();
         let mask = match measured / wanted {
-            // What comes now is another workload: all of it, until it is known.
-            _ if self.mode() != Mode::Off && brain.known.workload.is_turning() => 0,
-            share if share > 2.0 => (mask << 1 | 1).min(0xffff),
+            // What comes now may be another workload: as many as it takes to tell.
+            _ if self.mode() != Mode::Off && brain.known.workload.is_turning() => {
+                mask_for(came, self.options.damping.enough.0 as f64)
+            }
+            // To know more soon is worth it, as long as there is room for it.
+            share if share > 2.0 && !brain.known.workload.is_full() => {
+                (mask << 1 | 1).min(MASK_MAX)
+            }
+            share if share > 2.0 => mask_for(came, wanted),
+            // Perhaps nobody asked for anything for a while.
             share if share < 0.5 => mask >> 1,
             _ => mask,
         };
         self.mask.store(mask, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_is_as_much_as_is_wanted_or_up_to_twice() {
+        for (came, of) in [(0.0, 1), (99.0, 1), (199.0, 1), (200.0, 2), (30_000.0, 256)] {
+            assert_eq!(mask_for(came, 100.0), of - 1, "of {came}");
+        }
+        assert_eq!(mask_for(1e12, 10.0), MASK_MAX);
     }
 }
