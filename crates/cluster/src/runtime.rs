@@ -120,7 +120,7 @@ impl Host {
         let sent = self.durability != Durability::Commit && self.site.has_unsent();
         if sent || (!letters.is_empty() && self.durability != Durability::Commit) {
             self.sync();
-            self.site.ship(false);
+            self.site.ship();
         }
         let received = !letters.is_empty();
         letters.into_iter().for_each(|(from, message)| self.site.receive(from, message));
@@ -135,7 +135,7 @@ impl Host {
     /// Syncs on a client's thread. What others have written meanwhile is the worker's.
     fn sync_for_client(&self) {
         self.sync();
-        self.site.ship(false);
+        self.site.ship();
         if matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(()))) {
             self.wake_worker();
         }
@@ -161,7 +161,7 @@ impl Host {
                 && matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(())))
             {
                 self.sync();
-                self.site.ship(false);
+                self.site.ship();
                 worked = true;
             }
             if ticked.elapsed() >= pause {

@@ -231,7 +231,7 @@ impl Bench {
                     });
                     // Only what is durable goes to followers.
                     self.sites[0].log().sync().expect("memory can be synced");
-                    self.sites[0].ship(true);
+                    self.sites[0].ship();
                     let begun = now();
                     self.hand_over();
                     now() - begun

@@ -277,7 +277,7 @@ impl Machines {
                     .sleep(machines.charge(machines.hardware.sync_us * 1000).max(1))
                     .await;
                 if site.log().sync().is_ok() {
-                    site.ship(false);
+                    site.ship();
                 }
             }
         });

@@ -267,7 +267,7 @@ impl Site {
         })?;
         partition.end_reign();
         drop(held);
-        self.ship(false);
+        self.ship();
         // As every replica does when the master changes: the new one may not know the way to us yet.
         self.subscribe(&partition, 0);
         self.lasting(position).await

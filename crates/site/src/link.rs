@@ -138,12 +138,22 @@ impl Site {
         let mut links = self.links.outgoing.lock();
         links.get_mut(&to).into_iter().for_each(|link| link.want(at_least));
         drop(links);
-        self.ship(false);
+        self.ship();
     }
 
-    /// Sends what has become durable. At a tick, says to followers up to when that was all, even if
+    /// Sends what has become durable.
+    pub fn ship(&self) {
+        self.ship_and_say(|_| false);
+    }
+
+    /// Sends what has become durable, and to followers that have not heard for long up to when that was all, even if
     /// there is nothing to send.
-    pub fn ship(&self, tick: bool) {
+    pub(crate) fn ship_at_tick(&self) {
+        self.ship_and_say(Link::tick);
+    }
+
+    /// Sends what has become durable, and up to when that was all where it is wanted or due.
+    fn ship_and_say(&self, is_due: impl Fn(&mut Link) -> bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed) = self.take_outgoing();
         let items: Vec<(&SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
@@ -154,7 +164,7 @@ impl Site {
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
             link.interested |= !items.is_empty();
             let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
-            let has_news = (tick && link.tick()) || is_wanted || !items.is_empty();
+            let has_news = is_due(link) || is_wanted || !items.is_empty();
             if link.incarnation != 0 && link.interested && has_news {
                 if is_wanted {
                     link.wants = Time::ZERO;

@@ -15,7 +15,7 @@ impl Site {
     /// To be called every few milliseconds: sends heartbeats to followers, lets go of history that
     /// nobody needs, and frees what was dropped.
     pub fn tick(&self) {
-        self.ship(true);
+        self.ship_at_tick();
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
         self.pursue();

@@ -192,7 +192,7 @@ impl World {
                 world.sleep(world.draw(least..below)).await;
                 world.pass(Gate::Disk(site.id())).await;
                 if site.log().sync().is_ok() {
-                    site.ship(false);
+                    site.ship();
                 }
             }
         })
