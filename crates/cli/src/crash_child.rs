@@ -22,7 +22,7 @@ use isomer_cluster::{Abort, Database, Error, Options, Session, Txn};
 use isomer_design::{
     Change, Column, ColumnType, Design, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value,
 };
-use isomer_plan::strategy::{OnDemand, Refused, Report, Request, Strategy, Verdict};
+use isomer_strategy::{OnDemand, Refused, Report, Request, Strategy, Verdict};
 use isomer_workload::{Random, random};
 use rand::RngExt;
 use std::io::Write;

@@ -11,8 +11,8 @@ use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
 };
 use isomer_log::{Counters, Durability, FileLog, Log, MemoryLog, MemoryOptions};
-use isomer_plan::strategy::{OnDemand, Strategy};
 use isomer_site::{Abort, Answer, Site, SiteOptions, Step, TimeSource, Txn};
+use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

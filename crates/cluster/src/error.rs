@@ -2,8 +2,8 @@
 
 use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError};
-use isomer_plan::strategy::Refused;
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
+use isomer_strategy::Refused;
 use std::path::PathBuf;
 
 /// Why a transaction did not commit, or a change was not made. Nothing has changed, except where

@@ -48,8 +48,8 @@ pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use folder::look;
 pub use isomer_log::{Counters, Durability};
-pub use isomer_plan::strategy::Place;
 pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
+pub use isomer_strategy::Place;
 pub use open::{
     Asked, Expect, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction,
     Owner, Patience, RowLocks, Savepoint, Snapshot,

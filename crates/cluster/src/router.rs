@@ -40,8 +40,8 @@ use futures_util::stream::FuturesUnordered;
 use isomer_design::{
     Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
 };
-use isomer_plan::strategy::{Measured, Place, Report, Request, SiteLoad, Strategy, Verdict};
 use isomer_site::{Across, Committed, Failure, Procedure};
+use isomer_strategy::{Measured, Place, Report, Request, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;

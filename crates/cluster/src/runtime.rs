@@ -23,11 +23,11 @@ use crate::transport::{Transport, load_of};
 use arc_swap::ArcSwap;
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_log::Durability;
-use isomer_plan::strategy::SiteLoad;
 use isomer_site::{
     Across, Answer, Committed, Failure, Message, Network, Part, PartAnswer, Peers, Procedure,
     Refusal, Site, Step, TimeSource,
 };
+use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};

@@ -10,8 +10,8 @@
 
 use crate::transport::Transport;
 use isomer_design::Time;
-use isomer_plan::strategy::Measured;
 use isomer_site::{Abort, Milestone, Procedure, Txn};
+use isomer_strategy::Measured;
 
 /// See the [module documentation](self).
 pub(crate) struct Timed<'p, T> {

@@ -1,8 +1,8 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_plan::strategy::{Crowd, SiteLoad};
 use isomer_site::{Across, Answer, Committed, Failure, Procedure, Refusal, Site, Step};
+use isomer_strategy::{Crowd, SiteLoad};
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
 /// delays and crashes between.

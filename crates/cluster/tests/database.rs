@@ -5,9 +5,8 @@ use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Plan, Schema, SiteId, Step, TableId,
 };
 use isomer_plan::learned::Memory;
-use isomer_plan::strategy::{
-    Changed, Decision, Learned, Refused, Request, Strategy, TwoPhase, Verdict,
-};
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{Changed, Decision, Refused, Request, Strategy, TwoPhase, Verdict};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

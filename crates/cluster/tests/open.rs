@@ -7,7 +7,7 @@ use isomer_cluster::{
 use isomer_design::{
     Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
 };
-use isomer_plan::strategy::TwoPhase;
+use isomer_strategy::TwoPhase;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -18,10 +18,9 @@
 //! also has tables that are only read at every site.
 
 use isomer_design::{Placement, SiteId};
-use isomer_plan::strategy::{
-    Adr, Learned, OnDemand, PeriodicClay, Replicated, Static, Strategy, TwoPhase,
-};
+use isomer_plan::strategy::{Adr, Learned, PeriodicClay, Replicated};
 use isomer_sim::world::World;
+use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 use std::sync::Arc;
 
 /// One of the systems. See the [module documentation](self).

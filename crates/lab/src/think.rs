@@ -3,7 +3,8 @@
 
 use crate::calibrate::Stopwatch;
 use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
-use isomer_plan::strategy::{Learned, Measured, Report, Request, Strategy};
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{Measured, Report, Request, Strategy};
 
 const SAMPLES: u64 = 4000;
 const THOUGHTS: u64 = 101;

@@ -18,10 +18,11 @@ use crate::costs::MESSAGE_BYTES;
 use crate::machines::{Host, Machines, request_bytes};
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_plan::strategy::{Learned, SiteLoad};
+use isomer_plan::strategy::Learned;
 use isomer_site::{
     Across, Answer, Committed, Failure, Part, PartAnswer, Peers, Procedure, Refusal, RowWrite, Step,
 };
+use isomer_strategy::SiteLoad;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;

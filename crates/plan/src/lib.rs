@@ -19,7 +19,7 @@
 //! | [`route`] | which site runs which transaction of a batch? | Hermes 3, 4.1 |
 //! | [`reshard`] | where do the chunks of a new shard key go? | Morphus 3, 4 |
 //! | [`learned`] | what do transactions and changes cost, and what comes together? | MorphoSys 5.1, 5.2 |
-//! | [`strategy`] | what to change for a transaction that arrives now? | MorphoSys |
+//! | [`strategy`] | what to change for a transaction that arrives now? | MorphoSys 5, Clay, ADR |
 //!
 //! # Invariants
 //!

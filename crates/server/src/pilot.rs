@@ -15,9 +15,8 @@
 
 use isomer_design::{Route, Time};
 use isomer_plan::learned::Mode;
-use isomer_plan::strategy::{
-    Changed, Learned, OnDemand, Refused, Report, Request, SiteLoad, Strategy, Verdict,
-};
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{Changed, OnDemand, Refused, Report, Request, SiteLoad, Strategy, Verdict};
 use std::sync::Arc;
 
 /// See the [module documentation](self).

@@ -9,8 +9,8 @@ use isomer_cluster::{Error, Ran, Router, Session, Transport};
 use isomer_design::{
     Design, Footprint, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
 };
-use isomer_plan::strategy::Strategy;
 use isomer_site::{Abort, Holding, Refusal, Step, Txn};
+use isomer_strategy::Strategy;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -22,7 +22,8 @@ use crate::work::{Client, Layout, Spread, Tally, inspect, load};
 use crate::{clock, out, text, trace};
 use isomer_cluster::{Database, Durability, Options};
 use isomer_design::TableId;
-use isomer_plan::strategy::{Learned, OnDemand, TwoPhase};
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{OnDemand, TwoPhase};
 use isomer_workload::{
     Companions, Skew, TraceOptions, TraceWorkload, Workload, Ycsb, YcsbOptions, random,
 };

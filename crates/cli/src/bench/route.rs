@@ -23,7 +23,8 @@ use isomer_design::{
 };
 use isomer_lab::{Mean, Row};
 use isomer_plan::learned::{Mode, Options};
-use isomer_plan::strategy::{Learned, Measured, Report, Request, SiteLoad, Strategy, Verdict};
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{Measured, Report, Request, SiteLoad, Strategy, Verdict};
 use isomer_workload::{Random, random};
 use rand::RngExt;
 use serde::Serialize;

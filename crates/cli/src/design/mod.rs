@@ -9,7 +9,7 @@ mod show;
 
 use crate::failure::Failure;
 use isomer_cluster::{Database, Options};
-use isomer_plan::strategy::Static;
+use isomer_strategy::Static;
 use std::path::{Path, PathBuf};
 
 /// Shows, changes and checks the design of a database in a folder

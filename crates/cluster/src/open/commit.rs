@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Whether the rows are brought together first or committed where they are is the strategy's to say
-//! ([`Place`](isomer_plan::strategy::Place)); the procedure is the same.
+//! ([`Place`](isomer_strategy::Place)); the procedure is the same.
 
 use super::gateway::Gateway;
 use super::locks::Owner;

@@ -13,7 +13,7 @@ use crate::database::Database;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_design::{Key, SITES_MAX, SiteId, TableId, Time};
-use isomer_plan::strategy::Place;
+use isomer_strategy::Place;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

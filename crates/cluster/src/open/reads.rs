@@ -7,7 +7,7 @@
 use crate::database::Database;
 use crate::router::Session;
 use isomer_design::{Access, Footprint, Span, TableId, Time};
-use isomer_plan::strategy::Measured;
+use isomer_strategy::Measured;
 
 /// A transaction that reads more than this is not told of.
 const ITEMS_MAX: usize = 64;

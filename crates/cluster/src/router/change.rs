@@ -12,7 +12,7 @@ use crate::protocol;
 use crate::transport::Transport;
 use futures_util::future::join_all;
 use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, Schema, Step, TableId, Time};
-use isomer_plan::strategy::Changed;
+use isomer_strategy::Changed;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

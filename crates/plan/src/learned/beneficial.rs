@@ -23,8 +23,8 @@
 
 use super::planner::Situation;
 use super::workload::{Range, even_cuts};
-use crate::strategy::{Crowd, Need};
 use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, Step};
+use isomer_strategy::{Crowd, Need};
 use std::collections::BTreeMap;
 
 /// Partitions of a footprint that are looked at: those that are accessed most.
@@ -65,7 +65,7 @@ pub(crate) fn extras(
 ) -> Vec<Extra> {
     let average = (1.0 / design.partition_count().max(1) as f64).min(AVERAGE_MAX);
     let mut busiest: Vec<(f64, &Need)> =
-        needs.iter().map(|need| (accesses(situation, &need.range_of()), need)).collect();
+        needs.iter().map(|need| (accesses(situation, &Range::of(need)), need)).collect();
     busiest.sort_by(|a, b| b.0.total_cmp(&a.0));
     busiest.truncate(PARTITIONS_MAX);
     let mut extras = Vec::new();
@@ -85,7 +85,7 @@ pub(crate) fn extras(
         if site.is_some_and(|site| before.is_lacked_by(site)) {
             continue;
         }
-        let range = need.range_of();
+        let range = Range::of(&need);
         let held = situation.outlook.held(&range);
         let heat = (held / situation.options.hot).max(share / SHARE_MAX);
         if heat >= 1.0 {
@@ -120,7 +120,7 @@ pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra
         return None;
     }
     let need = Need { table: *table, range, access: Access::Write, placement };
-    let (range, waiting) = (need.range_of(), *waiting as f64);
+    let (range, waiting) = (Range::of(&need), *waiting as f64);
     let heat = (outlook.held(&range) / options.hot).max(waiting / WAITING);
     let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
     // Since they queued, it may have been cut.
@@ -140,7 +140,7 @@ fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
 }
 
 fn extra(need: &Need, steps: Vec<Step>) -> Extra {
-    Extra { steps, range: need.range_of(), placement: need.placement.clone(), upkeep_us: 0.0 }
+    Extra { steps, range: Range::of(need), placement: need.placement.clone(), upkeep_us: 0.0 }
 }
 
 /// Into so many parts at once that none is hot.
@@ -152,7 +152,7 @@ fn parts(heat: f64) -> usize {
 fn split(situation: &Situation<'_>, need: &Need, mut cuts: Vec<Key>, why: String) -> Option<Extra> {
     let table = need.table;
     cuts.retain(|at| *at != need.range.start);
-    let upkeep_us = situation.outlook.unlocked_us(&need.range_of(), &cuts);
+    let upkeep_us = situation.outlook.unlocked_us(&Range::of(need), &cuts);
     let cuts = cuts.into_iter();
     let steps: Vec<Step> =
         cuts.map(|at| Step::new(Change::Split { table, at }, why.clone())).collect();
@@ -221,7 +221,7 @@ fn some(
 /// Replicas at a site, those that are missed least.
 fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Vec<Step> {
     let judged = replicas.into_iter().filter_map(|need| {
-        let (range, change) = (need.range_of(), need.removal(site));
+        let (range, change) = (Range::of(&need), need.removal(site));
         let mut after = situation.design.clone();
         after.apply(&change).ok()?;
         Some((situation.outlook.saved(situation.design, &after, &[range]).us, change))
@@ -244,7 +244,7 @@ fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let sites = situation.design.sites();
     let Some(to) = situation.outlook.traffic.idlest(sites) else { return Vec::new() };
     let mut mastered = some(situation, Access::Write, |at| at.master == site);
-    let share = |need: &Need| accesses(situation, &need.range_of());
+    let share = |need: &Need| accesses(situation, &Range::of(need));
     mastered.sort_by(|a, b| share(a).total_cmp(&share(b)));
     mastered.truncate(mastered.len().div_ceil(HANDED_OVER_OF));
     let why = format!("{site} is nearly out of memory, and {to} has room");

@@ -32,8 +32,8 @@ use super::Range;
 use super::draft::{Draft, Promise};
 use super::planner::Situation;
 use super::trial::{Trial, Verdict};
-use crate::strategy::Need;
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
+use isomer_strategy::Need;
 use std::collections::VecDeque;
 
 /// With fewer samples, there is nothing to divide.
@@ -77,7 +77,7 @@ pub(crate) type Drawn = (Blueprint, Vec<(Range, SiteId)>);
 
 /// What it takes to copy a partition to a site that has no copy of it.
 fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
-    let range = need.range_of();
+    let range = Range::of(need);
     let each =
         need.changes(site).map(|c| situation.outlook.copying_us(&c, &range, &need.placement));
     each.sum()
@@ -241,8 +241,8 @@ impl Blueprint {
         }
         let count = (moves.len() + splits.len()).max(1) as f64;
         let masters =
-            moves.iter().rev().map(|(need, _)| (need.range_of(), need.placement.master)).collect();
-        let moves = moves.into_iter().map(|(need, site)| (need.range_of(), site)).collect();
+            moves.iter().rev().map(|(need, _)| (Range::of(need), need.placement.master)).collect();
+        let moves = moves.into_iter().map(|(need, site)| (Range::of(&need), site)).collect();
         let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
         let why = match evens_out {
             true => "its site is full, and that one has time for it",

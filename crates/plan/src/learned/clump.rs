@@ -26,8 +26,8 @@
 use super::outlook::Saved;
 use super::planner::Situation;
 use super::workload::Range;
-use crate::strategy::{Need, needs};
 use isomer_design::{Access, Change, Design, Key, SiteId, Step, TableId};
+use isomer_strategy::{Need, needs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most partitions of a clump.
@@ -113,7 +113,7 @@ impl Growth<'_> {
     fn look_around(&mut self, need: &Need) {
         self.seen.insert((need.table, need.range.start.clone()));
         let Growth { situation, site, now, seen, asked, around } = self;
-        let range = need.range_of();
+        let range = Range::of(need);
         let touching = situation.outlook.workload.touching(&range);
         let used = touching.len().min(ASKED_MAX);
         let some = (0..used).map(|at| touching[at * touching.len() / used]);
@@ -171,7 +171,7 @@ impl Growth<'_> {
             if let Some(step) = self.leave_nothing(need) {
                 cost_us += self.situation.outlook.change_us(
                     &step.change,
-                    &need.range_of(),
+                    &Range::of(need),
                     &need.placement,
                 );
                 steps.push(step);
@@ -180,7 +180,7 @@ impl Growth<'_> {
         for step in &steps {
             after.apply(&step.change).expect("what a site lacks can be brought to it");
         }
-        let ranges: Vec<Range> = ring.iter().map(Need::range_of).collect();
+        let ranges: Vec<Range> = ring.iter().map(Range::of).collect();
         let saved = self.situation.outlook.saved(&self.now.design, &after, &ranges);
         let share = steps.len() as f64;
         let predicted = |step: Step| step.predicted(cost_us / share, saved.us / share);
@@ -193,7 +193,7 @@ impl Growth<'_> {
     /// The replica that a remaster leaves behind goes if it would not pay.
     fn leave_nothing(&self, need: &Need) -> Option<Step> {
         let site = need.placement.master;
-        let shares = self.situation.outlook.workload.shares(&need.range_of());
+        let shares = self.situation.outlook.workload.shares(&Range::of(need));
         if !need.lacks_master(self.site) || shares.read > shares.written {
             return None;
         }

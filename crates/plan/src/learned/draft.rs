@@ -56,8 +56,8 @@ use super::workload::Range;
 use crate::baseline::metis;
 use crate::heat::HeatGraph;
 use crate::problem::{Cost, Placement, Problem, Site};
-use crate::strategy::Need;
 use isomer_design::{Key, KeyRange, SiteId, TableId};
+use isomer_strategy::Need;
 use std::collections::BTreeMap;
 
 /// Of what the judges access, so much has to be accessed by those who propose, or they speak of different things.
@@ -355,7 +355,7 @@ impl<'g> Graph<'g> {
         batch: usize,
     ) -> Vec<(u32, SiteId)> {
         let moved = moves.filter(|(at, _)| {
-            situation.outlook.is_accessed(&self.partitions[*at as usize].range_of())
+            situation.outlook.is_accessed(&Range::of(&self.partitions[*at as usize]))
         });
         let ordered = in_order(heat, moved, batch).into_iter();
         ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect()

@@ -11,8 +11,8 @@
 //! what it takes to look at small numbers, not to look up keys.
 
 use super::workload::Sample;
-use crate::strategy::{Need, needs};
 use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId};
+use isomer_strategy::{Need, needs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of larger designs only those partitions are numbered that a sample accesses.

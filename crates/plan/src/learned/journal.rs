@@ -11,8 +11,8 @@
 
 use super::planner::Candidate;
 use super::workload::Range;
-use crate::strategy::Place;
 use isomer_design::{Change, Design, Footprint, Key, TableId};
+use isomer_strategy::Place;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 

@@ -25,10 +25,10 @@
 use super::cost::{Costs, Effort, Work, queue};
 use super::traffic::{Rates, Traffic};
 use super::workload::{Range, Sample, Shares, Workload};
-use crate::strategy::{Need, needs};
 use isomer_design::{
     Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, SiteSet, TableId,
 };
+use isomer_strategy::{Need, needs};
 use std::collections::BTreeMap;
 
 /// The most samples that are placed to judge a change.
@@ -120,13 +120,13 @@ impl<'a> Outlook<'a> {
         for need in needs {
             match need.access {
                 Access::Write => {
-                    work.queue_us += self.queue_us(&need.range_of());
+                    work.queue_us += self.queue_us(&Range::of(need));
                     work.partitions[1] += 1.0;
                 }
                 Access::Read => {
                     work.partitions[0] += 1.0;
                     if need.placement.master != site {
-                        work.updates = work.updates.max(self.workload.writers(&need.range_of()));
+                        work.updates = work.updates.max(self.workload.writers(&Range::of(need)));
                     }
                 }
             }
@@ -138,7 +138,7 @@ impl<'a> Outlook<'a> {
     pub(crate) fn changes_us(&self, needs: &[Need], site: SiteId) -> f64 {
         let each = needs.iter().flat_map(|need| {
             need.changes(site)
-                .map(move |change| self.change_us(&change, &need.range_of(), &need.placement))
+                .map(move |change| self.change_us(&change, &Range::of(need), &need.placement))
         });
         each.sum()
     }
@@ -299,13 +299,6 @@ impl<'a> Outlook<'a> {
             gained += after * self.costs.service(busy) - before * self.costs.service(traffic.busy);
         }
         gained
-    }
-}
-
-impl Need {
-    /// The partition.
-    pub(crate) fn range_of(&self) -> Range {
-        Range { table: self.table, keys: self.range.clone() }
     }
 }
 

@@ -42,8 +42,8 @@ use super::clump;
 use super::outlook::{Outlook, Saved, free_sites, rows_of};
 use super::recent::Recent;
 use super::workload::Range;
-use crate::strategy::{Crowd, Need, Place, needs};
 use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
+use isomer_strategy::{Crowd, Need, Place, needs};
 
 /// More sites than this are not looked at for one transaction: those that need least, and the idlest.
 const CANDIDATES_MAX: usize = 4;
@@ -248,7 +248,7 @@ impl Situation<'_> {
         }
         let cost_us = needs.iter().fold(0.0, |sum, need| sum + self.necessary_us(need, site));
         let lacking: Vec<Range> =
-            needs.iter().filter(|n| n.is_lacked_by(site)).map(Need::range_of).collect();
+            needs.iter().filter(|n| n.is_lacked_by(site)).map(Range::of).collect();
         let saved = self.outlook.saved(self.design, &design, &lacking);
         Base { site, necessary, design, saved, cost_us }
     }
@@ -272,7 +272,7 @@ impl Situation<'_> {
         };
         self.add_extras(&mut besides, Some(site), needs);
         let Besides { steps: beneficial, design, cost_us, benefit_us } = besides;
-        let now = crate::strategy::needs(&design, footprint);
+        let now = isomer_strategy::needs(&design, footprint);
         let work = self.outlook.work(&now, rows_of(footprint), site);
         let run_us = self.outlook.costs.transaction(&work).total();
         let place = Place::At(site);
@@ -305,7 +305,7 @@ impl Situation<'_> {
     /// What it takes to bring to a site what it lacks.
     pub(crate) fn necessary_us(&self, need: &Need, site: SiteId) -> f64 {
         let each = need.changes(site).map(|change| {
-            let cost = self.outlook.change_us(&change, &need.range_of(), &need.placement);
+            let cost = self.outlook.change_us(&change, &Range::of(need), &need.placement);
             cost * self.charge(&change, need.placement.master)
         });
         each.sum()

@@ -12,8 +12,8 @@
 //! What is asked of all sites together is worked out once for each interval: a thought must not take longer
 //! the more sites there are.
 
-use crate::strategy::SiteLoad;
 use isomer_design::{SiteId, SiteSet};
+use isomer_strategy::SiteLoad;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Of a new interval, so much counts.

@@ -25,6 +25,7 @@
 use super::reservoir::{Damping, Reservoir};
 use super::writers::Writers;
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
+use isomer_strategy::Need;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -45,6 +46,13 @@ pub struct Range {
     pub table: TableId,
     /// The keys.
     pub keys: KeyRange,
+}
+
+impl Range {
+    /// The partition of a footprint.
+    pub(crate) fn of(need: &Need) -> Range {
+        Range { table: need.table, keys: need.range.clone() }
+    }
 }
 
 /// A transaction that was sampled.

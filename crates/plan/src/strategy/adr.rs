@@ -13,8 +13,8 @@
 //! left at the end of the next period is decided anew. Left out: the algorithm's trees of sites, since here
 //! every site is one hop from every other.
 
-use super::{Decision, Refused, Request, Strategy, TwoPhase, Verdict, needs};
 use isomer_design::{Access, Change, Design, Key, Plan, SiteId, TableId};
+use isomer_strategy::{Decision, Refused, Request, Strategy, TwoPhase, Verdict, needs};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 

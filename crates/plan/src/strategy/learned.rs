@@ -29,11 +29,6 @@
 //! | `blueprint`, `trial` | where everything would be, if it were placed anew; and was it worth it? |
 //! | `journal` | what was decided, why, and what came of it |
 
-use super::two_phase::coordinator;
-use super::{
-    Changed, Crowd, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy,
-    Verdict, needs, pick,
-};
 use crate::learned::blueprint::{Blueprint, Drawing};
 use crate::learned::calm::{Calm, Sight};
 use crate::learned::draft::Promise;
@@ -47,6 +42,11 @@ use crate::learned::traffic::Seen;
 use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work};
 use isomer_design::{
     Access, Change, Design, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
+};
+use isomer_strategy::coordinator;
+use isomer_strategy::{
+    Changed, Crowd, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy,
+    Verdict, needs, pick,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,12 +13,12 @@
 //! every site has a copy binds nobody to a place, and is not in the graph: with the items of TPC-C in it, all warehouses
 //! belonged together, and a plan left nine transactions in ten over several sites.
 
-use super::{Decision, Refused, Request, Strategy, TwoPhase, Verdict};
 use crate::clay;
 use crate::heat::{HeatBuilder, HeatGraph};
 use crate::problem::{Cost, Draft, Placement, Problem};
 use crate::recording::{KeyRef, KeyTable};
 use isomer_design::{Access, Design, Footprint, Key, KeyRange, Plan, Span, TableId};
+use isomer_strategy::{Decision, Refused, Request, Strategy, TwoPhase, Verdict};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -9,8 +9,10 @@
 //! A reader goes to any copy, by chance, and not to where its session was last: after an update it would
 //! stay at the master, and that is the site with the most work.
 
-use super::{Changed, Decision, OnDemand, Refused, Report, Request, Strategy, TwoPhase, Verdict};
 use isomer_design::{Route, SiteId};
+use isomer_strategy::{
+    Changed, Decision, OnDemand, Refused, Report, Request, Strategy, TwoPhase, Verdict,
+};
 
 /// See the [module documentation](self).
 pub struct Replicated {
@@ -67,8 +69,8 @@ impl Strategy for Replicated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::Place;
     use isomer_design::{Footprint, Key, SiteSet, TableId, Time};
+    use isomer_strategy::Place;
 
     fn decide(strategy: &Replicated, footprint: &Footprint, ticket: u64) -> SiteId {
         let sites = SiteSet::from_iter([1, 2, 3].map(SiteId));

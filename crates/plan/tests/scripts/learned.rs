@@ -19,9 +19,9 @@ use crate::{parse, run, set_up, site};
 use goldenscript::{Command, Context, Runner};
 use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::learned::{Mode, Options};
-use isomer_plan::strategy::{
-    Changed, Crowd, Decision, Learned, Measured, Place, Report, Request, SiteLoad, Strategy,
-    Verdict,
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{
+    Changed, Crowd, Decision, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;

@@ -10,7 +10,8 @@
 use crate::{parse, run, set_up};
 use goldenscript::{Command, Context, Runner};
 use isomer_design::{Design, Footprint, RoutingTable, SiteId, Time};
-use isomer_plan::strategy::{Adr, PeriodicClay, Place, Request, Strategy, Verdict};
+use isomer_plan::strategy::{Adr, PeriodicClay};
+use isomer_strategy::{Place, Request, Strategy, Verdict};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;

@@ -4,7 +4,8 @@
 use crate::options::SimOptions;
 use crate::world::{Manners, World};
 use isomer_design::{Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
-use isomer_plan::strategy::{Learned, OnDemand, Static, Strategy, TwoPhase};
+use isomer_plan::strategy::Learned;
+use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]

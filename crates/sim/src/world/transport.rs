@@ -8,11 +8,11 @@ use super::{Gate, World};
 use crate::plant;
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_plan::strategy::SiteLoad;
 use isomer_site::{
     Abort, Across, Answer, Committed, Failure, Milestone, Part, PartAnswer, Peers, Procedure,
     Refusal, Site, Step, Txn,
 };
+use isomer_strategy::SiteLoad;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;

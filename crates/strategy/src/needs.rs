@@ -6,17 +6,20 @@ use isomer_design::{
 
 /// A partition of a footprint.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Need {
-    pub(crate) table: TableId,
-    pub(crate) range: KeyRange,
-    /// Written, if any item writes there.
-    pub(crate) access: Access,
-    pub(crate) placement: Placement,
+pub struct Need {
+    /// Its table.
+    pub table: TableId,
+    /// Its keys.
+    pub range: KeyRange,
+    /// Written, if any item of the footprint writes there.
+    pub access: Access,
+    /// Where it is.
+    pub placement: Placement,
 }
 
 /// The partitions of a footprint, ordered by table and key, each once. Tables that do not exist need
 /// nothing.
-pub(crate) fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
+pub fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
     let mut needs: Vec<Need> = Vec::with_capacity(footprint.items().len());
     for item in footprint.items() {
         let mut add = |(range, placement): (KeyRange, Placement)| match needs.last_mut() {
@@ -41,22 +44,22 @@ pub(crate) fn needs(design: &Design, footprint: &Footprint) -> Vec<Need> {
 
 impl Need {
     /// A replica must be brought to the site, before all else.
-    pub(crate) fn lacks_replica(&self, site: SiteId) -> bool {
+    pub fn lacks_replica(&self, site: SiteId) -> bool {
         !self.placement.holds(site)
     }
 
     /// The site must become the master.
-    pub(crate) fn lacks_master(&self, site: SiteId) -> bool {
+    pub fn lacks_master(&self, site: SiteId) -> bool {
         self.access == Access::Write && self.placement.master != site
     }
 
     /// The site cannot serve it as it is.
-    pub(crate) fn is_lacked_by(&self, site: SiteId) -> bool {
+    pub fn is_lacked_by(&self, site: SiteId) -> bool {
         self.lacks_replica(site) || self.lacks_master(site)
     }
 
     /// The changes that let a site serve it.
-    pub(crate) fn changes(&self, site: SiteId) -> impl Iterator<Item = Change> {
+    pub fn changes(&self, site: SiteId) -> impl Iterator<Item = Change> {
         let (table, start) = (self.table, || self.range.start.clone());
         let replica = self.lacks_replica(site);
         let replica = replica.then(|| Change::AddReplica { table, start: start(), site });
@@ -66,7 +69,7 @@ impl Need {
     }
 
     /// These changes, with reasons.
-    pub(crate) fn steps(&self, site: SiteId) -> impl Iterator<Item = Step> {
+    pub fn steps(&self, site: SiteId) -> impl Iterator<Item = Step> {
         self.changes(site).map(move |change| {
             let why = match (&change, self.access) {
                 (Change::Remaster { .. }, _) => {
@@ -82,14 +85,14 @@ impl Need {
     }
 
     /// What takes it to a site, and leaves nothing behind where its master was.
-    pub(crate) fn move_to(&self, site: SiteId, why: &str) -> Vec<Step> {
+    pub fn move_to(&self, site: SiteId, why: &str) -> Vec<Step> {
         let removal = Step::new(self.removal(self.placement.master), why);
         let steps = self.changes(site).map(|change| Step::new(change, why));
         steps.chain([removal]).collect()
     }
 
     /// What takes a copy away.
-    pub(crate) fn removal(&self, site: SiteId) -> Change {
+    pub fn removal(&self, site: SiteId) -> Change {
         Change::RemoveReplica { table: self.table, start: self.range.start.clone(), site }
     }
 }

@@ -1,6 +1,6 @@
 //! A design that nobody changes.
 
-use super::{Decision, Refused, Request, Strategy, Verdict, pick};
+use crate::{Decision, Refused, Request, Strategy, Verdict, pick};
 use isomer_design::Route;
 
 /// Runs what a single site can run, and refuses the rest.

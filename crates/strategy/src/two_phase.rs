@@ -5,7 +5,7 @@
 //! what is read; among these by the ticket, so that the work is spread. This is what a partitioned
 //! database does that does not rearrange itself.
 
-use super::{Decision, Refused, Request, Strategy, Verdict, pick};
+use crate::{Decision, Refused, Request, Strategy, Verdict, pick};
 use isomer_design::{Access, Placement, Route, SiteId, Span};
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Strategy for TwoPhase {
 }
 
 /// The site that has most to do with what it runs.
-pub(super) fn coordinator(request: &Request<'_>) -> SiteId {
+pub fn coordinator(request: &Request<'_>) -> SiteId {
     let design = (request.design)();
     // By site: partitions that are written there, and that are held there.
     let mut tally = BTreeMap::<SiteId, (u32, u32)>::new();
@@ -61,7 +61,7 @@ pub(super) fn coordinator(request: &Request<'_>) -> SiteId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::Place;
+    use crate::Place;
     use isomer_design::{
         Column, ColumnType, Design, Footprint, Key, KeyRange, RoutingTable, Schema, TableId, Time,
     };

@@ -17,8 +17,8 @@
 //! Left out: anything that looks beyond this transaction. A learned strategy does
 //! that in the same place.
 
-use super::needs::{Need, needs};
-use super::{Decision, Place, Refused, Report, Request, Strategy, Verdict, pick};
+use crate::needs::{Need, needs};
+use crate::{Decision, Place, Refused, Report, Request, Strategy, Verdict, pick};
 use isomer_design::{Plan, Route, SITES_MAX, SiteId};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -97,7 +97,7 @@ fn cost(needs: &[Need], site: SiteId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::Static;
+    use crate::Static;
     use isomer_design::{
         Change, Column, ColumnType, Design, Footprint, Key, Placement, RoutingTable, Schema,
         TableId, Time,

@@ -1,0 +1,72 @@
+//! ARCHITECTURE.md is true: each crate builds on those that its table names, and on no others.
+//!
+//! The library that applications embed (`isomer-cluster`) compiles no planner: `isomer-plan` brings a
+//! graph partitioner in C, and an embedder who needs none should not wait for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Crates, without the `isomer-` in front, and which others each builds on.
+type Dependencies = BTreeMap<String, BTreeSet<String>>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What the crates' manifests declare, tests left out.
+fn declared() -> Dependencies {
+    let manifests = fs::read_dir(root().join("crates")).expect("the crates are here");
+    let manifests = manifests.map(|entry| entry.unwrap().path().join("Cargo.toml"));
+    manifests.filter(|path| path.exists()).map(|path| read_manifest(&path)).collect()
+}
+
+fn read_manifest(path: &Path) -> (String, BTreeSet<String>) {
+    let manifest: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let name = manifest["package"]["name"].as_str().unwrap();
+    let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+    let on = dependencies.into_iter().flat_map(|table| table.keys());
+    let on = on.filter_map(|other| other.strip_prefix("isomer-")).map(str::to_owned).collect();
+    (name.trim_start_matches("isomer-").to_owned(), on)
+}
+
+/// What the table of ARCHITECTURE.md says: `| crate | builds on | … |`, `–` for none.
+fn documented(all: &BTreeSet<String>) -> Dependencies {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let table = text.split_once("| crate | builds on |").expect("the table of crates").1;
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let mut cells = row.split('|').skip(1).map(str::trim);
+        let name = cells.next().unwrap().trim_matches('`').trim_start_matches("isomer-");
+        let on = match cells.next().unwrap() {
+            "all" => all.iter().filter(|other| *other != name).cloned().collect(),
+            on => on.split_whitespace().filter(|word| *word != "–").map(str::to_owned).collect(),
+        };
+        (name.to_owned(), on)
+    })
+    .collect()
+}
+
+#[test]
+fn crates_build_on_what_the_architecture_says() {
+    let mut declared = declared();
+    let libraries = declared.keys().filter(|name| *name != "isomer").cloned().collect();
+    let documented = documented(&libraries);
+    // The command line may know everything, and need not.
+    let command_line = declared.get_mut("isomer").expect("the command line is a crate");
+    assert!(command_line.is_subset(&libraries));
+    *command_line = libraries;
+    assert_eq!(declared, documented, "declared in Cargo.toml, and as ARCHITECTURE.md says");
+}
+
+#[test]
+fn the_embedded_library_compiles_no_planner() {
+    let declared = declared();
+    let (mut reached, mut rest) = (BTreeSet::new(), vec!["cluster"]);
+    while let Some(name) = rest.pop() {
+        if reached.insert(name) {
+            rest.extend(declared[name].iter().map(String::as_str));
+        }
+    }
+    assert!(!reached.contains("plan"), "isomer-cluster reaches isomer-plan: {reached:?}");
+}
