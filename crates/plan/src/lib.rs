@@ -13,7 +13,7 @@
 //! | [`heat`] | how often, as a graph? | Clay 4, 6 |
 //! | [`problem`] | where is everything, what does it cost, what is a plan? | Clay 4 |
 //! | [`clay`], [`drift`] | which clumps should move? | Clay 7 |
-//! | [`divide`] | which parts of a graph hang together least? | Karypis, Kumar 1998 |
+//! | `partition` | which keys belong at one site? METIS answers | Karypis, Kumar 1998 |
 //! | [`baseline`] | what would others do? | Clay 8.1, DrTM+B 5 |
 //! | [`evaluate`] | was it worth it, on what came later? | Clay 8 |
 //! | [`route`] | which site runs which transaction of a batch? | Hermes 3, 4.1 |
@@ -33,12 +33,12 @@ pub mod baseline;
 #[cfg(feature = "bench")]
 pub mod bench;
 pub mod clay;
-pub mod divide;
 pub mod drift;
 pub mod evaluate;
 pub mod generate;
 pub mod heat;
 pub mod learned;
+mod partition;
 pub mod problem;
 pub mod recording;
 pub mod reshard;

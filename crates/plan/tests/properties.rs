@@ -4,7 +4,6 @@
 use isomer_plan::assign::Worth;
 use isomer_plan::baseline::{drtmb, estore, metis, optimum, schism};
 use isomer_plan::clay::{self, Clump, Step};
-use isomer_plan::divide::{Graph, divide};
 use isomer_plan::drift;
 use isomer_plan::generate::{Generated, Pps, Random, Remote, Tpcc};
 use isomer_plan::heat::{HeatGraph, Sampling};
@@ -377,34 +376,5 @@ fn the_committed_sets_are_read_to_the_last_line() {
         let importer = Importer::new(kind, file, OnFault::Stop, 1).unwrap();
         let recording = Recording::read(importer).unwrap();
         assert_eq!((recording.len(), recording.accesses()), (transactions, accesses), "{name}");
-    }
-}
-
-#[test]
-fn every_vertex_is_in_one_part_and_none_is_too_heavy_but_for_one_vertex() {
-    let mut random = Random::seed_from_u64(11);
-    for round in 0..150 {
-        let vertices = random.random_range(0..400u32);
-        let heaviest = [1, 3, 1000][round % 3];
-        let weights: Vec<u64> = (0..vertices).map(|_| random.random_range(0..=heaviest)).collect();
-        let edges: Vec<(u32, u32, u64)> = (0..random.random_range(0..4 * vertices + 1))
-            .filter(|_| vertices > 0)
-            .map(|_| {
-                let ends = [0, 1].map(|_| random.random_range(0..vertices));
-                (ends[0], ends[1], random.random_range(0..9))
-            })
-            .collect();
-        let graph = Graph::new(weights.clone(), &edges);
-        let (parts, imbalance) =
-            (random.random_range(1..20), f64::from(random.random_range(0..5u32)) / 10.0);
-        let division = divide(&graph, parts, imbalance, round as u64);
-        assert_eq!(division, divide(&graph, parts, imbalance, round as u64), "a seed repeats");
-        let mut held = vec![0; parts];
-        assert_eq!(division.len(), weights.len());
-        division.iter().zip(&weights).for_each(|(part, weight)| held[*part as usize] += weight);
-        let share = graph.weight() as f64 / parts as f64;
-        let heaviest = weights.iter().max().copied().unwrap_or(0) as f64;
-        let most = (share * (1.0 + imbalance)).max(share + heaviest);
-        assert!(held.iter().all(|held| *held as f64 <= most), "{held:?} of {share} at most {most}");
     }
 }

@@ -1,8 +1,6 @@
 //! Golden scripts: each planner's decisions in words. `UPDATE_GOLDENFILES=1 cargo test` rewrites
 //! them.
 
-#[path = "scripts/divide.rs"]
-mod divide;
 #[path = "scripts/learned.rs"]
 mod learned;
 #[path = "scripts/placement.rs"]

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::{Outcome, print, table};
-use isomer_plan::bench::{ClaySize, Scale, assign, clay, divide, hermes};
+use isomer_plan::bench::{ClaySize, Scale, assign, clay, hermes};
 use serde_json::json;
 
 /// The arguments.
@@ -27,8 +27,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let routed = hermes(scale, &mut clock)?;
     progress.stage("placing 100 thousand chunks");
     let assigned = assign(scale, &mut clock)?;
-    progress.stage("the divider and METIS");
-    let [ycsb, pps] = divide(scale, &mut clock)?;
     progress.stage("clay and METIS");
     let planned = clay(ClaySize::of(scale), &mut clock)?;
     drop(progress);
@@ -52,13 +50,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         "hermes_gap_of_paper": routed.gap_of_paper,
         "hermes_batch_s": routed.fast_s,
         "hermes_polished_batch_s": routed.polished_s,
-        "divide_ycsb_cut_vs_metis": ycsb.cut_ratio,
-        "divide_ycsb_time_vs_metis": ycsb.time_ratio,
-        "divide_ycsb_heaviest": ycsb.heaviest,
-        "divide_pps_vertices": pps.vertices,
-        "divide_pps_cut_vs_metis": pps.cut_ratio,
-        "divide_pps_time_vs_metis": pps.time_ratio,
-        "divide_pps_heaviest": pps.heaviest,
         "assign_speedup_1000": assigned.speedup_1000,
         "assign_cost_equal": assigned.cost_equal,
         "assign_100k_s": assigned.large_s,

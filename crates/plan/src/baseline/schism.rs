@@ -9,8 +9,8 @@
 //! of the edges they cut, and the best one is proposed; ranges win if they are nearly as good,
 //! because they also place what was not seen.
 
-use super::metis;
 use crate::heat::HeatGraph;
+use crate::partition;
 use crate::problem::{Placement, PlanError, Problem, Proposal, Site, check_share};
 use crate::recording::Vertex;
 
@@ -39,7 +39,7 @@ pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanErr
     {
         check_share(what, value)?;
     }
-    let single = metis::place(problem, options.eta)?;
+    let single = partition::place(problem, options.eta)?;
     let ranges = to_ranges(problem.graph, &single, options.run_share_min);
     let hash = Placement::by_hash(problem.graph.keys(), problem.placement.sites());
     choose(problem, options, single, ranges, hash)

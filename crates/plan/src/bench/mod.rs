@@ -5,12 +5,10 @@
 
 mod assign;
 mod clay;
-mod divide;
 mod hermes;
 
 pub use assign::{AssignFigures, assign};
 pub use clay::{ClayFigures, ClaySize, clay};
-pub use divide::{DivideFigures, divide};
 pub use hermes::{HermesFigures, hermes};
 
 /// How large a run is.

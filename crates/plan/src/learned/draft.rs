@@ -53,8 +53,8 @@ use super::grid::{Grid, Layout};
 use super::order::in_order;
 use super::planner::Situation;
 use super::workload::Range;
-use crate::baseline::metis;
 use crate::heat::HeatGraph;
+use crate::partition;
 use crate::problem::{Cost, Placement, Problem, Site};
 use isomer_design::{Key, KeyRange, SiteId, TableId};
 use isomer_strategy::Need;
@@ -376,7 +376,7 @@ impl<'g> Graph<'g> {
         let problem = Problem { graph: heat, placement, cost, imbalance };
         let even = 1.0 / sites.len() as f64;
         let share = even + besides * (1.0 - even);
-        let after = metis::place_unevenly(&problem, IMBALANCE, share).ok()?;
+        let after = partition::place_unevenly(&problem, IMBALANCE, share).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
         Some(self.ordered(heat, situation, moved, &sites, batch))
     }
