@@ -25,6 +25,19 @@ impl Failure {
         Failure::Failed(what.to_string())
     }
 
+    /// An error that a server gave, with its code.
+    pub(crate) fn of_server(what: &str, error: &postgres::Error) -> Failure {
+        match error.as_db_error() {
+            Some(of_server) => Failure::failed(format!(
+                "{what}: {} {}{}",
+                of_server.code().code(),
+                of_server.message(),
+                of_server.hint().map(|hint| format!(" ({hint})")).unwrap_or_default()
+            )),
+            None => Failure::failed(format!("{what}: {error}")),
+        }
+    }
+
     /// Says what is wrong, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {

@@ -46,6 +46,7 @@
 //! arguments, so a planner can try a thousand designs, and a simulation repeats.
 
 mod change;
+mod column;
 mod design;
 mod diff;
 mod footprint;
@@ -53,6 +54,7 @@ mod ids;
 mod invalid;
 mod key;
 mod key_code;
+mod layout;
 mod placement;
 mod plan;
 mod range;
@@ -67,6 +69,7 @@ mod timestamp;
 mod value;
 
 pub use change::Change;
+pub use column::Column;
 pub use design::{Design, TableDesign};
 pub use footprint::{Access, Footprint, Item, Span};
 pub use ids::{SiteId, TableId, Time, Version};
@@ -79,7 +82,7 @@ pub use range_map::{CHUNK_ENTRIES_MAX, RangeMap, RangeMapIter};
 pub use routing::{Missing, Route, RoutingTable};
 pub use row::ROW_BYTES_MAX;
 pub use row_error::RowError;
-pub use schema::{COLUMNS_MAX, Column, NAME_BYTES_MAX, Schema, SchemaError};
+pub use schema::{COLUMNS_MAX, NAME_BYTES_MAX, Schema, SchemaError};
 pub use site_set::{SITES_MAX, SiteSet};
 pub use text::{ParseError, Problem};
 pub use value::{ColumnType, DECIMAL_SCALE_MAX, Value};

@@ -1,8 +1,8 @@
 //! What can be wrong with values, keys and row bytes, given a schema.
 
+use crate::column::name_list;
 use crate::key::KEY_BYTES_MAX;
 use crate::row::ROW_BYTES_MAX;
-use crate::schema::name_list;
 use crate::{Column, ColumnType, Schema, Value};
 use thiserror::Error;
 

@@ -17,7 +17,8 @@
 //!
 //! Left out: changing a schema. Row bytes are read by the schema that wrote them.
 
-use crate::row::Layout;
+use crate::column::{Column, name_list};
+use crate::layout::Layout;
 use crate::{ColumnType, DECIMAL_SCALE_MAX};
 use std::fmt;
 use thiserror::Error;
@@ -27,30 +28,6 @@ pub const COLUMNS_MAX: usize = 1024;
 
 /// The longest name of a table or column, in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
-
-/// One column.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Column {
-    /// Its name, unique in the table.
-    pub name: String,
-    /// What it holds.
-    pub ty: ColumnType,
-    /// True if it may hold NULL; a key column may not.
-    pub nullable: bool,
-}
-
-impl Column {
-    /// A column that does not accept NULL.
-    pub fn new(name: impl Into<String>, ty: ColumnType) -> Column {
-        Column { name: name.into(), ty, nullable: false }
-    }
-
-    /// The column, accepting NULL.
-    #[must_use]
-    pub fn or_null(self) -> Column {
-        Column { nullable: true, ..self }
-    }
-}
 
 /// The columns of a table and its primary key.
 ///
@@ -253,19 +230,6 @@ fn find_key(table: &str, columns: &[Column], names: &[&str]) -> Result<Vec<usize
         key.push(index);
     }
     Ok(key)
-}
-
-/// `id, owner, balance`, for messages.
-pub(crate) fn name_list(columns: &[Column]) -> String {
-    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-    names.join(", ")
-}
-
-/// `id int64`, `owner text nullable`.
-impl fmt::Display for Column {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.name, self.ty, if self.nullable { " nullable" } else { "" })
-    }
 }
 
 /// `accounts(id int64, owner text nullable) key id`.

@@ -14,6 +14,7 @@
 //! is that of a small one over a socket of this machine. Time comes from the caller.
 
 use crate::costs::Costs;
+use crate::stopwatch::Stopwatch;
 use crate::think::think;
 use isomer_design::{Column, ColumnType};
 use isomer_design::{
@@ -37,9 +38,6 @@ const ROW: [u8; 26] = [7; 26];
 /// A round repeats what it measures so often.
 const REPEAT: usize = 200;
 const ROUNDS: usize = 41;
-
-/// Nanoseconds from some moment on.
-pub type Stopwatch<'c> = &'c dyn Fn() -> u64;
 
 /// Measures every cost.
 ///

@@ -9,10 +9,9 @@
 //!
 //! A claim may be about one point only.
 
-use crate::experiment::Experiment;
+use crate::measured::Measured;
 use crate::metric::Metric;
-use crate::results::{Mean, Sample};
-use crate::run::Measured;
+use crate::sample::{Mean, Sample};
 use serde::{Deserialize, Serialize};
 
 /// What is claimed, in a form that can be compared.
@@ -66,18 +65,18 @@ impl Claim {
         self.goal.or(self.paper)
     }
 
-    /// What came out here; `None` if runs are missing.
-    pub fn ours(&self, experiment: &Experiment, samples: &[Sample]) -> Option<Mean> {
+    /// What came out for the first of the systems; `None` if runs are missing.
+    pub fn ours(&self, systems: &[String], samples: &[Sample]) -> Option<Mean> {
         let here = |sample: &&Sample| self.at.is_none() || self.at == sample.x;
         let of_system = |name: &str| -> Vec<&Sample> {
             samples.iter().filter(|sample| sample.system == name).filter(here).collect()
         };
-        let first = of_system(&experiment.systems[0]);
+        let first = of_system(&systems[0]);
         let means = || first.iter().filter_map(|sample| sample.mean(self.metric));
         let less = |a: &Mean, b: &Mean| a.mean.total_cmp(&b.mean);
         match self.is {
             Relation::BetterThan => {
-                let others = experiment.systems[1..].iter();
+                let others = systems[1..].iter();
                 let others = others.filter(|name| self.than.as_ref().is_none_or(|t| t == *name));
                 let pairs = others.flat_map(|name| first.iter().copied().zip(of_system(name)));
                 let factors: Option<Vec<Mean>> =

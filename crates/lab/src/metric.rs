@@ -1,6 +1,6 @@
 //! What is measured of a run.
 
-use crate::run::Measured;
+use crate::measured::Measured;
 use serde::{Deserialize, Serialize};
 
 /// One number of a run. See [`Metric::name`].

@@ -3,7 +3,8 @@
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
-use crate::results::{Mean, Row, Sample};
+use crate::results::Row;
+use crate::sample::{Mean, Sample};
 use crate::system::{SYSTEMS, System};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

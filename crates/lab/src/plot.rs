@@ -3,7 +3,7 @@
 
 use crate::experiment::Experiment;
 use crate::metric::Metric;
-use crate::results::Sample;
+use crate::sample::Sample;
 use plotters::prelude::*;
 use std::error::Error;
 use std::path::Path;

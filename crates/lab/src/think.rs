@@ -1,7 +1,7 @@
 //! What a thought of the autopilot takes: measured for a transaction that no site can run, over a full
 //! reservoir.
 
-use crate::calibrate::Stopwatch;
+use crate::stopwatch::Stopwatch;
 use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{Measured, Report, Request, Strategy};

@@ -3,6 +3,7 @@
 //! Read, plan, judge, write files, print: in this order, so that whatever is wrong with the input or
 //! the files is said before anything is printed.
 
+use super::evaluated::{evaluation_json, upkeep_json};
 use super::input::{Input, Loaded};
 use super::progress::Progress;
 use super::strategies::{Knobs, Strategy};
@@ -167,33 +168,6 @@ fn explain(args: &Args, loaded: &Loaded, proposal: &Proposal) -> Outcome {
         print(&format!("note: {line}"))?;
     }
     Ok(())
-}
-
-/// One evaluation as JSON.
-pub(crate) fn evaluation_json(evaluation: &Evaluation) -> Value {
-    let by_table: serde_json::Map<String, Value> = evaluation
-        .distributed_by_table
-        .iter()
-        .map(|(name, share)| (name.clone(), json!(share)))
-        .collect();
-    json!({
-        "loads_per_s": evaluation.loads,
-        "accesses_per_s": evaluation.accesses,
-        "imbalance": evaluation.imbalance,
-        "access_imbalance": evaluation.access_imbalance,
-        "distributed": evaluation.distributed,
-        "distributed_by_table": by_table,
-    })
-}
-
-/// What a placement costs as JSON.
-pub(crate) fn upkeep_json(upkeep: &Upkeep) -> Value {
-    json!({
-        "keys_moved": upkeep.keys_moved,
-        "routing_entries": upkeep.routing_entries,
-        "routing_bytes": upkeep.routing_bytes,
-        "sites_used": upkeep.sites_used,
-    })
 }
 
 fn to_json(loaded: &Loaded, proposal: &Proposal, judged: &Judged) -> Value {

@@ -1,11 +1,11 @@
 //! `isomer compare`: all strategies on one recording, side by side.
 
-use super::advise::{evaluation_json, upkeep_json};
+use super::evaluated::{Line, evaluation_json, upkeep_json};
 use super::input::Input;
 use super::progress::Progress;
 use super::strategies::{Knobs, Strategy};
 use super::{Outcome, percent, plot, print, table};
-use isomer_plan::evaluate::{Evaluation, Evaluator, Upkeep};
+use isomer_plan::evaluate::{Evaluator, Upkeep};
 use isomer_plan::heat::HeatGraph;
 use isomer_plan::problem::Placement;
 use serde_json::json;
@@ -26,15 +26,6 @@ pub(crate) struct Args {
     /// Draw the comparison into this SVG file.
     #[arg(long)]
     plot: Option<PathBuf>,
-}
-
-/// One line of the comparison.
-pub(crate) struct Line {
-    pub(crate) name: &'static str,
-    pub(crate) recorded: Evaluation,
-    pub(crate) held_out: Evaluation,
-    pub(crate) upkeep: Upkeep,
-    pub(crate) seconds: f64,
 }
 
 /// Runs the command.

@@ -9,6 +9,7 @@
 pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod compare;
+mod evaluated;
 mod input;
 mod plot;
 mod progress;

@@ -8,7 +8,7 @@
 //!
 //! Shares have the whole as their scale, so a short bar is a small share whatever the others are.
 
-use super::compare::Line;
+use super::evaluated::Line;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

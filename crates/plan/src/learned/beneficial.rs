@@ -21,8 +21,9 @@
 //! A transaction over several sites can be the occasion for a split as well: where the parts of a design meet,
 //! locks are held for the longest time.
 
-use super::planner::Situation;
-use super::workload::{Range, even_cuts};
+use super::range::Range;
+use super::situation::Situation;
+use super::workload::even_cuts;
 use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, Step};
 use isomer_strategy::{Crowd, Need};
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@
 
 use super::Range;
 use super::draft::{Draft, Promise};
-use super::planner::Situation;
+use super::situation::Situation;
 use super::trial::{Trial, Verdict};
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;

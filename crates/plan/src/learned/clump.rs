@@ -24,8 +24,8 @@
 //! judge a ring are as few as to judge a partition.
 
 use super::outlook::Saved;
-use super::planner::Situation;
-use super::workload::Range;
+use super::range::Range;
+use super::situation::Situation;
 use isomer_design::{Access, Change, Design, Key, SiteId, Step, TableId};
 use isomer_strategy::{Need, needs};
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,7 @@
 //! memory and work are bounded.
 
 use super::planner::Candidate;
-use super::workload::Range;
+use super::range::Range;
 use isomer_design::{Change, Design, Footprint, Key, TableId};
 use isomer_strategy::Place;
 use std::collections::VecDeque;
@@ -234,12 +234,5 @@ fn to_text(place: Place) -> String {
         Place::Across { coordinator } => {
             format!("over several sites, coordinated by {coordinator}")
         }
-    }
-}
-
-impl Range {
-    /// True if a footprint reads or writes any of it.
-    pub(crate) fn is_touched_by(&self, footprint: &Footprint) -> bool {
-        footprint.items().iter().any(|item| super::workload::lies_in(item, self))
     }
 }

@@ -17,9 +17,9 @@
 use super::cost::Costs;
 use super::options::Options;
 use super::outlook::Outlook;
-use super::planner::Situation;
 use super::recent::Recent;
 use super::shift::is_elsewhere;
+use super::situation::Situation;
 use super::traffic::Traffic;
 use super::workload::Workload;
 use isomer_design::{Design, TableId};

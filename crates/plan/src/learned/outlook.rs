@@ -23,8 +23,9 @@
 //! what changes.
 
 use super::cost::{Costs, Effort, Work, queue};
+use super::range::Range;
 use super::traffic::{Rates, Traffic};
-use super::workload::{Range, Sample, Shares, Workload};
+use super::workload::{Sample, Shares, Workload};
 use isomer_design::{
     Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, SiteSet, TableId,
 };

@@ -36,12 +36,11 @@
 //!
 //! Pure: the same situation gives the same answer.
 
-use super::Options;
 use super::beneficial::{self, Extra, extras, relieve};
 use super::clump;
-use super::outlook::{Outlook, Saved, free_sites, rows_of};
-use super::recent::Recent;
-use super::workload::Range;
+use super::outlook::{Saved, free_sites, rows_of};
+use super::range::Range;
+use super::situation::Situation;
 use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
 use isomer_strategy::{Crowd, Need, Place, needs};
 
@@ -55,23 +54,6 @@ const ACROSS_MAX: f64 = 0.1;
 /// More partitions than this that a site lacks, and it is the cheapest site that gets it, without more
 /// thought.
 const NEEDS_MAX: usize = 64;
-
-/// What a decision is made of.
-#[derive(Clone, Copy)]
-pub(crate) struct Situation<'a> {
-    pub(crate) now_ns: u64,
-    pub(crate) design: &'a Design,
-    pub(crate) outlook: Outlook<'a>,
-    pub(crate) recent: &'a Recent,
-    pub(crate) options: &'a Options,
-    /// Changes may be asked for, and so many.
-    pub(crate) may_add: bool,
-    /// A blueprint is being carried out, or was a moment ago.
-    pub(crate) is_young: bool,
-    /// Masters may be moved for a transaction's sake.
-    pub(crate) may_move: bool,
-    pub(crate) budget: usize,
-}
 
 /// What a site needs.
 struct Base {

@@ -22,10 +22,10 @@
 //! Left out: emulated transactions drawn from the co-access probabilities. The paper adds them to its
 //! samples for robustness; with all samples of a range at hand, there is nothing to emulate.
 
+use super::range::{Range, lies_in};
 use super::reservoir::{Damping, Reservoir};
 use super::writers::Writers;
-use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
-use isomer_strategy::Need;
+use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -38,22 +38,6 @@ pub const ITEMS_MAX: usize = 64;
 const REMEMBERED_MAX: usize = 16_384;
 /// Of how long a lock was held this time, so much counts.
 const HELD_PACE: f64 = 0.1;
-
-/// A range of keys of a table: a partition, or what one could become.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Range {
-    /// The table.
-    pub table: TableId,
-    /// The keys.
-    pub keys: KeyRange,
-}
-
-impl Range {
-    /// The partition of a footprint.
-    pub(crate) fn of(need: &Need) -> Range {
-        Range { table: need.table, keys: need.range.clone() }
-    }
-}
 
 /// A transaction that was sampled.
 #[derive(Debug)]
@@ -365,14 +349,6 @@ impl Workload {
         }
         self.ranges.retain(|_, ranges| !ranges.is_empty());
     }
-}
-
-pub(crate) fn lies_in(item: &Item, range: &Range) -> bool {
-    item.table == range.table
-        && match &item.span {
-            Span::Key(key) => range.keys.contains(key),
-            Span::Range(keys) => keys.overlaps(&range.keys),
-        }
 }
 
 /// A footprint with at most [`ITEMS_MAX`] of the items, evenly chosen.

@@ -12,7 +12,7 @@
 //! Invariant: remembered ranges do not overlap. After a split or a merge, those of the old design go when one
 //! of the new is asked for.
 
-use super::workload::Range;
+use super::range::Range;
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
 use std::collections::BTreeMap;
 

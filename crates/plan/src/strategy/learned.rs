@@ -36,8 +36,9 @@ use crate::learned::journal::Journal;
 use crate::learned::known::Known;
 use crate::learned::memory::{Memory, Told};
 use crate::learned::outlook::{masters, rows_of};
-use crate::learned::planner::{Answer, Situation};
+use crate::learned::planner::Answer;
 use crate::learned::shift::{Load, Shift};
+use crate::learned::situation::Situation;
 use crate::learned::traffic::Seen;
 use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work};
 use isomer_design::{

@@ -10,7 +10,6 @@
 //!   asker 2          ▇      ▇             ▇▇▇▇
 //! ```
 
-use super::tpcc::told;
 use crate::clock;
 use crate::failure::Failure;
 use isomer_workload::Random;
@@ -83,7 +82,7 @@ impl Shaker {
 /// How many changes of the design the server has made.
 fn made(client: &mut Client) -> Result<u64, Failure> {
     let query = "SELECT coalesce(max(number), 0) FROM isomer.changes";
-    let made = client.query_one(query, &[]).map_err(|error| told(query, &error))?;
+    let made = client.query_one(query, &[]).map_err(|error| Failure::of_server(query, &error))?;
     Ok(made.get::<_, i64>(0) as u64)
 }
 
@@ -110,7 +109,7 @@ fn ask(asker: &mut Client, chance: &Mutex<Chance>) -> Result<(), Failure> {
         match asker.batch_execute(&text) {
             Ok(()) => return Ok(()),
             Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {}
-            Err(error) => return Err(told(&text, &error)),
+            Err(error) => return Err(Failure::of_server(&text, &error)),
         }
     }
     Ok(())

@@ -87,7 +87,8 @@ pub(super) type Connect<'c> = &'c (dyn Fn() -> Result<Client, Failure> + Sync);
 
 /// Makes the tables and fills them.
 pub(super) fn load(connect: Connect<'_>, sizes: Sizes, seed: u64) -> Result<(), Failure> {
-    load::load(&mut connect()?, sizes, seed).map_err(|error| told("loading TPC-C", &error))
+    load::load(&mut connect()?, sizes, seed)
+        .map_err(|error| Failure::of_server("loading TPC-C", &error))
 }
 
 /// Lets terminals work for a time. `shaker` changes the design meanwhile, if there is one.
@@ -143,7 +144,7 @@ fn work(terminal: &mut Terminal, stop: &AtomicBool) -> Result<(u64, u64), Failur
             }
             Err(error) => {
                 stop.store(true, Ordering::Relaxed);
-                return Err(told("a terminal of TPC-C", &error));
+                return Err(Failure::of_server("a terminal of TPC-C", &error));
             }
         }
     }
@@ -154,9 +155,10 @@ fn work(terminal: &mut Terminal, stop: &AtomicBool) -> Result<(u64, u64), Failur
 pub(super) fn check(from: &mut Client, to: &mut Client, sizes: Sizes) -> Result<(), Failure> {
     copy(from, to).map_err(|error| Failure::failed(format!("exporting TPC-C: {error}")))?;
     let delivered = format!("SET tpcc.delivered = {}; ANALYZE", sizes.delivered());
-    to.batch_execute(&delivered).map_err(|error| told("preparing the check", &error))?;
+    to.batch_execute(&delivered)
+        .map_err(|error| Failure::of_server("preparing the check", &error))?;
     let found = to.query(include_str!("check.sql"), &[]);
-    let found = found.map_err(|error| told("checking TPC-C", &error))?;
+    let found = found.map_err(|error| Failure::of_server("checking TPC-C", &error))?;
     let broken: Vec<String> = found
         .iter()
         .map(|row| (row.get::<_, i32>(0), row.get::<_, i64>(1)))
@@ -187,17 +189,4 @@ fn copy(from: &mut Client, to: &mut Client) -> Result<(), Box<dyn std::error::Er
         writer.finish()?;
     }
     Ok(())
-}
-
-/// An error of a server, with its code.
-pub(super) fn told(what: &str, error: &postgres::Error) -> Failure {
-    match error.as_db_error() {
-        Some(of_server) => Failure::failed(format!(
-            "{what}: {} {}{}",
-            of_server.code().code(),
-            of_server.message(),
-            of_server.hint().map(|hint| format!(" ({hint})")).unwrap_or_default()
-        )),
-        None => Failure::failed(format!("{what}: {error}")),
-    }
 }

@@ -1,0 +1,40 @@
+//! What a placement is worth on a recording, as several commands show it.
+
+use isomer_plan::evaluate::{Evaluation, Upkeep};
+use serde_json::{Value, json};
+
+/// One line of the comparison.
+pub(crate) struct Line {
+    pub(crate) name: &'static str,
+    pub(crate) recorded: Evaluation,
+    pub(crate) held_out: Evaluation,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) seconds: f64,
+}
+
+/// One evaluation as JSON.
+pub(crate) fn evaluation_json(evaluation: &Evaluation) -> Value {
+    let by_table: serde_json::Map<String, Value> = evaluation
+        .distributed_by_table
+        .iter()
+        .map(|(name, share)| (name.clone(), json!(share)))
+        .collect();
+    json!({
+        "loads_per_s": evaluation.loads,
+        "accesses_per_s": evaluation.accesses,
+        "imbalance": evaluation.imbalance,
+        "access_imbalance": evaluation.access_imbalance,
+        "distributed": evaluation.distributed,
+        "distributed_by_table": by_table,
+    })
+}
+
+/// What a placement costs as JSON.
+pub(crate) fn upkeep_json(upkeep: &Upkeep) -> Value {
+    json!({
+        "keys_moved": upkeep.keys_moved,
+        "routing_entries": upkeep.routing_entries,
+        "routing_bytes": upkeep.routing_bytes,
+        "sites_used": upkeep.sites_used,
+    })
+}
