@@ -60,6 +60,9 @@ pub(crate) struct ServeArgs {
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
+    /// Start even if a log has lost commits that were durable, and go on without them
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 /// Serves until it is told to stop.
@@ -76,7 +79,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     } else {
         Durability::Commit
     };
-    let options = Options::in_folder(&args.data, args.sites).durability(durability);
+    let options = Options::in_folder(&args.data, args.sites)
+        .durability(durability)
+        .accept_loss(args.accept_loss);
     let engine = Engine::open(options, args.autopilot).map_err(Failure::failed)?;
     for note in engine.database().notes() {
         eprintln!("{note}");

@@ -10,13 +10,13 @@ use crate::runtime::{Embedded, Runtime};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
 };
-use isomer_log::{Counters, Durability, FileLog, Log, MemoryLog, MemoryOptions};
+use isomer_log::{Counters, DiskFaults, Durability, FileLog, Log, MemoryLog, MemoryOptions};
 use isomer_site::{Abort, Answer, Site, SiteOptions, Step, TimeSource, Txn};
 use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -34,13 +34,16 @@ pub struct Options {
     sites: u16,
     durability: Durability,
     strategy: Box<dyn Strategy>,
+    accept_loss: bool,
+    faults: BTreeMap<SiteId, Arc<DiskFaults>>,
 }
 
 impl Options {
     /// A database of `sites` sites that lives in memory, and goes with the process.
     pub fn in_memory(sites: u16) -> Options {
         let strategy = Box::new(OnDemand::default());
-        Options { folder: None, sites, durability: Durability::None, strategy }
+        let (durability, accept_loss, faults) = (Durability::None, false, BTreeMap::new());
+        Options { folder: None, sites, durability, strategy, accept_loss, faults }
     }
 
     /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites; an
@@ -53,6 +56,19 @@ impl Options {
     /// What a commit waits for. (In memory: nothing, whatever is set.)
     pub fn durability(mut self, durability: Durability) -> Options {
         self.durability = durability;
+        self
+    }
+
+    /// If a log has lost commits that were durable, the database is opened without them, and
+    /// [says so](Database::notes). Otherwise that is an error, and nothing is changed.
+    pub fn accept_loss(mut self, accept_loss: bool) -> Options {
+        self.accept_loss = accept_loss;
+        self
+    }
+
+    /// The log of a site is on a disk that can be told to fail: for tests.
+    pub fn disk_faults(mut self, site: SiteId, faults: Arc<DiskFaults>) -> Options {
+        self.faults.insert(site, faults);
         self
     }
 
@@ -134,15 +150,24 @@ impl Database {
         let runtime = Arc::new(Runtime::new());
         let mut notes = Vec::new();
         for &site in &catalog.sites {
-            let opened =
-                open_site(&runtime, folder.as_deref(), site, options.durability, &mut notes);
-            match opened {
+            let opening = Opening { folder: folder.as_deref(), site, options: &options };
+            match opening.site(&runtime, &mut notes) {
                 Ok(site) => runtime.add(site, options.durability),
                 Err(error) => {
                     runtime.stop_all();
                     return Err(error.into());
                 }
             }
+        }
+        if let Err(error) = compare_logs(&runtime.sites()) {
+            if !options.accept_loss {
+                runtime.stop_all();
+                return Err(error.into());
+            }
+            notes.push(error.to_string());
+        }
+        if let Some(folder) = folder.as_ref().filter(|folder| folder.is_new()) {
+            folder.write_catalog(&catalog)?;
         }
         let holdings: Vec<_> =
             runtime.sites().iter().map(|site| (site.id(), site.holdings())).collect();
@@ -434,7 +459,9 @@ impl Database {
         entered.sites.push(site);
         entered.sites.sort();
         let folder = self.folder.as_deref();
-        let opened = open_site(&self.runtime, folder, site, self.durability, &mut Vec::new())?;
+        let options = Options { durability: self.durability, ..Options::in_memory(0) };
+        let opening = Opening { folder, site, options: &options };
+        let opened = opening.site(&self.runtime, &mut Vec::new())?;
         if let Some(folder) = folder {
             folder.write_catalog(&entered)?;
         }
@@ -556,30 +583,72 @@ fn beside(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> Vec<JoinHan
     ]
 }
 
-fn open_site(
-    runtime: &Runtime,
-    folder: Option<&Folder>,
-    id: SiteId,
-    durability: Durability,
-    notes: &mut Vec<String>,
-) -> Result<Site, OpenDatabaseError> {
-    let (log, folder): (Arc<dyn Log>, _) = match folder {
-        None => {
-            let keep_bytes = Some(MEMORY_LOG_BYTES);
-            let options = MemoryOptions { keep_bytes, ..MemoryOptions::default() };
-            (Arc::new(MemoryLog::new(options)), None)
+/// Compares the logs with each other: a site that follows partitions of another knows how far it has read the
+/// other's log, which was durable so far.
+fn compare_logs(sites: &[Arc<Site>]) -> Result<(), OpenDatabaseError> {
+    for witness in sites {
+        for (site, proven) in witness.read_of_others() {
+            let log = sites.iter().find(|other| other.id() == site).map(|other| other.log());
+            if let Some(end) = log.map(|log| log.end()).filter(|end| *end < proven) {
+                let witness = witness.id();
+                return Err(OpenDatabaseError::Lost { site, end, proven, witness });
+            }
         }
-        Some(folder) => {
-            let path = folder.site(id)?;
-            let options = isomer_log::Options { durability, ..isomer_log::Options::default() };
-            let (log, report) = FileLog::open(path.join("log"), options)
-                .map_err(|error| OpenDatabaseError::Log { site: id, error })?;
-            notes.extend(report.torn.map(|torn| format!("site {id}: {torn}")));
-            (Arc::new(log), Some(path))
+    }
+    Ok(())
+}
+
+/// A site that is being opened.
+struct Opening<'o> {
+    folder: Option<&'o Folder>,
+    site: SiteId,
+    options: &'o Options,
+}
+
+impl Opening<'_> {
+    fn site(&self, runtime: &Runtime, notes: &mut Vec<String>) -> Result<Site, OpenDatabaseError> {
+        let id = self.site;
+        let (log, folder): (Arc<dyn Log>, _) = match self.folder {
+            None => {
+                let keep_bytes = Some(MEMORY_LOG_BYTES);
+                let options = MemoryOptions { keep_bytes, ..MemoryOptions::default() };
+                (Arc::new(MemoryLog::new(options)), None)
+            }
+            Some(folder) => {
+                let path = folder.site(id)?;
+                (self.log(folder, &path.join("log"), notes)?, Some(path))
+            }
+        };
+        let time: Arc<dyn TimeSource> = runtime.clock.clone();
+        let network = runtime.post.clone();
+        Site::open(SiteOptions { folder, ..SiteOptions::new(id, log, network, time) })
+            .map_err(|error| OpenDatabaseError::Recover { site: id, error })
+    }
+
+    fn log(
+        &self,
+        folder: &Folder,
+        path: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<Arc<dyn Log>, OpenDatabaseError> {
+        let (site, Options { durability, accept_loss, faults, .. }) = (self.site, self.options);
+        let is_old = folder.has_log(site);
+        let options = isomer_log::Options {
+            durability: *durability,
+            must_exist: is_old,
+            accept_loss: *accept_loss,
+            ..isomer_log::Options::default()
+        };
+        let opened = match faults.get(&site) {
+            Some(faults) => FileLog::open_on(faults, path, options),
+            None => FileLog::open(path, options),
+        };
+        let (log, report) = opened.map_err(|error| OpenDatabaseError::Log { site, error })?;
+        if folder.is_new() && report.end > 0 {
+            return Err(folder.without_catalog());
         }
-    };
-    let time: Arc<dyn TimeSource> = runtime.clock.clone();
-    let network = runtime.post.clone();
-    Site::open(SiteOptions { folder, ..SiteOptions::new(id, log, network, time) })
-        .map_err(|error| OpenDatabaseError::Recover { site: id, error })
+        notes.extend(report.torn.map(|torn| format!("site {site}: {torn}")));
+        notes.extend(report.lost.map(|lost| format!("site {site}: {lost}; that was accepted")));
+        Ok(Arc::new(log))
+    }
 }

@@ -1,7 +1,7 @@
 //! Why the database did not do what it was asked.
 
 use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
-use isomer_log::{LogError, OpenError};
+use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
 use isomer_strategy::Refused;
 use std::path::PathBuf;
@@ -116,12 +116,27 @@ pub enum OpenDatabaseError {
         what: String,
     },
     /// A site's redo log could not be opened.
-    #[error("site {site}: {error}")]
+    #[error("site {site}: {error}{}", advice(error))]
     Log {
         /// The site.
         site: SiteId,
         /// What is wrong.
         error: OpenError,
+    },
+    /// A site's redo log is shorter than another site knows.
+    #[error(
+        "site {site}: its log ends at position {end:#x}, but site {witness} has read it up to {proven:#x}: \
+         commits are lost{ADVICE}"
+    )]
+    Lost {
+        /// The site whose log lacks something.
+        site: SiteId,
+        /// Where the log ends.
+        end: Position,
+        /// Up to where it was durable.
+        proven: Position,
+        /// The site that knows.
+        witness: SiteId,
     },
     /// A site could not be recovered.
     #[error("site {site}: {error}")]
@@ -140,4 +155,11 @@ pub enum OpenDatabaseError {
     /// A change that was under way when the database stopped could not be completed.
     #[error("a change that was under way could not be completed: {0}")]
     Change(#[from] Refusal),
+}
+
+/// What to do about commits that are lost.
+const ADVICE: &str = "; restore the file, or start with --accept-loss to go on without them";
+
+fn advice(error: &OpenError) -> &'static str {
+    if error.is_loss() { ADVICE } else { "" }
 }

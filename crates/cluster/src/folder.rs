@@ -23,10 +23,16 @@ const CATALOG_NEW: &str = "catalog.new";
 const STRATEGY: &str = "strategy";
 const STRATEGY_NEW: &str = "strategy.new";
 const LOCK: &str = "lock";
+/// What the names of the sites' folders begin with.
+const SITE: &str = "site-";
 
 /// The folder of an open database.
 pub(crate) struct Folder {
     path: PathBuf,
+    /// The database is being made: it has no catalog yet.
+    is_new: bool,
+    /// The sites of the catalog that was found.
+    sites: Vec<SiteId>,
     /// Locked as long as this lives.
     _lock: File,
 }
@@ -39,31 +45,58 @@ pub(crate) struct Catalog {
 }
 
 impl Folder {
-    /// Opens a folder for this process; makes it, with a new catalog, if it is missing or empty.
+    /// Opens a folder for this process; makes it if it is missing or empty. The catalog of a new database is
+    /// yet to be [written](Folder::write_catalog), once the logs of its sites are there: a site that is in the
+    /// catalog has a log.
     pub(crate) fn open(path: &Path, sites: u16) -> Result<(Folder, Catalog), OpenDatabaseError> {
         fs::create_dir_all(path).map_err(failed(path))?;
-        let catalog_path = path.join(CATALOG);
-        let is_new = !catalog_path.exists();
+        let is_new = !path.join(CATALOG).exists();
         if is_new {
             let mut entries = fs::read_dir(path).map_err(failed(path))?;
-            // A process that was killed while it made the database leaves these two.
-            let ours = |name: &std::ffi::OsStr| name == LOCK || name == CATALOG_NEW;
+            // What a process leaves that was killed while it made the database.
+            let is_begun = path.join(CATALOG_NEW).exists();
+            let ours = |name: &std::ffi::OsStr| {
+                let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
+                name == LOCK || name == CATALOG_NEW || (is_begun && is_site)
+            };
             let foreign = entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name())));
             if foreign {
                 let path = path.to_owned();
                 return Err(OpenDatabaseError::NotADatabase { path, expected: CATALOG });
             }
         }
-        let folder = Folder { path: path.to_owned(), _lock: lock(path)? };
+        let _lock = lock(path)?;
+        let mut folder = Folder { path: path.to_owned(), is_new, sites: Vec::new(), _lock };
         if is_new {
             let sites = (1..=sites).map(SiteId).collect();
-            let catalog = Catalog { sites, tables: Vec::new() };
-            folder.write_catalog(&catalog)?;
-            return Ok((folder, catalog));
+            folder.begin_catalog().map_err(failed(&path.join(CATALOG_NEW)))?;
+            return Ok((folder, Catalog { sites, tables: Vec::new() }));
         }
         let design = read_catalog(path)?;
         let tables = design.tables().map(|(id, table)| (id, table.schema().clone())).collect();
+        folder.sites = design.sites().iter().collect();
         Ok((folder, Catalog { sites: design.sites().iter().collect(), tables }))
+    }
+
+    /// True if the database was made by this call to [`Folder::open`], or was never wholly made.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// True if the catalog that was found says that a site has a log.
+    pub(crate) fn has_log(&self, site: SiteId) -> bool {
+        self.sites.contains(&site)
+    }
+
+    /// Notes that what is found here without a catalog is what is left of the making of a database.
+    fn begin_catalog(&self) -> std::io::Result<()> {
+        File::create(self.path.join(CATALOG_NEW))?.sync_all()?;
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// A folder in which a database was found half made, though a site's log holds something.
+    pub(crate) fn without_catalog(&self) -> OpenDatabaseError {
+        OpenDatabaseError::NotADatabase { path: self.path.clone(), expected: CATALOG }
     }
 
     /// Replaces the catalog, as a whole or not at all.
@@ -98,7 +131,7 @@ impl Folder {
 
     /// The folder of a site, made if it is missing.
     pub(crate) fn site(&self, site: SiteId) -> Result<PathBuf, OpenDatabaseError> {
-        let path = self.path.join(format!("site-{}", site.0));
+        let path = self.path.join(format!("{SITE}{}", site.0));
         fs::create_dir_all(&path).map_err(failed(&path))?;
         Ok(path)
     }

@@ -47,7 +47,7 @@ pub use database::{Database, Explorer, Options, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use folder::look;
-pub use isomer_log::{Counters, Durability};
+pub use isomer_log::{Counters, DiskFaults, Durability};
 pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
 pub use isomer_strategy::Place;
 pub use open::{

@@ -1,6 +1,7 @@
 //! What can go wrong, in two boundaries: opening a log, and using one.
 
 use crate::Position;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,28 +29,26 @@ pub enum LogError {
         /// The limit (`Options::backlog_bytes`).
         max: u64,
     },
-    /// The next segment file could not be created, usually because the disk is full. Nothing was
-    /// appended; appending works again once the file can be created.
-    #[error("cannot create the next segment of the log, {path}: {source}; nothing was appended")]
-    NoSegment {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: Arc<io::Error>,
+    /// There is no room for more of the log, for the time being. Nothing was appended; appending works again
+    /// once there is what it [lacks](Lack). Everything else goes on.
+    #[error("{lack}: {what}; nothing was appended, append again when that is mended")]
+    NoRoom {
+        /// What is lacking.
+        lack: Lack,
+        /// What was tried, and what the system said.
+        what: Arc<str>,
     },
     /// A write or a sync failed, now or earlier. What the disk holds beyond `durable` is unknown,
     /// so nothing more is accepted.
     #[error(
-        "the log failed at position {durable:#x} and takes no more: {path}: {source}; \
+        "the log failed at position {durable:#x} and takes no more: {what}; \
          what came before is safe, open the log again to go on"
     )]
     Failed {
-        /// The file or folder that failed.
-        path: PathBuf,
         /// Everything before this position is durable.
         durable: Position,
-        /// What the operating system said.
-        source: Arc<io::Error>,
+        /// What failed, and what the system said.
+        what: Arc<str>,
     },
     /// The position was dropped by truncation or bounded retention.
     #[error("position {position:#x} is no longer kept: the log begins at {begin:#x}")]
@@ -73,38 +72,76 @@ pub enum LogError {
         /// The position asked for.
         position: Position,
     },
-    /// A segment file could not be read.
-    #[error("cannot read {path}: {source}")]
+    /// What was appended could not be read back.
+    #[error("cannot read {what}")]
     Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: Arc<io::Error>,
+        /// What was read, and what the system said.
+        what: Arc<str>,
     },
-    /// A segment file no longer holds what was written.
-    #[error("{path} is damaged at offset {offset}: {what}")]
+    /// What is read back is not what was written.
+    #[error("the log is damaged at position {position:#x}: {what}")]
     Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Offset of the bad frame in the file.
-        offset: u64,
-        /// What is wrong.
-        what: &'static str,
+        /// Position of the bad frame.
+        position: Position,
+        /// Where that is, and what is wrong.
+        what: Arc<str>,
     },
-    /// A segment file could not be removed.
-    #[error("cannot remove {path}: {source}")]
+    /// What was dropped could not be removed.
+    #[error("cannot remove {what}")]
     Remove {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: Arc<io::Error>,
+        /// What was removed, and what the system said.
+        what: Arc<str>,
     },
+}
+
+/// What a log lacks that cannot take more for the time being.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// Space on its disk.
+    Space,
+    /// Handles of the operating system's, such as file descriptors.
+    Handles,
+    /// It is not known what.
+    Unknown,
+}
+
+impl Lack {
+    /// What a system's error says is lacking.
+    pub(crate) fn of(error: &io::Error) -> Lack {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        match error.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => Lack::Space,
+            _ if is_out_of_handles(error) => Lack::Handles,
+            _ => Lack::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lack::Space => "the disk of the log is full",
+            Lack::Handles => "the log can have no more files open",
+            Lack::Unknown => "the log cannot grow",
+        })
+    }
+}
+
+/// True if the process, or the computer, has as many files open as it may.
+pub(crate) fn is_out_of_handles(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 impl LogError {
     /// True if nothing was appended and the same append may succeed later.
     pub fn is_worth_retrying(&self) -> bool {
-        matches!(self, LogError::Backlog { .. } | LogError::NoSegment { .. })
+        matches!(self, LogError::Backlog { .. } | LogError::NoRoom { .. })
+    }
+
+    /// True if the log takes nothing more until it is opened again.
+    pub fn is_final(&self) -> bool {
+        matches!(self, LogError::Failed { .. })
     }
 }
 
@@ -169,6 +206,45 @@ pub enum OpenError {
         /// Position of the sound frame, or start of the sound segment, that says so.
         later: Position,
     },
+    /// The last segment's file is shorter than it was made. A crash does not do that, and where it was cut
+    /// there may have been frames.
+    #[error(
+        "{path} was cut short: it has {bytes} bytes and was made with {made}, and the log may have gone on \
+         where it ends (position {position:#x})"
+    )]
+    Short {
+        /// The segment file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The length it had when its header was written.
+        made: u64,
+        /// Position of the first frame that is not wholly there.
+        position: Position,
+    },
+    /// Frames at the end of the log that were durable are not there.
+    #[error(
+        "the log ends at position {end:#x} ({path}: {what}), but {witness} proves that it was durable up to \
+         {proven:#x}: {lost} bytes of acknowledged commits are lost", lost = proven - end
+    )]
+    Lost {
+        /// The segment file in which they should be.
+        path: PathBuf,
+        /// What is there instead.
+        what: String,
+        /// Where the log ends.
+        end: Position,
+        /// Where it has been.
+        proven: Position,
+        /// The file that says so.
+        witness: PathBuf,
+    },
+    /// The log was made before, and nothing of it is there.
+    #[error("{path} is missing, although the log was made before")]
+    Missing {
+        /// What should be there.
+        path: PathBuf,
+    },
     /// The operating system refused.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -179,4 +255,19 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+impl OpenError {
+    /// True if something that was durable is not there any more. The log can be opened without it:
+    /// [`Options::accept_loss`](crate::Options::accept_loss).
+    pub fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            OpenError::Gap { .. }
+                | OpenError::Damaged { .. }
+                | OpenError::Short { .. }
+                | OpenError::Lost { .. }
+                | OpenError::Missing { .. }
+        )
+    }
 }

@@ -18,8 +18,10 @@
 //! # Segments
 //!
 //! A frame lies in one segment; a segment is closed when the next frame does not fit. Its space is
-//! reserved when it is created, so a full disk shows there and nowhere else: as an error of the
-//! `append` that needs the next segment, which appends nothing and may be tried again. To keep the
+//! reserved when it is created, so a full disk shows there: as an error of the `append` that needs the
+//! next segment, which appends nothing and may be tried again. (Where a file system has to find space for what
+//! is written all the same, a write that it refuses is made again by later syncs, and until one succeeds
+//! `append` refuses more.) To keep the
 //! wait for that out of `append`, `sync` creates a file named `spare` as soon as half of the
 //! current segment is used; it gets its name with its first frame. Only when the disk is a whole
 //! segment behind does `append` create a file itself. Space that is reserved but was never written
@@ -27,24 +29,30 @@
 //!
 //! A segment is synced to its end before the next one is written, whatever the durability; so the
 //! sound header of a segment proves that everything before it is on disk. How recovery uses that,
-//! and what else it does, is told in [`recover`]; the bytes are drawn in [`format`].
+//! and what else it does, is told in [`recover`]; the bytes are drawn in [`format`]; how the end of the log is
+//! vouched for, in [`watermark`].
 //!
 //! # Locks
 //!
 //! In this order: `writer` (one sync at a time, held during I/O), `batch` (shared while it is
 //! written, exclusive only while checksums are made), `tail` (an append's copy).
 
+mod faults;
 mod folder;
 mod format;
 mod reader;
 mod recover;
 mod tail;
+mod watermark;
 mod writer;
 
+pub use faults::DiskFaults;
 pub use recover::TornTail;
 
+use crate::error::Lack;
 use crate::marks::Marks;
 use crate::{Counters, Durability, Log, LogError, OpenError, PAYLOAD_BYTES_MAX, Position};
+use faults::FaultyFolder;
 use folder::{DiskFolder, Folder, SegmentFile};
 use format::{FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, frame_bytes, segment_name};
 use parking_lot::{Mutex, RwLock};
@@ -54,8 +62,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use tail::{Segment, Tail};
+use watermark::{Mark, Watermark};
 use writer::{Batch, Writer};
 
 /// How a [`FileLog`] behaves. None of it is stored: a log may be opened with other options.
@@ -67,16 +77,29 @@ pub struct Options {
     pub backlog_bytes: u64,
     /// What a commit waits for.
     pub durability: Durability,
+    /// The log was made before: that nothing of it is there is an error, and not a new log.
+    pub must_exist: bool,
+    /// If something that was durable is lost ([`OpenError::is_loss`]), the log is opened all the same, up to
+    /// where it is whole.
+    pub accept_loss: bool,
 }
 
 impl Default for Options {
-    /// Segments of 64 MiB, a backlog of up to 256 MiB, commits wait for the disk.
+    /// Segments of 64 MiB, a backlog of up to 256 MiB, commits wait for the disk; a new log if there is none.
     fn default() -> Options {
         Options {
             segment_bytes: 64 << 20,
             backlog_bytes: 256 << 20,
             durability: Durability::Commit,
+            must_exist: false,
+            accept_loss: false,
         }
+    }
+}
+
+impl Options {
+    fn folder(&self, path: &Path) -> Result<DiskFolder, OpenError> {
+        DiskFolder::open(path, self.must_exist && !self.accept_loss)
     }
 }
 
@@ -91,6 +114,8 @@ pub struct OpenReport {
     pub segments: usize,
     /// What was cut off the end, if anything: to be told to whoever runs the site.
     pub torn: Option<TornTail>,
+    /// What was durable and is lost, if that was [accepted](Options::accept_loss).
+    pub lost: Option<String>,
 }
 
 /// A log in a folder of segment files. See the head of the module.
@@ -103,6 +128,8 @@ pub struct FileLog {
     tail: Mutex<Tail>,
     /// Names of segments that no longer belong to the log but may still be on disk, oldest first.
     condemned: Mutex<VecDeque<String>>,
+    /// The disk had no room for the last batch.
+    is_full: AtomicBool,
 }
 
 impl FileLog {
@@ -116,16 +143,37 @@ impl FileLog {
         folder: impl AsRef<Path>,
         options: Options,
     ) -> Result<(FileLog, OpenReport), OpenError> {
-        FileLog::open_folder(Box::new(DiskFolder::open(folder.as_ref())?), options)
+        FileLog::open_folder(Box::new(options.folder(folder.as_ref())?), options)
+    }
+
+    /// As [`FileLog::open`], on a disk that can be told to fail: for tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileLog::open`].
+    pub fn open_on(
+        faults: &Arc<DiskFaults>,
+        folder: impl AsRef<Path>,
+        options: Options,
+    ) -> Result<(FileLog, OpenReport), OpenError> {
+        let (folder, faults) = (options.folder(folder.as_ref())?, faults.clone());
+        FileLog::open_folder(Box::new(FaultyFolder { folder, faults }), options)
     }
 
     fn open_folder(
         folder: Box<dyn Folder>,
         options: Options,
     ) -> Result<(FileLog, OpenReport), OpenError> {
-        let found = recover::scan(&*folder)?;
+        let found = recover::scan(&*folder, &options)?;
         let (last_file, last_limit) = found.repair(&*folder, options.segment_bytes)?;
         let (begin, end) = (found.begin(), found.end);
+        let mark = Mark { durable: end, segment: found.segments.last().copied().unwrap_or(end) };
+        let watermark = Watermark::begin(&*folder, found.has_watermark, mark);
+        let watermark = watermark.map_err(|source| OpenError::Io {
+            action: "write",
+            path: folder.path().join(watermark::WATERMARK_NAME),
+            source,
+        })?;
         let tail = Tail {
             segments: segments(&found, last_file),
             segment_limit: last_limit,
@@ -135,7 +183,9 @@ impl FileLog {
             frames: 0,
             driver: None,
         };
-        let report = OpenReport { begin, end, segments: tail.segments.len(), torn: found.torn };
+        let torn = found.torn.filter(|_| found.lost.is_none());
+        let (segments, lost) = (tail.segments.len(), found.lost);
+        let report = OpenReport { begin, end, segments, torn, lost };
         let log = FileLog {
             folder,
             options,
@@ -145,10 +195,14 @@ impl FileLog {
                 written: None,
                 names_changed: false,
                 filled: end,
+                begun: None,
+                unwritten: Vec::new(),
+                watermark,
             }),
             batch: RwLock::new(Batch { start: end, bytes: Vec::new() }),
             tail: Mutex::new(tail),
             condemned: Mutex::new(VecDeque::new()),
+            is_full: AtomicBool::new(false),
         };
         Ok((log, report))
     }
@@ -158,9 +212,10 @@ impl FileLog {
     fn make_room(&self, tail: &mut Tail, bytes: u64) -> Result<(), LogError> {
         let room = bytes.max(self.options.segment_bytes);
         let name = segment_name(tail.end());
-        let no_segment = |source| LogError::NoSegment {
-            path: self.folder.path().join(&name),
-            source: Arc::new(source),
+        let no_segment = |error: io::Error| LogError::NoRoom {
+            lack: Lack::of(&error),
+            what: format!("cannot create its next segment, {}", self.describe(&name, &error))
+                .into(),
         };
         if let Some(Segment { start, file: Some(file), .. }) = tail.segments.back()
             && *start == tail.end()
@@ -202,6 +257,10 @@ impl Log for FileLog {
         if backlog >= self.options.backlog_bytes {
             return Err(LogError::Backlog { bytes: backlog, max: self.options.backlog_bytes });
         }
+        if self.is_full.load(Ordering::Relaxed) {
+            let what = "what was appended before waits to be written".into();
+            return Err(LogError::NoRoom { lack: Lack::Space, what });
+        }
         if !tail.fits(payload) {
             self.make_room(&mut tail, (FRAME_HEADER_BYTES + payload.len()) as u64)?;
         }
@@ -232,6 +291,7 @@ impl Log for FileLog {
         self.marks.check()?;
         let woken = self.write_pending(&mut writer);
         drop(writer);
+        self.folder.closed();
         if let Some(woken) = woken {
             woken.wake();
             self.marks.check()?;
@@ -249,7 +309,8 @@ impl Log for FileLog {
         if let Err(failure) = self.marks.check() {
             return Poll::Ready(Err(failure));
         }
-        if tail.end() > self.durable() {
+        // While the disk is full, each sync tries again; but nothing is gained by one after the other.
+        if tail.end() > self.durable() && !self.is_full.load(Ordering::Relaxed) {
             return Poll::Ready(Ok(()));
         }
         tail.driver = Some(waker.clone());
@@ -299,10 +360,7 @@ impl Log for FileLog {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 removed => removed.and_then(|()| self.folder.sync()),
             };
-            removed.map_err(|source| LogError::Remove {
-                path: self.folder.path().join(name),
-                source: Arc::new(source),
-            })?;
+            removed.map_err(|error| LogError::Remove { what: self.describe(name, &error) })?;
             condemned.pop_front();
         }
         Ok(())
@@ -311,6 +369,16 @@ impl Log for FileLog {
     fn counters(&self) -> Counters {
         let frames = self.tail.lock().frames;
         Counters { frames, bytes: self.marks.bytes(), syncs: self.marks.syncs() }
+    }
+
+    fn failure(&self) -> Option<LogError> {
+        self.marks.failure()
+    }
+}
+
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        self.writer.get_mut().watermark.sync();
     }
 }
 

@@ -42,8 +42,8 @@
 //!
 //! * [`MemoryLog`]: segments in memory. For embedded sites that trust their replicas, and for the
 //!   simulator, which decides itself when a sync happens and what a crash leaves.
-//! * [`FileLog`]: a folder of segment files, with recovery of a torn tail and a clear refusal of
-//!   anything worse.
+//! * [`FileLog`]: a folder of segment files, with recovery of a torn tail, a witness of what was durable, and a
+//!   clear refusal of anything worse.
 //!
 //! # Invariants
 //!
@@ -52,6 +52,8 @@
 //! * An error of `append` means that nothing was appended.
 //! * After a failed write or sync nothing more is accepted ([`LogError::Failed`]): what the disk
 //!   holds is unknown until it is read again. What is `durable()` stays so.
+//! * A full disk is no failure: appends are refused until there is room ([`LogError::NoRoom`]), and all else
+//!   goes on.
 //! * A visitor, and a waker, is called without any lock of the log held.
 //!
 //! # What was left out
@@ -65,8 +67,8 @@ mod file;
 mod marks;
 mod memory;
 
-pub use error::{LogError, OpenError};
-pub use file::{FileLog, OpenReport, Options, TornTail};
+pub use error::{Lack, LogError, OpenError};
+pub use file::{DiskFaults, FileLog, OpenReport, Options, TornTail};
 pub use memory::{MemoryLog, MemoryOptions};
 
 use std::ops::ControlFlow;
@@ -122,7 +124,7 @@ pub trait Log: Send + Sync {
     /// # Errors
     ///
     /// Nothing is appended on error. [`LogError::TooLarge`]; [`LogError::Backlog`] and
-    /// [`LogError::NoSegment`], after which a later attempt may succeed; [`LogError::Failed`],
+    /// [`LogError::NoRoom`], after which a later attempt may succeed; [`LogError::Failed`],
     /// after which none will.
     fn append(&self, payload: &[u8]) -> Result<Position, LogError>;
 
@@ -190,4 +192,7 @@ pub trait Log: Send + Sync {
 
     /// What the log has done since it was opened.
     fn counters(&self) -> Counters;
+
+    /// The [failure](LogError::Failed) that ended the log, if it had one.
+    fn failure(&self) -> Option<LogError>;
 }

@@ -85,9 +85,14 @@ impl Marks {
         Woken(waits.into_iter().map(|(_, waker)| waker).collect())
     }
 
-    /// The failure, if the log had one.
+    /// Refuses if the log had a failure.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+
+    /// The failure, if the log had one.
+    pub(crate) fn failure(&self) -> Option<LogError> {
+        self.failure.get().cloned()
     }
 
     pub(crate) fn poll_durable(

@@ -24,9 +24,7 @@ use crate::marks::Marks;
 use crate::{Counters, Durability, Log, LogError, PAYLOAD_BYTES_MAX, Position};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -140,11 +138,8 @@ impl MemoryLog {
 
     /// Makes the log fail as if its disk had: for simulations of broken disks.
     pub fn fail(&self, reason: &str) {
-        let woken = self.marks.fail(LogError::Failed {
-            path: PathBuf::from("memory"),
-            durable: self.durable(),
-            source: Arc::new(io::Error::other(reason)),
-        });
+        let failed = LogError::Failed { durable: self.durable(), what: Arc::from(reason) };
+        let woken = self.marks.fail(failed);
         let driver = self.tail.lock().driver.take();
         woken.and(driver).wake();
     }
@@ -325,6 +320,10 @@ impl Log for MemoryLog {
     fn counters(&self) -> Counters {
         let frames = self.tail.lock().frames;
         Counters { frames, bytes: self.marks.bytes(), syncs: self.marks.syncs() }
+    }
+
+    fn failure(&self) -> Option<LogError> {
+        self.marks.failure()
     }
 }
 

@@ -20,7 +20,7 @@ use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
 use crate::site::{Dropped, Site, SiteOptions};
-use isomer_design::{KeyRange, Time, Version};
+use isomer_design::{KeyRange, SiteId, Time, Version};
 use isomer_log::{Durability, FileLog, Log, LogError, Options, Position};
 use isomer_store::{Partition, Stamp};
 use std::collections::BTreeMap;
@@ -89,6 +89,20 @@ impl Site {
         site.replay(redo_from)?;
         site.finish_recovery();
         Ok(site)
+    }
+
+    /// How far this site has read the logs of the masters that it follows: so far they were durable.
+    pub fn read_of_others(&self) -> BTreeMap<SiteId, Position> {
+        let mut read = BTreeMap::new();
+        for table in self.tables().iter() {
+            for (_, partition) in table.partitions.load().iter() {
+                if let Some(source) = partition.source() {
+                    let most = read.entry(source).or_insert(0);
+                    *most = partition.origin().max(*most);
+                }
+            }
+        }
+        read
     }
 
     fn load_checkpoint(&self, path: &Path) -> Result<Position, RecoverError> {

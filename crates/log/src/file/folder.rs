@@ -4,6 +4,8 @@
 //! under it that fails on demand, or that loses on a crash whatever was not synced.
 
 use crate::OpenError;
+use crate::error::is_out_of_handles;
+use parking_lot::Mutex;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -30,6 +32,8 @@ pub(crate) trait Folder: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     fn sync(&self) -> io::Result<()>;
+    /// Files were closed: what the system gave for them may be kept for the next ones.
+    fn closed(&self) {}
 }
 
 /// An open segment file.
@@ -47,20 +51,33 @@ pub(crate) trait SegmentFile: Send + Sync {
 }
 
 /// A folder of the file system, held exclusively as long as this lives.
+///
+/// **Descriptors.** Clients use file descriptors too, and may use up all that the process can have. So a few are
+/// kept in reserve here, as many as a log needs at a time: the next segment, the one after it, one to read from.
+/// When the system refuses another, one of them is given up for it; they are filled up again when that works.
 pub(crate) struct DiskFolder {
     path: PathBuf,
     /// The operating system gives the lock up when this is closed, however the process ends.
-    _lock: File,
+    lock: File,
+    /// Open, so that making names durable needs no descriptor.
+    names: File,
+    reserve: Mutex<Vec<File>>,
 }
 
+/// So many descriptors are kept in reserve.
+const RESERVE: usize = 3;
+
 impl DiskFolder {
-    /// Takes the folder, which is created if it does not exist.
-    pub(crate) fn open(path: &Path) -> Result<DiskFolder, OpenError> {
+    /// Takes the folder, which is created if it does not exist, unless it must.
+    pub(crate) fn open(path: &Path, must_exist: bool) -> Result<DiskFolder, OpenError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
             move |source| OpenError::Io { action, path, source }
         };
         if !path.is_dir() {
+            if must_exist {
+                return Err(OpenError::Missing { path: path.to_owned() });
+            }
             fs::create_dir_all(path).map_err(failed("create", path))?;
             // A new folder lasts only once the one that names it was synced.
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -76,9 +93,33 @@ impl DiskFolder {
             .open(&lock_path)
             .map_err(failed("open", &lock_path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(DiskFolder { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: lock_path }),
-            Err(TryLockError::Error(source)) => Err(failed("lock", &lock_path)(source)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: lock_path }),
+            Err(TryLockError::Error(source)) => return Err(failed("lock", &lock_path)(source)),
+        }
+        let names = File::open(path).map_err(failed("open", path))?;
+        let (path, reserve) = (path.to_owned(), Mutex::default());
+        let folder = DiskFolder { path, lock, names, reserve };
+        folder.fill_reserve();
+        Ok(folder)
+    }
+
+    /// Opens a file, if need be with a descriptor of the reserve.
+    fn with_reserve(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
+        let mut opened = open();
+        while opened.as_ref().is_err_and(is_out_of_handles) && self.reserve.lock().pop().is_some() {
+            opened = open();
+        }
+        self.fill_reserve();
+        opened
+    }
+
+    fn fill_reserve(&self) {
+        let mut reserve = self.reserve.lock();
+        while reserve.len() < RESERVE
+            && let Ok(spare) = self.lock.try_clone()
+        {
+            reserve.push(spare);
         }
     }
 }
@@ -94,7 +135,8 @@ impl Folder for DiskFolder {
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn SegmentFile>> {
         let path = self.path.join(name);
-        let file = File::options().create_new(true).read(true).write(true).open(&path)?;
+        let file = self
+            .with_reserve(|| File::options().create_new(true).read(true).write(true).open(&path))?;
         if let Err(error) = file.reserve(bytes) {
             // What was reserved so far is worth more to others. If it cannot be removed either,
             // the first error is still the one to tell.
@@ -105,7 +147,8 @@ impl Folder for DiskFolder {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn SegmentFile>> {
-        let file = File::options().read(true).write(true).open(self.path.join(name))?;
+        let path = self.path.join(name);
+        let file = self.with_reserve(|| File::options().read(true).write(true).open(&path))?;
         Ok(Arc::new(file))
     }
 
@@ -118,7 +161,11 @@ impl Folder for DiskFolder {
     }
 
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        self.names.sync_all()
+    }
+
+    fn closed(&self) {
+        self.fill_reserve();
     }
 }
 

@@ -1,16 +1,16 @@
 //! The bytes of a segment file.
 //!
 //! A segment is a file named by the position of its first frame, sixteen hexadecimal digits and
-//! `.log`. It starts with a header of 24 bytes; frames follow without gaps; the rest is zeros.
+//! `.log`. It starts with a header of 32 bytes; frames follow without gaps; the rest is zeros.
 //! Positions count frames only, so the frame at position `p` of the segment `s` lies at the file
-//! offset `24 + p - s`. All integers are little endian; checksums are CRC-32 (IEEE).
+//! offset `32 + p - s`. All integers are little endian; checksums are CRC-32 (IEEE).
 //!
 //! ```text
-//!  offset   0               8       12      16              24
-//!  segment  ├───────────────┼───────┼───────┼───────────────┼─ frames ─ ─ ─
-//!           │ "isomrlog"    │version│ check │ start position│
-//!           └───────────────┴───────┴───────┴───────────────┘
-//!              8 bytes        4: 2    4       8               check: over the other 20 bytes
+//!  offset   0               8       12      16              24              32
+//!  segment  ├───────────────┼───────┼───────┼───────────────┼───────────────┼─ frames ─ ─ ─
+//!           │ "isomrlog"    │version│ check │ start position│     room      │
+//!           └───────────────┴───────┴───────┴───────────────┴───────────────┘
+//!              8 bytes        4: 3    4       8               8     check: over the other 28 bytes
 //!
 //!  offset   0       4       8               16              24          24 + length
 //!  frame    ├───────┼───────┼───────────────┼───────────────┼───────────┤
@@ -18,6 +18,9 @@
 //!           └───────┴───────┴───────────────┴───────────────┴───────────┘
 //!              4       4       8               8               length    check: over all after it
 //! ```
+//!
+//! `room` is how many bytes for frames the file had, durably, before the header was written. So a file that is
+//! shorter was cut by something else than a crash.
 //!
 //! `position` repeats where the frame lies. It makes a frame recognizable wherever a search starts,
 //! and keeps bytes of another file, or of another place, from passing as a frame.
@@ -42,14 +45,14 @@
 use crate::Position;
 
 /// Length of a segment's header.
-pub(crate) const SEGMENT_HEADER_BYTES: u64 = 24;
+pub(crate) const SEGMENT_HEADER_BYTES: u64 = 32;
 
 /// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
 /// The version written and understood. It goes up with what frames hold, too: what is in them could otherwise
 /// be taken for something else.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// No log grows this far; a file that says so would make positions overflow.
 const START_MAX: Position = 1 << 62;
@@ -67,12 +70,13 @@ pub(crate) fn segment_start(name: &str) -> Option<Position> {
     (start <= START_MAX && segment_name(start) == name).then_some(start)
 }
 
-/// The header of the segment that starts at `start`.
-pub(crate) fn segment_header(start: Position) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+/// The header of the segment that starts at `start`, in a file with `room` bytes for frames.
+pub(crate) fn segment_header(start: Position, room: u64) -> [u8; SEGMENT_HEADER_BYTES as usize] {
     let mut header = [0; SEGMENT_HEADER_BYTES as usize];
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&start.to_le_bytes());
+    header[24..32].copy_from_slice(&room.to_le_bytes());
     let check = checksum(&[&header[..12], &header[16..]]);
     header[12..16].copy_from_slice(&check.to_le_bytes());
     header
@@ -81,8 +85,8 @@ pub(crate) fn segment_header(start: Position) -> [u8; SEGMENT_HEADER_BYTES as us
 /// What the first bytes of a file say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentHeader {
-    /// The header of the segment that starts there.
-    Sound,
+    /// The header of the segment that starts there, with so much room for frames.
+    Sound(u64),
     /// Nothing written yet.
     Blank,
     /// A segment of another format version.
@@ -94,8 +98,11 @@ pub(crate) enum SegmentHeader {
 /// Judges the first bytes of the file of the segment that starts at `start`.
 pub(crate) fn read_segment_header(file: &[u8], start: Position) -> SegmentHeader {
     let header = &file[..file.len().min(SEGMENT_HEADER_BYTES as usize)];
-    if *header == segment_header(start) {
-        return SegmentHeader::Sound;
+    if header.len() == SEGMENT_HEADER_BYTES as usize {
+        let room = u64_at(header, 24);
+        if *header == segment_header(start, room) {
+            return SegmentHeader::Sound(room);
+        }
     }
     if header.iter().all(|&byte| byte == 0) {
         return SegmentHeader::Blank;
@@ -168,19 +175,19 @@ pub(crate) fn read_frame(bytes: &[u8], position: Position) -> Result<Frame<'_>, 
     Ok(Frame { synced, payload: &frame[FRAME_HEADER_BYTES..] })
 }
 
-fn checksum(parts: &[&[u8]]) -> u32 {
+pub(super) fn checksum(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     parts.iter().for_each(|part| hasher.update(part));
     hasher.finalize()
 }
 
 /// The integer at an offset of a header, which the caller knows to be long enough.
-fn u32_at(header: &[u8], offset: usize) -> u32 {
+pub(super) fn u32_at(header: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| header[offset + i]))
 }
 
 /// The integer at an offset of a header, which the caller knows to be long enough.
-fn u64_at(header: &[u8], offset: usize) -> u64 {
+pub(super) fn u64_at(header: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| header[offset + i]))
 }
 
@@ -213,8 +220,8 @@ mod tests {
 
     #[test]
     fn segment_headers_are_sound_blank_foreign_or_bad() {
-        let header = segment_header(0x40);
-        assert_eq!(read_segment_header(&header, 0x40), SegmentHeader::Sound);
+        let header = segment_header(0x40, 0x1000);
+        assert_eq!(read_segment_header(&header, 0x40), SegmentHeader::Sound(0x1000));
         assert_eq!(read_segment_header(&header, 0x41), SegmentHeader::Bad);
         assert_eq!(read_segment_header(&[0; 100], 0), SegmentHeader::Blank);
         assert_eq!(read_segment_header(&[], 0), SegmentHeader::Blank);

@@ -74,23 +74,25 @@ impl FileLog {
         let offset = SEGMENT_HEADER_BYTES + (at - start);
         let opened = file.map_or_else(|| self.folder.open(&name), Ok);
         let result = opened.and_then(|file| read_frames(&*file, offset, range, frames));
-        let path = || self.folder.path().join(&name);
+        let damaged = |after: usize, what: &str| LogError::Damaged {
+            position: at + after as u64,
+            what: format!(
+                "{} at offset {}: {what}",
+                self.folder.path().join(&name).display(),
+                offset + after as u64
+            )
+            .into(),
+        };
         match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Bad::NotAFrame)) if first => Err(LogError::NotAFrame { position: at }),
-            Ok(Err(Bad::NotAFrame)) => Err(LogError::Damaged {
-                path: path(),
-                offset,
-                what: "there is no header of a frame",
-            }),
-            Ok(Err(Bad::Damaged(after, what))) => {
-                Err(LogError::Damaged { path: path(), offset: offset + after as u64, what })
-            }
+            Ok(Err(Bad::NotAFrame)) => Err(damaged(0, "there is no header of a frame")),
+            Ok(Err(Bad::Damaged(after, what))) => Err(damaged(after, what)),
             // The segment was dropped after the locks were.
             Err(_) if at < self.begin() => {
                 Err(LogError::Truncated { position: at, begin: self.begin() })
             }
-            Err(source) => Err(LogError::Read { path: path(), source: Arc::new(source) }),
+            Err(error) => Err(LogError::Read { what: self.describe(&name, &error) }),
         }
     }
 }

@@ -16,6 +16,12 @@
 //! | zeros | none | the log ends here |
 //! | anything else | none | torn tail: cut off here, and reported |
 //! | anything | yes | damage, or a gap between two segments: an error, nothing is changed |
+//! | the end of the file | its length | the file was cut short: an error, nothing is changed |
+//!
+//! Two more things are evidence. The [watermark](super::watermark), beside the segments, knows how far the log
+//! was durable when the process died, or at some time before the power failed. And a segment's header says how
+//! long its file was, for certain, before the first frame came: no crash makes it shorter. Where it was made so,
+//! it is known that the log ended before only if zeros are seen behind the last frame.
 //!
 //! # Why a cut is made of zeros
 //!
@@ -34,15 +40,17 @@
 //!
 //! # What recovery cannot tell
 //!
-//! Damage to frames of the very last write looks like a torn tail: nothing after them says that
-//! they were ever durable.
+//! After a power cut the watermark may be that of an earlier sync. Damage by something else than the power cut to
+//! frames that were written after that looks like a torn tail, as nothing after them says that they were ever
+//! durable.
 
 use super::folder::{Folder, LOCK_NAME, SegmentFile, write_zeros};
 use super::format::{
     FRAME_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, VERSION, read_frame,
     read_segment_header, segment_name, segment_start,
 };
-use crate::{OpenError, Position};
+use super::watermark::{self, Mark, WATERMARK_NAME};
+use crate::{OpenError, Options, Position};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -73,7 +81,7 @@ impl fmt::Display for TornTail {
         write!(
             f,
             "cut a torn tail of {bytes} bytes off {segment} at offset {offset} (position \
-             {position:#x}): {what}; nothing that was durable is lost"
+             {position:#x}), after the last whole frame: {what}; no commit in it was ever acknowledged"
         )
     }
 }
@@ -86,8 +94,13 @@ pub(crate) struct Recovered {
     pub(crate) end: Position,
     /// What has to be cut off, if anything.
     pub(crate) torn: Option<TornTail>,
+    /// What is lost, if that is accepted.
+    pub(crate) lost: Option<String>,
+    pub(crate) has_watermark: bool,
     /// Everything before this position was on disk before the last write.
     synced: Position,
+    /// The room for frames in the last segment, if it has been begun.
+    room: Option<u64>,
     /// Names of files to remove.
     remove: Vec<String>,
 }
@@ -112,35 +125,57 @@ struct Scan<'a> {
     end: Position,
     synced: Position,
     broken: Option<Break>,
+    /// The room in the segment that holds the end of what is sound, if its header is.
+    room: Option<u64>,
+    /// The first evidence that what was durable is lost.
+    loss: Option<OpenError>,
+}
+
+/// The files of a folder.
+#[derive(Default)]
+struct Listed {
+    /// The segments, in order.
+    starts: Vec<Position>,
+    spare: bool,
+    watermark: bool,
 }
 
 /// Reads the whole log without changing anything.
-pub(crate) fn scan(folder: &dyn Folder) -> Result<Recovered, OpenError> {
-    let (starts, spare) = list_segments(folder)?;
+pub(crate) fn scan(folder: &dyn Folder, options: &Options) -> Result<Recovered, OpenError> {
+    let Listed { starts, spare, watermark } = list(folder)?;
+    let mark = match watermark {
+        true => watermark::read(folder)
+            .map_err(|source| failed(folder, "read", Some(WATERMARK_NAME), source))?,
+        false => None,
+    };
     let begin = starts.first().copied().unwrap_or(0);
-    let mut scan = Scan { folder, starts, end: begin, synced: begin, broken: None };
+    let (broken, room, loss) = (None, None, None);
+    let mut scan = Scan { folder, starts, end: begin, synced: begin, broken, room, loss };
     for index in 0..scan.starts.len() {
         scan.segment(index)?;
     }
-    Ok(scan.finish(spare))
+    scan.compare(mark, options.must_exist);
+    match scan.loss.take() {
+        Some(loss) if !options.accept_loss => Err(loss),
+        loss => Ok(scan.finish(spare, watermark, loss)),
+    }
 }
 
-/// The segments of a folder in order, and whether there is a spare one.
-fn list_segments(folder: &dyn Folder) -> Result<(Vec<Position>, bool), OpenError> {
-    let mut starts = Vec::new();
-    let mut spare = false;
+fn list(folder: &dyn Folder) -> Result<Listed, OpenError> {
+    let mut listed = Listed::default();
     for name in folder.list().map_err(|source| failed(folder, "list", None, source))? {
         match name.to_str() {
             Some(LOCK_NAME) => {}
-            Some(SPARE_NAME) => spare = true,
+            Some(SPARE_NAME) => listed.spare = true,
+            Some(WATERMARK_NAME) => listed.watermark = true,
             known => match known.and_then(segment_start) {
-                Some(start) => starts.push(start),
+                Some(start) => listed.starts.push(start),
                 None => return Err(OpenError::Foreign { path: folder.path().join(name) }),
             },
         }
     }
-    starts.sort_unstable();
-    Ok((starts, spare))
+    listed.starts.sort_unstable();
+    Ok(listed)
 }
 
 impl Scan<'_> {
@@ -159,24 +194,80 @@ impl Scan<'_> {
         let header_bytes = bytes.len().min(SEGMENT_HEADER_BYTES as usize);
         let frames = &bytes[header_bytes..];
         if self.broken.is_some() {
-            if header == SegmentHeader::Sound {
-                return Err(self.refuse(start, start));
+            match header {
+                SegmentHeader::Sound(_) => self.lose(|scan| scan.refuse(start, start)),
+                _ => self.look_for_evidence(start, frames, 0),
             }
-            return self.look_for_evidence(start, frames, 0);
+            return Ok(());
         }
-        if header == SegmentHeader::Sound {
-            return self.walk(index, frames);
+        self.room = None;
+        if let SegmentHeader::Sound(room) = header {
+            self.room = Some(room);
+            self.walk(index, frames);
+            if self.starts.get(index + 1) != Some(&self.end) {
+                self.check_length(start, bytes.len() as u64, SEGMENT_HEADER_BYTES + room);
+            }
+            return Ok(());
         }
         if bytes.iter().all(|&byte| byte == 0) {
             return Ok(());
         }
         let broken = self.break_at(index, Some("the header of the segment is wrong"), used(&bytes));
         self.broken = Some(Break { offset: 0, ..broken });
-        self.look_for_evidence(start, frames, 0)
+        self.look_for_evidence(start, frames, 0);
+        Ok(())
+    }
+
+    /// Notes that something is lost, unless that is known.
+    fn lose(&mut self, how: impl FnOnce(&Scan<'_>) -> OpenError) {
+        if self.loss.is_none() {
+            self.loss = Some(how(self));
+        }
+    }
+
+    /// Looks whether the file of the segment in which the log ends was cut, and perhaps the log with it.
+    fn check_length(&mut self, start: Position, bytes: u64, made: u64) {
+        let seen = bytes.saturating_sub(SEGMENT_HEADER_BYTES + self.end - start);
+        let ends_before = self.broken.is_none() && seen >= FRAME_HEADER_BYTES as u64;
+        if bytes < made && !ends_before {
+            let (path, position) = (self.path(start), self.end);
+            self.lose(|_| OpenError::Short { path, bytes, made, position });
+        }
+    }
+
+    /// Compares what was found with what the watermark says.
+    fn compare(&mut self, mark: Option<Mark>, must_exist: bool) {
+        let end = self.end;
+        match (mark, self.starts.last()) {
+            (None, None) if must_exist => {
+                self.lose(|scan| OpenError::Missing { path: scan.path(0) });
+            }
+            (Some(mark), None) if must_exist || mark.durable > 0 => {
+                self.lose(|scan| OpenError::Missing { path: scan.path(mark.segment) });
+            }
+            (Some(mark), Some(_)) if mark.durable > end => {
+                let what = match &self.broken {
+                    Some(Break { offset, what, .. }) => {
+                        let what = what.unwrap_or("zeros");
+                        format!("at offset {offset}, {what}")
+                    }
+                    None if self.starts.contains(&mark.segment) => "nothing after that".to_owned(),
+                    None => "missing".to_owned(),
+                };
+                self.lose(|scan| OpenError::Lost {
+                    path: scan.path(mark.segment),
+                    what,
+                    end,
+                    proven: mark.durable,
+                    witness: scan.folder.path().join(WATERMARK_NAME),
+                });
+            }
+            _ => {}
+        }
     }
 
     /// Walks the frames of a segment up to its end or the first bad one.
-    fn walk(&mut self, index: usize, frames: &[u8]) -> Result<(), OpenError> {
+    fn walk(&mut self, index: usize, frames: &[u8]) {
         let start = self.starts[index];
         // A frame belongs to one segment: none runs past the start of the next.
         let limit = self.starts.get(index + 1).map_or(u64::MAX, |next| next - start);
@@ -193,34 +284,26 @@ impl Scan<'_> {
                     self.end = start + at as u64;
                     if bytes > 0 {
                         self.broken = Some(self.break_at(index, Some(what), bytes));
-                        return self.look_for_evidence(start, frames, at + 1);
+                        self.look_for_evidence(start, frames, at + 1);
                     }
-                    return Ok(());
+                    return;
                 }
             }
         }
         self.end = start + at as u64;
-        Ok(())
     }
 
     /// Looks for a frame, at or after an offset, which says that the log was durable beyond the
     /// place where it breaks.
-    fn look_for_evidence(
-        &self,
-        start: Position,
-        frames: &[u8],
-        from: usize,
-    ) -> Result<(), OpenError> {
-        let Some(broken) = &self.broken else { return Ok(()) };
-        for at in from..frames.len() {
-            let position = start + at as u64;
-            if let Ok(frame) = read_frame(&frames[at..], position)
-                && frame.synced > broken.position
-            {
-                return Err(self.refuse(position, start));
-            }
+    fn look_for_evidence(&mut self, start: Position, frames: &[u8], from: usize) {
+        let Some(broken) = self.broken.as_ref().filter(|_| self.loss.is_none()) else { return };
+        let end = broken.position;
+        let proves = |at: &usize| {
+            read_frame(&frames[*at..], start + *at as u64).is_ok_and(|frame| frame.synced > end)
+        };
+        if let Some(at) = (from..frames.len()).find(proves) {
+            self.lose(|scan| scan.refuse(start + at as u64, start));
         }
-        Ok(())
     }
 
     /// The break in a segment at the end of what is sound so far.
@@ -240,8 +323,8 @@ impl Scan<'_> {
         }
     }
 
-    /// No evidence of damage was found: decides what to keep.
-    fn finish(self, spare: bool) -> Recovered {
+    /// There is no evidence of a loss, or it is accepted: decides what to keep.
+    fn finish(self, spare: bool, has_watermark: bool, loss: Option<OpenError>) -> Recovered {
         let torn = self.broken.as_ref().map(|broken| self.torn(broken));
         let mut segments = self.starts;
         let dropped = match &self.broken {
@@ -250,7 +333,9 @@ impl Scan<'_> {
         };
         let mut remove: Vec<String> = dropped.into_iter().map(segment_name).collect();
         remove.extend(spare.then(|| SPARE_NAME.to_owned()));
-        Recovered { segments, end: self.end, torn, synced: self.synced, remove }
+        let (end, synced, lost) = (self.end, self.synced, loss.map(|loss| loss.to_string()));
+        let room = self.room;
+        Recovered { segments, end, torn, lost, has_watermark, synced, room, remove }
     }
 
     fn torn(&self, broken: &Break) -> TornTail {
@@ -321,7 +406,8 @@ impl Recovered {
             let file = folder.open(name)?;
             self.cut(last, &*file)?;
             self.write_again(last, &*file)?;
-            file.reserve(bytes)?;
+            // One that has been begun keeps the room that its header speaks of.
+            file.reserve(self.room.map_or(bytes, |room| SEGMENT_HEADER_BYTES + room))?;
             Ok(file)
         })
     }

@@ -5,10 +5,13 @@ use super::folder::{SegmentFile, write_zeros};
 use super::format::{SEGMENT_HEADER_BYTES, seal_frames, segment_header, segment_name};
 use super::recover::SPARE_NAME;
 use super::tail::Part;
+use super::watermark::{Mark, Watermark};
+use crate::error::Lack;
 use crate::marks::Woken;
 use crate::{Durability, Log, LogError, Position};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// So much goes to the disk before it is synced, even of one frame: a site's copy of a large partition then
 /// does not fill the queue of a disk that other sites' commits wait for.
@@ -29,6 +32,11 @@ pub(super) struct Writer {
     pub(super) names_changed: bool,
     /// Up to here the current segment's file was written to, if only with zeros.
     pub(super) filled: Position,
+    /// The segment that was begun last.
+    pub(super) begun: Option<Position>,
+    /// The batch, if the disk had no room for it: to be written when there is.
+    pub(super) unwritten: Vec<Part>,
+    pub(super) watermark: Watermark,
 }
 
 /// The frames last taken by a sync. They stay until the next sync, for readers close to the end.
@@ -38,16 +46,51 @@ pub(super) struct Batch {
 }
 
 /// What the disk refused, and the name of the file (empty for the folder itself).
-pub(super) type Refused = (String, io::Error);
+pub(super) struct Refused {
+    name: String,
+    error: io::Error,
+    /// Nothing that was written is in doubt: it can be written once more.
+    may_retry: bool,
+}
+
+impl Refused {
+    /// A refused write. A full disk refuses it without harm.
+    fn write(name: String, error: io::Error) -> Refused {
+        let may_retry = Lack::of(&error) == Lack::Space;
+        Refused { name, error, may_retry }
+    }
+
+    /// A refused sync: nobody knows what it has done.
+    fn sync(name: String, error: io::Error) -> Refused {
+        Refused { name, error, may_retry: false }
+    }
+}
 
 impl FileLog {
     /// Writes what is pending and makes it durable. Gives who waited for that.
     pub(super) fn write_pending(&self, writer: &mut Writer) -> Option<Woken> {
-        let parts = self.take_batch();
+        let mut parts = std::mem::take(&mut writer.unwritten);
+        if parts.is_empty() {
+            parts = self.take_batch();
+        }
         let last = parts.last()?;
         if let Err(refused) = self.write_batch(writer, &parts) {
+            if refused.may_retry {
+                writer.unwritten = parts;
+                self.is_full.store(true, Ordering::Relaxed);
+                return None;
+            }
             return Some(self.fail(refused));
         }
+        let mark = Mark { durable: last.end(), segment: last.segment_start };
+        if self.options.durability != Durability::None {
+            // Before anybody is told; and for good, where the file that holds it is new.
+            writer.watermark.note(mark);
+            if parts.iter().any(|part| part.start == part.segment_start) {
+                writer.watermark.sync();
+            }
+        }
+        self.is_full.store(false, Ordering::Relaxed);
         self.tail.lock().close_before(last.segment_start);
         Some(self.marks.set_durable(last.end()))
     }
@@ -82,19 +125,27 @@ impl FileLog {
         }
     }
 
-    /// Begins a segment, after making sure that everything before it is on disk: its header is
-    /// going to say so.
+    /// Begins a segment, after making sure that everything before it is on disk, and the length of its file:
+    /// its header is going to say so.
     fn begin_segment(&self, writer: &mut Writer, part: &Part) -> Result<(), Refused> {
-        self.settle(writer, part.start)?;
         let name = segment_name(part.start);
-        writer.names_changed = true;
-        writer.filled = part.start;
-        if part.is_spare {
-            let renamed = self.folder.rename(SPARE_NAME, &name);
-            renamed.map_err(|error| (name.clone(), error))?;
-            self.tail.lock().spare_was_named();
+        if writer.begun != Some(part.start) {
+            self.settle(writer, part.start)?;
+            part.file.sync().map_err(|error| Refused::sync(name.clone(), error))?;
+            writer.names_changed = true;
+            writer.filled = part.start;
+            if part.is_spare {
+                let renamed = self.folder.rename(SPARE_NAME, &name);
+                renamed.map_err(|error| Refused::sync(name.clone(), error))?;
+                self.tail.lock().spare_was_named();
+            }
+            writer.begun = Some(part.start);
         }
-        part.file.write_at(&segment_header(part.start), 0).map_err(|error| (name, error))
+        let write = || -> io::Result<()> {
+            let room = part.file.bytes()?.saturating_sub(SEGMENT_HEADER_BYTES);
+            part.file.write_at(&segment_header(part.start, room), 0)
+        };
+        write().map_err(|error| Refused::write(name, error))
     }
 
     /// Completes the frames of a part and writes them. Readers wait for the first, not the second.
@@ -102,21 +153,21 @@ impl FileLog {
         seal_frames(&mut self.batch.write().bytes[part.range.clone()], writer.synced);
         let name = segment_name(part.segment_start);
         let mut offset = SEGMENT_HEADER_BYTES + (part.start - part.segment_start);
+        writer.written = Some((name.clone(), part.file.clone()));
         let batch = self.batch.read();
         let mut rest = &batch.bytes[part.range.clone()];
-        let mut written = Ok(());
-        while written.is_ok() && !rest.is_empty() {
+        while !rest.is_empty() {
             let (piece, more) = rest.split_at(rest.len().min(PIECE_BYTES));
-            written = part.file.write_at(piece, offset);
-            if written.is_ok() && !more.is_empty() && self.options.durability != Durability::None {
-                written = part.file.sync();
+            let written = part.file.write_at(piece, offset);
+            written.map_err(|error| Refused::write(name.clone(), error))?;
+            if !more.is_empty() && self.options.durability != Durability::None {
+                part.file.sync().map_err(|error| Refused::sync(name.clone(), error))?;
             }
             offset += piece.len() as u64;
             rest = more;
         }
-        let written = written.and_then(|()| self.fill_ahead(writer, part, offset));
-        writer.written = Some((name.clone(), part.file.clone()));
-        written.map_err(|error| (name, error))
+        let filled = self.fill_ahead(writer, part, offset);
+        filled.map_err(|error| Refused::write(name, error))
     }
 
     /// Writes zeros where the next frames will come. The space is reserved, but the first write to it makes the
@@ -141,10 +192,10 @@ impl FileLog {
     /// Makes sure that everything before `end`, which has been written, is on disk.
     fn settle(&self, writer: &mut Writer, end: Position) -> Result<(), Refused> {
         if let Some((name, file)) = writer.written.take() {
-            file.sync().map_err(|error| (name, error))?;
+            file.sync().map_err(|error| Refused::sync(name, error))?;
         }
         if std::mem::take(&mut writer.names_changed) {
-            self.folder.sync().map_err(|error| (String::new(), error))?;
+            self.folder.sync().map_err(|error| Refused::sync(String::new(), error))?;
         }
         writer.synced = end;
         Ok(())
@@ -164,13 +215,18 @@ impl FileLog {
     }
 
     /// Ends the log after the disk refused a write or a sync. Gives who waited.
-    fn fail(&self, (name, source): Refused) -> Woken {
+    fn fail(&self, Refused { name, error, .. }: Refused) -> Woken {
+        let what = self.describe(&name, &error);
+        let woken = self.marks.fail(LogError::Failed { durable: self.durable(), what });
+        woken.and(self.tail.lock().driver.take())
+    }
+
+    /// A file of the log (empty for the folder), and what the system said.
+    pub(super) fn describe(&self, name: &str, error: &io::Error) -> Arc<str> {
         let mut path = self.folder.path().to_owned();
         if !name.is_empty() {
             path.push(name);
         }
-        let source = Arc::new(source);
-        let woken = self.marks.fail(LogError::Failed { path, durable: self.durable(), source });
-        woken.and(self.tail.lock().driver.take())
+        format!("{}: {error}", path.display()).into()
     }
 }

@@ -62,4 +62,8 @@ impl Log for LyingDisk {
     fn counters(&self) -> Counters {
         self.real.counters()
     }
+
+    fn failure(&self) -> Option<LogError> {
+        self.real.failure()
+    }
 }

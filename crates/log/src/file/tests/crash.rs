@@ -2,10 +2,13 @@
 //!
 //! The promise that is checked: after any crash, the log opens; what it holds is a prefix of what
 //! was appended, whole frames, and includes everything that was durable. And damage to what was
-//! durable is refused whenever a later write proves it, without touching the disk.
+//! durable is refused, without touching the disk, whenever a later write or the watermark proves it.
 
 use super::disk::{Disk, Fault, SECTOR_BYTES};
 use super::{SplitMix, frames};
+use crate::file::format::SEGMENT_HEADER_BYTES;
+use crate::file::recover::SPARE_NAME;
+use crate::file::watermark::WATERMARK_NAME;
 use crate::file::writer::PIECE_BYTES;
 use crate::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
 
@@ -36,7 +39,7 @@ impl Model {
 fn options(rng: &mut SplitMix) -> Options {
     let durability = if rng.chance(4) { Durability::None } else { Durability::Commit };
     let segment_bytes = 100 + rng.below(1500) as u64;
-    Options { segment_bytes, backlog_bytes: 4096, durability }
+    Options { segment_bytes, backlog_bytes: 4096, durability, ..Options::default() }
 }
 
 /// A power cut: of what was not stored, each sector survives or not, and some changes of names.
@@ -199,7 +202,7 @@ fn damage_before_the_last_write_is_refused_and_nothing_is_touched() {
         drop(log);
         let name = super::super::format::segment_name(start);
         let mut bytes = disk.files().remove(&name).unwrap();
-        let offset = 24 + (position - start) as usize;
+        let offset = SEGMENT_HEADER_BYTES as usize + (position - start) as usize;
         let at = offset + rng.below(24 + payload.len());
         bytes[at] ^= 1 << rng.below(8);
         disk.put(&name, bytes);
@@ -244,7 +247,92 @@ fn random_damage_never_panics() {
     }
 }
 
-/// The last frame of a log, cut at every byte: the frame is gone, those before it are there.
+/// The process is killed, or the power fails, and then one file is damaged: cut, removed, or, after a kill, with
+/// bits that are turned or sectors that are zeros. Either all that was durable is there, or the log is refused with
+/// the name of a file; and it can be opened up to where it is whole.
+#[test]
+fn whatever_is_damaged_what_was_durable_is_there_or_it_is_refused_by_name() {
+    let (mut whole, mut refused) = (0, 0);
+    for seed in 0..3000 {
+        let mut rng = SplitMix(seed);
+        let disk = Disk::default();
+        let options = Options { durability: Durability::Commit, ..options(&mut rng) };
+        let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
+        let mut model = Model::default();
+        work(&log, &mut model, &mut rng);
+        model.durable = log.durable();
+        let begin = log.begin();
+        let is_killed = rng.chance(2);
+        let disk = if is_killed { disk.after_kill() } else { power_cut(&disk, &mut rng) };
+        drop(log);
+        let names: Vec<String> = disk.files().into_keys().collect();
+        let name = names[rng.below(names.len())].clone();
+        damage(&disk, &name, if is_killed { 4 } else { 2 }, &mut rng);
+        let (files, context) = (disk.files(), format!("seed {seed}, {name} is damaged"));
+        let options = Options { must_exist: true, ..options };
+        match FileLog::open_folder(Box::new(disk.clone()), options) {
+            Ok((log, _)) if log.begin() > begin => refused += 1, // Known to whoever needs it from there.
+            Ok((log, report)) => {
+                model.check_recovered(&log, &format!("{context}, {is_killed} {report:?}"));
+                whole += 1;
+            }
+            Err(error) => {
+                assert!(error.is_loss(), "{context}: {error}");
+                assert!(![SPARE_NAME, WATERMARK_NAME].contains(&&*name), "{context}: {error}");
+                assert!(error.to_string().contains(".log"), "{context}: {error}");
+                assert_eq!(disk.files(), files, "{context}: nothing may be changed");
+                let options = Options { accept_loss: true, ..options };
+                let (log, report) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
+                assert_eq!(report.lost, Some(error.to_string()), "{context}");
+                drop(log);
+                let options = Options { accept_loss: false, ..options };
+                FileLog::open_folder(Box::new(disk), options).expect("it was accepted");
+                refused += 1;
+            }
+        }
+    }
+    assert!(whole > 300 && refused > 300, "{whole} whole, {refused} refused");
+}
+
+/// Damages a file in one of the first `ways` of: cut, removed, a bit turned, bytes that are zeros.
+fn damage(disk: &Disk, name: &str, ways: usize, rng: &mut SplitMix) {
+    let mut bytes = disk.files().remove(name).unwrap();
+    if bytes.is_empty() {
+        return disk.take(name);
+    }
+    let at = rng.below(bytes.len());
+    match rng.below(ways) {
+        0 => bytes.truncate(at),
+        1 => return disk.take(name),
+        2 => bytes[at] ^= 1 << rng.below(8),
+        _ => {
+            let end = bytes.len().min(at + SECTOR_BYTES);
+            bytes[at..end].fill(0);
+        }
+    }
+    disk.put(name, bytes);
+}
+
+/// The control: on a disk that stores nothing at a sync, the same checks find commits that are lost.
+#[test]
+fn without_syncs_power_cuts_lose_what_was_acknowledged() {
+    let mut losses = 0;
+    for seed in 0..100 {
+        let mut rng = SplitMix(seed);
+        let disk = Disk::default();
+        let options = Options { durability: Durability::Commit, ..options(&mut rng) };
+        let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
+        disk.set_fault(Fault::Lie);
+        work(&log, &mut Model::default(), &mut rng);
+        let durable = log.durable();
+        let opened = FileLog::open_folder(Box::new(power_cut(&disk, &mut rng)), options);
+        losses += usize::from(opened.map_or(true, |(log, _)| log.end() < durable));
+    }
+    assert!(losses > 50, "only {losses} of 100 power cuts lost something");
+}
+
+/// The last frame of a log, torn at every byte: the frame is gone, those before it are there. If the file ends
+/// there, something else than a crash has cut it.
 #[test]
 fn a_tail_torn_at_any_byte_is_cut_off() {
     let disk = Disk::default();
@@ -258,26 +346,28 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
     let last = expected[2].0;
     drop(log);
     let (name, bytes) = disk.files().pop_first().unwrap();
-    for cut in 24 + last as usize..24 + last as usize + 24 + 18 {
+    let offset = SEGMENT_HEADER_BYTES as usize + last as usize;
+    for cut in offset..offset + 24 + 18 {
         let mut torn = bytes.clone();
         torn[cut..].fill(0);
-        // The file may also end there.
-        for bytes in [torn.clone(), torn[..cut].to_vec()] {
-            let disk = Disk::default();
-            disk.put(&name, bytes);
-            let (log, report) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
-            assert_eq!((report.end, log.end(), log.durable()), (last, last, last));
-            let used = torn[24 + last as usize..].iter().rposition(|&byte| byte != 0);
-            assert_eq!(report.torn.map(|torn| torn.bytes), used.map(|at| at as u64 + 1));
-            assert_eq!(frames(&log, 0), expected[..2]);
-            // Nothing of the torn frame comes back.
-            log.append(b"").unwrap();
-            log.sync().unwrap();
-            drop(log);
-            let (log, report) = FileLog::open_folder(Box::new(disk), options).unwrap();
-            assert_eq!(report.torn, None);
-            assert_eq!(frames(&log, 0).len(), 3);
-        }
+        let disk = Disk::default();
+        disk.put(&name, torn[..cut].to_vec());
+        let short = FileLog::open_folder(Box::new(disk), options);
+        assert!(matches!(short, Err(OpenError::Short { position, .. }) if position == last));
+        let disk = Disk::default();
+        disk.put(&name, torn.clone());
+        let (log, report) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
+        assert_eq!((report.end, log.end(), log.durable()), (last, last, last));
+        let used = torn[offset..].iter().rposition(|&byte| byte != 0);
+        assert_eq!(report.torn.map(|torn| torn.bytes), used.map(|at| at as u64 + 1));
+        assert_eq!(frames(&log, 0), expected[..2]);
+        // Nothing of the torn frame comes back.
+        log.append(b"").unwrap();
+        log.sync().unwrap();
+        drop(log);
+        let (log, report) = FileLog::open_folder(Box::new(disk), options).unwrap();
+        assert_eq!(report.torn, None);
+        assert_eq!(frames(&log, 0).len(), 3);
     }
 }
 
@@ -294,12 +384,17 @@ fn a_large_frame_is_synced_in_pieces_and_is_whole_or_not_there() {
     let (log, _) = FileLog::open_folder(Box::new(disk.after_kill()), options).unwrap();
     assert_eq!(log.end(), end);
     assert!(frames(&log, 0)[1].1 == large);
-    // Its last piece does not reach the disk.
-    let torn = &mut |_: &[u8], stored: &[u8]| match stored.len() {
-        length if length > PIECE_BYTES => stored[..2 * PIECE_BYTES].to_vec(),
-        _ => stored.to_vec(),
-    };
-    let (log, report) = FileLog::open_folder(Box::new(disk.after_crash(torn, 0)), options).unwrap();
+    // Its last piece does not reach the disk: of its syncs, that of the file's length and of two pieces work.
+    let disk = Disk::default();
+    let (log, _) = FileLog::open_folder(Box::new(disk.clone()), options).unwrap();
+    log.append(b"small").unwrap();
+    log.sync().unwrap();
+    log.append(&large).unwrap();
+    disk.set_fault_after(3, Fault::Sync);
+    log.sync().unwrap_err();
+    let torn = &mut |_: &[u8], stored: &[u8]| stored.to_vec();
+    let (log, report) =
+        FileLog::open_folder(Box::new(disk.after_crash(torn, usize::MAX)), options).unwrap();
     assert!(report.torn.is_some());
     assert_eq!(frames(&log, 0), [(0, b"small".to_vec())]);
 }

@@ -28,6 +28,8 @@ struct State {
     names_stored: Names,
     name_changes: Vec<Names>,
     fault: Fault,
+    /// So many times more, what it refuses still works.
+    spared: usize,
     /// Bytes written since the last sync of a file, and the most there were.
     unsynced: (usize, usize),
 }
@@ -75,10 +77,14 @@ pub(super) enum Fault {
     None,
     /// New files, and larger ones.
     Full,
+    /// Writes into files, as there is no room for what they hold.
+    NoRoom,
     /// Writes into files.
     Write,
     /// Syncs of files.
     Sync,
+    /// Nothing; but a sync stores nothing either.
+    Lie,
     /// Removal of files.
     Remove,
     /// Reading.
@@ -93,7 +99,13 @@ struct OpenFile {
 
 impl Disk {
     pub(super) fn set_fault(&self, fault: Fault) {
-        self.0.lock().fault = fault;
+        self.set_fault_after(0, fault);
+    }
+
+    /// As [`Disk::set_fault`], but what is refused works so many times more.
+    pub(super) fn set_fault_after(&self, spared: usize, fault: Fault) {
+        let mut state = self.0.lock();
+        (state.fault, state.spared) = (fault, spared);
     }
 
     /// The disk after the process died: everything written is there, though not all is stored.
@@ -177,8 +189,15 @@ impl Disk {
     }
 
     fn check(&self, fault: Fault) -> io::Result<()> {
-        match self.0.lock().fault == fault {
-            true if fault == Fault::Full => Err(io::ErrorKind::StorageFull.into()),
+        let mut state = self.0.lock();
+        match state.fault == fault {
+            true if state.spared > 0 => {
+                state.spared -= 1;
+                Ok(())
+            }
+            true if matches!(fault, Fault::Full | Fault::NoRoom) => {
+                Err(io::ErrorKind::StorageFull.into())
+            }
             true => Err(io::Error::other("injected fault")),
             false => Ok(()),
         }
@@ -237,8 +256,10 @@ impl Folder for Disk {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.0.lock();
-        state.names_stored = state.names.clone();
-        state.name_changes.clear();
+        if state.fault != Fault::Lie {
+            state.names_stored = state.names.clone();
+            state.name_changes.clear();
+        }
         Ok(())
     }
 }
@@ -268,6 +289,7 @@ impl SegmentFile for OpenFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.disk.check(Fault::Write)?;
+        self.disk.check(Fault::NoRoom)?;
         self.disk.count(bytes.len());
         let mut contents = self.contents.lock();
         let end = offset as usize + bytes.len();
@@ -281,9 +303,14 @@ impl SegmentFile for OpenFile {
 
     fn sync(&self) -> io::Result<()> {
         let refused = self.disk.check(Fault::Sync);
-        self.disk.0.lock().unsynced.0 = 0;
+        let lies = {
+            let mut state = self.disk.0.lock();
+            state.unsynced.0 = 0;
+            state.fault == Fault::Lie
+        };
         let mut contents = self.contents.lock();
         match refused {
+            Ok(()) if lies => {}
             Ok(()) => contents.store(),
             Err(_) => contents.give_up(),
         }

@@ -4,6 +4,7 @@
 
 use super::disk::{Disk, Fault};
 use crate::file::format::SEGMENT_HEADER_BYTES;
+use crate::file::watermark::WATERMARK_NAME;
 use crate::{Durability, FileLog, Log, Options, Position};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -23,6 +24,8 @@ enum Command {
         backlog: Option<u64>,
         #[arg(key)]
         durability: Option<String>,
+        #[arg(key)]
+        accept_loss: Option<bool>,
     },
     /// Drops the log without further ado.
     Drop,
@@ -42,10 +45,15 @@ enum Command {
         limit: Option<usize>,
     },
     Truncate(At),
-    /// The files, how much of each is used, and how long it is.
+    /// The files but the watermark, how much of each is used, and how long it is.
     Files,
-    /// Makes the disk refuse something from now on: full, write, sync, remove, read, or none.
-    Fault(String),
+    /// Makes the disk refuse something from now on: full, no_room, write, sync, remove, read, or none. With
+    /// `after=N`, that still works N times.
+    Fault {
+        name: String,
+        #[arg(key)]
+        after: Option<usize>,
+    },
     /// The process dies; what it wrote is still there.
     Kill,
     /// The power fails. Of what was not synced, the first `keep` bytes survive, and with
@@ -66,6 +74,11 @@ enum Command {
         name: String,
         offset: usize,
         count: usize,
+    },
+    /// Cuts a file short.
+    Cut {
+        name: String,
+        bytes: usize,
     },
     /// Takes a file away.
     Remove(String),
@@ -113,6 +126,9 @@ impl Runner {
             format!("open {:#x}..{:#x}, {} segments\n", report.begin, report.end, report.segments);
         if let Some(torn) = report.torn {
             writeln!(out, "{torn}")?;
+        }
+        if let Some(lost) = report.lost {
+            writeln!(out, "lost: {lost}")?;
         }
         self.log = Some(log);
         Ok(out)
@@ -180,7 +196,8 @@ impl Runner {
         let show = |(name, bytes): (String, Vec<u8>)| {
             format!("{name} {} of {}\n", used(&bytes), bytes.len())
         };
-        self.disk.files().into_iter().map(show).collect()
+        let files = self.disk.files().into_iter();
+        files.filter(|(name, _)| name != WATERMARK_NAME).map(show).collect()
     }
 
     fn crash(&mut self, after: Disk) {
@@ -221,7 +238,7 @@ impl goldenscript::Runner for Runner {
         _context: &goldenscript::Context,
     ) -> Result<String, Box<dyn Error>> {
         match command {
-            Command::Open { segment, backlog, durability } => {
+            Command::Open { segment, backlog, durability, accept_loss } => {
                 let durability = match durability.as_deref() {
                     None | Some("commit") => Durability::Commit,
                     Some("none") => Durability::None,
@@ -229,7 +246,9 @@ impl goldenscript::Runner for Runner {
                 };
                 let segment_bytes = segment.unwrap_or(256);
                 let backlog_bytes = backlog.unwrap_or(1 << 20);
-                return self.open(Options { segment_bytes, backlog_bytes, durability });
+                let usual =
+                    Options { accept_loss: accept_loss.unwrap_or(false), ..Options::default() };
+                return self.open(Options { segment_bytes, backlog_bytes, durability, ..usual });
             }
             Command::Drop => self.log = None,
             Command::Append(texts) => {
@@ -262,15 +281,19 @@ impl goldenscript::Runner for Runner {
                 return Ok(format!("begin {:#x}\n", self.log()?.begin()));
             }
             Command::Files => return Ok(self.files()),
-            Command::Fault(name) => self.disk.set_fault(match name.as_str() {
-                "full" => Fault::Full,
-                "write" => Fault::Write,
-                "sync" => Fault::Sync,
-                "remove" => Fault::Remove,
-                "read" => Fault::Read,
-                "none" => Fault::None,
-                other => return Err(format!("no fault {other}").into()),
-            }),
+            Command::Fault { name, after } => {
+                let fault = match name.as_str() {
+                    "full" => Fault::Full,
+                    "no_room" => Fault::NoRoom,
+                    "write" => Fault::Write,
+                    "sync" => Fault::Sync,
+                    "remove" => Fault::Remove,
+                    "read" => Fault::Read,
+                    "none" => Fault::None,
+                    other => return Err(format!("no fault {other}").into()),
+                };
+                self.disk.set_fault_after(after.unwrap_or(0), fault);
+            }
             Command::Kill => self.crash(self.disk.after_kill()),
             Command::PowerCut { keep, lose } => {
                 let (keep, lose) = (keep.unwrap_or(0), lose.unwrap_or(usize::MAX));
@@ -280,6 +303,9 @@ impl goldenscript::Runner for Runner {
             Command::Flip { name, offset } => self.change(name, |bytes| bytes[*offset] ^= 0x40)?,
             Command::Zero { name, offset, count } => {
                 self.change(name, |bytes| bytes[*offset..offset + count].fill(0))?;
+            }
+            Command::Cut { name, bytes: length } => {
+                self.change(name, |bytes| bytes.truncate(*length))?;
             }
             Command::Remove(name) => self.disk.take(name),
             Command::Put { name, text } => self.disk.put(name, text.clone().into_bytes()),
@@ -310,7 +336,7 @@ impl goldenscript::Runner for Runner {
 
 #[test]
 fn scripts() -> std::io::Result<()> {
-    assert_eq!(SEGMENT_HEADER_BYTES, 24, "the scripts count on it");
+    assert_eq!(SEGMENT_HEADER_BYTES, 32, "the scripts count on it");
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts");
     let mut paths: Vec<_> = std::fs::read_dir(folder)?
         .map(|entry| entry.map(|e| e.path()))

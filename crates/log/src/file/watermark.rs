@@ -1,0 +1,145 @@
+//! The watermark: a small file beside the segments that says how far the log was durable.
+//!
+//! A log cannot see its own missing end. If the file of its last segment is gone, or the last frames in it were
+//! damaged, then what is left looks like a log that was never longer. So after every sync, and before anybody is
+//! told of it, the new durable position is written here too:
+//!
+//! ```text
+//!   sync:  frames written ─▶ fdatasync ─▶ watermark written ─▶ waits end, clients are told
+//!
+//!   offset  0               8       12      16              24             32       512
+//!           ├───────────────┼───────┼───────┼───────────────┼──────────────┤ ─ ─ ─ ─├── the same again
+//!           │ "isomrmrk"    │version│ check │    durable    │   segment    │
+//!           └───────────────┴───────┴───────┴───────────────┴──────────────┘
+//! ```
+//!
+//! `segment` is the start of the segment that holds the last frame: the file to ask for if it is missing. Two
+//! slots are written in turn, each in a sector of its own, so that a write that the power cuts off leaves the
+//! other one.
+//!
+//! **Always right, and cheap.** What is written was true when it was written, so it is true whenever it reaches
+//! the disk; it need not be synced, and costs one write of 32 bytes to the page cache. Who opens the log after
+//! the death of the process reads the last position that was durable; after a power cut, that one or an earlier
+//! one, though not one from before the last segment. It is synced when a segment begins, and when the log is
+//! dropped.
+//!
+//! **A witness, and no more.** Nothing is recovered from it. If it cannot be written, it proves less than it
+//! might, and the log goes on.
+
+use super::folder::{Folder, SegmentFile};
+use super::format::{checksum, u32_at, u64_at};
+use crate::Position;
+use std::io;
+use std::sync::Arc;
+
+/// Its name in the folder.
+pub(crate) const WATERMARK_NAME: &str = "watermark";
+
+const SLOT_BYTES: usize = 32;
+/// Where the second slot begins, and half the length of the file.
+const SLOT_STRIDE: u64 = 512;
+const MAGIC: [u8; 8] = *b"isomrmrk";
+const VERSION: u32 = 1;
+
+/// What a watermark says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Mark {
+    /// Everything before this position was durable.
+    pub(crate) durable: Position,
+    /// Start of the segment that holds the last of it.
+    pub(crate) segment: Position,
+}
+
+/// The watermark of an open log.
+pub(super) struct Watermark {
+    file: Arc<dyn SegmentFile>,
+    writes: u64,
+    is_synced: bool,
+}
+
+impl Watermark {
+    /// Makes the watermark of a log that has just been recovered, all of which is durable; lasts when this
+    /// returns.
+    pub(super) fn begin(folder: &dyn Folder, is_there: bool, mark: Mark) -> io::Result<Watermark> {
+        let file = match is_there {
+            true => folder.open(WATERMARK_NAME)?,
+            false => folder.create(WATERMARK_NAME, 2 * SLOT_STRIDE)?,
+        };
+        let mut watermark = Watermark { file, writes: 0, is_synced: true };
+        // Both slots: neither may speak of an end that was given up.
+        watermark.write(mark)?;
+        watermark.write(mark)?;
+        watermark.file.sync()?;
+        watermark.is_synced = true;
+        folder.sync()?;
+        Ok(watermark)
+    }
+
+    /// Notes how far the log is durable. That it cannot is no reason to stop: see the head of the module.
+    pub(super) fn note(&mut self, mark: Mark) {
+        let _ = self.write(mark);
+    }
+
+    /// Makes the last note last, if it does not yet.
+    pub(super) fn sync(&mut self) {
+        if !self.is_synced {
+            self.is_synced = self.file.sync().is_ok();
+        }
+    }
+
+    fn write(&mut self, mark: Mark) -> io::Result<()> {
+        let offset = (self.writes % 2) * SLOT_STRIDE;
+        self.writes += 1;
+        self.is_synced = false;
+        self.file.write_at(&encode(mark), offset)
+    }
+}
+
+/// What the watermark of a folder says; `None` if neither slot says anything.
+pub(crate) fn read(folder: &dyn Folder) -> io::Result<Option<Mark>> {
+    let file = folder.open(WATERMARK_NAME)?;
+    let mut marks = [None; 2];
+    for (slot, mark) in (0..).zip(&mut marks) {
+        let mut bytes = [0; SLOT_BYTES];
+        let count = file.read_at(&mut bytes, slot * SLOT_STRIDE)?;
+        *mark = decode(&bytes[..count]);
+    }
+    Ok(marks.into_iter().flatten().max())
+}
+
+fn encode(mark: Mark) -> [u8; SLOT_BYTES] {
+    let mut bytes = [0; SLOT_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[16..24].copy_from_slice(&mark.durable.to_le_bytes());
+    bytes[24..32].copy_from_slice(&mark.segment.to_le_bytes());
+    let check = checksum(&[&bytes[..12], &bytes[16..]]);
+    bytes[12..16].copy_from_slice(&check.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<Mark> {
+    let is_whole = bytes.len() == SLOT_BYTES
+        && bytes.starts_with(&MAGIC)
+        && u32_at(bytes, 8) == VERSION
+        && u32_at(bytes, 12) == checksum(&[&bytes[..12], &bytes[16..]]);
+    is_whole.then(|| Mark { durable: u64_at(bytes, 16), segment: u64_at(bytes, 24) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_comes_back_and_no_changed_bit_goes_unnoticed() {
+        let mark = Mark { durable: 0x1234, segment: 0x1000 };
+        let bytes = encode(mark);
+        assert_eq!(decode(&bytes), Some(mark));
+        for bit in 0..8 * SLOT_BYTES {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&bad), None, "bit {bit}");
+        }
+        assert_eq!(decode(&bytes[..SLOT_BYTES - 1]), None);
+    }
+}
