@@ -1,14 +1,15 @@
-//! Locks that many wait for: what whoever decides about splits has to know, and only the site can see.
+//! Hot locks: partitions whose lock many transactions wait for.
 //!
-//! Whoever comes back from such a lock comes late, so what is learned from transactions that have run tells last of
-//! those that wait longest. A queue can be seen at once, and so can the keys that those in it want.
+//! Completed transactions are a biased sample: those queued behind the hottest locks finish, and
+//! are counted, last. The queue itself is visible at once, and so are the keys that its
+//! transactions want to write. The autopilot splits a hot partition between these keys.
 //!
 //! ```text
-//!   a transaction queues for a lock ─▶ 8 or more wait there ─▶ noted, with the keys that it writes there
-//!   asked: which? ─▶ those of the noted with 8 or more even now; the others are forgotten
+//!   a transaction queues for a lock ─▶ 8 or more wait there: tracked, with the keys it writes there
+//!   Site::crowds() ─▶ the tracked locks that have 8 or more waiters even now; the others are dropped
 //! ```
 //!
-//! Who need not wait does nothing for this.
+//! A transaction that gets its locks at once does nothing for this.
 
 use crate::partition::SitePartition;
 use isomer_design::{Access, Footprint, Key, TableId};
@@ -16,11 +17,11 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many are a crowd.
+/// A lock with this many waiters is hot.
 const CROWD_MIN: usize = 8;
-/// More are not noted.
+/// Hot locks that are tracked at a time.
 const NOTED_MAX: usize = 16;
-/// The keys that are remembered of each.
+/// Keys that are remembered of each, the latest.
 const WANTED_MAX: usize = 64;
 
 /// A partition whose lock many wait for.
@@ -48,7 +49,7 @@ struct Noted {
 }
 
 impl Crowds {
-    /// A transaction queues for the lock of a partition.
+    /// A transaction queues for the lock of a partition: tracks the lock if it is hot.
     pub(crate) fn note(&self, partition: &Arc<SitePartition>, footprint: &Footprint) {
         if partition.lock.queued() < CROWD_MIN {
             return;
@@ -67,7 +68,7 @@ impl Crowds {
         noted[at].want(footprint);
     }
 
-    /// Where there are crowds now, in no order.
+    /// The locks that are hot now, in no order.
     pub(crate) fn now(&self) -> Vec<Crowd> {
         let mut noted = self.noted.lock();
         let is_crowd = |partition: &SitePartition| {
@@ -79,7 +80,7 @@ impl Crowds {
 }
 
 impl Noted {
-    /// Remembers what a transaction writes there; what was wanted longest ago is forgotten for it.
+    /// Remembers the keys that a transaction writes there, instead of the oldest ones.
     fn want(&mut self, footprint: &Footprint) {
         let (table, range) = (self.partition.table, &self.partition.range);
         let written =

@@ -6,19 +6,20 @@
 //!   ─▶ mark as publishing ─▶ time and place in the log ─▶ install ─▶ unmark, unlock ─▶ durable
 //! ```
 //!
-//! One attempt goes through as far as it can without waiting; if something is busy it leaves a waker
-//! and the whole attempt is made again when woken, with the locks it already has. Locks are taken in
-//! order, so holding them while waiting cannot deadlock; and the write set's versions cannot move
-//! away while a replica in the read set catches up.
+//! One attempt goes through as far as it can without waiting; if something is busy it leaves a
+//! waker and the whole attempt is made again when woken, with the locks it already has. Locks are
+//! taken in order, so holding them while waiting cannot deadlock; and the write set's versions
+//! cannot move away while a replica in the read set catches up.
 //!
-//! **Snapshot isolation.** What is written is locked, and the snapshot is not earlier than the last
-//! commit on it, so nobody can have written in between: there are no aborts by conflict. Reads take
-//! no lock. **Sessions.** The snapshot is at least the session's time, so a transaction sees all that
-//! its session has seen, at any site.
+//! **Snapshot isolation** by strict two-phase locking of written partitions, with the snapshot
+//! taken after the locks: it is not earlier than the last commit on them, so nobody can have
+//! written in between, and there are no aborts by conflict. Reads take no lock. **Sessions.** The
+//! snapshot is at least the session's time, so a transaction sees all that its session has seen, at
+//! any site.
 //!
-//! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made durable
-//! what the transaction wrote, and also what it read: nobody is ever told of something that a crash
-//! could undo, but who is [hasty](Procedure::is_hasty).
+//! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made
+//! durable what the transaction wrote, and also what it read: nobody is ever told of something that
+//! a crash could undo, unless it asked for [asynchronous commit](Procedure::is_hasty).
 
 mod read_at;
 
@@ -54,8 +55,9 @@ pub trait Procedure {
     /// Its writes can be seen from now on; they are not durable yet, so nobody must be told.
     fn published(&mut self, _time: Time) {}
 
-    /// Its client is told of a commit at one site before that is durable, and takes it that a crash may undo it: what
-    /// was committed last is lost first. Others are told of it once it is durable.
+    /// Asynchronous commit: at one site, the client is acknowledged before the log is synced. A
+    /// crash loses a suffix of such commits, never one from the middle. Others that read the writes
+    /// are acknowledged once these are durable.
     fn is_hasty(&self) -> bool {
         false
     }
@@ -64,8 +66,8 @@ pub trait Procedure {
     fn passed(&mut self, _milestone: Milestone) {}
 }
 
-/// How far a transaction has come at its site, for those who measure where its time goes. Between the
-/// second and the third it waits for copies to be up to date, runs, and commits.
+/// How far a transaction has come at its site, for those who measure where its time goes. Between
+/// the second and the third it waits for copies to be up to date, runs, and commits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Milestone {
     /// The site has begun with it.
@@ -146,8 +148,8 @@ impl Site {
         Ok(committed)
     }
 
-    /// Asks the cache for the rows of several footprints at once. Whoever has a number of transactions
-    /// at hand calls this first: their trips to memory then overlap.
+    /// Asks the cache for the rows of several footprints at once. Whoever has a number of
+    /// transactions at hand calls this first: their trips to memory then overlap.
     pub fn warm<'f>(&self, footprints: impl Iterator<Item = &'f Footprint> + Clone) {
         let guard = pin();
         let tables = self.tables();
@@ -225,8 +227,8 @@ impl Site {
         procedure: &mut dyn Procedure,
         hold: &mut Hold<'_>,
     ) -> Result<(Committed, Position), Failure> {
-        // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf by
-        // leaf, so that a long one does not hold up what others want to free.
+        // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf
+        // by leaf, so that a long one does not hold up what others want to free.
         let guard = resolved.keys(footprint).next().is_some().then(pin);
         let mut found =
             guard.iter().flat_map(|guard| Index::spots(resolved.keys(footprint), guard));
@@ -291,8 +293,8 @@ impl Site {
         Ok((time, position))
     }
 
-    /// Makes an event of the site's own: each partition's version moves by one. The caller holds the
-    /// locks; nothing has changed if the log refuses.
+    /// Makes an event of the site's own: each partition's version moves by one. The caller holds
+    /// the locks; nothing has changed if the log refuses.
     pub(crate) fn publish(
         &self,
         partitions: &[&Arc<SitePartition>],
@@ -359,8 +361,8 @@ impl Site {
         Failure::NotMaster { site: self.id, item: Box::new(item.clone()) }
     }
 
-    /// Does what shortens the wait: looks again at once if the partition was replaced; helps to apply
-    /// what has arrived; and asks the master to say that there is no more.
+    /// Does what shortens the wait: looks again at once if the partition was replaced; helps to
+    /// apply what has arrived; and asks the master to say that there is no more.
     pub(crate) fn hurry(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
         let (NotYet::Publishing(at) | NotYet::Behind(at, _)) = not_yet;
         let partition = resolved.partitions[at];

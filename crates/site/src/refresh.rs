@@ -1,25 +1,29 @@
-//! Refresh transactions: how a replica's copy moves on.
+//! Refresh transactions: how a replica applies the events that its master ships.
 //!
-//! The events of one partition are applied in the order of its versions, each as soon as the version
-//! it applies to is reached; those of different partitions are independent, so any thread may work on
-//! any of them: the one that received the feed, or a reader who needs the partition. Rows come with
-//! the master's commit time, so a reader at an earlier time is not disturbed, and no lock is taken
-//! that a reader would ever ask for.
+//! The events of one partition are applied in the order of its versions, each as soon as the
+//! version it applies to is reached. Partitions are independent, so any thread may apply: the one
+//! that received the feed, or a reader that waits for the partition. Rows keep the master's commit
+//! time, so a reader at an earlier time is not disturbed; the only lock taken is the partition's
+//! write lock, which no reader asks for.
 //!
 //! ```text
 //!   pending of t1[0..10) at version 7:    8→9 write    7→8 split at 5     10→11 write (a gap: waits)
-//!   apply 7→8: [0..10) becomes [0..5) and [5..10), both at 8; what was pending stays with [0..5),
-//!              and what had arrived for [5..10) before it existed is found among the orphans
+//!   apply 7→8: [0..10) becomes [0..5) and [5..10), both at 8; pending events stay with [0..5), and
+//!              those that arrived early for [5..10) are taken from the orphans
 //!   apply 8→9: rows of [0..5)
 //! ```
 //!
-//! What replicas do when they meet a change in the stream (paper, section 4.4): a **split** is applied
-//! as at the master; a **merge** waits until both parts have the versions they had at the master;
-//! after a **release** the replica follows the new master, or waits to be told to take over if that
-//! is this site; an **acquire** is the new master's first event, and from it on its feed speaks for
+//! **Changes in the stream** (paper, section 4.4). A **split** is applied as at the master. A
+//! **merge** waits until both parts have the versions they had at the master. After a **release**
+//! the replica follows the new master; the new master itself waits for the step that lets it
+//! acquire. An **acquire** is the new master's first event; from it on, that master's feed closes
 //! the partition.
 //!
-//! Every event is first written to the replica's own log, so that a site recovers by itself.
+//! **Durability.** Each event is written to the replica's own log when it is applied, so a site
+//! recovers by itself.
+//!
+//! Left out: logging on receipt. A replica with a gap has logged nothing behind it, so it cannot
+//! serve as a synchronous backup.
 
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
@@ -45,8 +49,8 @@ pub(crate) struct Came {
 
 impl Site {
     /// Applies what has arrived for a partition, as far as its versions allow, unless somebody else
-    /// is at it. Then the parts that splits have made of it may go on, and its left neighbour, if it
-    /// waits to be merged with it.
+    /// is at it. Then the parts that splits have made of it may go on, and its left neighbour, if
+    /// it waits to be merged with it.
     pub(crate) fn apply_pending(&self, partition: &Arc<SitePartition>) {
         let mut work = vec![partition.clone()];
         let mut look_around = true;
@@ -115,8 +119,8 @@ impl Site {
         matches!(records[*at].event, Event::Merge { .. })
     }
 
-    /// Applies the next event. Returns the partition to go on with, or `None` if somebody else is at
-    /// work on it, or something is missing.
+    /// Applies the next event. Returns the partition to go on with, or `None` if somebody else is
+    /// at work on it, or something is missing.
     fn apply_next(&self, partition: &Arc<SitePartition>) -> Option<Arc<SitePartition>> {
         let mut held = Held::default();
         match held.lock_once(partition) {
@@ -192,9 +196,9 @@ impl Site {
         (right.version() == version).then_some(right)
     }
 
-    /// Makes an event that is in the log part of the partition, at a replica or during recovery. The
-    /// partition (and its right neighbour, for a merge) is locked and marked as publishing. Returns
-    /// the partition that the stream goes on with.
+    /// Makes an event that is in the log part of the partition, at a replica or during recovery.
+    /// The partition (and its right neighbour, for a merge) is locked and marked as publishing.
+    /// Returns the partition that the stream goes on with.
     pub(crate) fn take_effect(
         &self,
         table: &Arc<Table>,

@@ -1,64 +1,71 @@
-//! Partitions that are rarely written promise their silence ahead of time.
+//! Closed timestamps of single partitions.
 //!
-//! Whoever reads a replica together with something fresher waits until the master has said that it has nothing older;
-//! and the feed, which says so for all of a site's partitions at once, cannot before what went before is durable. For a
-//! partition that nobody writes (the items of TPC-C) that is a wait for nothing, each time anew, and with locks held.
+//! A read that combines a replica with newer data must wait until the replica's closed timestamp
+//! passes its snapshot. A feed closes all of a site's partitions at once, and can advance only once
+//! the site's log is durable. For a partition that nobody writes (the items of TPC-C) that wait is
+//! for nothing, and it is spent with locks held. So its master may close such a partition by
+//! itself, ahead of time: it promises silence.
 //!
 //! ```text
 //!   s1 (master of p, last written @100)            s2 (replica of p)
-//!                     ◀──── ask for silence @900 ── a reader of p and of what was written @900
-//!   lock free, silent for 800:
-//!   promises a quarter of that ── silence @1100 ──▶ holds what was written @100: complete up to @1100
+//!                     ◀──── AskSilence @900 ─────── a reader of p and of something written @900
+//!   lock free, idle for 800:
+//!   closes p for a quarter of that ─ Silence @1100 ▶ has the event @100: safe time is @1100
 //!   a commit on p: not before @1101
 //! ```
 //!
-//! **The promise is kept** by the clock: before an event of the partition gets its time, the clock is raised beyond what
-//! was promised. So the promise holds for commits, prepared transactions, splits, and for whoever is the master later. It
-//! is given with the partition's lock, so nothing is on its way there; and it speaks of the keys and the history that the
-//! partition has then: whoever has not seen the last event takes no notice of it.
+//! **Enforcement.** Before an event of the partition gets its time, the clock is raised beyond the
+//! closed timestamp. So the promise holds for commits, prepared transactions and splits, and for
+//! later masters, whose clocks are raised by the event that hands the mastership over. It is made
+//! under the partition's lock, so no event is under way there. It names the last event: a replica
+//! that has not applied that one ignores it.
 //!
-//! **A site that comes back** does not know what it has promised, so its clock begins after all of it.
+//! **Restart.** Promises are not logged. After recovery the clock begins after the latest that can
+//! have been made.
 //!
-//! **Who asks.** Transactions that hold locks while they wait: others wait for these. A scan of a thousand partitions would
-//! ask a thousand times for what one word about the feed tells.
+//! **Who asks.** Only transactions that hold locks while they wait, as others queue behind them. A
+//! scan of a thousand partitions would send a thousand requests where one for the feed is enough.
 //!
-//! **What it costs.** A write to a partition that has promised silence is up to a second ahead of real time, and what comes
-//! after it as well, until real time has caught up. So promises are short where writes are not that rare, and are given
-//! in real time, not in the clock's: they cannot drive it further and further ahead.
+//! **Cost.** A write to a closed partition gets a time up to 1 s ahead of real time, and so do
+//! later events of that site until real time has caught up. So a promise is short where writes are
+//! not that rare, and it is counted from real time, not from the site's clock: promises cannot
+//! drive the clock further and further ahead.
 
 use crate::message::Message;
 use crate::partition::SitePartition;
 use crate::site::Site;
 use isomer_design::{Key, SiteId, TableId, Time};
 
-/// Of the time for which nothing has happened, one part of so many is promised.
+/// A partition that was idle for some time is closed ahead for a quarter of it.
 const PROMISED_OF: u64 = 4;
 
 /// When silence is promised, and for how long. See the [module documentation](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Silence {
-    /// Nothing is promised unless nothing has happened for so many nanoseconds.
+    /// A partition is closed ahead only if it was idle for this long, in nanoseconds.
     pub after_ns: u64,
-    /// No more nanoseconds than this.
+    /// The farthest that it is closed ahead of real time, in nanoseconds.
     pub most_ns: u64,
 }
 
 impl Default for Silence {
-    /// After a fifth of a second, and for a second at most.
+    /// After 0.2 s of idleness, and for 1 s at most.
     fn default() -> Silence {
         Silence { after_ns: 200_000_000, most_ns: 1_000_000_000 }
     }
 }
 
 impl Site {
-    /// Says that an event of a partition is about to get its time, after all that was promised. The caller holds the lock.
+    /// Says that an event of a partition is about to get its time, after all that was promised. The
+    /// caller holds the lock.
     #[inline]
     pub(crate) fn begin_publishing(&self, partition: &SitePartition) {
         partition.begin_publishing();
         self.store.clock.raise(partition.silent_until());
     }
 
-    /// Asks the master of a replica that is behind to say that there is no more, of this partition if that is silent.
+    /// Asks the master of a replica that is behind to close this partition, if it is idle, or else
+    /// its feed.
     pub(crate) fn hurry_partition(&self, partition: &SitePartition, time: Time) {
         if self.may_promise(partition.last(), time).is_none() {
             return self.hurry_feed(partition, time);
@@ -78,7 +85,8 @@ impl Site {
         }
     }
 
-    /// Up to when silence may be promised, if something has happened last at a time, and if that is far enough.
+    /// The time up to which a partition may be closed whose last event was at `last`, if that is at
+    /// least `at_least`.
     fn may_promise(&self, last: Time, at_least: Time) -> Option<Time> {
         let now = self.time.now().0;
         let silent_ns = now.saturating_sub(last.0);
@@ -124,7 +132,7 @@ impl Site {
         }
     }
 
-    /// After this time there is nothing that a site may have promised before it went down.
+    /// Raises the clock beyond every promise that an earlier run of this site can have made.
     pub(crate) fn outlive_promises(&self) {
         self.store.clock.raise(Time(self.time.now().0 + self.silence.most_ns));
     }

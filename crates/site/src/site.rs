@@ -1,9 +1,28 @@
-//! One data site: what it is made of, and how an event becomes part of its history.
+//! One data site: its state, and how an event becomes part of its history.
 //!
 //! Every event (a transaction's writes, a split, a change of mastership, a refresh) takes the same
-//! way: with the locks of its partitions held, it is marked as publishing, gets its time and its
-//! place in the log in one short critical section, is installed, and becomes visible. The log's
-//! order is thus the order of time, and a site's log alone tells its whole history.
+//! way:
+//!
+//! ```text
+//!   lock its partitions ─▶ mark them as publishing ─▶ [ time from the clock, place in the log ]
+//!      ─▶ install versions ─▶ remove the marks, unlock         one critical section: Sequencer
+//! ```
+//!
+//! So the order of the log is the order of time, and a site's log alone tells its whole history. A
+//! reader takes no lock: a partition without a mark has installed everything up to the time the
+//! clock showed before.
+//!
+//! The sequencer also keeps what bounds the closed timestamp of the feeds: frames that followers
+//! need and that have not been shipped, and the proposed times of prepared transactions.
+//!
+//! | state | belongs to |
+//! | --- | --- |
+//! | `store`, `tables`, `shape` | rows, partitions and their maps |
+//! | `sequencer`, `log`, `shaping` | the order of events; what a checkpoint must see together |
+//! | `links`, `retry`, `silence` | replication: `link`, `refresh`, `silence` |
+//! | `book` | transactions over several sites: `two_phase` |
+//! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
+//! | `crowds` | hot locks: `crowd` |
 
 use crate::copy::{PIECE_BYTES, Underway};
 use crate::crowd::{Crowd, Crowds};
@@ -40,8 +59,8 @@ pub struct SiteOptions {
     pub network: Arc<dyn Network>,
     /// The time.
     pub time: Arc<dyn TimeSource>,
-    /// Rows of a new replica are sent and logged in pieces of about so many bytes: [`PIECE_BYTES`], or
-    /// less for tests.
+    /// Rows of a new replica are sent and logged in pieces of about so many bytes: [`PIECE_BYTES`],
+    /// or less for tests.
     ///
     /// [`PIECE_BYTES`]: crate::PIECE_BYTES
     pub piece_bytes: usize,
@@ -78,8 +97,8 @@ pub struct Site {
     /// Read: the log and the maps of partitions move on together. Written: a checkpoint looks.
     pub(crate) shaping: RwLock<()>,
     sequencer: Mutex<Sequencer>,
-    /// Replicas whose events could not be applied because somebody held the lock; the next tick tries
-    /// again.
+    /// Replicas whose events could not be applied because somebody held the lock; the next tick
+    /// tries again.
     pub(crate) retry: Mutex<Vec<Arc<SitePartition>>>,
     /// Woken by every tick.
     pub(crate) ticked: Waiters,
@@ -112,13 +131,14 @@ pub(crate) struct Dropped {
 struct Sequencer {
     /// Frames with records that other sites follow, which were not sent yet.
     outgoing: VecDeque<Outgoing>,
-    /// What is prepared and has followers, with the time that was proposed: it may take effect then, or
-    /// later.
+    /// What is prepared and has followers, with the time that was proposed: it may take effect
+    /// then, or later.
     open: Vec<(TxnId, Time)>,
 }
 
 impl Sequencer {
-    /// Up to when all that followers must know of has been taken away to be sent; `None`: up to now.
+    /// Up to when all that followers must know of has been taken away to be sent; `None`: up to
+    /// now.
     fn closed(&self) -> Option<Time> {
         // The end of a prepared transaction may be older than what is before it in the log.
         let unsent = self.outgoing.iter().map(|frame| frame.time);
@@ -274,7 +294,8 @@ impl Site {
         Ok((time, position))
     }
 
-    /// Gives what is prepared its place in the log, and the earliest time at which it can take effect.
+    /// Gives what is prepared its place in the log, and the earliest time at which it can take
+    /// effect.
     pub(crate) fn append_prepare(
         &self,
         txn: TxnId,
@@ -290,7 +311,8 @@ impl Site {
         Ok((time, position))
     }
 
-    /// Followers are not told that they know all from this time on, until the transaction has ended.
+    /// Followers are not told that they know all from this time on, until the transaction has
+    /// ended.
     pub(crate) fn open_proposal(&self, txn: TxnId, time: Time) {
         self.sequencer.lock().open.push((txn, time));
     }
@@ -337,8 +359,8 @@ impl Site {
         (ready, closed)
     }
 
-    /// Ready when everything up to `position` is durable, whatever commits wait for: before another site
-    /// relies on it. A log whose commits wait for nothing is synced here.
+    /// Ready when everything up to `position` is durable, whatever commits wait for: before another
+    /// site relies on it. A log whose commits wait for nothing is synced here.
     pub(crate) async fn lasting_for_others(&self, position: Position) -> Result<(), LogError> {
         self.durable(position).await?;
         if self.log.durable() < position {

@@ -1,32 +1,36 @@
-//! Where everything would be if it could be placed anew: the design of all transactions together.
+//! The global plan: where everything would be if it could be placed anew.
 //!
-//! What pays around one transaction ([`super::clump`]) finds what is better nearby. From masters placed by
-//! chance, that comes to rest in pieces of some ten partitions, each good in itself, with borders between
-//! them that no single step makes better. So once in a while all samples are looked at together:
+//! Local improvement around single transactions ([`super::clump`]) ends in a local optimum: from
+//! masters placed by chance it stops with pieces of some ten partitions, whose borders no single
+//! step improves. So once in a while all samples are partitioned together:
 //!
 //! ```text
-//!   samples ─▶ drafts ([`super::draft`]) ─▶ the best of them ── clearly better, and worth its copies? ─▶ adopted
-//!                                                                                                          │
-//!              journal ◀── batches of 128 ◀── first what moves, and when all of it is there, what is split ◀┘
+//!   samples ─▶ candidates ─▶ the best ── large gain, worth its copies? ─▶ adopted
+//!                                                                            │
+//!   journal ◀── batches of 128 ◀── moves first; when all have arrived, splits ◀┘
 //! ```
 //!
-//! An adopted blueprint is carried out in batches, each a decision in the journal; what belongs together moves
-//! together ([`super::order`]). What no sample accesses stays where it is. As long as a blueprint is young, nothing
-//! else is replicated, and only what crowds wait for is split; and after the first one no transaction moves masters for its own sake any more.
-//! One that only evens out what sites have to do ([`super::even`]) is in nobody's way: nothing has to wait for what comes of it.
+//! An adopted plan is carried out in batches, each a decision in the journal; partitions that are
+//! accessed together move together ([`super::order`]). Partitions that no sample accesses stay.
+//! While a plan is on probation nothing else is replicated and only hot locks are split. After the
+//! first plan, single transactions no longer move masters. A plan that only rebalances
+//! ([`super::even`]) restricts nothing.
 //!
-//! **To draw takes its time**, a tenth of a second or more, so it is done with nobody waiting, of a copy of what is known
+//! **Drawing takes 0.1 s or more**, so it runs on a thread of its own, on a copy of what is known
 //! ([`super::known`]): [`Drawing::begin`], [`Blueprint::draw`], [`Drawing::end`].
 //!
-//! **Of its cost, only copying counts**: what grows with the rows. The rest of what a change takes is mostly its wait
-//! for a lock that others hold anyhow. In a jam, where that is half a second, a design that would end the jam did
-//! not seem to pay.
+//! **Only copying counts as cost.** The rest of a change's time is mostly waiting for a lock that
+//! others hold anyway. Under overload that is half a second, and at that price a plan that would
+//! end the overload did not seem to pay.
 //!
-//! **Not over and over**: a blueprint is drawn for the design as it will be when all that is on its way has
-//! arrived, so that nothing that is being moved is moved elsewhere. After one that was not worth it the pause is
-//! twice as long; it ends early if clearly more transactions run over several sites than when it began, and at once
-//! if a hot spot has moved ([`super::shift`]). And each that was adopted lets the next one have to promise more, for
-//! some time: a forecast that promises too much does so again. One that is drawn of far more samples has to promise less. If clearly less is served after one than before, it is taken back ([`super::trial`]).
+//! **Damping.**
+//!
+//! - A plan is drawn for the design with all changes in flight applied, so nothing is moved twice.
+//! - After a plan that was not adopted the pause doubles. It ends early if more transactions have
+//!   become distributed, and at once if a hot spot has moved ([`super::shift`]).
+//! - Each recent adoption raises the gain that the next plan must predict: a forecast that promises
+//!   too much would do so again. With many more samples, less is required.
+//! - If clearly less is served after a plan than before it, it is rolled back ([`super::trial`]).
 
 use super::Range;
 use super::draft::{Draft, Promise};
@@ -36,27 +40,29 @@ use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
 use std::collections::VecDeque;
 
-/// With fewer samples, there is nothing to divide.
+/// Samples that are needed to draw a plan.
 const SAMPLES_MIN: usize = 500;
-/// What serves so many times as much is worth the trouble; after each blueprint, so many times more, which is forgotten
-/// by half in this time.
+/// Adopt a plan only if its predicted throughput is at least 1.2 times the current one. Each recent
+/// adoption raises that by 1.05 times.
 const CLEARLY: (f64, f64) = (1.2, 1.05);
+/// The number of recent adoptions halves in this time.
 const CALMS_NS: u64 = 20_000_000_000;
-/// The busiest site has to be by so much less busy after evening out; and by as much again for each time that the shortest pause fits
-/// into the last one.
+/// A rebalance must make the busiest site less busy by this share for each 2 s of the current pause.
 const RELIEF: f64 = 0.02;
-/// Of more than so many times as many samples as the last one, so many times as much is enough.
+/// With more than twice the samples of the last adopted plan, a predicted gain of 1.1 times is
+/// enough.
 const KNOWN: (usize, f64) = (2, 1.1);
-/// A blueprint that was taken back counts as so many that were adopted.
+/// A plan that was rolled back counts as this many adoptions.
 const TAKEN_BACK: f64 = 4.0;
-/// Partitions that move together.
+/// Partitions that move in one decision.
 const BATCH: usize = 128;
 
-/// The pauses between two blueprints: after one that was adopted, and the longest after others.
+/// The pause before the next plan, in nanoseconds: after an adopted one, and the longest after
+/// others.
 const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
 
-/// So much more of all transactions run over several sites than when the last blueprint was drawn: it is time
-/// for another one.
+/// The pause is the shortest one if the share of distributed transactions has risen by this since
+/// the last plan was drawn.
 const ASTRAY: f64 = 0.1;
 
 /// What is still to be moved, and where to; and what is to be split after that.
@@ -222,8 +228,8 @@ impl Drawing {
 }
 
 impl Blueprint {
-    /// The best draft as a blueprint, if what it saves within the horizon is more than what copying takes, and it promises
-    /// as much as it has to. It takes its time.
+    /// The best draft as a blueprint, if what it saves within the horizon is more than what copying
+    /// takes, and it promises as much as it has to. It takes its time.
     pub(crate) fn draw(situation: &Situation<'_>, promise: Promise) -> Option<Drawn> {
         let design = situation.recent.foreseen(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
@@ -265,8 +271,8 @@ impl Blueprint {
         self.moves.is_empty() && self.splits.is_empty()
     }
 
-    /// The next changes, about so many. What is gone or there already is passed over, and what should go where there is no
-    /// memory for it.
+    /// The next changes, about so many. What is gone or there already is passed over, and what
+    /// should go where there is no memory for it.
     fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         if !self.moves.is_empty() {
             return self.next_moves(situation);

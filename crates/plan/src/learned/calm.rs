@@ -1,35 +1,42 @@
-//! While the workload holds still, fewer and fewer things are changed for single transactions' sake.
+//! A change budget that decays while the workload holds still.
 //!
-//! There is always something that could be a little better: a lock that a few wait for, a partition that is warmer
-//! than others. What such a change brings is smaller each time, and what it costs is not. So while nothing else
-//! happens, fewer and fewer are made, down to one in twenty seconds:
+//! Something could always be a little better: a lock with a few waiters, a partition warmer than
+//! others. Each such change gains less than the one before, and costs as much. So the budget for
+//! changes around single transactions halves every 0.8 s from the last disturbance on, down to one
+//! change in 20 s:
 //!
 //! ```text
-//!   seconds since the last unrest     0      0.8    1.6    4      8      12 and later
-//!   changes a second, at most         1500   750    375    47     1.5    0.05
+//!   seconds since the last disturbance   0      0.8    1.6    4      8      12 and later
+//!   changes per second, at most          1500   750    375    47     1.5    0.05
 //! ```
 //!
-//! **Unrest** is whatever shows that the past is no guide: much more or much less is served than of late,
-//! more transactions run over several sites or fewer do, or a blueprint was adopted. As long as changes bring much, it
-//! goes on. What was usual of late follows what is seen, but slowly: how things were when unrest last began may be how
-//! they were on their way, and what is a little better ever since would be unrest some day, by chance. And where many run over several sites there is no calm: masters are in the wrong places, and in a large
-//! database it takes long to see what moving them brings. Blueprints ([`super::blueprint`]), sites without memory and
-//! locks that very many wait for have rules of their own, and are not held back.
+//! **A disturbance** is anything that shows that the past is no guide: throughput that differs from
+//! the baseline by 20 %, a share of distributed transactions that is 0.05 lower or 0.1 higher, or a
+//! global plan that was adopted. While changes gain much, they go on. Where 0.2 of all transactions
+//! or more are distributed there is no calm: masters are in the wrong places, and in a large
+//! database it takes long to see what moving them gains.
 //!
-//! **Left out**: latency. Where clients do not wait for each other's answers, what is served stays the same however long
-//! it takes; then only transactions that run over several sites tell of a hot spot that has moved.
+//! **The baseline** follows the measured rates slowly. Frozen at the start of a disturbance, it
+//! would let later steady growth look like a new one, some day, by chance.
+//!
+//! Global plans ([`super::blueprint`]), sites without memory and very hot locks have rules of their
+//! own, and are not held back.
+//!
+//! **Left out**: latency. With open-loop clients throughput stays the same however long
+//! transactions take; then only the share of distributed transactions shows that a hot spot has
+//! moved.
 
-/// Changes a second while there is unrest, and at rest.
+/// Changes per second right after a disturbance, and at rest.
 const RATE: (f64, f64) = (1500.0, 0.05);
-/// Half as many after so long.
+/// The rate halves in this time, in seconds.
 const HALVES_S: f64 = 0.8;
-/// For so long is averaged how things are, and how they were of late.
+/// Time constants in seconds: of the current rates, and of the baseline that follows them.
 const AVERAGED_S: [f64; 2] = [4.0, 10.0];
-/// It is unrest if what is served differs by this share,
+/// Throughput that differs from the baseline by this share is a disturbance.
 const SERVED: f64 = 0.2;
-/// if so much less of all transactions run over several sites, or so much more,
+/// So is a share of distributed transactions that is lower or higher than the baseline by these.
 const ACROSS: (f64, f64) = (0.05, 0.1);
-/// and as long as this share of them does.
+/// A share of distributed transactions from here on is a disturbance as long as it lasts.
 const ACROSS_MAX: f64 = 0.2;
 
 /// See the [module documentation](self).
@@ -135,7 +142,8 @@ mod tests {
 
     #[test]
     fn what_rose_a_little_since_the_last_unrest_is_usual() {
-        // It is 0.8 of what it comes to when the last unrest begins, and later a tenth more for a while.
+        // It is 0.8 of what it comes to when the last unrest begins, and later a tenth more for a
+        // while.
         let tens = made(|second| match second {
             0..20 => (8000.0 + 100.0 * second as f64, 0.05),
             60..64 => (11_500.0, 0.05),

@@ -1,51 +1,49 @@
-//! Designs that could be, as drafts for a [blueprint](super::blueprint): drawn by a graph partitioner, as Schism does off
-//! line, and judged by what they would serve.
+//! Candidates for a [global plan](super::blueprint): drawn by a graph partitioner, as Schism does
+//! off line, and judged by the throughput they would have.
 //!
 //! ```text
-//!   samples ─┬─ one half ──▶ graph   partitions, as heavy as they are accessed
-//!            │                       edges: accessed together; a little between neighbours in key order, and kin
-//!            │                │
-//!            │              METIS    a part for each site, few edges cut: equal parts, and then with one that
-//!            │                │      is larger than the others
-//!            │              names    the parts become those sites where most of them is already
+//!   samples ─┬─ one half ──▶ graph   vertices: partitions, weighted by accesses
+//!            │                       edges: co-accesses; weak ones between adjacent keys, and
+//!            │                │      between equal keys of different tables
+//!            │              METIS    a part for each site, few edges cut: equal parts, and then with
+//!            │                │      one part larger than the others
+//!            │              names    each part becomes the site where most of it is already
 //!            │                │
 //!            │             splits    of partitions whose lock would be held for too long
 //!            │                ▼
 //!            └─ other half ─▶ how many transactions a second would that serve? ([`super::forecast`])
 //! ```
 //!
-//! **One half proposes, the other judges**: a partitioner cuts around every sample it was shown, so on these
-//! its answer looks better than it is. That is also what keeps it quiet: as soon as a new draft is no better than
-//! the design is, none is the best.
+//! **One half proposes, the other judges.** A partitioner cuts around every sample it was shown, so
+//! on these its result looks better than it is. This also keeps it quiet: once a new candidate is
+//! no better than the design, none is adopted. Where most keys are accessed rarely, in partitions
+//! of their own, one half says nothing about the other. Then there is no candidate, and
+//! transactions bring together what they need one by one.
 //!
-//! Where most keys are accessed once in a while, in partitions of their own, the one half says nothing about the other.
-//! Then there is no draft, and transactions bring together what they need, one by one.
+//! **What a candidate must beat** is the measured throughput. Under overload that is less than half
+//! of what the forecast says of today's design. The prediction must also exceed the prediction for
+//! today's design by 10 %: under light load, measured throughput says nothing about capacity.
 //!
-//! **Where no draft is good enough**, the design as it is may be, but for one thing: a site is full, and others have time
-//! left. Then what it hands over at its borders is the draft ([`super::even`]).
+//! **How even is best** depends on what must stay together. If the keys after a hot spot are all
+//! co-accessed, a cut through them makes distributed commits hold the hottest locks; if all stay at
+//! one site, that site is full. In between, one site gets more than the others, and how much is
+//! tried ([`BESIDES`]). (A larger imbalance for all parts is not the same: METIS bisects, so
+//! imbalance adds up; one part got half of everything, and others nearly nothing.)
 //!
-//! **What a draft has to beat** is what is served, as that is measured: in a jam it is less than half of what the forecast
-//! says of the design as it is, and a design that would end the jam did not seem to be better. But by some more than its own
-//! share of error ([`FORETOLD`]) it has to be better in the forecast as well, as where hardly anybody asks for anything
-//! hardly anything is served.
+//! **Splits belong to a candidate.** New borders mean distributed commits, which hold the locks
+//! next to them for long. In partitions of a hundred rows everybody waits there; in small ones
+//! nobody does.
 //!
-//! **How even is best** depends on what has to stay together. If the keys after a hot spot are all accessed with
-//! each other, a cut through them makes commits over several sites hold the hottest locks, and everybody waits; if
-//! all stays at one site, that has no time left for anything else. In between lies one site with more than
-//! the others, which have equal parts; how much more is tried ([`BESIDES`]). (To let METIS make all parts uneven is
-//! something else: it cuts in halves, and what it is allowed at each cut adds up; one part got a half, and others nearly
-//! nothing.)
+//! **Weak edges.** Adjacent keys, and equal keys of different tables (a customer's savings and her
+//! checks), count as co-accessed a little. So few samples are enough where keys are accessed by
+//! range or shared by tables; elsewhere a weak edge does no harm.
 //!
-//! **Splits belong to a draft**: new borders mean commits over several sites, and these hold the locks next to them for
-//! long. In partitions of a hundred rows, everybody waits there; split into small ones, nobody does. So what a
-//! design can serve is known only with its splits.
+//! **If no candidate is good enough**, but a site is full and others are not, boundary refinement
+//! is the candidate ([`super::even`]).
 //!
-//! **Neighbours in key order** belong together a little, as long as nothing else is known, and so do **kin**, the same keys of
-//! different tables (a customer's savings and her checks): few samples are enough where keys are accessed by ranges, or
-//! one key is that of several tables, and where they are not, a weak edge hinders nobody.
-//!
-//! **Left out**: tables that nobody writes are not placed; replicas come by themselves ([`super::planner`]), and what
-//! they would take off a busy site is not foretold. Sites count as equally strong.
+//! **Left out**: tables that nobody writes are not placed. Replicas come by themselves
+//! ([`super::planner`]), and what they would take off a busy site is not predicted. Sites count as
+//! equally strong.
 
 use super::even::evened;
 use super::forecast::Network;
@@ -60,42 +58,46 @@ use isomer_design::{Key, KeyRange, SiteId, TableId};
 use isomer_strategy::Need;
 use std::collections::BTreeMap;
 
-/// Of what the judges access, so much has to be accessed by those who propose, or they speak of different things.
+/// Of the accesses of the judging half, this share must be to partitions that the proposing half
+/// accesses.
 const FORESEEABLE_MIN: f64 = 0.5;
-/// All that a sample accesses belongs together, each with each; of more than this, each with the next.
+/// A sample that accesses up to this many partitions ties each with each; a larger one, each with
+/// the next.
 const TOGETHER_MAX: usize = 32;
-/// A sample that accesses more partitions than this (a scan of everything) ties nothing together.
+/// A sample that accesses more partitions than this (a scan of everything) adds no edges.
 const CHAIN_MAX: usize = 1024;
-/// How strongly neighbours belong together, and kin, in co-accesses.
+/// Weight of an edge between adjacent partitions, or equal keys of different tables, in
+/// co-accesses.
 const NEIGHBOURS: f64 = 0.25;
-/// What nobody was seen to access counts as so many accesses.
+/// Weight of a partition that no sample accesses, in accesses.
 const UNSEEN: f64 = 0.02;
-/// METIS takes whole weights: one access is so much.
+/// METIS takes integers: the weight of one access.
 const UNIT: f64 = 1000.0;
-/// By which share a part may be heavier than it should.
+/// A part may be heavier than its target by this share.
 const IMBALANCE: f64 = 0.1;
-/// If fewer run over several sites, there is nothing to gain.
+/// If the share of distributed transactions is below this, there is nothing to gain.
 const ACROSS_MIN: f64 = 0.005;
-/// What one site gets besides its equal share, as a share of the rest.
+/// What one site gets beyond its equal share, as a share of the rest; each is tried.
 const BESIDES: [f64; 5] = [0.0, 0.07, 0.15, 0.25, 0.4];
 
-/// Whether it is sooner is asked at so much of the rate that is served: near what a site or a lock can bear at most, a
-/// few who wait without end outweigh all others.
+/// Response times are compared at this share of the current throughput: near saturation, a few
+/// samples that wait without end would outweigh all others.
 const AT: f64 = 0.8;
-/// However little is served: so many times what is foretold of the design as it is.
+/// The predicted throughput must be at least this factor times the prediction for the design as it
+/// is.
 const FORETOLD: f64 = 1.1;
-/// What is less even has to serve so many times as much.
+/// A less even candidate must serve this factor more than the best one so far.
 const LESS_EVEN: f64 = 1.25;
-/// A site that is so many times busier than the mean may hand something over.
+/// A site may hand partitions over if it is busier than the mean by this factor.
 const UNEVEN: f64 = 1.06;
-/// Of all transactions, so many more may run over several sites then.
+/// A rebalance may raise the share of distributed transactions by this much.
 const ACROSS_MORE: f64 = 0.01;
-/// A lock that would be held for this share of the time is split.
+/// A partition is split if its lock would be held for a larger share of the time.
 const HELD_MAX: f64 = 0.1;
-/// Into so many parts at once, and so often.
+/// Parts that one split makes at most, and rounds of splits.
 const PARTS_MAX: usize = 8;
 const SPLIT_ROUNDS: usize = 2;
-/// But not unless so many times as much is served then.
+/// Splits are part of a candidate only if it serves more with them by this factor.
 const SPLITS_PAY: f64 = 1.1;
 
 /// How partitions belong together, and how heavy they are.
@@ -105,16 +107,16 @@ struct Graph<'g> {
     edges: BTreeMap<(u32, u32), f64>,
 }
 
-/// What a draft has to promise to be one.
+/// The gain that a candidate must predict.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
-    /// So many times as much is served as under the design as it is.
+    /// Predicted throughput over that of the design as it is, at least.
     pub(crate) serves: f64,
-    /// If it only evens out what sites have to do: the busiest has so many times less to do.
+    /// Of a rebalance: load of the busiest site before, over its load after, at least.
     pub(crate) relieves: f64,
 }
 
-/// What could be moved and split, and what would be served then.
+/// A candidate: moves, splits, and the throughput that they would bring.
 pub(crate) struct Draft {
     /// What goes where, in order.
     pub(crate) moves: Vec<(Need, SiteId)>,
@@ -128,7 +130,7 @@ pub(crate) struct Draft {
     pub(crate) now: f64,
 }
 
-/// A draft without names: its partitions are numbers of a grid.
+/// A candidate whose partitions are numbers of a grid, with its network.
 struct Sketch {
     moves: Vec<(u32, SiteId)>,
     splits: Vec<(TableId, Key)>,
@@ -272,8 +274,8 @@ impl<'g> Graph<'g> {
         graph
     }
 
-    /// Ties partitions to those of other tables that hold their first keys. Where many of one table begin within one of
-    /// the other, they share its tie.
+    /// Ties partitions to those of other tables that hold their first keys. Where many of one table
+    /// begin within one of the other, they share its tie.
     fn tie_kin(&mut self, grid: &Grid<'_>) {
         let placed = grid.in_order().filter(|(table, _)| grid.written.contains(table));
         let start = |at: u32| &self.partitions[at as usize].range.start;
@@ -328,8 +330,8 @@ impl<'g> Graph<'g> {
         self.partitions.iter().map(|need| number(need.placement.master)).collect()
     }
 
-    /// What full sites hand over so that all are about equally busy, and how many times less the busiest will be; `None`
-    /// if that is less than it should be.
+    /// What full sites hand over so that all are about equally busy, and how many times less the
+    /// busiest will be; `None` if that is less than it should be.
     fn even_out(
         &self,
         heat: &HeatGraph,
@@ -361,8 +363,8 @@ impl<'g> Graph<'g> {
         ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect()
     }
 
-    /// What moves where if the graph is divided among the sites, one of which gets something besides; `None` if it
-    /// cannot be.
+    /// What moves where if the graph is divided among the sites, one of which gets something
+    /// besides; `None` if it cannot be.
     fn divide(
         &self,
         heat: &HeatGraph,
@@ -390,7 +392,8 @@ mod tests {
 
     const U: TableId = TableId(2);
 
-    /// What ties partitions of two tables that no transaction accesses together: their first keys and how strongly.
+    /// What ties partitions of two tables that no transaction accesses together: their first keys
+    /// and how strongly.
     fn kin(cuts: [&[i64]; 2]) -> Vec<(Option<i64>, Option<i64>, f64)> {
         let mut design = design(cuts[0], S2);
         let schema = Schema::new("u", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();

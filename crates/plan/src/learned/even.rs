@@ -1,25 +1,30 @@
-//! What a site that is full hands over to others that are not, where no other design is better than the present one.
+//! Boundary refinement: a full site hands partitions at its border to less busy sites, where no
+//! other design is better than the present one.
 //!
 //! ```text
 //!   busy     s1 1.0              s2 0.7              s3 0.7          mean 0.8
 //!            ┌──┬──┬──┬──┐       ┌──┬──┬──┐          ┌──┬──┐
 //!            │a │b │c │d │═══════│e │f │g │          │x │y │         ═ accessed together
 //!            └──┴──┴──┴──┘       └──┴──┴──┘          └──┴──┘
-//!   s1 hands over d, which loses what it shares with c and gains as much with e; then, if that is not enough, c
+//!   s1 hands over d, which loses its edge to c and gains one to e; then, if that is not enough, c
 //! ```
 //!
-//! A draft that divides everything anew moves half of what there is, and is good where the design is bad. Where it is
-//! good, but one site has more to do than its processors can, everybody waits there, and all others have time left. Then
-//! what lies at a border goes over it, until all are about equally busy: one partition after the other, always the one that cuts
-//! the fewest ties with what stays and has the most with what has gone, and all of them up to where that has cut few
-//! ties for the work that went along ([`DEAR`]). (Each for itself would be dear: borders are where hardly anything is tied.)
-//! Who got more than the mean hands over in turn, the busiest first, so that a neighbour without time left is no hindrance.
+//! A candidate that partitions everything anew moves half of it, and pays where the design is bad.
+//! Where the design is good but one site is full, everybody waits there while other sites idle.
 //!
-//! **How busy sites are is measured**, and each partition has of that the share that the samples say: a thousand samples of a
-//! site tell its work to some percent only, and to even out what is chance would never come to an end.
+//! **The step.** From the busiest site to each other one, partitions are ordered greedily: always
+//! the one that cuts least per access, given those before it. The longest prefix whose cut is at
+//! most 0.1 of its accesses may go ([`DEAR`]); the largest such relief wins. Prefixes, not single
+//! partitions, because at a border hardly anything is tied: the first steps are dear, and the next
+//! sparse place pays for them. A site that got too much hands over in turn, so a busy neighbour is
+//! no obstacle.
 //!
-//! Left out: a site without neighbours hands over nothing, as all that it could is dear; and where one partition has
-//! more to do than a site can, it is to be split, which others see to ([`super::beneficial`]).
+//! **Load is measured** per site, and divided among its partitions by the samples: a thousand
+//! samples tell a site's load to some percent only, and refining noise would never end.
+//!
+//! Left out: a site without neighbours hands over nothing, as all that it could is dear. A single
+//! partition with more load than a site can bear must be split, which [`super::beneficial`] sees
+//! to.
 
 use crate::heat::HeatGraph;
 use crate::problem::Site;
@@ -27,15 +32,15 @@ use crate::recording::Vertex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Nobody has to hand over anything who is less busy than this.
+/// A site that is less busy than this hands nothing over, as a share of its time.
 const BUSY_MIN: f64 = 0.8;
-/// Each site hands over so often, on average.
+/// Steps per site, on average.
 const ROUNDS: usize = 8;
-/// Nearer to the mean than this share of it is even.
+/// A site is even if it is at most this share busier than the mean.
 const EVEN: f64 = 0.02;
-/// For each access that goes, so many that were at one site may become some over two.
+/// Cut ratio: co-accesses that may become distributed, per access that goes.
 const DEAR: f64 = 0.1;
-/// Ties cut for an access that goes have to be whole in a heap.
+/// Cut ratios are integers in the heap: this is one.
 const UNIT: f64 = 1e6;
 
 /// Sites, as busy as they are with what they have so far.
@@ -51,8 +56,9 @@ struct Sites<'h> {
     most: f64,
 }
 
-/// What moves where, if a site is more than `clearly` times as busy as the mean and has hardly any time left, and how many
-/// times less busy the busiest is then. `busy` has the share of its time that each site uses.
+/// What moves where, if a site is more than `clearly` times as busy as the mean and has hardly any
+/// time left, and how many times less busy the busiest is then. `busy` has the share of its time
+/// that each site uses.
 pub(crate) fn evened(
     heat: &HeatGraph,
     masters: Vec<Site>,
@@ -98,7 +104,8 @@ impl<'h> Sites<'h> {
         able.max_by(|a, b| self.busy[*a].total_cmp(&self.busy[*b]))
     }
 
-    /// Lets a site hand over to one other as much as it should; `false` if there is nothing to hand over to anybody.
+    /// Lets a site hand over to one other as much as it should; `false` if there is nothing to hand
+    /// over to anybody.
     fn hand_over(&mut self, from: Site) -> bool {
         let others = (0..self.busy.len() as Site).filter(|to| *to != from);
         let peeled = others.filter_map(|to| Some((self.peel(from, to)?, to)));
@@ -110,7 +117,8 @@ impl<'h> Sites<'h> {
         true
     }
 
-    /// What goes from one site to another, and how busy that keeps one: the most of it that is not dear.
+    /// What goes from one site to another, and how busy that keeps one: the most of it that is not
+    /// dear.
     fn peel(&self, from: Site, to: Site) -> Option<(f64, Vec<Vertex>)> {
         let busy = |site: Site| self.busy[usize::from(site)];
         let wanted = (busy(from) - self.most).min((busy(from) - busy(to)) / 2.0);
@@ -174,7 +182,8 @@ impl<'h> Sites<'h> {
 mod tests {
     use super::*;
 
-    /// A row of partitions that are accessed equally often and tied to the next, so many at each site.
+    /// A row of partitions that are accessed equally often and tied to the next, so many at each
+    /// site.
     fn row(counts: &[usize], tie: f64) -> (HeatGraph, Vec<Site>) {
         let masters: Vec<Site> = counts
             .iter()

@@ -1,31 +1,32 @@
-//! How many transactions a second a design would serve, for as many clients as there are: a closed network of
-//! queues.
+//! Predicted throughput of a design for a given number of clients: a closed queueing network.
 //!
 //! ```text
-//!            ┌───────────── so many clients, each with one transaction at a time ─────────────┐
+//!            ┌─────────── N clients, each with one transaction at a time ─────────────────────┐
 //!            ▼                                                                                │
-//!   what it takes anyhow ─▶ processors of its sites ─▶ locks of what it writes, one by one ───┘
+//!   time without waiting ─▶ processors of its sites ─▶ locks of what it writes, one by one ───┘
 //!                           d / (1 − used)             each held while the next is waited for
 //! ```
 //!
-//! At a rate X, sites and locks are in use for shares of the time that grow with X, and so does what is waited
-//! for them. By Little's law, X times the mean time of a transaction is the number of clients. The X for which
-//! that is so is what the design serves. It is never more than its busiest site, or its most contended lock, has
-//! time for; and where nothing is busy, it is what latency leaves.
+//! At a throughput X, the utilisation of sites and locks grows with X, and so does the time that
+//! transactions wait for them. By Little's law, X times the mean response time is N. The X for
+//! which that holds is the prediction. It never exceeds what the busiest site or the most contended
+//! lock can serve; where nothing is busy, latency is the limit.
 //!
-//! **A lock** is held for as long as transactions like this hold theirs without waiting (those at one site, and
-//! those over several, which is measured), and besides, while later locks are waited for. So one slow lock makes those
-//! before it slow. A transaction does not wait for itself: of each lock, its own share is taken out.
+//! **A lock** is held for as long as such transactions hold theirs without waiting (at one site,
+//! and over several, both measured), and while later locks are waited for. So one slow lock slows
+//! those before it. A transaction does not wait for itself: its own share is taken out of each
+//! lock's load.
 //!
-//! **Worked example.** Two clients in five hundred write the same row at one site, held for 0.3 ms, and at 10 000
-//! transactions a second that lock is used for 40 × 0.0003 = 0.012 of the time: nobody waits. If they write over
-//! two sites, it is held for 7 ms, and used for 0.28; and each waits for 7 · 0.28 / 0.72 = 2.7 ms.
+//! **Worked example.** Two clients in 500 write the same row at one site, held for 0.3 ms. At
+//! 10,000 transactions a second the lock's utilisation is 40 × 0.0003 = 0.012: nobody waits. If
+//! they write over two sites, the lock is held for 7 ms, its utilisation is 0.28, and each waits
+//! for 7 · 0.28 / 0.72 = 2.7 ms.
 //!
-//! What nobody writes counts as being everywhere ([`Grid::holders`]).
+//! Tables that nobody writes count as present everywhere ([`Grid::holders`]).
 //!
-//! Forecasts are compared with each other, made of the same samples, and with what is served. Left out are how the work
-//! of several processors differs from that of a fast one, the wait of replicas, and queues that grow: in a jam less is
-//! served than is foretold.
+//! Predictions are compared with each other, made of the same samples, and with measured
+//! throughput. Left out: the difference between several processors and one fast one, waits for
+//! replicas, and growing queues: under overload less is served than predicted.
 
 use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
@@ -34,18 +35,20 @@ use isomer_design::SiteId;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Times that locks are held are worked out from waits, and waits from these, so many times.
+/// Iterations: hold times follow from waits, and waits from hold times.
 const ROUNDS: usize = 3;
-/// Nearer to always in use than this is always.
+/// Utilisation from which a site or a lock counts as saturated.
 const FULL: f64 = 0.99;
-/// Locks at several sites are held for so many times as long as is measured, from the moment when there are all of
-/// them: each site takes its own before that, and gives them back after it.
+/// Locks of a distributed transaction are held longer than is measured by this factor, which is
+/// from the moment when it has all: each site takes its own before that, and releases them after
+/// it.
 const ACROSS: f64 = 2.0;
-/// While a lock is waited for, those before it are held; but part of that would have been waited there instead.
+/// While a lock is waited for, those before it are held. This share of that wait counts, as part of
+/// it would have been waited there instead.
 const TOGETHER: f64 = 0.5;
-/// What is saved is no chance if it is more than so many standard errors.
+/// A saving is not chance if it exceeds this many standard errors.
 const SURELY: f64 = 2.0;
-/// The rate is halved in so many times.
+/// Bisections of the interval in which the throughput lies.
 const HALVINGS: usize = 14;
 
 /// A transaction in the network. Times are in seconds.
@@ -73,7 +76,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The network of a layout, visited by every other sample of its grid: those that did not propose it.
+    /// The network of a layout, visited by every other sample of its grid: those that did not
+    /// propose it.
     pub(crate) fn of(outlook: &Outlook<'_>, grid: &Grid<'_>, layout: &Layout) -> Network {
         let (firsts, holders) = (layout.first_locks(), grid.holders(layout));
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
@@ -103,7 +107,8 @@ impl Network {
             let over_us = if is_across { holds_us } else { 0.0 };
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
-            // What locks are waited for is worked out below: what was learned of it has the last jam in it.
+            // What locks are waited for is worked out below: what was learned of it has the last
+            // jam in it.
             let own = Parts { lock: 0.0, ..outlook.costs.transaction(&work) };
             let takes = (own.total() + over_us) / 1e6;
             let first = visits.len();
@@ -143,7 +148,8 @@ impl Network {
         self.across as f64 / self.visitors.len().max(1) as f64
     }
 
-    /// True if at a rate, the same visitors take less time than in another design, and that is no chance.
+    /// True if at a rate, the same visitors take less time than in another design, and that is no
+    /// chance.
     pub(crate) fn is_surely_sooner(&self, other: &Network, per_second: f64) -> bool {
         let (Some(ours), Some(theirs)) = (self.times(per_second), other.times(per_second)) else {
             return self.takes(per_second).is_some();
@@ -250,8 +256,8 @@ mod tests {
     use crate::learned::traffic::Traffic;
     use isomer_design::Key;
 
-    /// The network of transactions that write these keys, one after the other, if the keys from 10 on are at a site,
-    /// and those before at the first; with cuts at other keys.
+    /// The network of transactions that write these keys, one after the other, if the keys from 10
+    /// on are at a site, and those before at the first; with cuts at other keys.
     fn network(written: impl Fn(i64) -> Vec<i64>, second: SiteId, cuts: &[i64]) -> Network {
         let (design, workload) = (design(&[10], second), workload(written));
         let (costs, traffic, rows) = (Costs::default(), Traffic::new(0), BTreeMap::new());

@@ -1,39 +1,49 @@
-//! What the autopilot ([`crate::strategy::Learned`]) knows, and how it thinks (MorphoSys, section 5).
+//! What the autopilot ([`crate::strategy::Learned`]) knows, and how it decides (MorphoSys, section
+//! 5).
 //!
 //! ```text
 //!   footprints ──▶ Reservoir ──▶ Workload ─┐   how often is this range read, written, and with what?
 //!   latencies ───▶ Linear ─────▶ Costs ────┤   what will a transaction, a split, a remaster take?
 //!   loads ───────▶ Traffic ────────────────┤   how busy is a site, and with what?
 //!                                          ▼
-//!                                       outlook    what does a design mean for the transactions to come?
-//!                                          ▼
-//!             transaction ──────────▶ planner ──▶ changes, with reasons ──▶ journal
+//!     one transaction ──▶ planner ──── outlook     what do sampled transactions gain by a change?
+//!     all samples ──────▶ blueprint ── forecast    how many transactions a second would it serve?
+//!                             │
+//!                             ▼
+//!                    changes, with reasons ──▶ journal ──▶ trial: was it worth it?
 //! ```
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`reservoir`] | a sample of the recent past that adapts |
-//! | [`workload`] | access and co-access probabilities of any key range, read off the sample |
+//! | **observe** | |
+//! | [`reservoir`] | a bounded sample of transactions, biased towards the recent |
+//! | [`workload`], `range` | access and co-access probabilities of any key range, read off the sample |
 //! | `writers` | how many samples write to a partition |
-//! | [`linear`], [`score`] | a linear function that is learned one observation at a time; how well it foretells |
-//! | [`cost`] | the cost functions of Table 1, and what each operation takes of them |
-//! | [`traffic`] | how busy the sites are |
-//! | `known` | all of that in one piece |
-//! | `outlook` | what the transactions to come gain or lose by a change |
-//! | `planner` | which site, and what it needs |
-//! | `clump` | what moves along with that |
-//! | `blueprint` | where everything would be, if it were placed anew |
-//! | `draft` | which designs that could be: a graph of what belongs together, divided |
-//! | `even` | what full sites hand over where no such design is better |
-//! | `grid`, `forecast` | how much they would serve: samples laid over partitions, a network of queues |
-//! | `order`, `trial` | in which order that is carried out; and was it worth it? |
+//! | [`linear`], [`score`] | recursive least squares; R² of its predictions |
+//! | [`cost`] | the cost functions of Table 1, and their inputs |
+//! | [`traffic`] | load and throughput of the sites |
+//! | `known` | all of that in one value, to be copied |
+//! | **propose** | |
+//! | `situation` | what one decision is made from |
+//! | `planner` | for one transaction: which site, and which changes it needs |
+//! | `clump` | partitions that are co-accessed and move along |
 //! | `beneficial` | splits, merges, replicas that go |
-//! | [`recent`] | what was changed lately: in flight, at rest, undone, within the budget |
-//! | `calm` | how much may be changed besides, the less the longer nothing happens |
-//! | `shift` | whether a hot spot has moved, so that old samples say nothing |
-//! | [`journal`] | what was decided, why, and what came of it |
-//! | [`memory`] | what is remembered when the database stops |
-//! | [`options`] | the constants |
+//! | `blueprint` | the global plan: where everything would be if it were placed anew |
+//! | `draft` | its candidates: a graph of co-accesses, partitioned by METIS |
+//! | `even` | boundary refinement: what full sites hand to others where no candidate is better |
+//! | `order` | in which order a global plan is carried out |
+//! | **judge** | |
+//! | `outlook` | what a change saves the sampled transactions |
+//! | `grid`, `forecast` | throughput of a design: samples laid over partitions, a queueing network |
+//! | `trial` | throughput before and after a global plan, and rollback |
+//! | **damp** | |
+//! | [`recent`] | changes in flight, cooldown, price of undoing, budget |
+//! | `calm` | a budget that decays while the workload holds still |
+//! | `shift` | change-point detection: has a hot spot moved? |
+//! | **remember** | |
+//! | [`journal`] | decisions: what was considered, chosen and why, and its effect |
+//! | [`memory`] | what is kept when the database stops |
+//! | [`options`] | constants that callers may set |
 
 mod beneficial;
 pub(crate) mod blueprint;

@@ -1,54 +1,56 @@
-//! When the workload becomes another one: a hot spot has moved.
+//! Change-point detection: has a hot spot moved?
 //!
-//! The samples are those of the last ten seconds, and of the last minute where few transactions are measured. While the
-//! workload holds still, so many make forecasts exact. But when a hot spot has moved, most of them speak of where it
-//! was, and a blueprint is drawn for two hot spots of which there is one. So it is watched for two signs that what was
-//! seen before may be no guide any more:
+//! The samples are those of the last 10 s, or of the last minute where few transactions are
+//! measured. While the workload holds still, many samples make forecasts exact. When a hot spot has
+//! moved, most of them show where it was, and a global plan is drawn for two hot spots. So two
+//! signals are watched:
 //!
 //! ```text
-//!   served a second    40,000 ─────────╮                 less: by a test of all that was counted since it began to fall
-//!                                      ╰── 28,000
-//!   busiest site,         0.5 ─────╭────────             farther above the average than usual, by 0.15
-//!   above the average     0.1 ─────╯
+//!   throughput, per second      40,000 ─────────╮               drop to 0.7 of the usual, by Page's test
+//!                                               ╰── 28,000
+//!   busiest site,                  0.5 ─────╭────────           0.15 above its usual distance
+//!   above the average              0.1 ─────╯
 //! ```
 //!
-//! **Less** must be no chance, and at rest a hundred transactions a second are counted. So each interval adds how much
-//! better its count fits seven tenths of the usual than the usual itself (the logarithm of the ratio of both
-//! likelihoods, counts being Poisson's); what speaks against it takes away, down to nothing; and from [`SURELY`] on it
-//! is believed. This is Page's test (Biometrika 1954): it takes as long as it has to, some tenths of a second where a
-//! thousand a second are counted, and up to some seconds where a hundred are.
+//! **The drop must not be chance.** At rest only a hundred transactions a second are counted. So
+//! each interval adds the log-likelihood ratio of its count (Poisson) under 0.7 of the usual rate
+//! and under the usual rate; the sum never falls below zero, and from 8 on the drop is believed.
+//! This is Page's test (Biometrika 1954), also known as CUSUM. It takes some tenths of a second
+//! where a thousand transactions a second are counted, and some seconds where a hundred are.
 //!
-//! Changes of the design move load as well. So nothing is usual while they are on their way, nor for [`SETTLES_S`]
-//! after; and no more is it after a lull, when nobody asked for anything.
+//! **Baselines.** Changes of the design move load, too. So there is no baseline while changes are
+//! in flight, nor for 2 s after, nor after a lull in which nobody asked for anything.
 //!
-//! **Then the samples are asked.** A jam looks like that, too, and so does a night. For a moment as many
-//! transactions are measured as that takes, or all; then the new samples are compared with the old: [`is_elsewhere`]. If they access other
-//! sites, the old ones go, and a blueprint is drawn at once.
+//! **Then the samples decide.** Overload looks the same, and so does a quiet night. For a moment
+//! more transactions are measured, up to all; then the new samples are compared with the old
+//! ([`is_elsewhere`]). If they access other sites, the old ones are dropped, and a global plan is
+//! drawn at once.
 //!
-//! **Left out**: hot spots that stay at their site, which need splits and no moves. What transactions access besides
-//! the first of their keys. Workloads that change by and by: the
-//! reservoir forgets by itself.
+//! **Left out**: hot spots that stay at their site, which need splits and no moves; accesses beyond
+//! the first key of a transaction; gradual changes, which the reservoir forgets by itself.
 
 use super::workload::{Sample, Workload};
 use isomer_design::{Design, SiteId};
 use std::collections::BTreeMap;
 
-/// The usual is an average over so long; what is now, over so much.
+/// Time constants in seconds: of the baselines, and of the current imbalance.
 const AVERAGED_S: (f64, f64) = (10.0, 0.4);
-/// Nothing is usual before so long.
+/// There is no baseline before this many seconds without changes.
 const SETTLES_S: f64 = 2.0;
-/// An interval that takes so long is a lull: in a jam, some still come through.
+/// An interval of this many seconds is a lull: under overload, some transactions still come
+/// through.
 const LULL_S: f64 = 0.5;
-/// Much less is served, if it is this share of the usual.
+/// A drop is throughput at this share of the usual.
 const LESS: f64 = 0.7;
-/// It is believed when it is e to this power times as likely: by chance, once in some minutes.
+/// A drop is believed when it is e⁸ times as likely as none: by chance, once in some minutes.
 const SURELY: f64 = 8.0;
-/// The load is uneven, if the busiest site is farther above the average than usual by so much.
+/// The load has become uneven if the busiest site is farther above the average than usual by this.
 const UNEVEN: f64 = 0.15;
 
-/// At most so many samples are compared, of the old and of the new ones.
+/// Samples that are compared at most, of the old and of the new ones.
 const COMPARED_MAX: usize = 2000;
-/// They access other sites if so much is left of how far apart they are, without what is chance.
+/// The two samples differ if their chi-square distance exceeds its expectation under chance by
+/// this.
 const APART: f64 = 0.05;
 
 /// What was seen in an interval.
@@ -81,7 +83,8 @@ impl Shift {
         (self.since_ns, self.less) = (now_ns, 0.0);
     }
 
-    /// Looks at an interval that ends now; true if something speaks for it that a hot spot has moved.
+    /// Looks at an interval that ends now; true if something speaks for it that a hot spot has
+    /// moved.
     pub(crate) fn see(&mut self, now_ns: u64, load: Load) -> bool {
         let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
         if seconds >= LULL_S {
@@ -111,11 +114,12 @@ impl Shift {
     }
 }
 
-/// True if new samples access the sites of a design in other shares than old ones do, and that is no chance.
+/// True if new samples access the sites of a design in other shares than old ones do, and that is
+/// no chance.
 ///
-/// How far apart both are is the chi-square distance of the shares of samples whose first access goes to a site. If a
-/// tenth of all moves from one of eight sites to another, that is 0.1 or more; what chance adds to it is the number of
-/// sites by that of samples, on both sides.
+/// How far apart both are is the chi-square distance of the shares of samples whose first access
+/// goes to a site. If a tenth of all moves from one of eight sites to another, that is 0.1 or more;
+/// what chance adds to it is the number of sites by that of samples, on both sides.
 pub(crate) fn is_elsewhere(workload: &Workload, design: &Design) -> bool {
     let [old, new] = [false, true].map(|side| {
         let samples = workload.sides().filter(|(is_new, _)| *is_new == side);
@@ -136,7 +140,8 @@ pub(crate) fn is_elsewhere(workload: &Workload, design: &Design) -> bool {
     distance - chance > APART
 }
 
-/// The shares of samples by the site that they access first, and how many there are; `None` without any.
+/// The shares of samples by the site that they access first, and how many there are; `None` without
+/// any.
 fn shares<'s>(
     samples: impl Iterator<Item = &'s Sample> + Clone,
     design: &Design,
@@ -164,8 +169,8 @@ mod tests {
 
     const TENTH_NS: u64 = 100_000_000;
 
-    /// The tenths of a second in which a hot spot is thought to have moved, if this many are served, one in so many is
-    /// counted, and the busiest site is so far above the average.
+    /// The tenths of a second in which a hot spot is thought to have moved, if this many are
+    /// served, one in so many is counted, and the busiest site is so far above the average.
     fn moved(stands_for: f64, of: impl Fn(u64) -> (f64, f64)) -> Vec<u64> {
         let mut shift = Shift::default();
         let see = |tenth: &u64| {
@@ -216,7 +221,8 @@ mod tests {
 
     #[test]
     fn samples_tell_whether_other_sites_are_accessed() {
-        // Keys below 500 are at the first site; as many samples before and after, with so many of ten at the first site.
+        // Keys below 500 are at the first site; as many samples before and after, with so many of
+        // ten at the first site.
         let design = design(&[500], S2);
         let is_elsewhere = |before: i64, after: i64| {
             let mut workload = Workload::new(Damping::default(), 0);

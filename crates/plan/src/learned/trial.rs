@@ -1,27 +1,27 @@
-//! Whether a blueprint was worth it: what is served since, beside what was served before.
+//! Trial and rollback of a global plan: throughput after it, beside throughput before.
 //!
-//! A forecast may promise what does not come, and then it goes on promising: of the design that turned out
-//! worse it says as much as it said before. So what is measured decides:
+//! A forecast may promise a gain that does not come, and it then goes on promising: of the worse
+//! design it predicts what it predicted before. So measurement decides:
 //!
 //! ```text
-//!   10,400/s   a blueprint: 732 moves, 728 splits   3.5 s later, and steady
-//!                                                    9,800/s   it stays
-//!                                                    5,900/s   everything goes back to where it was
+//!   10,400/s   a plan: 732 moves, 728 splits   3.5 s after the last change, and steady
+//!                                                9,800/s   it stays
+//!                                                5,900/s   all masters return to where they were
 //! ```
 //!
-//! Splits stay, as merging has its own rules. **Left out:** a load that falls by itself looks the same. Going back then
-//! costs its moves, once, as the next blueprint has to promise more.
+//! Splits stay, as merging has its own rules. **Left out:** a load that falls by itself looks the
+//! same. Rolling back then costs its moves, once, as the next plan must predict a larger gain.
 
 use super::Range;
 use isomer_design::SiteId;
 
-/// If so much less is served than before, it was better before.
+/// A plan is rolled back if throughput is below this share of what it was before.
 const WORSE: f64 = 0.85;
-/// Two moments are alike in which as much was served, but for this share.
+/// Throughput is steady if two successive moments differ by at most this share.
 const ALIKE: f64 = 0.15;
-/// So long after the last change, what is served is what the new design serves.
+/// This long after its last change a plan is judged, in nanoseconds.
 const SETTLES_NS: u64 = 3_500_000_000;
-/// What is not steady for so long is judged no more.
+/// If throughput is not steady for this long, the plan stays, in nanoseconds.
 const JUDGED_NS: u64 = 20_000_000_000;
 
 /// A blueprint that is carried out, or was a moment ago.
@@ -49,8 +49,8 @@ impl Trial {
         Trial { before, masters, since_ns: None }
     }
 
-    /// The verdict, when there is one. `lately` is what was served in the last moment and in the one before it, per
-    /// second.
+    /// The verdict, when there is one. `lately` is what was served in the last moment and in the
+    /// one before it, per second.
     pub(crate) fn judge(
         &mut self,
         now_ns: u64,
@@ -80,8 +80,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The verdict on a blueprint that is carried out at second 2, and when: each second has the figures of the
-    /// function.
+    /// The verdict on a blueprint that is carried out at second 2, and when: each second has the
+    /// figures of the function.
     fn judged(lately: impl Fn(u64) -> Option<[f64; 2]>) -> (u64, Verdict) {
         let mut trial = Trial::new(10_000.0, Vec::new());
         let verdict = |at| Some((at, trial.judge(at * SECOND, at >= 2, lately(at))?));

@@ -1,33 +1,24 @@
 //! The autopilot: every transaction is an opportunity to improve the design (MorphoSys, section 5).
 //!
 //! ```text
-//!   a site can run it ───▶ there; the idler of several
+//!   a site can run it ───▶ there; of several, sometimes the less busy one
 //!   no site can ─────────▶ over several sites
-//!        └ now and then ──▶ what would pay?             planner ───▶ changes, meanwhile
-//!   aside, less often ────▶ where would all be best?    blueprint ─▶ changes, with the next of these
+//!        └ sometimes ─────▶ planning pass: what would pay?     planner ───▶ deferred changes
+//!   on another thread ────▶ global plan: where would all be    blueprint ─▶ deferred changes, with
+//!                           best?                                           the next passes
 //!
 //!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
 //!   changes made or not ───▶ costs · recent · journal
 //! ```
 //!
-//! **What it costs.** The common transaction reads a few words that are hardly ever written: no lock, no
-//! allocation. A fraction is measured, about [`Options::measured_per_second`], and fewer while hardly anything is
-//! changed ([`Options::measured_at_rest`]); these take the lock of the model, unless somebody holds it. Thinking about
-//! what could be better is done once in a while: every 5 ms while things change, and less and less often while nothing
-//! does, down to every 100 ms. What takes longer ([`Strategy::reflect`]) is done aside, with the model unlocked.
+//! **Cost.** The common transaction reads a few words that are hardly ever written: no lock, no
+//! allocation. About [`Options::measured_per_second`] transactions are measured, and
+//! [`Options::measured_at_rest`] while hardly anything changes; these take the lock of the model,
+//! unless somebody holds it. A planning pass runs every 5 ms while it finds changes, and down to
+//! every 100 ms while it finds none. Global plans ([`Strategy::reflect`]) are drawn with the model
+//! unlocked.
 //!
-//! | module of [`crate::learned`] | what it holds |
-//! | --- | --- |
-//! | `known` | all that was learned, in one piece |
-//! | `workload`, `reservoir`, `writers` | which transactions there are |
-//! | `cost`, `linear` | what things take |
-//! | `traffic` | how busy the sites are |
-//! | `recent`, `calm` | what was changed lately: in flight, rest, undoing, budget; and how much more may be |
-//! | `shift` | is the workload another one? then old samples go |
-//! | `outlook` | what a design means for the transactions to come |
-//! | `planner`, `clump`, `beneficial` | which site, which changes |
-//! | `blueprint`, `trial` | where everything would be, if it were placed anew; and was it worth it? |
-//! | `journal` | what was decided, why, and what came of it |
+//! The modules are listed in [`crate::learned`].
 
 use crate::learned::blueprint::{Blueprint, Drawing};
 use crate::learned::calm::{Calm, Sight};
@@ -53,20 +44,20 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// How often it is told how the sites are.
+/// The pause between two reports of how busy the sites are, in nanoseconds.
 const LOADS_EVERY_NS: u64 = 100_000_000;
-/// The pauses between two thoughts, the shortest and the longest: about transactions that a site can run,
-/// and apart from these about those that none can.
+/// The shortest and longest pause between two planning passes, in nanoseconds: about transactions
+/// that one site can run, and about those that none can.
 const THINK_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
 /// Measured transactions that are under way, at most.
 const UNDER_WAY_MAX: usize = 4096;
-/// Where so many wait for one lock, it is split whatever else may be changed for single transactions' sake.
+/// A lock with this many waiters is split whatever the budget for single transactions says.
 const THRONG: usize = 32;
-/// A site that is so much busier than another loses some of its readers to it.
+/// A site that is busier than another by this share of its time loses some of its readers to it.
 const IMBALANCE: f64 = 0.1;
-/// One transaction in so many looks for another site then.
+/// One transaction in this many looks for another site then.
 const MOVES_OF: u64 = 8;
-/// No smaller share is measured than one in so many and one.
+/// The smallest share that is measured is one in this many, plus one.
 const MASK_MAX: u64 = 0xffff;
 
 /// See the [module documentation](self).
@@ -187,8 +178,9 @@ impl Learned {
         self.brain.lock().known.costs.clone()
     }
 
-    /// One of several sites: where the session ran last, unless another is clearly idler. Which other is a matter of chance:
-    /// if all went to the idlest, that would be the busiest before anybody hears of it.
+    /// One of several sites: where the session ran last, unless another is clearly idler. Which
+    /// other is a matter of chance: if all went to the idlest, that would be the busiest before
+    /// anybody hears of it.
     fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
         if sites.len() == 1 || !request.ticket.is_multiple_of(MOVES_OF) {
@@ -254,8 +246,8 @@ fn is_across(place: Place) -> bool {
     matches!(place, Place::Across { .. })
 }
 
-/// The mask for the next interval, after one in which so many transactions came, when so many are to be measured, and up
-/// to twice as many may be.
+/// The mask for the next interval, after one in which so many transactions came, when so many are
+/// to be measured, and up to twice as many may be.
 fn mask_for(came: f64, wanted: f64) -> u64 {
     let doublings = (came / wanted).max(1.0).log2() as u32;
     ((1 << doublings.min(63)) - 1).min(MASK_MAX)
@@ -370,8 +362,8 @@ impl Brain {
         Some((self.known.clone(), promise))
     }
 
-    /// Looks whether something speaks for it that the workload has become another one, where each measured transaction
-    /// stands for so many.
+    /// Looks whether something speaks for it that the workload has become another one, where each
+    /// measured transaction stands for so many.
     fn watch(&mut self, now_ns: u64, stands_for: f64) {
         let Brain { known, drawing, shift, .. } = self;
         let is_moving = drawing.is_young(now_ns) || known.recent.is_moving(now_ns);
