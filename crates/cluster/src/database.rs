@@ -11,7 +11,9 @@ use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
 };
 use isomer_log::{Counters, DiskFaults, Durability, FileLog, Log, MemoryLog, MemoryOptions};
-use isomer_site::{Abort, Answer, Site, SiteOptions, Step, TimeSource, Txn};
+use isomer_site::{
+    Abort, Answer, Body, Procedures, Published, Request, Site, SiteOptions, Step, TimeSource, Txn,
+};
 use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -36,14 +38,16 @@ pub struct Options {
     strategy: Box<dyn Strategy>,
     accept_loss: bool,
     faults: BTreeMap<SiteId, Arc<DiskFaults>>,
+    procedures: Procedures,
 }
 
 impl Options {
     /// A database of `sites` sites that lives in memory, and goes with the process.
     pub fn in_memory(sites: u16) -> Options {
         let strategy = Box::new(OnDemand::default());
-        let (durability, accept_loss, faults) = (Durability::None, false, BTreeMap::new());
-        Options { folder: None, sites, durability, strategy, accept_loss, faults }
+        let (durability, procedures) = (Durability::None, Procedures::default());
+        let (accept_loss, faults) = (false, BTreeMap::new());
+        Options { folder: None, sites, durability, strategy, procedures, accept_loss, faults }
     }
 
     /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites; an
@@ -69,6 +73,17 @@ impl Options {
     /// The log of a site is on a disk that can be told to fail: for tests.
     pub fn disk_faults(mut self, site: SiteId, faults: Arc<DiskFaults>) -> Options {
         self.faults.insert(site, faults);
+        self
+    }
+
+    /// A procedure that can be [called](Database::call) by name. As any transaction, it may be run again if
+    /// a first run could not commit.
+    pub fn procedure(
+        mut self,
+        name: &str,
+        procedure: impl Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + Sync + 'static,
+    ) -> Options {
+        self.procedures.add(name, procedure);
         self
     }
 
@@ -136,7 +151,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Open`].
-    pub fn open(options: Options) -> Result<Database, Error> {
+    pub fn open(mut options: Options) -> Result<Database, Error> {
         let (folder, catalog) = match &options.folder {
             Some(path) => {
                 let (folder, catalog) = Folder::open(path, options.sites)?;
@@ -147,7 +162,7 @@ impl Database {
                 (None, Catalog { sites, tables: Vec::new() })
             }
         };
-        let runtime = Arc::new(Runtime::new());
+        let runtime = Arc::new(Runtime::new(std::mem::take(&mut options.procedures)));
         let mut notes = Vec::new();
         for &site in &catalog.sites {
             let opening = Opening { folder: folder.as_deref(), site, options: &options };
@@ -298,20 +313,33 @@ impl Database {
         footprint: &Footprint,
         mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), Abort>,
     ) -> Result<Ran, Error> {
-        self.run_procedure(session, footprint, &mut procedure)
+        self.runtime.block_on(self.router.run(session, footprint, &mut procedure))
     }
 
-    /// As [`Database::run`], for a procedure that wants to know when its writes can be seen.
+    /// Calls a procedure that the database was [opened with](Options::procedure), as a transaction. Says
+    /// how it ran, and what it gave.
     ///
     /// # Errors
     /// As [`Database::run`].
-    pub fn run_procedure(
+    pub fn call(
         &self,
         session: &mut Session,
         footprint: &Footprint,
-        procedure: &mut dyn isomer_site::Procedure,
-    ) -> Result<Ran, Error> {
-        self.runtime.block_on(self.router.run(session, footprint, procedure))
+        name: &str,
+        params: &[u8],
+    ) -> Result<(Ran, Vec<u8>), Error> {
+        let request = Request::new(footprint, Body::Call { name, params });
+        self.serve(session, request, &mut |_| {})
+    }
+
+    /// [`Router::serve`].
+    pub(crate) fn serve(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<(Ran, Vec<u8>), Error> {
+        self.runtime.block_on(self.router.serve(session, request, published))
     }
 
     /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a
@@ -620,8 +648,8 @@ impl Opening<'_> {
             }
         };
         let time: Arc<dyn TimeSource> = runtime.clock.clone();
-        let network = runtime.post.clone();
-        Site::open(SiteOptions { folder, ..SiteOptions::new(id, log, network, time) })
+        let (network, procedures) = (runtime.post.clone(), runtime.procedures.clone());
+        Site::open(SiteOptions { folder, procedures, ..SiteOptions::new(id, log, network, time) })
             .map_err(|error| OpenDatabaseError::Recover { site: id, error })
     }
 

@@ -40,7 +40,6 @@ mod protocol;
 mod reservation;
 mod router;
 mod runtime;
-mod timed;
 mod transport;
 
 pub use database::{Database, Explorer, Options, SiteReport};
@@ -48,11 +47,14 @@ pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use folder::look;
 pub use isomer_log::{Counters, DiskFaults, Durability};
-pub use isomer_site::{Abort, Committed, Failure, Procedure, Refusal, Txn};
+pub use isomer_site::{
+    Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Published,
+    Refusal, Reply, Request, Timing, Txn,
+};
 pub use isomer_strategy::Place;
 pub use open::{
-    Asked, Expect, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction,
-    Owner, Patience, RowLocks, Savepoint, Snapshot,
+    Asked, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction, Owner,
+    Patience, RowLocks, Savepoint, Snapshot,
 };
 pub use router::{Job, Ran, Router, Session};
 pub use transport::{Transport, load_of};

@@ -30,7 +30,6 @@ use crate::backlog::Backlog;
 use crate::error::Error;
 use crate::event::{ChangeEvent, Watchers};
 use crate::reservation::{Reservation, Reservations};
-use crate::timed::Timed;
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
 use change::Jobs;
@@ -40,8 +39,8 @@ use futures_util::stream::FuturesUnordered;
 use isomer_design::{
     Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
 };
-use isomer_site::{Across, Committed, Failure, Procedure};
-use isomer_strategy::{Measured, Place, Report, Request, SiteLoad, Strategy, Verdict};
+use isomer_site::{Body, Committed, Failure, Procedure, Published, Reply, Request, Timing};
+use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -166,8 +165,7 @@ impl<T: Transport> Router<T> {
         self.watchers.add(Box::new(watcher));
     }
 
-    /// Runs a transaction at the one site that can, after the changes that make it able to; or, if the
-    /// strategy says so, over several sites.
+    /// Runs code of this process as a transaction: [`Router::serve`] without wishes.
     ///
     /// # Errors
     /// [`Error`].
@@ -177,19 +175,40 @@ impl<T: Transport> Router<T> {
         footprint: &Footprint,
         procedure: &mut dyn Procedure,
     ) -> Result<Ran, Error> {
+        let request = Request::new(footprint, Body::Here(procedure));
+        self.serve(session, request, &mut |_| {}).await.map(|(ran, _)| ran)
+    }
+
+    /// Runs a transaction at the one site that can, after the changes that make it able to; or, if the
+    /// strategy says so, over several sites. Says how it ran, and what the procedure gave that it
+    /// [calls](Body::Call).
+    ///
+    /// Session, shares and measuring of the request are the router's to fill in.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn serve(
+        &self,
+        session: &mut Session,
+        mut request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<(Ran, Vec<u8>), Error> {
+        let footprint = request.footprint;
         let asked = Asked { footprint, ticket: session.next_ticket(), begun: self.transport.now() };
+        request.is_measured = self.strategy.wants(asked.ticket);
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Whatever becomes of this transaction: the strategy counts on it.
             self.meanwhile(decision.meanwhile);
-            match self.execute(session, &asked, decision.place, procedure, 0).await {
+            let sent = request.again();
+            match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 result => return result,
             }
             // What it needs is being changed: it goes on when that is done.
             self.reservations.passed(&partitions_of(&self.design(), footprint)).await;
         }
-        self.run_reserved(session, &asked, procedure).await
+        self.run_reserved(session, &asked, request, published).await
     }
 
     /// A number for a transaction that reads by other ways, if the strategy wants to hear of it.
@@ -261,15 +280,17 @@ impl<T: Transport> Router<T> {
         &self,
         session: &mut Session,
         asked: &Asked<'_>,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Ran, Error> {
+        mut request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<(Ran, Vec<u8>), Error> {
         let _reserved = self.reserve(|design| partitions_of(design, asked.footprint)).await;
         let mut changes = 0;
         for _ in 0..LOST_MAX {
             let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
             self.meanwhile(decision.meanwhile);
             changes += self.carry_out_plan(&decision.first).await?.len();
-            match self.execute(session, asked, decision.place, procedure, changes).await {
+            let (place, sent) = (decision.place, request.again());
+            match self.execute(session, asked, place, sent, &mut *published, changes).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
                 result => return result,
             }
@@ -283,7 +304,7 @@ impl<T: Transport> Router<T> {
         asked: &Asked<'_>,
         reserved: bool,
     ) -> Result<Verdict, Error> {
-        let request = Request {
+        let request = isomer_strategy::Request {
             footprint: asked.footprint,
             route: self.table.load().home(asked.footprint),
             last_site: session.last_site,
@@ -301,40 +322,45 @@ impl<T: Transport> Router<T> {
         session: &mut Session,
         asked: &Asked<'_>,
         place: Place,
-        procedure: &mut dyn Procedure,
+        mut request: Request<'_>,
+        published: Published<'_>,
         changes: usize,
-    ) -> Result<Ran, Error> {
-        let (site, session_seen) = (place.site(), session.seen);
-        let (result, measured) = if self.strategy.wants(asked.ticket) {
-            let mut timed = Timed::new(procedure, &self.transport);
-            let result = self.execute_at(place, asked, session_seen, &mut timed).await;
-            (result, Some(timed.measured()))
-        } else {
-            (self.execute_at(place, asked, session_seen, procedure).await, None)
-        };
-        let committed = result?;
+    ) -> Result<(Ran, Vec<u8>), Error> {
+        let (site, begun) = (place.site(), self.transport.now());
+        request.session = session.seen;
+        let reply = self.execute_at(place, asked, request, published).await?;
+        let Reply { committed, output, timing } = reply;
         session.has_seen(committed.session());
         session.last_site = Some(site);
+        let measured = timing.map(|timing| self.measured(begun, timing));
         self.tell(asked, site, changes, measured);
-        Ok(Ran { place, committed, changes })
+        Ok((Ran { place, committed, changes }, output))
     }
 
     async fn execute_at(
         &self,
         place: Place,
         asked: &Asked<'_>,
-        session: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        let footprint = asked.footprint;
+        mut request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
         match place {
-            Place::At(site) => self.transport.execute(site, footprint, session, procedure).await,
+            Place::At(site) => self.transport.execute(site, request, published).await,
             Place::Across { coordinator } => {
-                let shares = shares(&self.table.load(), footprint, coordinator, asked.ticket);
-                let across = Across { footprint, shares, session };
-                self.transport.coordinate(coordinator, &across, procedure).await
+                let (footprint, ticket) = (asked.footprint, asked.ticket);
+                let shares = shares(&self.table.load(), footprint, coordinator, ticket);
+                let request = Request { shares: Some(&shares), ..request.again() };
+                self.transport.execute(coordinator, request, published).await
             }
         }
+    }
+
+    /// Where the time of a transaction went that was sent at `begun` and whose answer is here.
+    fn measured(&self, begun: Time, timing: Timing) -> Measured {
+        let total_ns = self.transport.now().0.saturating_sub(begun.0);
+        let service_ns = total_ns.saturating_sub(timing.total_ns());
+        let Timing { lock_ns, wait_ns, run_ns, commit_ns, held_ns, rows } = timing;
+        Measured { service_ns, lock_ns, wait_ns, run_ns, commit_ns, held_ns, rows }
     }
 
     fn tell(&self, asked: &Asked<'_>, site: SiteId, changes: usize, measured: Option<Measured>) {

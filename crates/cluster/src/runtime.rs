@@ -21,11 +21,11 @@
 
 use crate::transport::{Transport, load_of};
 use arc_swap::ArcSwap;
-use isomer_design::{Footprint, SiteId, Time};
+use isomer_design::{SiteId, Time};
 use isomer_log::Durability;
 use isomer_site::{
-    Across, Answer, Committed, Failure, Message, Network, Part, PartAnswer, Peers, Procedure,
-    Refusal, Site, Step, TimeSource,
+    Answer, Failure, Message, Network, Part, PartAnswer, Peers, Procedures, Published, Refusal,
+    Reply, Request, Site, Step, TimeSource,
 };
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
@@ -190,14 +190,16 @@ impl Host {
 pub(crate) struct Runtime {
     pub(crate) post: Arc<Post>,
     pub(crate) clock: Arc<WallClock>,
+    pub(crate) procedures: Arc<Procedures>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
 }
 
 impl Runtime {
-    pub(crate) fn new() -> Runtime {
+    pub(crate) fn new(procedures: Procedures) -> Runtime {
         Runtime {
             post: Arc::default(),
             clock: Arc::new(WallClock::new()),
+            procedures: Arc::new(procedures),
             hosts: ArcSwap::default(),
         }
     }
@@ -389,23 +391,15 @@ impl Transport for Embedded {
     async fn execute(
         &self,
         site: SiteId,
-        footprint: &Footprint,
-        session: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
         let hosts = self.runtime.hosts.load();
         let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
-        host.site.execute(footprint, session, procedure).await
-    }
-
-    async fn coordinate(
-        &self,
-        coordinator: SiteId,
-        across: &Across<'_>,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        let site = self.runtime.site(coordinator).ok_or(Failure::Stopped(coordinator))?;
-        site.coordinate(across, procedure, self).await
+        match request.shares {
+            None => host.site.run(request, published).await,
+            Some(_) => host.site.coordinate(request, published, self).await,
+        }
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {

@@ -1,7 +1,7 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
-use isomer_design::{Footprint, SiteId, Time};
-use isomer_site::{Across, Answer, Committed, Failure, Procedure, Refusal, Site, Step};
+use isomer_design::{SiteId, Time};
+use isomer_site::{Answer, Failure, Published, Refusal, Reply, Request, Site, Step};
 use isomer_strategy::{Crowd, SiteLoad};
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
@@ -14,24 +14,18 @@ use isomer_strategy::{Crowd, SiteLoad};
     reason = "callers are generic; whether futures are Send is theirs to say"
 )]
 pub trait Transport {
-    /// Runs a transaction at a site.
+    /// Runs a transaction at a site: [`Site::run`]. If it is [shared](Request::shares) by several, the site
+    /// coordinates it ([`Site::coordinate`]) and asks the others by this same way
+    /// ([`Peers`](isomer_site::Peers)); if the coordinator fails, participants resolve the outcome.
+    ///
+    /// `published` is called once, before the answer, if the writes can be seen by then. An answer can be
+    /// lost after that, and `published` too, if an answer is.
     async fn execute(
         &self,
         site: SiteId,
-        footprint: &Footprint,
-        session: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure>;
-
-    /// Lets a site run a transaction over several sites: [`Site::coordinate`](isomer_site::Site::coordinate)
-    /// there, which asks the others by this same way ([`Peers`](isomer_site::Peers)). If the coordinator
-    /// dies, what it was at ends where it is.
-    async fn coordinate(
-        &self,
-        coordinator: SiteId,
-        across: &Across<'_>,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure>;
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure>;
 
     /// Takes a step of a design change at a site.
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal>;

@@ -351,3 +351,37 @@ fn a_change_that_fails_stops_what_follows_at_its_partition_and_nothing_else() {
     assert!(holds(6) && holds(8) && !holds(1));
     assert_eq!(*left.lock().unwrap(), fails_at_the_first_partition(table)[..2]);
 }
+
+/// Adds to accounts of the first table: parameters are pairs of an id and an amount, output is the sum.
+fn add(txn: &mut isomer_cluster::Txn<'_>, params: &[u8]) -> Result<Vec<u8>, Abort> {
+    let mut sum = 0;
+    for pair in params.chunks_exact(16) {
+        let (id, amount) = (Key::int(balance(&pair[..8])), balance(&pair[8..]));
+        let new = balance(txn.get(TableId(1), &id)?.expect("it exists")) + amount;
+        txn.put(TableId(1), &id, &new.to_le_bytes())?;
+        sum += new;
+    }
+    Ok(sum.to_le_bytes().to_vec())
+}
+
+#[test]
+fn a_procedure_is_called_by_name_at_one_site_and_over_several() {
+    let options = Options::in_memory(2).strategy(TwoPhase).procedure("add", add);
+    let db = Database::open(options).expect("a database in memory");
+    let table = bank(&db, 2);
+    let mut session = db.session();
+    for (ids, places) in [([1, 2], 1), ([1, 63], 2)] {
+        let params: Vec<u8> =
+            ids.into_iter().flat_map(|id: i64| [id, 5]).flat_map(i64::to_le_bytes).collect();
+        let footprint =
+            Footprint::new().write(table, Key::int(ids[0])).write(table, Key::int(ids[1]));
+        let (ran, output) = db.call(&mut session, &footprint, "add", &params).expect("it runs");
+        let across = matches!(ran.place, isomer_cluster::Place::Across { .. });
+        assert_eq!(across, places == 2);
+        assert_eq!(balance(&output), 2 * START + if across { 15 } else { 10 });
+    }
+    assert_eq!(total(&db, &mut session, table), ACCOUNTS * START + 20);
+    let footprint = Footprint::new().write(table, Key::int(1));
+    let error = db.call(&mut session, &footprint, "sub", &[]).expect_err("there is none");
+    assert_eq!(error.to_string(), "there is no procedure `sub`; there are: add");
+}

@@ -17,10 +17,10 @@ use crate::cores::Rank;
 use crate::costs::MESSAGE_BYTES;
 use crate::machines::{Host, Machines, request_bytes};
 use isomer_cluster::{Transport, load_of};
-use isomer_design::{Footprint, SiteId, Time};
+use isomer_design::{SiteId, Time};
 use isomer_plan::strategy::Learned;
 use isomer_site::{
-    Across, Answer, Committed, Failure, Part, PartAnswer, Peers, Procedure, Refusal, RowWrite, Step,
+    Answer, Failure, Part, PartAnswer, Peers, Published, Refusal, Reply, Request, RowWrite, Step,
 };
 use isomer_strategy::SiteLoad;
 use std::cell::{Cell, RefCell};
@@ -179,37 +179,26 @@ impl Transport for LabTransport {
     async fn execute(
         &self,
         site: SiteId,
-        footprint: &Footprint,
-        session: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        let host = self.machines.host(site);
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        let (host, footprint) = (self.machines.host(site), request.footprint);
         let items = footprint.items().len();
         self.go(self.decide(items), request_bytes(items)).await;
-        let turns = self.machines.turns(Some(site), footprint).await;
-        let execution = host.site.execute(footprint, session, procedure);
         let first_ns = self.machines.costs.receive as u64;
-        let result = work(&self.machines, host, (Rank::Begins, first_ns), execution).await;
-        drop(turns);
-        self.come_back(host, MESSAGE_BYTES).await;
-        result
-    }
-
-    async fn coordinate(
-        &self,
-        coordinator: SiteId,
-        across: &Across<'_>,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        let host = self.machines.host(coordinator);
-        let items = across.footprint.items().len();
-        self.go(self.decide(items), request_bytes(items)).await;
-        let turns = self.machines.turns(None, across.footprint).await;
-        let peers = Peer { machines: self.machines.clone(), coordinator };
-        let coordination = host.site.coordinate(across, procedure, &peers);
-        let first_ns = self.machines.costs.receive as u64;
-        let result = work(&self.machines, host, (Rank::Begins, first_ns), coordination).await;
-        drop(turns);
+        let begins = (Rank::Begins, first_ns);
+        let result = match request.shares {
+            None => {
+                let _turns = self.machines.turns(Some(site), footprint).await;
+                work(&self.machines, host, begins, host.site.run(request, published)).await
+            }
+            Some(_) => {
+                let _turns = self.machines.turns(None, footprint).await;
+                let peers = Peer { machines: self.machines.clone(), coordinator: site };
+                let coordination = host.site.coordinate(request, published, &peers);
+                work(&self.machines, host, begins, coordination).await
+            }
+        };
         self.come_back(host, MESSAGE_BYTES).await;
         result
     }

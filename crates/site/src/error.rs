@@ -79,6 +79,22 @@ pub enum Abort {
         /// Its length.
         bytes: usize,
     },
+    /// A row is not the one that was expected.
+    #[error("row {key} of table {table} was changed by another transaction meanwhile")]
+    Changed {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+    },
+    /// A procedure was called that there is not.
+    #[error("there is no procedure `{name}`; there are: {known}")]
+    UnknownProcedure {
+        /// Its name.
+        name: String,
+        /// The names of those that there are.
+        known: String,
+    },
     /// The procedure chose to end without a commit.
     #[error("{0}")]
     Rolled(String),

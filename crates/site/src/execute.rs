@@ -19,17 +19,18 @@
 //!
 //! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made
 //! durable what the transaction wrote, and also what it read: nobody is ever told of something that
-//! a crash could undo, unless it asked for [asynchronous commit](Procedure::is_hasty).
+//! a crash could undo, unless it asked for [asynchronous commit](Request::is_hasty).
 
 mod read_at;
 
 pub use read_at::Kept;
 
-use crate::error::{Abort, Failure};
+use crate::error::Failure;
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
+use crate::request::{Body, Committed, Mark, Procedure, Progress, Published, Reply, Request};
 use crate::site::{Site, woken};
 use crate::source::{Copies, Source};
 use crate::txn::Txn;
@@ -42,63 +43,6 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-
-/// The code of a transaction. It may be run more than once if a first run could not commit, so it
-/// must have no effect but through the [`Txn`].
-pub trait Procedure {
-    /// Runs on one snapshot.
-    ///
-    /// # Errors
-    /// Whatever ends the transaction without a commit.
-    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort>;
-
-    /// Its writes can be seen from now on; they are not durable yet, so nobody must be told.
-    fn published(&mut self, _time: Time) {}
-
-    /// Asynchronous commit: at one site, the client is acknowledged before the log is synced. A
-    /// crash loses a suffix of such commits, never one from the middle. Others that read the writes
-    /// are acknowledged once these are durable.
-    fn is_hasty(&self) -> bool {
-        false
-    }
-
-    /// It has come so far at its site.
-    fn passed(&mut self, _milestone: Milestone) {}
-}
-
-/// How far a transaction has come at its site, for those who measure where its time goes. Between
-/// the second and the third it waits for copies to be up to date, runs, and commits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Milestone {
-    /// The site has begun with it.
-    Arrived,
-    /// What it writes is locked. Passed again if the partitions were replaced meanwhile.
-    Locked,
-    /// What it wrote and read is durable.
-    Durable,
-}
-
-impl<F: FnMut(&mut Txn<'_>) -> Result<(), Abort>> Procedure for F {
-    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
-        self(txn)
-    }
-}
-
-/// A transaction that has committed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Committed {
-    /// The time of its snapshot.
-    pub snapshot: Time,
-    /// The time of its writes; `None` if it wrote nothing.
-    pub commit: Option<Time>,
-}
-
-impl Committed {
-    /// What the session has seen now.
-    pub fn session(&self) -> Time {
-        self.commit.unwrap_or(self.snapshot)
-    }
-}
 
 /// What a transaction holds from one attempt to the next.
 struct Hold<'s> {
@@ -119,33 +63,56 @@ pub(crate) struct Resolved<'m> {
 }
 
 impl Site {
-    /// Runs a transaction. `session` is the time up to which its session has seen the database.
+    /// Runs code of this process as a transaction: [`Site::run`] without wishes.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] and [`Failure::NotMaster`] if it must run elsewhere;
-    /// [`Failure::Abort`] if the procedure ended it; see [`Failure`] for the others.
+    /// As [`Site::run`].
     pub async fn execute(
         &self,
         footprint: &Footprint,
         session: Time,
         procedure: &mut dyn Procedure,
     ) -> Result<Committed, Failure> {
-        procedure.passed(Milestone::Arrived);
+        let request = Request { session, ..Request::new(footprint, Body::Here(procedure)) };
+        self.run(request, &mut |_| {}).await.map(|reply| reply.committed)
+    }
+
+    /// Runs a transaction at this site.
+    ///
+    /// # Errors
+    /// [`Failure::NotHere`] and [`Failure::NotMaster`] if it must run elsewhere;
+    /// [`Failure::Abort`] if its body ended it; see [`Failure`] for the others.
+    pub async fn run(
+        &self,
+        mut request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        let mut progress = self.progress(&request, published);
         let mut hold = Hold { locks: Held::default(), context: self.context()? };
         let (committed, position) = loop {
             let attempt =
-                |waker: &Waker| self.attempt(footprint, session, procedure, &mut hold, waker);
+                |waker: &Waker| self.attempt(&mut request, &mut progress, &mut hold, waker);
             match once(attempt).await? {
                 Ok(done) => break done,
                 Err(Wait) => woken().await,
             }
         };
         drop(hold);
-        if !procedure.is_hasty() {
+        if !request.is_hasty {
             self.durable(position).await.map_err(Failure::Unknown)?;
         }
-        procedure.passed(Milestone::Durable);
-        Ok(committed)
+        Ok(progress.reply(committed))
+    }
+
+    /// The progress of a transaction that has just arrived.
+    pub(crate) fn progress<'a>(
+        &'a self,
+        request: &Request<'_>,
+        published: Published<'a>,
+    ) -> Progress<'a> {
+        let mut progress = Progress::new(request.is_measured.then_some(&*self.time), published);
+        progress.pass(Mark::Arrived);
+        progress
     }
 
     /// Asks the cache for the rows of several footprints at once. Whoever has a number of
@@ -167,28 +134,28 @@ impl Site {
 
     fn attempt(
         &self,
-        footprint: &Footprint,
-        session: Time,
-        procedure: &mut dyn Procedure,
+        request: &mut Request<'_>,
+        progress: &mut Progress<'_>,
         hold: &mut Hold<'_>,
         waker: &Waker,
     ) -> Result<Result<(Committed, Position), Wait>, Failure> {
+        let footprint = request.footprint;
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
         if self.lock_written(footprint, &resolved, &mut hold.locks, waker)?.is_err() {
             return Ok(Err(Wait));
         }
-        procedure.passed(Milestone::Locked);
+        progress.pass(Mark::Locked);
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
-        let snapshot = match hold.context.snapshot(partitions, session, waker) {
+        let snapshot = match hold.context.snapshot(partitions, request.session, waker) {
             Ok(snapshot) => snapshot,
             Err(not_yet) => {
                 self.hurry(&resolved, not_yet, waker);
                 return Ok(Err(Wait));
             }
         };
-        self.run(footprint, &resolved, snapshot, procedure, hold).map(Ok)
+        self.run_at(&resolved, snapshot, request, progress, hold).map(Ok)
     }
 
     /// Locks what is written, in the order of keys.
@@ -219,16 +186,17 @@ impl Site {
         Ok(Ok(()))
     }
 
-    fn run(
+    fn run_at(
         &self,
-        footprint: &Footprint,
         resolved: &Resolved<'_>,
         snapshot: Time,
-        procedure: &mut dyn Procedure,
+        request: &mut Request<'_>,
+        progress: &mut Progress<'_>,
         hold: &mut Hold<'_>,
     ) -> Result<(Committed, Position), Failure> {
-        // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf
-        // by leaf, so that a long one does not hold up what others want to free.
+        let footprint = request.footprint;
+        // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf by
+        // leaf, so that a long one does not hold up what others want to free.
         let guard = resolved.keys(footprint).next().is_some().then(pin);
         let mut found =
             guard.iter().flat_map(|guard| Index::spots(resolved.keys(footprint), guard));
@@ -245,7 +213,7 @@ impl Site {
             spots,
         };
         let mut txn = Txn::new(footprint, Source::Here(copies), snapshot);
-        procedure.run(&mut txn)?;
+        progress.run(&mut request.body, &mut txn, &self.procedures)?;
         if txn.writes.is_empty() {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
             return Ok((Committed { snapshot, commit: None }, read.unwrap_or(0)));
@@ -253,7 +221,7 @@ impl Site {
         let (commit, position) = self.commit(&txn)?;
         drop(txn);
         hold.locks.release();
-        procedure.published(commit);
+        progress.published(commit);
         hold.context.unpin();
         hold.context.collect_some();
         Ok((Committed { snapshot, commit: Some(commit) }, position))

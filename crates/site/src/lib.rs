@@ -9,6 +9,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`request`] | a transaction as it is asked for, and the answer |
 //! | [`mod@execute`] | a transaction, from its footprint to its commit |
 //! | [`txn`] | what a procedure sees and writes |
 //! | [`change`], [`mod@copy`] | the steps of the design operators; the rows of a new replica |
@@ -41,6 +42,7 @@ mod partition;
 mod record;
 mod recovery;
 mod refresh;
+mod request;
 mod silence;
 mod site;
 mod source;
@@ -55,16 +57,20 @@ pub use checkpoint::CheckpointError;
 pub use copy::{PIECE_BYTES, Snapshot};
 pub use crowd::Crowd;
 pub use error::{Abort, Failure, Refusal};
-pub use execute::{Committed, Kept, Milestone, Procedure};
+pub use execute::Kept;
 pub use frame::{FrameHead, FrameKind, TxnId};
 pub use message::{Feed, FeedItem, Message, Network, TimeSource};
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
 };
 pub use recovery::RecoverError;
+pub use request::{
+    Body, CheckedWrite, CheckedWrites, Committed, Expect, Procedure, Procedures, Published, Reply,
+    Request, Shares, Timing,
+};
 pub use silence::Silence;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
-pub use two_phase::{Across, Entered, Part, PartAnswer, Peers, RowWrite};
+pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -32,6 +32,7 @@ use crate::link::Links;
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
+use crate::request::Procedures;
 use crate::silence::Silence;
 use crate::two_phase::{Book, Decided};
 use arc_swap::ArcSwap;
@@ -66,10 +67,12 @@ pub struct SiteOptions {
     pub piece_bytes: usize,
     /// What is promised of partitions that are rarely written; the same at all sites.
     pub silence: Silence,
+    /// What can be called by name; the same at all sites.
+    pub procedures: Arc<Procedures>,
 }
 
 impl SiteOptions {
-    /// A site without a folder, with pieces and silence as they usually are.
+    /// A site without a folder and procedures, with pieces and silence as they usually are.
     pub fn new(
         id: SiteId,
         log: Arc<dyn Log>,
@@ -77,7 +80,8 @@ impl SiteOptions {
         time: Arc<dyn TimeSource>,
     ) -> SiteOptions {
         let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
-        SiteOptions { id, log, folder, network, time, piece_bytes, silence }
+        let procedures = Arc::default();
+        SiteOptions { id, log, folder, network, time, piece_bytes, silence, procedures }
     }
 }
 
@@ -112,6 +116,7 @@ pub struct Site {
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
     pub(crate) silence: Silence,
+    pub(crate) procedures: Arc<Procedures>,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
 }
@@ -195,6 +200,7 @@ impl Site {
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
             silence: options.silence,
+            procedures: options.procedures,
             in_trouble: AtomicBool::new(false),
         }
     }

@@ -2,9 +2,9 @@
 
 mod post;
 
-use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId};
 use isomer_log::{Durability, MemoryLog, MemoryOptions};
-use isomer_site::{Abort, Procedure, Site, SiteOptions, Step, Txn};
+use isomer_site::{Body, Failure, Reply, Request, Site, SiteOptions, Step, Txn};
 use post::Post;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -16,22 +16,15 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Adds a byte to a row, or only looks at it.
-struct Client {
-    is_hasty: bool,
-    writes: bool,
-}
-
-impl Procedure for Client {
-    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
+/// Adds a byte to a row, if it may write it.
+async fn run(site: &Site, footprint: &Footprint, is_hasty: bool) -> Result<Reply, Failure> {
+    let mut procedure = |txn: &mut Txn<'_>| {
         let mut row = txn.get(T, &Key::int(7))?.unwrap_or_default().to_vec();
         row.push(b'x');
-        if self.writes { txn.put(T, &Key::int(7), &row) } else { Ok(()) }
-    }
-
-    fn is_hasty(&self) -> bool {
-        self.is_hasty
-    }
+        if footprint.is_read_only() { Ok(()) } else { txn.put(T, &Key::int(7), &row) }
+    };
+    let body = Body::Here(&mut procedure);
+    site.run(Request { is_hasty, ..Request::new(footprint, body) }, &mut |_| {}).await
 }
 
 #[test]
@@ -47,14 +40,11 @@ fn who_is_hasty_is_told_at_once_and_others_only_of_what_is_durable() {
 
     let (write, read) =
         (Footprint::new().write(T, Key::int(7)), Footprint::new().read(T, Key::int(7)));
-    let client = |is_hasty, writes| Client { is_hasty, writes };
     for is_hasty in [true, false] {
-        let (mut writer, mut patient, mut hasty) =
-            (client(is_hasty, true), client(false, false), client(true, false));
-        let mut wrote = pin!(site.execute(&write, Time::ZERO, &mut writer));
+        let mut wrote = pin!(run(&site, &write, is_hasty));
         assert_eq!(poll(wrote.as_mut()).is_ready(), is_hasty);
-        assert!(poll(pin!(site.execute(&read, Time::ZERO, &mut hasty))).is_ready());
-        let mut waits = pin!(site.execute(&read, Time::ZERO, &mut patient));
+        assert!(poll(pin!(run(&site, &read, true))).is_ready());
+        let mut waits = pin!(run(&site, &read, false));
         assert!(poll(waits.as_mut()).is_pending(), "it has read what may yet be lost");
         site.log().sync().unwrap();
         assert!(poll(waits.as_mut()).is_ready());

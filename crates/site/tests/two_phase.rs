@@ -6,7 +6,7 @@ mod post;
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, FileLog, Options};
 use isomer_site::{
-    Across, Committed, Failure, Part, PartAnswer, Peers, Site, SiteOptions, Step, Txn,
+    Body, Failure, Part, PartAnswer, Peers, Reply, Request, Site, SiteOptions, Step, Txn,
 };
 use post::Post;
 use std::collections::BTreeMap;
@@ -61,16 +61,18 @@ impl Pair {
     }
 
     /// Writes 3 and 13, coordinated by s1.
-    fn transfer(&self, value: u8) -> Result<Committed, Failure> {
+    fn transfer(&self, value: u8) -> Result<Reply, Failure> {
         let footprint = Footprint::new().write(T, Key::int(3)).write(T, Key::int(13));
         let share = |key| Footprint::new().write(T, Key::int(key));
         let shares = [(S1, share(3)), (S2, share(13))].into();
-        let across = Across { footprint: &footprint, shares, session: Time::ZERO };
         let mut procedure = |txn: &mut Txn<'_>| {
             txn.put(T, &Key::int(3), &[value])?;
             txn.put(T, &Key::int(13), &[value])
         };
-        ready(self.sites[&S1].coordinate(&across, &mut procedure, &There(&self.sites[&S2])))
+        let body = Body::Here(&mut procedure);
+        let request = Request { shares: Some(&shares), ..Request::new(&footprint, body) };
+        let there = There(&self.sites[&S2]);
+        ready(self.sites[&S1].coordinate(request, &mut |_| {}, &there))
     }
 
     /// Lets time pass and delivers letters until there are none.
@@ -155,10 +157,12 @@ fn a_dropped_request_is_an_abort_that_the_participant_hears_of() {
     let footprint = Footprint::new().write(T, Key::int(3)).write(T, Key::int(13));
     let share = |key| Footprint::new().write(T, Key::int(key));
     let shares = [(S1, share(3)), (S2, share(13))].into();
-    let across = Across { footprint: &footprint, shares, session: Time::ZERO };
     let mut procedure = |_: &mut Txn<'_>| panic!("the procedure is at fault");
     let there = There(&pair.sites[&S2]);
-    let coordination = pair.sites[&S1].coordinate(&across, &mut procedure, &there);
+    let body = Body::Here(&mut procedure);
+    let request = Request { shares: Some(&shares), ..Request::new(&footprint, body) };
+    let mut unheard = |_| {};
+    let coordination = pair.sites[&S1].coordinate(request, &mut unheard, &there);
     let fault = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ready(coordination)));
     assert!(fault.is_err());
     assert_eq!(pair.sites[&S2].unfinished(), 1, "it has entered");

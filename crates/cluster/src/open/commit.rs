@@ -1,4 +1,4 @@
-//! The commit of an open transaction: one procedure whose footprint is what was written.
+//! The commit of an open transaction: checked writes, whose footprint is what was written.
 //!
 //! ```text
 //!   intents   accounts/7, accounts/700, history/12          strategy: where?
@@ -10,84 +10,39 @@
 //! ```
 //!
 //! Whether the rows are brought together first or committed where they are is the strategy's to say
-//! ([`Place`](isomer_strategy::Place)); the procedure is the same.
+//! ([`Place`](isomer_strategy::Place)); what is asked for is the same.
 
-use super::gateway::Gateway;
-use super::locks::Owner;
 use super::transaction::OpenError;
-use super::workspace::{Expect, Workspace};
 use crate::database::Database;
 use crate::error::Error;
 use crate::router::{Ran, Session};
-use isomer_design::{Access, Footprint, Key, KeyRange, Route, Span, TableId, Time};
-use isomer_site::{Abort, Procedure, Txn};
+use isomer_design::{Access, Footprint, Key, KeyRange, Route, Span, TableId};
+use isomer_site::{Abort, Body, CheckedWrites, Published, Request};
 use std::collections::BTreeSet;
 
 /// A commit at one site names its keys one by one up to this many; beyond, ranges of them.
 const KEYS_MAX: usize = 24;
-/// What the procedure says when a row has changed behind the row locks.
-const CHANGED: &str = "a row was changed by a transaction that takes no row locks";
 
-/// The procedure of a commit: all intents, if their rows are those that were read.
-///
-/// Row locks are given back when the writes can be seen, before they are durable: whoever reads them
-/// waits for the same log before its own client is told, so a row that many want costs each of them its
-/// statements, not a disk.
-pub(super) struct Writing<'t> {
-    pub(super) workspace: &'t Workspace,
-    pub(super) gateway: &'t Gateway,
-    pub(super) owner: Owner,
-    pub(super) locked: &'t mut Vec<(TableId, Key)>,
-    pub(super) is_hasty: bool,
-}
-
-impl Procedure for Writing<'_> {
-    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
-        for (table, rows) in self.workspace.tables() {
-            for (key, intent) in rows {
-                let newest = txn.committed(table, key)?.map(|(time, _)| time);
-                if matches!(intent.base, Expect::Version(base) if base != newest) {
-                    return Err(Abort::because(CHANGED));
-                }
-                match &intent.row {
-                    Some(row) => txn.put(table, key, row)?,
-                    None if newest.is_some() => {
-                        txn.delete(table, key)?;
-                    }
-                    None => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn is_hasty(&self) -> bool {
-        self.is_hasty
-    }
-
-    fn published(&mut self, time: Time) {
-        // In this order: who gets a lock takes a snapshot that is not before this commit.
-        self.gateway.published(time);
-        self.gateway.release(self.owner, &std::mem::take(self.locked));
-    }
-}
-
-impl Writing<'_> {
-    /// Commits wherever the strategy says.
-    pub(super) fn commit(&mut self, session: &mut Session) -> Result<Ran, OpenError> {
-        let database = self.gateway.database();
-        let footprint = footprint(database, self.workspace);
-        match database.run_procedure(session, &footprint, self) {
-            Err(Error::Abort(Abort::Rolled(why))) if why == CHANGED => Err(OpenError::Changed),
-            result => Ok(result?),
-        }
+/// Commits wherever the strategy says.
+pub(super) fn commit(
+    database: &Database,
+    session: &mut Session,
+    writes: &CheckedWrites,
+    is_hasty: bool,
+    published: Published<'_>,
+) -> Result<Ran, OpenError> {
+    let footprint = footprint(database, writes);
+    let request = Request { is_hasty, ..Request::new(&footprint, Body::Writes(writes)) };
+    match database.serve(session, request, published) {
+        Err(Error::Abort(Abort::Changed { .. })) => Err(OpenError::Changed),
+        result => Ok(result?.0),
     }
 }
 
 /// What a commit writes.
-fn footprint(database: &Database, workspace: &Workspace) -> Footprint {
+fn footprint(database: &Database, writes: &CheckedWrites) -> Footprint {
     let mut footprint = Footprint::new();
-    for (table, rows) in workspace.tables() {
+    for (&table, rows) in writes {
         if rows.len() <= KEYS_MAX {
             add_keys(&mut footprint, table, rows.keys());
         } else {
@@ -100,7 +55,7 @@ fn footprint(database: &Database, workspace: &Workspace) -> Footprint {
         return footprint;
     }
     let mut by_key = Footprint::new();
-    workspace.tables().for_each(|(table, rows)| add_keys(&mut by_key, table, rows.keys()));
+    writes.iter().for_each(|(table, rows)| add_keys(&mut by_key, *table, rows.keys()));
     by_key
 }
 

@@ -47,4 +47,3 @@ pub use gateway::{Gateway, Impatience, Patience};
 pub use locks::{Asked, LockMode, Owner, RowLocks};
 pub use snapshot::Snapshot;
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};
-pub use workspace::Expect;

@@ -15,15 +15,16 @@
 //! version as far as other open transactions go. A commit writes all intents at one time or none. Row
 //! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
-use super::commit::Writing;
+use super::commit::commit;
 use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
-use super::workspace::{Expect, Intent, Workspace};
+use super::workspace::Workspace;
 use crate::error::Error;
 use crate::router::{Ran, Session};
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
+use isomer_site::{CheckedWrite as Intent, Expect};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -300,7 +301,7 @@ impl OpenTransaction {
     ) -> Result<Locked, OpenError> {
         if let Some(intent) = self.workspace.get(table, key) {
             intent.row.iter().for_each(|row| visit(row));
-            return Ok(Locked { exists: intent.row.is_some(), base: intent.base });
+            return Ok(Locked { exists: intent.row.is_some(), base: intent.expect });
         }
         let mut base = None;
         let mut newest = |row: &[u8], time| {
@@ -394,14 +395,17 @@ impl OpenTransaction {
             return self.until_durable().map(|()| None);
         }
         self.session.has_seen(gateway.latest());
-        let mut writing = Writing {
-            workspace: &self.workspace,
-            gateway: &gateway,
-            owner: self.owner,
-            locked: &mut self.locked,
-            is_hasty: self.is_hasty,
+        // Row locks are released at publication, before the commit is durable: whoever reads its rows waits
+        // for the same log before its own client is told, so a row that many want costs each of them its
+        // statements, not a disk. In this order: whoever gets a lock takes a snapshot that is not before.
+        let (owner, locked) = (self.owner, &mut self.locked);
+        let mut published = |time| {
+            gateway.published(time);
+            gateway.release(owner, &std::mem::take(locked));
         };
-        let ran = writing.commit(&mut self.session)?;
+        let (writes, is_hasty) = (self.workspace.writes(), self.is_hasty);
+        let database = gateway.database();
+        let ran = commit(database, &mut self.session, writes, is_hasty, &mut published)?;
         gateway.count(ran.place);
         // What was read at the site of the commit is durable with it.
         self.until_durable().map(|()| Some(ran))

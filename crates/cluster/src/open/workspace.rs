@@ -10,32 +10,14 @@
 //!   put 9 = c     undo: 9 was not written        rollback to s: 9 forgotten, 7 = a
 //! ```
 
-use isomer_design::{Key, KeyRange, TableId, Time};
-use std::collections::BTreeMap;
+use isomer_design::{Key, KeyRange, TableId};
+use isomer_site::{CheckedWrite as Intent, CheckedWrites, Expect};
 use std::ops::Bound;
-
-/// What must be there at the commit for a write to take effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Expect {
-    /// The version of this commit; `None`: no row.
-    Version(Option<Time>),
-    /// Whatever: who writes this row has checked and locked another one.
-    Anything,
-}
-
-/// What is to be written to a row.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Intent {
-    /// What is replaced.
-    pub(crate) base: Expect,
-    /// The row; `None` if it is deleted.
-    pub(crate) row: Option<Vec<u8>>,
-}
 
 /// All intents of a transaction.
 #[derive(Default)]
 pub(crate) struct Workspace {
-    tables: BTreeMap<TableId, BTreeMap<Key, Intent>>,
+    tables: CheckedWrites,
     undo: Vec<(TableId, Key, Option<Intent>)>,
     /// Nobody can go back to before the first savepoint, so nothing is kept until there is one.
     keeps_undo: bool,
@@ -69,20 +51,20 @@ impl Workspace {
             .flatten()
     }
 
-    /// All intents, by table.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = (TableId, &BTreeMap<Key, Intent>)> {
-        self.tables.iter().map(|(table, rows)| (*table, rows))
+    /// All intents, as they are to be committed.
+    pub(crate) fn writes(&self) -> &CheckedWrites {
+        &self.tables
     }
 
-    /// Writes a row whose newest committed version is that of `base`.
-    pub(crate) fn put(&mut self, table: TableId, key: Key, base: Expect, row: Option<Vec<u8>>) {
+    /// Writes a row whose newest committed version is as expected.
+    pub(crate) fn put(&mut self, table: TableId, key: Key, expect: Expect, row: Option<Vec<u8>>) {
         const ENTRY_BYTES: usize = 64;
         self.bytes += ENTRY_BYTES + key.len() + row.as_ref().map_or(0, Vec::len);
         let rows = self.tables.entry(table).or_default();
         let (undo_key, keeps_undo) = (self.keeps_undo.then(|| key.clone()), self.keeps_undo);
-        // The base is that of the first write: later ones replace an intent, not a version.
-        let base = rows.get(&key).map_or(base, |intent| intent.base);
-        let before = rows.insert(key, Intent { base, row });
+        // What is expected is that of the first write: later ones replace an intent, not a version.
+        let expect = rows.get(&key).map_or(expect, |intent| intent.expect);
+        let before = rows.insert(key, Intent { expect, row });
         if let (true, Some(key)) = (keeps_undo, undo_key) {
             self.undo.push((table, key, before));
         }

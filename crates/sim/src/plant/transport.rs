@@ -3,7 +3,7 @@
 use super::Plant;
 use crate::world::SimTransport;
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_site::{Abort, Across, Committed, Failure, Procedure, Txn};
+use isomer_site::{Abort, Body, Committed, Failure, Published, Reply, Request, Txn};
 
 /// Of a thousand transactions that could be spoilt, so many are.
 const SPOILT_PER_MILLE: u64 = 50;
@@ -12,69 +12,58 @@ const SPOILT_PER_MILLE: u64 = 50;
 pub(crate) async fn execute(
     way: &SimTransport,
     site: SiteId,
-    footprint: &Footprint,
-    session: Time,
-    procedure: &mut dyn Procedure,
-) -> Result<Committed, Failure> {
+    mut request: Request<'_>,
+    published: Published<'_>,
+) -> Result<Reply, Failure> {
     let spoilt = way.world().plant().filter(|_| way.world().chance(SPOILT_PER_MILLE));
+    let (writes, is_shared) = (!request.footprint.is_read_only(), request.shares.is_some());
     match spoilt {
         Some(Plant::ForgottenSession) => {
-            way.execute_honestly(site, footprint, Time::ZERO, procedure).await
+            request.session = Time::ZERO;
+            way.execute_honestly(site, request, published).await
         }
-        Some(Plant::TwoTransactions) => {
-            let reading = reading(footprint);
-            let mut nothing = |_: &mut Txn<'_>| Ok(());
-            // The reads see one moment, and the writes go where they would have gone.
-            let before = way.execute_honestly(site, &reading, session, &mut nothing).await?;
-            way.world().sleep(5_000_000).await;
-            let after = way.execute_honestly(site, footprint, session, procedure).await?;
-            Ok(Committed { snapshot: before.snapshot, commit: after.commit })
-        }
-        Some(Plant::ErrorAfterCommit) if !footprint.is_read_only() => {
-            way.execute_honestly(site, footprint, session, procedure).await?;
+        Some(Plant::ErrorAfterCommit) if writes => {
+            way.execute_honestly(site, request, published).await?;
             Err(Failure::Abort(Abort::because("a planted error")))
         }
-        Some(Plant::CommitAfterNothing) if !footprint.is_read_only() => {
+        Some(Plant::TwoTransactions) if !is_shared => {
+            let reading = reading(request.footprint);
+            let mut nothing = |_: &mut Txn<'_>| Ok(());
+            let body = Body::Here(&mut nothing);
+            let look = Request { session: request.session, ..Request::new(&reading, body) };
+            // The reads see one moment, and the writes go where they would have gone.
+            let before = way.execute_honestly(site, look, &mut |_| {}).await?.committed;
+            way.world().sleep(5_000_000).await;
+            let mut after = way.execute_honestly(site, request, published).await?;
+            after.committed.snapshot = before.snapshot;
+            Ok(after)
+        }
+        Some(Plant::CommitAfterNothing) if writes && !is_shared => {
+            let Body::Here(procedure) = &mut request.body else {
+                return way.execute_honestly(site, request, published).await;
+            };
             let mut ran = None;
             let mut undone = |txn: &mut Txn<'_>| {
                 procedure.run(txn)?;
                 ran = Some(txn.snapshot());
                 Err(Abort::because("a planted rollback"))
             };
-            let failure = way.execute_honestly(site, footprint, session, &mut undone).await;
+            let (footprint, session) = (request.footprint, request.session);
+            let spoilt = Request { session, ..Request::new(footprint, Body::Here(&mut undone)) };
+            let failure = way.execute_honestly(site, spoilt, published).await;
             match (ran, failure) {
                 (Some(snapshot), Err(Failure::Abort(_))) => {
-                    Ok(Committed { snapshot, commit: Some(Time(snapshot.0 + 1)) })
+                    let committed = Committed { snapshot, commit: Some(Time(snapshot.0 + 1)) };
+                    Ok(Reply { committed, output: Vec::new(), timing: None })
                 }
                 (_, failure) => failure,
             }
         }
-        Some(Plant::RepeatedTransaction) => {
-            way.execute_honestly(site, footprint, session, procedure).await?;
-            way.execute_honestly(site, footprint, session, procedure).await
+        Some(Plant::RepeatedTransaction) if !is_shared => {
+            way.execute_honestly(site, request.again(), published).await?;
+            way.execute_honestly(site, request, published).await
         }
-        _ => way.execute_honestly(site, footprint, session, procedure).await,
-    }
-}
-
-/// Lets a site coordinate a transaction, or something like it.
-pub(crate) async fn coordinate(
-    way: &SimTransport,
-    site: SiteId,
-    across: &Across<'_>,
-    procedure: &mut dyn Procedure,
-) -> Result<Committed, Failure> {
-    let spoilt = way.world().plant().filter(|_| way.world().chance(SPOILT_PER_MILLE));
-    match spoilt {
-        Some(Plant::ForgottenSession) => {
-            let forgetful = Across { session: Time::ZERO, ..across.clone() };
-            way.coordinate_honestly(site, &forgetful, procedure).await
-        }
-        Some(Plant::ErrorAfterCommit) if !across.footprint.is_read_only() => {
-            way.coordinate_honestly(site, across, procedure).await?;
-            Err(Failure::Abort(Abort::because("a planted error")))
-        }
-        _ => way.coordinate_honestly(site, across, procedure).await,
+        _ => way.execute_honestly(site, request, published).await,
     }
 }
 

@@ -9,8 +9,8 @@ use crate::plant;
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_site::{
-    Abort, Across, Answer, Committed, Failure, Milestone, Part, PartAnswer, Peers, Procedure,
-    Refusal, Site, Step, Txn,
+    Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Procedure, Published, Refusal, Reply,
+    Request, Site, Step, Txn,
 };
 use isomer_strategy::SiteLoad;
 use std::future::poll_fn;
@@ -40,50 +40,38 @@ impl SimTransport {
         &self.world
     }
 
-    /// Runs a transaction at a site, honestly.
+    /// Runs a transaction at a site, or lets it coordinate it, honestly.
     pub(crate) async fn execute_honestly(
         &self,
         site: SiteId,
-        footprint: &Footprint,
-        session: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        self.world.doing(|| format!("waits for {site} to run: {footprint}"));
+        mut request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        let (footprint, shares) = (request.footprint, request.shares);
+        let verb = if shares.is_some() { "coordinate" } else { "run" };
+        self.world.doing(|| format!("waits for {site} to {verb}: {footprint}"));
         let Some((host, run)) = self.arrive(site).await else { return Err(Failure::Stopped(site)) };
-        let mut living = Living { world: &self.world, site, run, procedure };
-        let execution = host.execute(footprint, session, &mut living);
+        let mut living;
+        let mut request = request.again();
+        if let Body::Here(procedure) = request.body {
+            living = Living { world: &self.world, site, run, procedure };
+            request.body = Body::Here(&mut living);
+        }
+        let execution = async {
+            match shares {
+                None => host.run(request, published).await,
+                Some(_) => host.coordinate(request, published, self).await,
+            }
+        };
         let result = self.patiently(site, run, execution).await;
         let result = result.ok_or(Failure::Stopped(site))?;
         self.note_result(site, footprint, &result);
         if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
     }
 
-    /// Lets a site coordinate a transaction, honestly.
-    pub(crate) async fn coordinate_honestly(
-        &self,
-        site: SiteId,
-        across: &Across<'_>,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        let footprint = across.footprint;
-        self.world.doing(|| format!("waits for {site} to coordinate: {footprint}"));
-        let Some((host, run)) = self.arrive(site).await else { return Err(Failure::Stopped(site)) };
-        let mut living = Living { world: &self.world, site, run, procedure };
-        let coordination = host.coordinate(across, &mut living, self);
-        let result = self.patiently(site, run, coordination).await;
-        let result = result.ok_or(Failure::Stopped(site))?;
-        self.note_result(site, footprint, &result);
-        if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
-    }
-
-    fn note_result(
-        &self,
-        site: SiteId,
-        footprint: &Footprint,
-        result: &Result<Committed, Failure>,
-    ) {
+    fn note_result(&self, site: SiteId, footprint: &Footprint, result: &Result<Reply, Failure>) {
         match result {
-            Ok(committed) => self.world.note(format_args!(
+            Ok(Reply { committed, .. }) => self.world.note(format_args!(
                 "{site} committed {footprint}: {}{}",
                 committed.snapshot,
                 committed.commit.map(|commit| format!(" {commit}")).unwrap_or_default()
@@ -155,20 +143,10 @@ impl Transport for SimTransport {
     async fn execute(
         &self,
         site: SiteId,
-        footprint: &Footprint,
-        session: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        plant::transport::execute(self, site, footprint, session, procedure).await
-    }
-
-    async fn coordinate(
-        &self,
-        coordinator: SiteId,
-        across: &Across<'_>,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Committed, Failure> {
-        plant::transport::coordinate(self, coordinator, across, procedure).await
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        plant::transport::execute(self, site, request, published).await
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
@@ -214,18 +192,6 @@ impl Procedure for Living<'_> {
         // The site may have died while the procedure had stopped half-way.
         let lives = self.world.runs(self.site, self.run);
         if lives { Ok(()) } else { Err(Abort::because("the site died")) }
-    }
-
-    fn published(&mut self, time: Time) {
-        self.procedure.published(time);
-    }
-
-    fn is_hasty(&self) -> bool {
-        self.procedure.is_hasty()
-    }
-
-    fn passed(&mut self, milestone: Milestone) {
-        self.procedure.passed(milestone);
     }
 }
 

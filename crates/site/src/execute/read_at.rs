@@ -7,9 +7,10 @@
 //! Nothing here waits for the log: a read says which position it has seen, and whoever tells a
 //! client waits for that with [`Site::until_durable`] when the transaction ends.
 
-use super::{Hold, Maps, Procedure, Wait, once};
+use super::{Hold, Maps, Wait, once};
 use crate::error::Failure;
 use crate::held::Held;
+use crate::request::{Body, Procedure, Progress, Request};
 use crate::site::{Site, woken};
 use isomer_design::{Footprint, Item, Time};
 use isomer_log::Position;
@@ -126,6 +127,10 @@ impl Site {
             self.hurry(&resolved, not_yet, waker);
             return Ok(Err(Wait));
         }
-        self.run(footprint, &resolved, time, procedure, hold).map(|(_, position)| Ok(position))
+        let mut request = Request::new(footprint, Body::Here(procedure));
+        let mut unheard = |_| {};
+        let mut progress = Progress::new(None, &mut unheard);
+        let read = self.run_at(&resolved, time, &mut request, &mut progress, hold);
+        read.map(|(_, position)| Ok(position))
     }
 }

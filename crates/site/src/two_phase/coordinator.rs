@@ -2,31 +2,20 @@
 
 use super::{Decided, Entered, Part, PartAnswer, Peers, RowWrite};
 use crate::error::Failure;
-use crate::execute::{Committed, Milestone, Procedure};
 use crate::frame::{FrameKind, TxnId};
 use crate::message::Message;
 use crate::partition::SitePartition;
 use crate::record::FrameWriter;
+use crate::request::{Committed, Mark, Published, Reply, Request, Shares};
 use crate::site::Site;
 use crate::source::{Gathered, Source};
 use crate::txn::Txn;
 use futures_util::future::join_all;
-use isomer_design::{Access, Footprint, SiteId, SiteSet, Time};
+use isomer_design::{Access, SiteId, SiteSet, Time};
 use isomer_log::Position;
 use isomer_store::{Context, pin};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A transaction over several sites.
-#[derive(Clone, Debug)]
-pub struct Across<'a> {
-    /// All that it reads and writes.
-    pub footprint: &'a Footprint,
-    /// Who serves what of it: each item, or piece of an item, is in the share of one site that can.
-    pub shares: BTreeMap<SiteId, Footprint>,
-    /// Up to when its session has seen the database.
-    pub session: Time,
-}
 
 /// A site's writes.
 type Writes = BTreeMap<SiteId, Vec<RowWrite>>;
@@ -53,34 +42,36 @@ impl Site {
     /// Runs a transaction over several sites, this one among them, and decides about it.
     ///
     /// # Errors
-    /// As [`Site::execute`]; and [`Failure::Participant`] if another site did not do its part.
+    /// As [`Site::run`]; and [`Failure::Participant`] if another site did not do its part.
+    ///
+    /// # Panics
+    /// If the request says nothing of shares.
     pub async fn coordinate<P: Peers>(
         &self,
-        across: &Across<'_>,
-        procedure: &mut dyn Procedure,
+        mut request: Request<'_>,
+        published: Published<'_>,
         peers: &P,
-    ) -> Result<Committed, Failure> {
-        procedure.passed(Milestone::Arrived);
+    ) -> Result<Reply, Failure> {
+        let shares = request.shares.expect("a transaction over several sites is divided");
+        let mut progress = self.progress(&request, published);
         let mut licence = self.begin();
-        let (snapshot, rows) = self.gather(&mut licence, across, peers).await?;
-        procedure.passed(Milestone::Locked);
-        let mut txn = Txn::new(across.footprint, Source::Gathered(&rows), snapshot);
-        procedure.run(&mut txn)?;
-        let mut writes = across.divide(&txn);
+        let (snapshot, rows) = self.gather(&mut licence, shares, request.session, peers).await?;
+        progress.pass(Mark::Locked);
+        let mut txn = Txn::new(request.footprint, Source::Gathered(&rows), snapshot);
+        progress.run(&mut request.body, &mut txn, &self.procedures)?;
+        let mut writes = divide(shares, &txn);
         let is_read_only = writes.is_empty();
         let own = writes.remove(&self.id).unwrap_or_default();
-        let prepared = self.prepare_all(&licence, across, snapshot, writes, peers).await?;
+        let prepared = self.prepare_all(&licence, shares, snapshot, writes, peers).await?;
         if is_read_only {
             self.durable(self.seen_by(licence.txn)).await.map_err(Failure::Unknown)?;
-            procedure.passed(Milestone::Durable);
-            return Ok(Committed { snapshot, commit: None });
+            return Ok(progress.reply(Committed { snapshot, commit: None }));
         }
         let (commit, position) = self.decide(&mut licence, &own, snapshot, prepared)?;
-        procedure.published(commit);
+        progress.published(commit);
         self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
         self.tell(licence.txn);
-        procedure.passed(Milestone::Durable);
-        Ok(Committed { snapshot, commit: Some(commit) })
+        Ok(progress.reply(Committed { snapshot, commit: Some(commit) }))
     }
 
     fn begin(&self) -> Licence<'_> {
@@ -95,12 +86,13 @@ impl Site {
     async fn gather<P: Peers>(
         &self,
         licence: &mut Licence<'_>,
-        across: &Across<'_>,
+        shares: &Shares,
+        session: Time,
         peers: &P,
     ) -> Result<(Time, Gathered), Failure> {
         let txn = licence.txn;
         let enter = |site: SiteId, at: Time| {
-            let footprint = &across.shares[&site];
+            let footprint = &shares[&site];
             async move {
                 if site == self.id {
                     return self.enter(txn, footprint, at).await;
@@ -113,9 +105,9 @@ impl Site {
                 }
             }
         };
-        let mut at = across.session.max(self.time.now());
+        let mut at = session.max(self.time.now());
         let mut entered: BTreeMap<SiteId, Entered> = BTreeMap::new();
-        for site in across.writers() {
+        for site in writers(shares) {
             licence.enters(site);
             let answer = enter(site, at).await?;
             at = at.max(answer.at);
@@ -125,7 +117,7 @@ impl Site {
             let is_late = |site: &SiteId| {
                 entered.get(site).is_none_or(|entered| entered.at < at && !entered.is_fixed)
             };
-            let late: Vec<SiteId> = across.shares.keys().copied().filter(is_late).collect();
+            let late: Vec<SiteId> = shares.keys().copied().filter(is_late).collect();
             if late.is_empty() {
                 break;
             }
@@ -146,13 +138,13 @@ impl Site {
     async fn prepare_all<P: Peers>(
         &self,
         licence: &Licence<'_>,
-        across: &Across<'_>,
+        shares: &Shares,
         at: Time,
         mut writes: Writes,
         peers: &P,
     ) -> Result<Vec<(SiteId, Time)>, Failure> {
         let txn = licence.txn;
-        let others = across.writers().filter(|site| *site != self.id);
+        let others = writers(shares).filter(|site| *site != self.id);
         let parts = others.map(|site| {
             let writes = writes.remove(&site).unwrap_or_default();
             let wrote = !writes.is_empty();
@@ -245,33 +237,31 @@ impl Licence<'_> {
     }
 }
 
-impl Across<'_> {
-    /// The sites that may have to write, in their order.
-    fn writers(&self) -> impl Iterator<Item = SiteId> {
-        self.shares.iter().filter(|(_, share)| !share.is_read_only()).map(|(site, _)| *site)
-    }
+/// The sites that may have to write, in their order.
+fn writers(shares: &Shares) -> impl Iterator<Item = SiteId> {
+    shares.iter().filter(|(_, share)| !share.is_read_only()).map(|(site, _)| *site)
+}
 
-    /// The writes of a transaction that has run, by site, ordered by table and key.
-    fn divide(&self, txn: &Txn<'_>) -> Writes {
-        let items = self.shares.iter().flat_map(|(site, share)| {
-            let written = share.items().iter().filter(|item| item.access == Access::Write);
-            written.map(move |item| (item.table, item.span.start(), &item.span, *site))
-        });
-        let mut items: Vec<_> = items.collect();
-        items.sort_unstable_by_key(|(table, start, ..)| (*table, *start));
-        let mut divided = Writes::new();
-        for write in txn.written() {
-            let place = (write.table, &write.key);
-            let behind = items.partition_point(|(table, start, ..)| (*table, *start) <= place);
-            let covering = items[..behind]
-                .iter()
-                .rev()
-                .find(|(table, _, span, _)| *table == write.table && span.contains(&write.key));
-            let (.., site) = covering.expect("the shares cover the footprint");
-            divided.entry(*site).or_default().push(write);
-        }
-        divided
+/// The writes of a transaction that has run, by site, ordered by table and key.
+fn divide(shares: &Shares, txn: &Txn<'_>) -> Writes {
+    let items = shares.iter().flat_map(|(site, share)| {
+        let written = share.items().iter().filter(|item| item.access == Access::Write);
+        written.map(move |item| (item.table, item.span.start(), &item.span, *site))
+    });
+    let mut items: Vec<_> = items.collect();
+    items.sort_unstable_by_key(|(table, start, ..)| (*table, *start));
+    let mut divided = Writes::new();
+    for write in txn.written() {
+        let place = (write.table, &write.key);
+        let behind = items.partition_point(|(table, start, ..)| (*table, *start) <= place);
+        let covering = items[..behind]
+            .iter()
+            .rev()
+            .find(|(table, _, span, _)| *table == write.table && span.contains(&write.key));
+        let (.., site) = covering.expect("the shares cover the footprint");
+        divided.entry(*site).or_default().push(write);
     }
+    divided
 }
 
 /// What another site's failure means for the transaction: if it gave no answer, it has no effect.

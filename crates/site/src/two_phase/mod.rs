@@ -64,8 +64,6 @@ use isomer_log::Position;
 use participant::Share;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use coordinator::Across;
-
 /// What a coordinator asks of a participant. Asked twice, it is answered the same.
 #[derive(Clone, Debug)]
 pub enum Part {

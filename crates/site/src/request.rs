@@ -1,0 +1,310 @@
+//! A transaction as it is asked for: a request that can be sent, and its answer.
+//!
+//! ```text
+//!   Request   footprint, session, body, wishes ─────────▶ site: locks, snapshot, body, commit
+//!                     published at 44 ◀───────────────────  its writes can be seen
+//!   Reply     committed at 44, output, timing ◀───────────  and are durable
+//! ```
+//!
+//! The answer comes in two parts. Row locks are released at publication, before the disk has the commit:
+//! whoever reads the rows waits for the same log before its own client is told.
+//!
+//! A [`Body`] says what runs on the snapshot. Checked writes and calls by name are data: any process can
+//! ask for them. Only an embedded caller can hand over code.
+//!
+//! | body | for |
+//! | --- | --- |
+//! | [`Body::Writes`] | the commit of a transaction that arrived statement by statement |
+//! | [`Body::Call`] | stored procedures, deterministic batches: whatever has to be logged or sent as input |
+//! | [`Body::Here`] | embedded callers |
+
+use crate::error::Abort;
+use crate::message::TimeSource;
+use crate::txn::Txn;
+use isomer_design::{Footprint, Key, SiteId, TableId, Time};
+use std::collections::BTreeMap;
+
+/// The code of a transaction. It may be run more than once if a first run could not commit, so it
+/// must have no effect but through the [`Txn`].
+pub trait Procedure {
+    /// Runs on one snapshot.
+    ///
+    /// # Errors
+    /// Whatever ends the transaction without a commit.
+    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort>;
+}
+
+impl<F: FnMut(&mut Txn<'_>) -> Result<(), Abort>> Procedure for F {
+    fn run(&mut self, txn: &mut Txn<'_>) -> Result<(), Abort> {
+        self(txn)
+    }
+}
+
+/// Who serves what of a transaction over several sites: each item of its footprint, or piece of an item,
+/// is in the share of one site that can.
+pub type Shares = BTreeMap<SiteId, Footprint>;
+
+/// Is told the time of a commit once its writes can be seen. They are not durable yet, so no client must
+/// be told.
+pub type Published<'a> = &'a mut dyn FnMut(Time);
+
+/// A transaction to be run.
+pub struct Request<'a> {
+    /// All that it reads and writes.
+    pub footprint: &'a Footprint,
+    /// Up to when its session has seen the database: its snapshot is not earlier.
+    pub session: Time,
+    /// Who serves what of it; `None` if one site serves all.
+    pub shares: Option<&'a Shares>,
+    /// What it does.
+    pub body: Body<'a>,
+    /// Asynchronous commit: the client is told of a commit at one site before the log has synced. A crash
+    /// loses a suffix of such commits, never one from the middle. Others are told of them once they are
+    /// durable.
+    pub is_hasty: bool,
+    /// The reply says where its time went.
+    pub is_measured: bool,
+}
+
+/// What a transaction does on its snapshot. See the [module documentation](self).
+pub enum Body<'a> {
+    /// Writes rows, if all are as expected.
+    Writes(&'a CheckedWrites),
+    /// Runs a procedure that the database was opened with.
+    Call {
+        /// Its name.
+        name: &'a str,
+        /// What it is called with.
+        params: &'a [u8],
+    },
+    /// Runs code of this process.
+    Here(&'a mut dyn Procedure),
+}
+
+/// Writes that take effect all together or not at all.
+pub type CheckedWrites = BTreeMap<TableId, BTreeMap<Key, CheckedWrite>>;
+
+/// What is to be written to a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckedWrite {
+    /// What must be there.
+    pub expect: Expect,
+    /// The new value; `None`: the row is deleted.
+    pub row: Option<Vec<u8>>,
+}
+
+/// What must be there at the commit for a write to take effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expect {
+    /// The version of this commit; `None`: no row.
+    Version(Option<Time>),
+    /// Whatever: who writes this row has checked and locked another one.
+    Anything,
+}
+
+/// A transaction that has committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Committed {
+    /// The time of its snapshot.
+    pub snapshot: Time,
+    /// The time of its writes; `None` if it wrote nothing.
+    pub commit: Option<Time>,
+}
+
+impl Committed {
+    /// What the session has seen now.
+    pub fn session(&self) -> Time {
+        self.commit.unwrap_or(self.snapshot)
+    }
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// When it ran.
+    pub committed: Committed,
+    /// What a [call](Body::Call) gave; else empty.
+    pub output: Vec<u8>,
+    /// Where its time went, if that was [asked for](Request::is_measured).
+    pub timing: Option<Timing>,
+}
+
+/// Where the time of a transaction went at its site, in nanoseconds.
+///
+/// ```text
+///   arrived   locked   body begins   ends        durable
+///      ├─ lock ──┼── wait ──┼── run ───┼── commit ──┤
+///                ├──────── held ────────────┤ published
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timing {
+    /// Waiting for locks.
+    pub lock_ns: u64,
+    /// Waiting for copies to be up to date.
+    pub wait_ns: u64,
+    /// The body.
+    pub run_ns: u64,
+    /// From the end of the body until all is durable.
+    pub commit_ns: u64,
+    /// For how much of all this it held locks; 0 if it wrote nothing.
+    pub held_ns: u64,
+    /// Rows read and written.
+    pub rows: [usize; 2],
+}
+
+impl Timing {
+    /// From its arrival until all was durable.
+    pub fn total_ns(&self) -> u64 {
+        self.lock_ns + self.wait_ns + self.run_ns + self.commit_ns
+    }
+}
+
+impl<'a> Request<'a> {
+    /// A transaction of a session that has seen nothing, at one site, without wishes.
+    pub fn new(footprint: &'a Footprint, body: Body<'a>) -> Request<'a> {
+        let (session, shares) = (Time::ZERO, None);
+        Request { footprint, session, shares, body, is_hasty: false, is_measured: false }
+    }
+
+    /// The same request, for another attempt.
+    pub fn again(&mut self) -> Request<'_> {
+        let body = match &mut self.body {
+            Body::Writes(writes) => Body::Writes(writes),
+            Body::Call { name, params } => Body::Call { name, params },
+            Body::Here(procedure) => Body::Here(&mut **procedure),
+        };
+        Request { body, ..*self }
+    }
+}
+
+impl Body<'_> {
+    pub(crate) fn run(
+        &mut self,
+        txn: &mut Txn<'_>,
+        procedures: &Procedures,
+    ) -> Result<Vec<u8>, Abort> {
+        match self {
+            Body::Here(procedure) => procedure.run(txn).map(|()| Vec::new()),
+            Body::Writes(writes) => write_checked(writes, txn).map(|()| Vec::new()),
+            Body::Call { name, params } => procedures.get(name)?(txn, params),
+        }
+    }
+}
+
+fn write_checked(writes: &CheckedWrites, txn: &mut Txn<'_>) -> Result<(), Abort> {
+    for (&table, rows) in writes {
+        for (key, write) in rows {
+            let newest = txn.committed(table, key)?.map(|(time, _)| time);
+            if matches!(write.expect, Expect::Version(expected) if expected != newest) {
+                return Err(Abort::Changed { table, key: key.clone() });
+            }
+            match &write.row {
+                Some(row) => txn.put(table, key, row)?,
+                None if newest.is_some() => {
+                    txn.delete(table, key)?;
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+type Named = Box<dyn Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + Sync>;
+
+/// The procedures that can be called by name, the same at all sites.
+///
+/// As any body, one may be run more than once, and has no effect but through the [`Txn`].
+#[derive(Default)]
+pub struct Procedures(BTreeMap<String, Named>);
+
+impl Procedures {
+    /// Adds a procedure, in place of one of this name.
+    pub fn add(
+        &mut self,
+        name: impl Into<String>,
+        procedure: impl Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + Sync + 'static,
+    ) {
+        self.0.insert(name.into(), Box::new(procedure));
+    }
+
+    fn get(&self, name: &str) -> Result<&Named, Abort> {
+        self.0.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            Abort::UnknownProcedure { name: name.to_owned(), known: known.join(", ") }
+        })
+    }
+}
+
+/// How far a transaction has come at its site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    Arrived,
+    Locked,
+    Begun,
+    Ended,
+    Published,
+    Durable,
+}
+
+/// A transaction at work: what its request wants to hear, and what its reply will say.
+pub(crate) struct Progress<'a> {
+    published: Published<'a>,
+    output: Vec<u8>,
+    /// What is asked seven times for the time, if the transaction is measured.
+    clock: Option<&'a dyn TimeSource>,
+    marks: [Time; 6],
+    rows: [usize; 2],
+}
+
+impl<'a> Progress<'a> {
+    pub(crate) fn new(clock: Option<&'a dyn TimeSource>, published: Published<'a>) -> Progress<'a> {
+        let (output, marks, rows) = (Vec::new(), [Time::ZERO; 6], [0; 2]);
+        Progress { published, output, clock, marks, rows }
+    }
+
+    /// The transaction has come so far. It may be locked more than once, if its partitions are replaced
+    /// meanwhile: what it waits for then is not the lock.
+    pub(crate) fn pass(&mut self, mark: Mark) {
+        let Some(clock) = self.clock else { return };
+        let at = &mut self.marks[mark as usize];
+        if mark != Mark::Locked || *at == Time::ZERO {
+            *at = clock.now();
+        }
+    }
+
+    pub(crate) fn run(
+        &mut self,
+        body: &mut Body<'_>,
+        txn: &mut Txn<'_>,
+        procedures: &Procedures,
+    ) -> Result<(), Abort> {
+        self.pass(Mark::Begun);
+        self.output = body.run(txn, procedures)?;
+        self.pass(Mark::Ended);
+        self.rows = txn.rows();
+        Ok(())
+    }
+
+    pub(crate) fn published(&mut self, time: Time) {
+        self.pass(Mark::Published);
+        (self.published)(time);
+    }
+
+    /// It is over, and durable.
+    pub(crate) fn reply(mut self, committed: Committed) -> Reply {
+        self.pass(Mark::Durable);
+        let between = |from: Mark, to: Mark| {
+            self.marks[to as usize].0.saturating_sub(self.marks[from as usize].0)
+        };
+        let timing = self.clock.is_some().then(|| Timing {
+            lock_ns: between(Mark::Arrived, Mark::Locked),
+            wait_ns: between(Mark::Locked, Mark::Begun),
+            run_ns: between(Mark::Begun, Mark::Ended),
+            commit_ns: between(Mark::Ended, Mark::Durable),
+            held_ns: between(Mark::Locked, Mark::Published),
+            rows: self.rows,
+        });
+        Reply { committed, output: self.output, timing }
+    }
+}
