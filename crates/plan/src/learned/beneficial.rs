@@ -3,23 +3,20 @@
 //!
 //! | proposal | when |
 //! | --- | --- |
-//! | split | its lock is held for half of the time, or it has a large share of all accesses; cut so that |
-//! | | its accesses are in equal parts |
-//! | | a crowd waits for its lock, as its site has seen |
+//! | split | its lock is held for half of the time, or it has a large share of all accesses; cut into parts |
+//! | | with equal accesses |
+//! | | its lock is hot, as its site reports |
 //! | merge | it and a neighbour are accessed less than the average, and are placed alike |
-//! | remove a replica | of what is written here: it may cost more than it saves |
-//! | | at a site that is nearly out of memory: what it will miss least |
-//! | move a master | from a site that is nearly out of memory, and has no replicas to lose, while nothing else moves |
+//! | remove a replica | of a partition that is written here: it may cost more than it saves |
+//! | | at a site that is nearly out of memory: the one that is missed least |
+//! | move a master | from a site that is nearly out of memory and has no replicas left, while nothing else moves |
 //!
-//! What moves along with what a transaction needs is the matter of [`super::clump`].
+//! Partitions that move along with those a transaction needs are the matter of [`super::clump`].
 //!
-//! Hot and cold are apart, so that a split is not followed by the merge that takes it back.
-//!
-//! While a blueprint is carried out, only what crowds wait for is split: locks that are held for long because partitions
-//! are on their way are no reason to split them.
-//!
-//! A transaction over several sites can be the occasion for a split as well: where the parts of a design meet,
-//! locks are held for the longest time.
+//! The thresholds of splitting and merging are apart, so that a split is not followed by the merge
+//! that undoes it. While a global plan is carried out only hot locks are split: other locks are
+//! held for long because partitions are on their way. A distributed transaction may trigger a
+//! split, too: at borders between sites locks are held the longest.
 
 use super::range::Range;
 use super::situation::Situation;
@@ -28,22 +25,22 @@ use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, St
 use isomer_strategy::{Crowd, Need};
 use std::collections::BTreeMap;
 
-/// Partitions of a footprint that are looked at: those that are accessed most.
+/// Partitions of a footprint that are considered: those that are accessed most.
 const PARTITIONS_MAX: usize = 4;
-/// Into so many parts a partition is split at once.
+/// The most parts that one split makes.
 const PARTS_MAX: usize = 8;
-/// Copies that are looked at when a site is full, and those that go at once.
+/// Copies that are considered when a site is full, and those that go at once.
 const LOOKED_AT_MAX: usize = 64;
 const RELIEVED_MAX: usize = 8;
-/// Of the masters that are looked at, one in so many goes at once.
+/// Of the masters that are considered, one in this many goes at once.
 const HANDED_OVER_OF: usize = 8;
-/// A partition that takes this share of all accesses is too large to be placed well.
+/// A partition with this share of all accesses is too large to be placed well.
 const SHARE_MAX: f64 = 1.0 / 32.0;
-/// So many that wait for a lock are one part more.
+/// Waiters for which a hot partition is split into one part more.
 const WAITING: f64 = 16.0;
-/// What is split, is split at a heat of one; two that are merged are cooler than this, each.
+/// Partitions are split at a heat of 1; two that are merged have less than this each.
 const COLD: f64 = 0.25;
-/// However few partitions there are: one that takes this share of all accesses is not cold.
+/// A partition with this share of all accesses is not cold, however few partitions there are.
 const AVERAGE_MAX: f64 = 1.0 / 32.0;
 
 /// Steps that make sense together, about one partition.
@@ -56,8 +53,8 @@ pub(crate) struct Extra {
     pub(crate) upkeep_us: f64,
 }
 
-/// What may pay besides, under a design in which `site` can run a transaction with these needs. Without a site,
-/// as it runs over several: splits only.
+/// What may pay besides, under a design in which `site` can run a transaction with these needs.
+/// Without a site, as it runs over several: splits only.
 pub(crate) fn extras(
     situation: &Situation<'_>,
     site: Option<SiteId>,
@@ -110,8 +107,8 @@ pub(crate) fn extras(
     extras
 }
 
-/// A split of what many wait for, between the keys that they want: into more parts the more wait, as what is learned from
-/// those that have run tells last of those that wait longest.
+/// A split of what many wait for, between the keys that they want: into more parts the more wait,
+/// as what is learned from those that have run tells last of those that wait longest.
 pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra> {
     let Situation { outlook, recent, options, now_ns, design, .. } = situation;
     let Crowd { table, start, waiting, wanted } = crowd;
@@ -129,7 +126,8 @@ pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra
     wanted.for_each(|key| *counts.entry(key).or_default() += 1);
     let cuts = even_cuts(counts.iter().map(|(key, count)| (*key, *count)), parts(heat));
     let extra = split(situation, &need, cuts, format!("{waiting} transactions wait for its lock"))?;
-    // As many as wait now are thought to wait all the time: of them, one part in so many goes on to.
+    // As many as wait now are thought to wait all the time: of them, one part in so many goes on
+    // to.
     let parts = extra.steps.len() as f64 + 1.0;
     let waited_us = waiting * options.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
     Some(Extra { upkeep_us: extra.upkeep_us.max(waited_us), ..extra })
@@ -190,7 +188,8 @@ fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> Extra {
     Extra { upkeep_us, ..extra(need, steps) }
 }
 
-/// What a site without room loses: replicas, those first that nobody will miss; and without these, what it masters.
+/// What a site without room loses: replicas, those first that nobody will miss; and without these,
+/// what it masters.
 pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let replicas = some(situation, Access::Read, |at| at.replicas.contains(site));
     if replicas.is_empty() {
@@ -200,7 +199,8 @@ pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     }
 }
 
-/// Partitions with such placements of which nothing is on its way. Of very many, some are looked at.
+/// Partitions with such placements of which nothing is on its way. Of very many, some are looked
+/// at.
 fn some(
     situation: &Situation<'_>,
     access: Access,
@@ -236,8 +236,8 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
-/// Of what a site masters, that which is accessed least goes to the idlest site with room. What is on its way already may
-/// be enough: how full a site is is known only when that has left it.
+/// Of what a site masters, that which is accessed least goes to the idlest site with room. What is
+/// on its way already may be enough: how full a site is is known only when that has left it.
 fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     if situation.recent.is_moving(situation.now_ns) {
         return Vec::new();

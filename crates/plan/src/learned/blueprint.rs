@@ -47,7 +47,8 @@ const SAMPLES_MIN: usize = 500;
 const CLEARLY: (f64, f64) = (1.2, 1.05);
 /// The number of recent adoptions halves in this time.
 const CALMS_NS: u64 = 20_000_000_000;
-/// A rebalance must make the busiest site less busy by this share for each 2 s of the current pause.
+/// A rebalance must make the busiest site less busy by this share for each 2 s of the current
+/// pause.
 const RELIEF: f64 = 0.02;
 /// With more than twice the samples of the last adopted plan, a predicted gain of 1.1 times is
 /// enough.

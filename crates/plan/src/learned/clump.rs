@@ -1,9 +1,9 @@
 //! What should move together: the clump of partitions around a transaction.
 //!
 //! Bringing one partition to where others are may save nothing: as long as a third one is missing,
-//! transactions over all of them still run over several sites. So the planner does not weigh partitions
-//! one by one; it lets a clump grow, ring by ring, by what is accessed most with what is in it, and takes it
-//! as large as it is worth most:
+//! transactions over all of them still run over several sites. So the planner does not weigh
+//! partitions one by one; it lets a clump grow, ring by ring, by what is accessed most with what is
+//! in it, and takes it as large as it is worth most:
 //!
 //! ```text
 //!   the transaction needs   [20)  [30)              at s1: [20)
@@ -13,15 +13,15 @@
 //!   net      −2 ms     +31 ms         +30 ms                    taken: [30) [10) [40)
 //! ```
 //!
-//! That is the clump of Clay (section 4), with the learned costs as its measure, for one transaction at
-//! a time. MorphoSys (section 5.3.3) brings along what is co-accessed with the first partition only; from
-//! masters placed by chance, that comes to rest in small pieces.
+//! That is the clump of Clay (section 4), with the learned costs as its measure, for one
+//! transaction at a time. MorphoSys (section 5.3.3) brings along what is co-accessed with the first
+//! partition only; from masters placed by chance, that comes to rest in small pieces.
 //!
-//! A master that has gone to the site leaves a replica behind. If it is written more often than read, it is
-//! not worth following, and goes at once.
+//! A master that has gone to the site leaves a replica behind. If it is written more often than
+//! read, it is not worth following, and goes at once.
 //!
-//! **The work** is bounded: each ring at most doubles the clump, there are so many rings, and samples to
-//! judge a ring are as few as to judge a partition.
+//! **The work** is bounded: each ring at most doubles the clump, there are so many rings, and
+//! samples to judge a ring are as few as to judge a partition.
 
 use super::outlook::Saved;
 use super::range::Range;
@@ -32,11 +32,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most partitions of a clump.
 const PARTITIONS_MAX: usize = 128;
-/// It grows no further when so many rings in a row were worth nothing.
+/// A clump stops growing after this many rings in a row that gained nothing.
 const IN_VAIN_MAX: usize = 2;
 /// Samples of a partition that are asked what else they access.
 const ASKED_MAX: usize = 16;
-/// What was accessed with the clump less often than this is not part of it.
+/// Partitions that were accessed with the clump less often than this are not part of it.
 const TOGETHER_MIN: usize = 2;
 
 /// Changes beyond what a transaction needs that pay as a whole.
@@ -69,8 +69,8 @@ struct Growth<'s> {
     around: BTreeMap<Place, (usize, Access)>,
 }
 
-/// The clump around what a transaction needs, under a design in which `site` has all that; `saved` and
-/// `cost_us` are what that saves and costs. It makes at most so many changes.
+/// The clump around what a transaction needs, under a design in which `site` has all that; `saved`
+/// and `cost_us` are what that saves and costs. It makes at most so many changes.
 pub(crate) fn grow(
     situation: &Situation<'_>,
     site: SiteId,

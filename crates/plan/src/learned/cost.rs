@@ -15,22 +15,25 @@
 //! | remove_replica | load of the site | |
 //! | load | rows read, written, refreshed at a site, transactions there, and parts of those over several sites | |
 //!
-//! Where the time of a transaction went is measured at its site, part by part, so each part teaches its
-//! own function. The paper adds up the same five functions for changes too; but the parts of a remaster,
-//! which crosses two sites and waits for two logs, are not those of a transaction, and shared weights
-//! would spoil both. A change is therefore learned as a whole, from the inputs that Table 1 gives it; and
-//! so is a transaction that commits over several sites, which the paper's system does not have.
+//! Where the time of a transaction went is measured at its site, part by part, so each part teaches
+//! its own function. The paper adds up the same five functions for changes too; but the parts of a
+//! remaster, which crosses two sites and waits for two logs, are not those of a transaction, and
+//! shared weights would spoil both. A change is therefore learned as a whole, from the inputs that
+//! Table 1 gives it; and so is a transaction that commits over several sites, which the paper's
+//! system does not have.
 //!
-//! **Locks.** The paper's contention is the share of accesses that write to a partition. How long a lock is
-//! waited for is not proportional to that: one that is held for a tenth of the time is hardly waited for, and one
-//! that is held nearly always stops everybody. It is a queue, so the input is what a queue would take (M/M/1,
-//! [`queue`]): if writers hold a lock for *h* each and for the share *u* of all time, `h·u/(1 − u)`. A
-//! change goes before all who wait, and waits for whoever holds the lock now, `h·u`. Both are times already; what
-//! is learned is how far they are right.
+//! **Locks.** The paper's contention is the share of accesses that write to a partition. Waiting
+//! time is not proportional to that: a lock that is held for a tenth of the time is hardly waited
+//! for, and one that is held nearly always stops everybody. So the input is the waiting time of an
+//! M/M/1 queue ([`queue`]): if each writer holds the lock for *h*, and it is held for the share *u*
+//! of all time, `h·u/(1 − u)`. A change goes before all waiters and waits for the present holder
+//! only, `h·u`. Both are times already; what is learned is how far they are right.
 //!
-//! The last function tells how busy a site will be under a design that does not exist yet. A site without work is not
-//! busy: rates are counted from samples, and such as are not exactly known would look as if much of its time went to
-//! nothing, and little to work. All times are in microseconds.
+//! **Load.** The last function predicts how busy a site will be under a design that does not exist
+//! yet. It passes through zero: a site without work is not busy. With a constant, inexact rates
+//! (they are counted from samples) would assign much of the load to nothing, and little to work.
+//!
+//! All times are in microseconds.
 
 use super::linear::{Feature, Linear};
 use super::score::Score;
@@ -141,11 +144,11 @@ const SERVICE_SLOPE_MIN: f64 = 20.0;
 /// And of a queue, so much is waited for.
 const LOCK_SLOPE_MIN: f64 = 0.25;
 
-/// Up to this share of the time that something is in use, waiting for it is a queue as it is in books.
+/// Up to this utilisation, waiting follows the queueing formula.
 const USED_MAX: f64 = 0.9;
 
-/// How many are waited for, in the mean, where something is in use for a share of the time; above one, where
-/// a queue would have no end, in proportion.
+/// How many are waited for, in the mean, where something is in use for a share of the time; above
+/// one, where a queue would have no end, in proportion.
 pub(crate) fn queue(used: f64) -> f64 {
     used / (1.0 - used.min(USED_MAX))
 }

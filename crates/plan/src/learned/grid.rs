@@ -1,5 +1,5 @@
-//! Samples laid over the partitions of a design: which of them each accesses, worked out once for all that is
-//! asked about a design and its like.
+//! Samples laid over the partitions of a design: which of them each accesses, worked out once for
+//! all that is asked about a design and its like.
 //!
 //! ```text
 //!   partitions    0: t [0..10) s1     1: t [10..20) s2     2: t [20..) s2 s1
@@ -7,8 +7,8 @@
 //!   layout        another place for some of them, and where they are cut:   0 ▶ s2,  1 cut at 15
 //! ```
 //!
-//! A [`Layout`] is another design over the same partitions: other masters, and cuts. So a hundred drafts cost
-//! what it takes to look at small numbers, not to look up keys.
+//! A [`Layout`] is another design over the same partitions: other masters, and cuts. So a hundred
+//! drafts cost what it takes to look at small numbers, not to look up keys.
 
 use super::workload::Sample;
 use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId};
@@ -28,7 +28,8 @@ pub(crate) struct Grid<'s> {
     pub(crate) laid: Vec<Laid<'s>>,
 }
 
-/// A sample, and the numbers of the partitions that it reads and writes, in the order of their keys.
+/// A sample, and the numbers of the partitions that it reads and writes, in the order of their
+/// keys.
 pub(crate) struct Laid<'s> {
     pub(crate) sample: &'s Sample,
     pub(crate) read: Vec<u32>,
@@ -115,8 +116,8 @@ impl<'s> Grid<'s> {
         self.numbers.iter().map(|((table, _), number)| (*table, *number))
     }
 
-    /// Who can read each partition. What is in a table that nobody writes to is wherever it is read, soon: that costs
-    /// nothing to keep.
+    /// Who can read each partition. What is in a table that nobody writes to is wherever it is
+    /// read, soon: that costs nothing to keep.
     pub(crate) fn holders(&self, layout: &Layout) -> Vec<SiteSet> {
         let partitions = self.partitions.iter().zip(&layout.placements);
         let holders =
@@ -147,14 +148,15 @@ impl Laid<'_> {
         able.reduce(|all, these| &all & &these).unwrap_or(SiteSet::EMPTY)
     }
 
-    /// The sites that it runs over if it runs where its partitions are, of those that are not everywhere.
+    /// The sites that it runs over if it runs where its partitions are, of those that are not
+    /// everywhere.
     pub(crate) fn masters(&self, grid: &Grid<'_>, layout: &Layout) -> SiteSet {
         let is_placed = |at: &u32| grid.written.contains(&grid.partitions[*at as usize].table);
         self.all().filter(is_placed).map(|partition| layout.master(partition)).collect()
     }
 
-    /// The locks that it takes, in order, where partitions have these first ones. Who writes a range without naming
-    /// keys takes the first.
+    /// The locks that it takes, in order, where partitions have these first ones. Who writes a
+    /// range without naming keys takes the first.
     pub(crate) fn locks(&self, layout: &Layout, firsts: &[u32]) -> Vec<u32> {
         let first = |partition: u32| firsts[partition as usize];
         if self.keys.is_empty() {

@@ -5,9 +5,9 @@
 //!           └─▶ transactions that touch what changed, before and after ──▶ what they brought
 //! ```
 //!
-//! Only decisions that ask for changes are kept, the last [`KEPT_MAX`] of them. The effect is measured
-//! on the first [`EFFECT_OF`] measured transactions after the changes, for a few decisions at a time: so
-//! memory and work are bounded.
+//! Only decisions that ask for changes are kept, the last [`KEPT_MAX`] of them. The effect is
+//! measured on the first [`EFFECT_OF`] measured transactions after the changes, for a few decisions
+//! at a time: so memory and work are bounded.
 
 use super::planner::Candidate;
 use super::range::Range;
@@ -22,7 +22,7 @@ pub const KEPT_MAX: usize = 1000;
 pub const EFFECT_OF: u32 = 32;
 /// Decisions whose effect is measured at one time.
 const OPEN_MAX: usize = 16;
-/// So long an effect is waited for.
+/// An effect is given up after this time, in nanoseconds.
 const OPEN_NS: u64 = 10_000_000_000;
 
 /// What became of a change.
@@ -172,8 +172,8 @@ impl Journal {
         self.entries.iter().rev()
     }
 
-    /// The decisions that changed the partition of a key, the newest first: how it came to be where it
-    /// is.
+    /// The decisions that changed the partition of a key, the newest first: how it came to be where
+    /// it is.
     pub fn about<'a>(&'a self, table: TableId, key: &'a Key) -> impl Iterator<Item = &'a Entry> {
         let about = move |range: &Range| range.table == table && range.keys.contains(key);
         self.entries().filter(move |entry| entry.ranges.iter().any(about))

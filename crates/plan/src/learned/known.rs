@@ -1,18 +1,19 @@
-//! What has been learned so far, in one piece: so that whoever thinks about it for long takes a copy, and holds
+//! What has been learned so far, as one value that can be copied: so that a long computation holds
 //! nobody up.
 //!
 //! ```text
 //!   locked      transactions and changes teach Known ────────────────▶ …             adopted, or not
 //!                                             └ a copy                                  ▲
 //!   unlocked                                  ▼                                         │
-//!                                      a situation ─▶ blueprint: a tenth of a second or more
+//!                                      a situation ─▶ global plan: 0.1 s or more
 //! ```
 //!
-//! A copy grows old while it is thought about. So what comes of it is checked against the design when it is carried
-//! out, and what is gone by then is passed over ([`super::blueprint`]).
+//! A copy is out of date by the time the plan is drawn. So the plan is checked against the design
+//! when it is carried out, and moves that are impossible by then are skipped
+//! ([`super::blueprint`]).
 //!
-//! Left out is what is not about transactions and machines but about the strategy itself: its journal, what it waits to
-//! hear of, when it thinks again.
+//! Left out is the state of the strategy itself: its journal, its transactions in flight, when it
+//! plans again.
 
 use super::cost::Costs;
 use super::options::Options;
@@ -25,7 +26,7 @@ use super::workload::Workload;
 use isomer_design::{Design, TableId};
 use std::collections::BTreeMap;
 
-/// With fewer samples than this, nobody knows what pays.
+/// Samples without which nothing can be judged.
 const SAMPLES_MIN: usize = 32;
 
 /// See the [module documentation](self).
@@ -56,8 +57,8 @@ impl Known {
         }
     }
 
-    /// If it is told by now whether the workload has become another one: whether it has. Then what speaks of the old
-    /// one is forgotten.
+    /// If it is told by now whether the workload has become another one: whether it has. Then what
+    /// speaks of the old one is forgotten.
     pub(crate) fn end_turn(&mut self, now_ns: u64, design: &Design) -> bool {
         if !self.workload.is_told(now_ns) {
             return false;

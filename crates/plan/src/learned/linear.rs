@@ -1,23 +1,28 @@
 //! A linear function of a few inputs, learned one observation at a time.
 //!
 //! ```text
-//!   y = w0 + w1·x1/s1 + w2·x2/s2 …     s: what a large input is, so that all inputs are about one
+//!   y = w0 + w1·x1/s1 + w2·x2/s2 …     s: the scale of an input, so that all inputs are about one
 //! ```
 //!
-//! **Recursive least squares** with forgetting: after every observation the weights are those that
-//! minimise the squared errors so far, the recent ones counting most. It costs a few multiplications
-//! per input squared and has no learning rate to be tuned; on the checks of the public code it needs
-//! a tenth of the observations that gradient descent does (see the tests of this module).
+//! **Recursive least squares** with exponential forgetting: after each observation the weights are
+//! those that minimise the squared errors so far, recent ones counting most. It costs a few
+//! multiplications per squared number of inputs, and has no learning rate to tune. On the checks of
+//! the public code it needs a tenth of the observations that gradient descent does (see the tests
+//! of this module).
 //!
-//! **Robust.** Inputs are capped. An error far beyond the usual counts as one at the border, so that a
-//! pause of the machine does not teach nonsense; if such errors go on, the border follows. What is usual
-//! is the root of the mean square: waits for locks are mostly nothing and sometimes long, and the long
-//! ones are what matters. More work never costs less: an input whose weight would be negative counts for
-//! nothing, which is why predictions are made around the average, not from zero; but for functions of which it is
-//! known that no work takes nothing. And the worse a function foretells, the less it is trusted far below the
-//! average. What is not a number is not learned from.
-//! Where observations are all alike, least squares would forget everything else: the memory of what was
-//! learned is bounded from below.
+//! **Robustness.**
+//!
+//! - Inputs are capped.
+//! - An error far beyond the usual is clipped, so a pause of the machine teaches no nonsense; if
+//!   such errors go on, the bound follows. The usual error is the root of the mean square: lock
+//!   waits are mostly zero and sometimes long, and the long ones matter.
+//! - More work never costs less: an input with a negative weight counts as zero. So predictions are
+//!   made around the average, not from zero, except for functions that are known to pass through
+//!   zero.
+//! - The worse a function predicts, the less it is trusted far below the average.
+//! - What is not a number is not learned from.
+//! - Where all observations are alike, least squares would forget everything else, so its memory is
+//!   bounded from below.
 
 use super::score::{Score, USUAL, pace};
 use serde::{Deserialize, Serialize};
@@ -58,22 +63,23 @@ pub struct Linear {
     usual_square: f64,
 }
 
-/// Of an observation's weight, how much is left at the next.
+/// The forgetting factor: what is left of an observation's weight at the next one.
 const MEMORY: f64 = 0.998;
-/// How unsure of its weights a new function is.
+/// The initial variance of the weights.
 const UNSURE: f64 = 100.0;
-/// Errors beyond so many times the usual count as that.
+/// Errors are clipped at this many times the usual one.
 const FAR: f64 = 6.0;
-/// A function that foretells nothing is not trusted below this share of the average.
+/// A function without predictive power is not trusted below this share of the average.
 const LEAST: f64 = 0.5;
-/// Errors beyond so many times the usual do not even make the usual larger.
+/// Errors beyond this many times the usual one do not even raise the usual one.
 const ABSURD: f64 = 30.0;
 
 impl Linear {
     /// A function with a first guess: the constant, then one weight per feature.
     ///
     /// # Panics
-    /// If there is not one weight for the constant and for each feature, or a scale is not positive.
+    /// If there is not one weight for the constant and for each feature, or a scale is not
+    /// positive.
     pub fn new(features: &'static [Feature], guess: &[f64]) -> Linear {
         assert_eq!(guess.len(), features.len() + 1, "a constant, and a weight for each feature");
         assert!(features.iter().all(|feature| feature.scale > 0.0), "scales are positive");
@@ -103,8 +109,8 @@ impl Linear {
         linear
     }
 
-    /// Goes on with what another function learned that was written and read again, if it has as many
-    /// inputs, and a constant only if this one does.
+    /// Goes on with what another function learned that was written and read again, if it has as
+    /// many inputs, and a constant only if this one does.
     #[must_use]
     pub fn resumed(self, learned: Linear) -> Linear {
         let shape = |linear: &Linear| {

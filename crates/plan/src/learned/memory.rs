@@ -1,8 +1,8 @@
-//! What the autopilot remembers when the database stops: the costs it has learned, and its last decisions as
-//! people read them.
+//! What the autopilot remembers when the database stops: the costs it has learned, and its last
+//! decisions as people read them.
 //!
-//! It is one line of JSON with a version. Costs go on where they were; decisions are text from then on, to
-//! answer how a key came to be where it is. The workload is not remembered: by the time the
+//! It is one line of JSON with a version. Costs go on where they were; decisions are text from then
+//! on, to answer how a key came to be where it is. The workload is not remembered: by the time the
 //! database runs again it may be another, and a sample of it is taken in seconds.
 
 use super::cost::Costs;

@@ -47,7 +47,8 @@ impl FromStr for Mode {
 pub struct Options {
     /// Whether decisions are carried out.
     pub mode: Mode,
-    /// For how long the future is thought to be like the past: within this time a change has to pay.
+    /// For how long the future is thought to be like the past: within this time a change has to
+    /// pay.
     pub horizon_ns: u64,
     /// By which share a benefit must be larger than its cost.
     pub margin: f64,
@@ -59,8 +60,8 @@ pub struct Options {
     pub upkeep_us: f64,
     /// Transactions that are measured, per second; as many as there are, if there are fewer.
     pub measured_per_second: f64,
-    /// The same while hardly anything is changed any more, and while it is off: so that it knows what went before
-    /// when it is turned on.
+    /// The same while hardly anything is changed any more, and while it is off: so that it knows
+    /// what went before when it is turned on.
     pub measured_at_rest: f64,
     /// Of the transactions, those that are kept. (Descendant.)
     pub damping: Damping,

@@ -1,16 +1,18 @@
-//! In which order a blueprint is carried out: nobody should notice more of it than must be.
+//! In which order a global plan is carried out, so that transactions notice as little of it as
+//! possible.
 //!
-//! While half of what belongs together has gone to its new site, transactions commit over both. And a site
-//! that gets all that is new before it has given away anything has twice the work. So
+//! While half of a group of co-accessed partitions has moved, its transactions are distributed. And
+//! a site that receives everything before it has given anything away has twice the load. So
 //!
 //! ```text
-//!   to s1   a0 a1 a2 │ b0 b1      to each site first where most accesses go, then always what is tied most
-//!   to s2   c0 c1    │ d0         to those that have gone there already: a, then b
+//!   to s1   a0 a1 a2 │ b0 b1      to each site: start at the hottest partition, then always the one most
+//!   to s2   c0 c1    │ d0         strongly tied to those that have gone there: group a, then b
 //!
 //!   a0 a1 a2   c0 c1   b0 b1   d0     sites take turns, a batch each
 //! ```
 //!
-//! What hangs together only over something that stays is begun anew, where most accesses go.
+//! Partitions that are connected only through one that stays start a group of their own, at the
+//! hottest.
 
 use crate::heat::HeatGraph;
 use crate::problem::Site;
@@ -68,8 +70,8 @@ fn grown(graph: &HeatGraph, mut vertices: Vec<Vertex>) -> Vec<Vertex> {
 mod tests {
     use super::*;
 
-    /// Two groups, 0 to 3 and 4 to 7, hardly tied to each other; numbers as in the tables of a database, where
-    /// what belongs together is not side by side.
+    /// Two groups, 0 to 3 and 4 to 7, hardly tied to each other; numbers as in the tables of a
+    /// database, where what belongs together is not side by side.
     fn two_groups() -> HeatGraph {
         let group = |of: u32| [(0, 2), (2, 4), (4, 6)].map(|(a, b)| (a + of, b + of, 5.0));
         let edges: Vec<_> = group(0).into_iter().chain(group(1)).chain([(0, 1, 0.5)]).collect();

@@ -1,8 +1,8 @@
 //! What a design means for the transactions that are likely to come: the expected benefit E(S) of
 //! MorphoSys, section 5.3.2.
 //!
-//! The samples of the workload stand for the future: each for so many transactions a second. Under a
-//! design, each of them is placed where it would run, with what it would have to wait for:
+//! The samples of the workload stand for the future: each for so many transactions a second. Under
+//! a design, each of them is placed where it would run, with what it would have to wait for:
 //!
 //! ```text
 //!   sample                   before                  after `remaster items[10] s1`
@@ -13,14 +13,15 @@
 //!
 //! A sample that no site can run as the design is commits over several.
 //!
-//! What is saved is the difference, for all samples that touch what changes, and for all transactions
-//! of the sites whose load changes, over the time for which the future is thought to be like the past
-//! ([`Options::horizon_ns`](super::Options)). So designs under which one site can run more are worth more, and
-//! those that take that away are worth less. How much of it may be
-//! chance is told with it: each sample stands for a number of transactions that could as well have been none.
+//! What is saved is the difference, for all samples that touch what changes, and for all
+//! transactions of the sites whose load changes, over the time for which the future is thought to
+//! be like the past ([`Options::horizon_ns`](super::Options)). So designs under which one site can
+//! run more are worth more, and those that take that away are worth less. How much of it may be
+//! chance is told with it: each sample stands for a number of transactions that could as well have
+//! been none.
 //!
-//! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the heat of
-//! what changes.
+//! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the
+//! heat of what changes.
 
 use super::cost::{Costs, Effort, Work, queue};
 use super::range::Range;
@@ -35,7 +36,7 @@ use std::collections::BTreeMap;
 /// The most samples that are placed to judge a change.
 pub(crate) const SAMPLES_MAX: usize = 32;
 
-/// What is believed must be more than so many standard errors away from nothing.
+/// A saving counts at its estimate less this many standard errors.
 const DOUBT: f64 = 2.0;
 
 /// What a change saves within the horizon, in microseconds, and how much of that may be chance: few
@@ -92,8 +93,8 @@ impl<'a> Outlook<'a> {
         Outlook { workload, costs, traffic, rows, horizon_ns }
     }
 
-    /// What is saved within the horizon, if `after` takes the place of `before`. They may differ in the
-    /// ranges only.
+    /// What is saved within the horizon, if `after` takes the place of `before`. They may differ in
+    /// the ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
         let used = touching.len().min(SAMPLES_MAX);
@@ -196,8 +197,8 @@ impl<'a> Outlook<'a> {
         us * queue(self.writes(range) * us / 1e6)
     }
 
-    /// What is waited within the horizon for the lock of a range, as it is, less what will be for those of
-    /// its parts. Who writes to several parts still waits for all of them.
+    /// What is waited within the horizon for the lock of a range, as it is, less what will be for
+    /// those of its parts. Who writes to several parts still waits for all of them.
     pub(crate) fn unlocked_us(&self, range: &Range, cuts: &[Key]) -> f64 {
         let starts = std::iter::once(&range.keys.start).chain(cuts);
         let ends = cuts.iter().map(Some).chain([range.keys.end.as_ref()]);
@@ -237,8 +238,8 @@ impl<'a> Outlook<'a> {
         flow.time_us - before_us
     }
 
-    /// What a transaction will take that commits over all the sites where its partitions are. Whatever
-    /// was learned: no less than what it would take at one of them, once for each.
+    /// What a transaction will take that commits over all the sites where its partitions are.
+    /// Whatever was learned: no less than what it would take at one of them, once for each.
     pub(crate) fn across_us(&self, needs: &[Need], coordinator: SiteId) -> f64 {
         let work = self.work(needs, [0.0; 2], coordinator);
         let sites = masters(needs).len();
@@ -317,7 +318,8 @@ pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
     able.reduce(|all, these| &all & &these).unwrap_or_else(|| design.sites().clone())
 }
 
-/// What a site has to do for a transaction that reads and writes so many rows, and runs there alone.
+/// What a site has to do for a transaction that reads and writes so many rows, and runs there
+/// alone.
 pub(crate) fn alone_rates([read, written]: [f64; 2]) -> Rates {
     [read, written, 0.0, 1.0, 0.0]
 }

@@ -1,5 +1,5 @@
-//! The planner: for one transaction, what each site would need to run it, what else would pay, and which
-//! site is the best (MorphoSys, section 5.3.3).
+//! The planner: for one transaction, what each site would need to run it, what else would pay, and
+//! which site is the best (MorphoSys, section 5.3.3).
 //!
 //! ```text
 //!   footprint ─▶ candidate sites ─▶ for each S:   necessary   replicas and masters that S lacks
@@ -10,28 +10,28 @@
 //!              ─▶ the site with the largest net(S)
 //! ```
 //!
-//! A transaction that no site can run as the design is has one choice more than in the paper: over several
-//! sites. So no change has to be made: all have to pay, and a transaction that is one of its kind brings
-//! nothing about. And it waits for none: changes are made meanwhile, for those to come. (To wait was sooner
-//! for one transaction, and later for all: what waits, holds what others wait for.)
+//! E(S) is the saving that the [outlook](super::outlook) estimates, C(S) the learned cost of the
+//! changes. The paper's λ, by which a benefit outweighs a cost, is a time here: the benefit is what
+//! is saved within the horizon.
 //!
-//! **Masters are gathered for one transaction's sake only until there was a blueprint**
-//! ([`super::blueprint`]) for all of them together. What single transactions brought about later would break up what
-//! that has placed, until the next one mends it. From then on they bring about replicas for those who read, splits and
-//! merges, and no more. Where a site's memory is short, masters go on to move: what a blueprint would bring there may not
-//! come.
+//! **No change is necessary.** A transaction that no site can run has one alternative more than in
+//! the paper: it can commit over several sites. So every change has to pay, and a one-off
+//! transaction causes none. Changes are deferred: making the transaction wait was faster for it and
+//! slower for all, since it holds what others wait for.
 //!
-//! E(S) is what the [outlook](super::outlook) says is saved, C(S) what the learned costs say the changes
-//! take. The paper's λ, by which a benefit outweighs a cost, is here a time: the benefit is what is saved
-//! within the horizon.
+//! **Masters move for single transactions only until the first global plan**
+//! ([`super::blueprint`]). Later moves would break up what that has placed, until the next one
+//! mends it. From then on single transactions cause replicas, splits and merges. Where a site's
+//! memory is short, masters go on to move, as a plan may be unable to place them.
 //!
-//! **Chance.** A benefit counts by what it is at least ([`Saved::surely_us`]): where samples are few, or
-//! speak for both sides, as where two groups of keys meet, nothing is moved to and fro.
+//! **Chance.** A benefit counts at its lower bound ([`Saved::surely_us`]). So nothing moves to and
+//! fro where samples are few, or contradict each other, as where two groups of keys meet.
 //!
-//! **Balance.** Where everything is accessed with everything, all of it at one site would be best for each
-//! transaction, and worst for all. So nothing is brought to a site that is clearly busier than the others.
+//! **Balance.** Where everything is accessed with everything, one site for all of it would be best
+//! for each transaction, and worst for all. So a site that is clearly busier than the others gets
+//! nothing more.
 //!
-//! **Steadiness.** Changes must save more than they cost by a margin; one that takes back a recent one is
+//! **Hysteresis.** A change must save more than it costs by a margin; undoing a recent change is
 //! charged more ([`Recent`]).
 //!
 //! Pure: the same situation gives the same answer.
@@ -44,15 +44,14 @@ use super::situation::Situation;
 use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
 use isomer_strategy::{Crowd, Need, Place, needs};
 
-/// More sites than this are not looked at for one transaction: those that need least, and the idlest.
+/// Candidate sites for one transaction: those that need the least, and besides the least busy.
 const CANDIDATES_MAX: usize = 4;
-/// So many candidates may bring along more than the transaction needs.
+/// Candidates, the best first, that may bring along a clump.
 const GROWING: usize = 2;
-/// While more than this share of transactions runs over several sites, masters are in the wrong places, and it
-/// cures nothing to split what they wait for.
+/// If a larger share of transactions is distributed, masters are in the wrong places, and splitting
+/// what they wait for cures nothing.
 const ACROSS_MAX: f64 = 0.1;
-/// More partitions than this that a site lacks, and it is the cheapest site that gets it, without more
-/// thought.
+/// A transaction over more partitions than this is considered at the cheapest site only.
 const NEEDS_MAX: usize = 64;
 
 /// What a site needs.
@@ -124,7 +123,8 @@ pub struct Answer {
 }
 
 impl Situation<'_> {
-    /// What is best for this transaction; if it has to run over several sites, `coordinator` is one.
+    /// What is best for this transaction; if it has to run over several sites, `coordinator` is
+    /// one.
     ///
     /// # Panics
     /// If the design has no sites.
@@ -293,7 +293,8 @@ impl Situation<'_> {
         each.sum()
     }
 
-    /// The design after a further step, what it saves, and what it takes; `None` if it is not possible.
+    /// The design after a further step, what it saves, and what it takes; `None` if it is not
+    /// possible.
     fn judge(&self, design: &Design, extra: &Extra) -> Option<(Design, f64, f64)> {
         let mut after = design.clone();
         let mut cost = 0.0;

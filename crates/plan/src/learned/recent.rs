@@ -1,26 +1,27 @@
-//! What was changed lately, and is on its way: so that nothing is done twice, undone at once, or done
-//! too often.
+//! Recent changes and changes in flight: so that nothing is done twice, undone at once, or done too
+//! often.
 //!
 //! | rule | what it says |
 //! | --- | --- |
-//! | in flight | what was asked for is not asked for again until it is known what became of it |
-//! | rest | nothing is added to what was changed less than [`Limits::rest_ns`] ago |
+//! | in flight | a change that was asked for is not asked for again until its outcome is known |
+//! | cooldown | a partition that was changed less than [`Limits::rest_ns`] ago is left alone |
 //! | undoing | a change that takes back one of the last [`Limits::undo_ns`] is charged [`Limits::undo_charge`] times its cost |
-//! | budget | at most so many changes a second, on average, and few at once |
+//! | budget | a token bucket: [`Limits::changes_per_second`] on average, bursts of a quarter of a second |
 //!
-//! Memory is bounded: what is older than all rules look back is forgotten, and no more than
-//! [`CHANGES_MAX`] changes are remembered.
+//! Memory is bounded: changes older than all rules look back are forgotten, and at most
+//! [`CHANGES_MAX`] are kept.
 
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// More changes than this are not remembered.
+/// Changes that are kept at most.
 pub const CHANGES_MAX: usize = 4096;
-/// So few changes are as good as none.
+/// Up to this many recent changes count as none.
 const QUIET_MAX: usize = 10;
-/// As many changes may be made at once as in so much time.
+/// The size of the token bucket, in seconds of its rate.
 const AT_ONCE_S: f64 = 0.25;
-/// What was asked for so long ago, and never heard of again, is not on its way any more.
+/// A change in flight that was not heard of for this long is not in flight any more, in
+/// nanoseconds.
 const LOST_NS: u64 = 5_000_000_000;
 
 /// Constants of the rules.
@@ -181,8 +182,8 @@ impl Recent {
     }
 }
 
-/// Of so many changes a second, how many may be made at once: five hundred moves at the same time stop everybody who needs
-/// any of what is moved. One may always be made.
+/// The size of the bucket at a rate: five hundred moves at once stop everybody who needs any of
+/// what is moved. At least one.
 fn at_once(rate: f64) -> f64 {
     (AT_ONCE_S * rate).max(1.0)
 }

@@ -1,9 +1,9 @@
 //! An adaptive damped reservoir: a bounded sample of what came by, with a bias towards the recent.
 //!
-//! A plain reservoir gives every item of the whole past the same chance, so it is slower to notice a
-//! change the longer it has run. This one keeps a **weight**: an item is taken with probability
-//! `size / weight`, and every item that comes by adds to the weight. From time to time the weight is
-//! damped, so that newer items have a better chance again:
+//! A plain reservoir gives every item of the whole past the same chance, so it is slower to notice
+//! a change the longer it has run. This one keeps a **weight**: an item is taken with probability
+//! `size / weight`, and every item that comes by adds to the weight. From time to time the weight
+//! is damped, so that newer items have a better chance again:
 //!
 //! ```text
 //!   weight   ╱│   ╱│   ╱│     grows with every offer, damped every window
@@ -11,10 +11,11 @@
 //!          ╱  │ ╱  │ ╱  │
 //! ```
 //!
-//! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when it
-//! is older than the time limit. When something speaks for it that what comes now is another thing than what
-//! came before ([`Reservoir::turn`]), old and new items can be compared, and if it is, the old ones go. (MorphoSys 5.1,
-//! after Aggarwal's damped reservoirs; the constants are those of the public code of its descendant.)
+//! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when
+//! it is older than the time limit. When something speaks for it that what comes now is another
+//! thing than what came before ([`Reservoir::turn`]), old and new items can be compared, and if it
+//! is, the old ones go. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants are those
+//! of the public code of its descendant.)
 
 /// Items go up to this share of the expiry too late.
 const LOOKS: u64 = 100;
@@ -36,8 +37,8 @@ pub struct Damping {
     pub window_ns: u64,
     /// Items older than this are forgotten, in nanoseconds.
     pub expiry_ns: u64,
-    /// So many new items can be compared with those from before a [turn](Reservoir::turn); or so many, if more have not
-    /// come in two seconds.
+    /// So many new items can be compared with those from before a [turn](Reservoir::turn); or so
+    /// many, if more have not come in two seconds.
     pub enough: (usize, usize),
 }
 
@@ -97,7 +98,8 @@ impl<T> Reservoir<T> {
         self.items.len() >= self.damping.size
     }
 
-    /// Takes an item; if there is no room, in the place of one that `chance` names, which comes back.
+    /// Takes an item; if there is no room, in the place of one that `chance` names, which comes
+    /// back.
     pub fn take(&mut self, now_ns: u64, item: T, chance: f64) -> Option<T> {
         self.turned.iter_mut().for_each(|(_, came)| *came += 1);
         if !self.is_full() {
@@ -108,7 +110,8 @@ impl<T> Reservoir<T> {
         Some(std::mem::replace(&mut self.items[at], (now_ns, item)).1)
     }
 
-    /// Takes out what has expired. To look takes a step for each item, so it is done [`LOOKS`] times an expiry.
+    /// Takes out what has expired. To look takes a step for each item, so it is done [`LOOKS`]
+    /// times an expiry.
     pub fn expire(&mut self, now_ns: u64) -> impl Iterator<Item = T> {
         let expiry_ns = self.damping.expiry_ns;
         let is_time = now_ns.abs_diff(self.expired_at) >= expiry_ns / LOOKS;
@@ -121,8 +124,9 @@ impl<T> Reservoir<T> {
             .map(|(_, item)| item)
     }
 
-    /// From now on it is asked whether what comes is another thing than what came before: until there is enough of it
-    /// to tell ([`Reservoir::is_told`]), and somebody [does](Reservoir::end_turn).
+    /// From now on it is asked whether what comes is another thing than what came before: until
+    /// there is enough of it to tell ([`Reservoir::is_told`]), and somebody
+    /// [does](Reservoir::end_turn).
     pub fn turn(&mut self, now_ns: u64) {
         self.turned = Some((now_ns, 0));
     }
@@ -170,7 +174,8 @@ impl<T> Reservoir<T> {
             self.damped_at += window_ns.max(1);
             self.weight *= decay;
             if self.weight < size as f64 {
-                // Everything is taken already; a clock that jumps need not be followed step by step.
+                // Everything is taken already; a clock that jumps need not be followed step by
+                // step.
                 self.damped_at = now_ns;
             }
         }

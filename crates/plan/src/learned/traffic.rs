@@ -1,7 +1,8 @@
-//! How busy the sites are, and with what: the inputs of the function that foretells load.
+//! Load and throughput of the sites: the inputs of the load function, and the signals that others
+//! watch.
 //!
-//! Transactions are counted where they are sampled, each for as many as it stands for, and the sites'
-//! own figures come from time to time. Both become running averages per second:
+//! Transactions are counted where they are sampled, each weighted by how many it stands for; the
+//! sites report their own figures from time to time. Both become running averages per second:
 //!
 //! ```text
 //!   sampled: 1 of 8 at s1, 3 rows written   ─┐                       s1   busy 0.4
@@ -9,35 +10,39 @@
 //!   s1 says: busy 0.4, 120 MB               ─┘                            0 / 2700 / 40 rows read / written / refreshed
 //! ```
 //!
-//! What is asked of all sites together is worked out once for each interval: a thought must not take longer
-//! the more sites there are.
+//! Aggregates over all sites are computed once per interval, so a planning pass does not take
+//! longer with more sites.
 
 use isomer_design::{SiteId, SiteSet};
 use isomer_strategy::SiteLoad;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Of a new interval, so much counts.
+/// Weight of a new interval in the running averages.
 const PACE: f64 = 0.5;
-/// The same of how many transactions there are at once: in a jam they end all together, or none.
+/// The same for the number of concurrent transactions: under overload they end all together, or not
+/// at all.
 const CLIENTS_PACE: f64 = 0.05;
-/// There are no fewer, on average: what is hardly ever used has to be told from what never is.
+/// The least number of concurrent transactions: a database that is hardly used differs from one
+/// that is never used.
 const CLIENTS_MIN: f64 = 0.01;
 /// The first intervals.
 const BEGINNING: u64 = 10;
-/// For how long locks are held, until something was seen: a first guess of the right size, in microseconds.
+/// For how long locks are held, at one site and over several, until it was measured: a first guess,
+/// in microseconds.
 const BARE_US: [f64; 2] = [500.0, 10_000.0];
-/// A site is crowded that is busier than the average by this share, and by this much besides.
+/// A site is overloaded relative to the others if it is busier than the average by this share of
+/// it, and by this much besides.
 const CROWDED: (f64, f64) = (0.1, 0.1);
-/// So long is a moment, in seconds, for [`Traffic::lately`].
+/// The length of a moment of [`Traffic::lately`], in seconds.
 const MOMENT_S: f64 = 1.5;
-/// From this share of the memory on, a site is full: replicas have to go (MorphoSys 5.3.3).
+/// A site that uses this share of its memory is full: replicas have to go (MorphoSys 5.3.3).
 const FULL: f64 = 0.95;
-/// Up to this share it has room for more. In between nothing comes but what a blueprint brings, and nothing has to go, so
-/// that what has come does not go at once.
+/// A site has room below this share. Between the two it gets nothing but what a global plan brings,
+/// and loses nothing: hysteresis.
 const ROOM: f64 = 0.8;
 
-/// What a site has to do per second: rows that are read, written and refreshed there, transactions that run there
-/// alone, and those over several sites that have a part there.
+/// What a site has to do per second: rows that are read, written and refreshed there, transactions
+/// that run there alone, and those over several sites that have a part there.
 pub type Rates = [f64; 5];
 
 /// One site, as far as is known.
@@ -199,7 +204,8 @@ impl Traffic {
         }
     }
 
-    /// An interval ends: what was counted becomes rates. Clocks that stand still or go back end none.
+    /// An interval ends: what was counted becomes rates. Clocks that stand still or go back end
+    /// none.
     pub fn close(&mut self, now_ns: u64, loads: &[SiteLoad]) {
         let seconds = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
         if seconds <= 0.0 {
@@ -260,8 +266,8 @@ impl Traffic {
         self.all.idle.iter().copied().find(|site| among.contains(*site))
     }
 
-    /// For how long a transaction that writes holds its locks, in microseconds: one that runs at one
-    /// site, and one over several. Whatever was seen, that is no less than two of the former.
+    /// For how long a transaction that writes holds its locks, in microseconds: one that runs at
+    /// one site, and one over several. Whatever was seen, that is no less than two of the former.
     pub fn held_us(&self) -> [f64; 2] {
         let [alone, across] = self.held_us;
         [alone, across.max(2.0 * alone)]
@@ -273,8 +279,8 @@ impl Traffic {
         [alone, across.max(2.0 * alone)]
     }
 
-    /// How many transactions there are at once, on average: as many as come back in a time, by what they took. In the
-    /// beginning hardly any has; then, as many as have set out.
+    /// How many transactions there are at once, on average: as many as come back in a time, by what
+    /// they took. In the beginning hardly any has; then, as many as have set out.
     pub fn clients(&self) -> f64 {
         if self.intervals < BEGINNING { self.clients.max(self.out) } else { self.clients }
             .max(CLIENTS_MIN)
@@ -306,8 +312,8 @@ impl Traffic {
         self.lately.back().map_or(0.0, |served| served.transactions / served.seconds)
     }
 
-    /// How many transactions a second were served in the last moment, and in the one before it; `None` in the
-    /// beginning.
+    /// How many transactions a second were served in the last moment, and in the one before it;
+    /// `None` in the beginning.
     pub fn lately(&self) -> Option<[f64; 2]> {
         let (mut halves, mut longest) = ([Served::default(); 2], 0.0);
         for served in &self.lately {

@@ -10,17 +10,18 @@
 //!                        touched by #1 and #4; half of these also write [10..20)
 //! ```
 //!
-//! So splits and merges need no bookkeeping, and where inside a partition the accesses fall is known,
-//! not assumed to be even.
+//! So splits and merges need no bookkeeping, and where inside a partition the accesses fall is
+//! known, not assumed to be even.
 //!
-//! How much a key is read and written is counted where its samples are found, so that the share of a
-//! range costs a step for each sampled key in it. Who writes to a partition is remembered (`writers`).
+//! How much a key is read and written is counted where its samples are found, so that the share of
+//! a range costs a step for each sampled key in it. Who writes to a partition is remembered
+//! (`writers`).
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
 //!
-//! Left out: emulated transactions drawn from the co-access probabilities. The paper adds them to its
-//! samples for robustness; with all samples of a range at hand, there is nothing to emulate.
+//! Left out: emulated transactions drawn from the co-access probabilities. The paper adds them to
+//! its samples for robustness; with all samples of a range at hand, there is nothing to emulate.
 
 use super::range::{Range, lies_in};
 use super::reservoir::{Damping, Reservoir};
@@ -36,7 +37,7 @@ pub const ITEMS_MAX: usize = 64;
 
 /// The most partitions whose locks are remembered.
 const REMEMBERED_MAX: usize = 16_384;
-/// Of how long a lock was held this time, so much counts.
+/// Weight of a new observation in the running average of how long a lock is held.
 const HELD_PACE: f64 = 0.1;
 
 /// A transaction that was sampled.
@@ -131,8 +132,8 @@ impl Workload {
         }
     }
 
-    /// A transaction comes by that read and wrote so many `rows` and took so long; `chances` are two
-    /// numbers from 0 to below 1. True if it is kept.
+    /// Offers a transaction that read and wrote `rows` and took `took_us`; `chances` are two random
+    /// numbers in [0, 1). True if it is kept.
     pub fn offer(
         &mut self,
         now_ns: u64,
@@ -247,16 +248,16 @@ impl Workload {
         *mean += HELD_PACE * (held_us - *mean);
     }
 
-    /// For how long those who write to a range have held its lock lately, in microseconds; of a part of a
-    /// partition, that of the partition. `None` if nobody was seen to.
+    /// For how long those who write to a range have held its lock lately, in microseconds; of a
+    /// part of a partition, that of the partition. `None` if nobody was seen to.
     pub fn held_us(&self, range: &Range) -> Option<f64> {
         let place = (range.table, range.keys.start.clone());
         let found = self.held_us.range(..=place).next_back();
         found.filter(|(place, _)| place.0 == range.table).map(|(_, us)| *us)
     }
 
-    /// Where to cut a range so that about so many parts are accessed equally often; a key that takes the
-    /// share of a part for itself stands apart. No cuts if it is not known to be accessed at two keys.
+    /// Where to cut a range into about `parts` parts that are accessed equally often. A key with the
+    /// accesses of a whole part gets one of its own. No cuts if fewer than two keys are known.
     pub fn cuts(&self, range: &Range, parts: usize) -> Vec<Key> {
         let weight = |touched: &Touched| u64::from(touched.shares[0] + touched.shares[1]);
         let keys = self.keys_in(range).map(|((_, key), touched)| (key, weight(touched)));
@@ -362,8 +363,8 @@ fn thinned(footprint: &Footprint) -> Footprint {
     kept
 }
 
-/// Where to cut between keys, in order and with their weights, so that about so many parts weigh the same; a key that has
-/// the weight of a part for itself stands apart.
+/// Where to cut between keys, in order and with their weights, so that about so many parts weigh
+/// the same; a key that has the weight of a part for itself stands apart.
 pub(crate) fn even_cuts<'k>(
     keys: impl Iterator<Item = (&'k Key, u64)> + Clone,
     parts: usize,

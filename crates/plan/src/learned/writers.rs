@@ -1,7 +1,8 @@
 //! How many samples write to a partition, kept up to date as samples come and go.
 //!
-//! Every measured transaction asks who writes to its partitions, and to count that anew may take a look at all
-//! samples. So what was counted once is remembered, and each sample counts itself in and out:
+//! Every measured transaction asks who writes to its partitions, and to count that anew may take a
+//! look at all samples. So what was counted once is remembered, and each sample counts itself in
+//! and out:
 //!
 //! ```text
 //!   remembered    [0..10) 2      [10..20) 7      [40..50) 0
@@ -9,8 +10,8 @@
 //!   comes         write 3, 5     write 12             2 ─▶ 3, 7 ─▶ 8
 //! ```
 //!
-//! Invariant: remembered ranges do not overlap. After a split or a merge, those of the old design go when one
-//! of the new is asked for.
+//! Invariant: remembered ranges do not overlap. After a split or a merge, those of the old design
+//! go when one of the new is asked for.
 
 use super::range::Range;
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, Span, TableId};
