@@ -11,20 +11,24 @@ pub struct Faults {
     pub crashes: bool,
     /// Letters between sites straggle and arrive twice.
     pub network: bool,
+    /// Letters, requests and answers are lost while both sides run.
+    pub loss: bool,
     /// Disks, links and requests stand still for a while.
     pub stalls: bool,
 }
 
 impl Faults {
     /// All of them.
-    pub const ALL: Faults = Faults { crashes: true, network: true, stalls: true };
+    pub const ALL: Faults = Faults { crashes: true, network: true, loss: true, stalls: true };
     /// None of them.
-    pub const NONE: Faults = Faults { crashes: false, network: false, stalls: false };
+    pub const NONE: Faults = Faults { crashes: false, network: false, loss: false, stalls: false };
 }
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = [("crashes", self.crashes), ("network", self.network), ("stalls", self.stalls)];
+        let Faults { crashes, network, loss, stalls } = *self;
+        let named =
+            [("crashes", crashes), ("network", network), ("loss", loss), ("stalls", stalls)];
         let names: Vec<&str> = named.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         f.write_str(&if names.is_empty() { "none".to_owned() } else { names.join(",") })
     }
@@ -41,10 +45,12 @@ impl FromStr for Faults {
                 "none" => faults = Faults::NONE,
                 "crashes" => faults.crashes = true,
                 "network" => faults.network = true,
+                "loss" => faults.loss = true,
                 "stalls" => faults.stalls = true,
                 _ => {
                     return Err(format!(
-                        "`{name}` is no fault; there are: crashes, network, stalls, all, none"
+                        "`{name}` is no fault; there are: crashes, network, loss, stalls, all, \
+                         none"
                     ));
                 }
             }

@@ -76,8 +76,8 @@ fn a_commit_that_its_coordinator_denies_breaks_no_lost_write() {
 }
 
 #[test]
-fn a_letter_that_is_lost_between_living_sites_keeps_the_run_from_settling() {
-    caught(Plant::LostLetters, &["settles"]);
+fn a_link_that_ignores_gaps_is_noticed() {
+    caught(Plant::HiddenGaps, &["settles", "snapshot_isolation", "copies_agree"]);
 }
 
 #[test]

@@ -18,6 +18,7 @@
 //!   letters s1 s2                            what a held link keeps
 //!   deliver s1 s2 2                          the first two of them
 //!   muddle s1 s2                             reverses and doubles them
+//!   lose s1 s2                               loses the first of them
 //!   crash s1 · restart s1                    keeps what is durable, and nothing else
 //!   wait                                     100 ms pass
 //!   settle                                   … or why it does not
@@ -25,7 +26,7 @@
 //!   quietly …                                does it, and says nothing
 //! ```
 //!
-//! Below a command stands what it caused: steps at sites, letters with events (`⇥`: lost), what a
+//! Below a command stands what it caused: steps at sites, letters with events (`⇥`: to or from the dead, `╳`: lost), what a
 //! client was told, and who waits for what. After every block the checkers look at the history so
 //! far; after the last one everything is healed and must settle, and all checkers look again.
 

@@ -19,7 +19,7 @@
 use crate::error::Refusal;
 use crate::frame::FrameKind;
 use crate::held::Held;
-use crate::partition::{SitePartition, Table};
+use crate::partition::{SitePartition, Table, Term};
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
@@ -92,7 +92,7 @@ impl Site {
                 let core = Partition::new(table.id, range, stamp, Time::MAX, time);
                 let partition = SitePartition::new(core, None, SiteSet::EMPTY);
                 partition.set_position(position);
-                partition.set_origin(position);
+                partition.set_term(Term { begin: position, first: stamp.version });
                 Arc::new(partition)
             })
             .collect();
@@ -265,11 +265,10 @@ impl Site {
             partition.set_source(Some(to));
             partition.set_released_to(Some(to));
         })?;
-        partition.end_reign();
         drop(held);
         self.ship();
         // As every replica does when the master changes: the new one may not know the way to us yet.
-        self.subscribe(&partition, 0);
+        self.subscribe(std::slice::from_ref(&partition));
         self.lasting(position).await
     }
 
@@ -303,11 +302,12 @@ impl Site {
         let followers = partition.followers();
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Acquire { followers: followers.clone() }));
-        let begin = self.log.end();
+        let (begin, first) = (self.log.end(), partition.version() + 1);
         let (_, position) = self.publish(&[&partition], frame, |_| {
             partition.set_source(None);
             partition.set_released_to(None);
-            partition.set_origin(begin);
+            partition.set_origin(0);
+            partition.set_term(Term { begin, first });
             partition.lead();
         })?;
         self.expect_followers(&followers);
@@ -376,6 +376,7 @@ impl Site {
         let heir = SitePartition::new(core, first.source(), first.followers());
         heir.inherit(first, position);
         heir.set_origin(old.iter().map(|p| p.origin()).min().expect("at least one"));
+        heir.set_term(old.iter().map(|p| p.term()).reduce(Term::with).expect("at least one"));
         if !first.is_master() {
             // Until it is known that nothing waits for it: the feed may be closed beyond what does.
             heir.set_lagging(true);

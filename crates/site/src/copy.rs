@@ -198,7 +198,7 @@ impl Site {
         drop(copying);
         drop(shaping);
         // What the master has sent since may have gone to an earlier run of this site.
-        self.subscribe(&partition, snapshot.position);
+        self.subscribe(std::slice::from_ref(&partition));
         self.apply_pending(&partition);
         self.lasting(position).await
     }

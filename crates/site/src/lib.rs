@@ -59,7 +59,8 @@ pub use crowd::Crowd;
 pub use error::{Abort, Failure, Refusal};
 pub use execute::Kept;
 pub use frame::{FrameHead, FrameKind, TxnId};
-pub use message::{Feed, FeedItem, Message, Network, TimeSource};
+pub use link::LinkPatience;
+pub use message::{Epoch, Feed, FeedItem, Message, Network, Subscription, TimeSource};
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
 };

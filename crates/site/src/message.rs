@@ -1,17 +1,24 @@
 //! What sites say to each other. Everything is a value that could cross a network.
 //!
 //! Sites talk about replication, and about the outcome of transactions over several sites
-//! ([`crate::two_phase`]); changes and transactions come from the router. A **link** is
-//! the stream of feeds from one site to another, for one run of each: the receiver puts feeds in
-//! order by their number, drops duplicates, and forgets the link when either side starts anew.
+//! ([`crate::two_phase`]); changes and transactions come from the router. A **link** is the stream
+//! of feeds from one site to another. The receiver opens it, and opens it anew whenever it misses
+//! something ([`crate::link`]); each stream has an [`Epoch`]. Within it, the receiver puts feeds in
+//! order by their numbers, drops duplicates, and notices what is missing.
 //!
 //! ```text
 //!   s1 (master of p)                         s2 (replica of p)
 //!   commit ─▶ log ─▶ durable ─▶ Feed 7 ────▶ in order ─▶ pending of p ─▶ installed, logged
 //!                               Feed 8 ────▶ closed up to @90: p is complete up to @90
 //!                     ◀──────────────────── Close @95: a reader needs it
-//!                               Feed 9 ────▶ closed up to @97
+//!                               Feed 9 ─╳
+//!                               Feed 10 ───▶ 9 is missing: kept, but not for long
+//!                     ◀──────────────────── Subscribe, epoch 2: p at version 31
+//!                epoch 2:       Feed 1 ────▶ p v32, joined: everything is told again from here on
 //! ```
+//!
+//! **Loss.** The network may lose any message, and no sender waits for an acknowledgement. So each
+//! kind of message says below why its loss does no harm, or what repeats it.
 
 use crate::frame::TxnId;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
@@ -21,34 +28,39 @@ use std::sync::Arc;
 /// A message between sites.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// A site has started, and asks for an answer or gives it.
+    /// A site has started: who follows it opens the link anew.
+    ///
+    /// If it is lost, followers notice that the site is silent, and open the link all the same.
     Hello {
         /// The sender's run.
         incarnation: u64,
-        /// True if the receiver should say hello too.
-        answer: bool,
     },
-    /// A replica asks the master for everything after what it has.
+    /// Replicas ask the master for everything after what they have. Answered by one feed.
+    ///
+    /// If it or its answer is lost, they ask again: those that have not joined at the next look
+    /// around, all of them if there is a gap in the stream.
     Subscribe {
-        /// The sender's run.
-        incarnation: u64,
-        /// The table.
-        table: TableId,
-        /// The replica's keys.
-        range: KeyRange,
-        /// The version it has.
-        version: Version,
-        /// Where to read on in the master's log.
-        position: Position,
+        /// The stream that is to bring the answer. A new one ends those before.
+        epoch: Epoch,
+        /// The replicas.
+        replicas: Vec<Subscription>,
     },
     /// Events, and up to when there are no others.
+    ///
+    /// If it is lost, the next one leaves a gap, and there is always a next one: heartbeats are
+    /// feeds.
     Feed(Feed),
     /// A reader needs the feed to be closed up to this time.
+    ///
+    /// If it is lost, the reader waits for the next heartbeat.
     Close {
         /// The time.
         at_least: Time,
     },
-    /// A reader needs a partition, in which nothing has happened for some time, to be complete up to this time.
+    /// A reader needs a partition, in which nothing has happened for some time, to be complete up
+    /// to this time.
+    ///
+    /// If it or its answer is lost, the reader waits for the next heartbeat.
     AskSilence {
         /// The table.
         table: TableId,
@@ -58,6 +70,10 @@ pub enum Message {
         at_least: Time,
     },
     /// The master promises that nothing will happen in a partition.
+    ///
+    /// It binds the master whether or not it arrives; if it is lost, the reader waits for the next
+    /// heartbeat. It claims nothing of earlier events: who has not seen the last one takes no
+    /// notice.
     Silence {
         /// The table.
         table: TableId,
@@ -69,11 +85,16 @@ pub enum Message {
         until: Time,
     },
     /// A participant asks what became of a transaction over several sites.
+    ///
+    /// It asks again until it hears the outcome.
     Ask {
         /// The transaction.
         txn: TxnId,
     },
     /// The coordinator says what became of it.
+    ///
+    /// A commit is told again until each participant is done. An abort is told once; who misses
+    /// that asks, and a transaction that the coordinator does not know was aborted.
     Outcome {
         /// The transaction.
         txn: TxnId,
@@ -81,15 +102,41 @@ pub enum Message {
         at: Option<Time>,
     },
     /// A participant has made commits durable, and will not ask again.
+    ///
+    /// If it is lost, the coordinator tells the outcome again, and is answered again.
     Done {
         /// The transactions.
         txns: Vec<TxnId>,
     },
     /// The sender's checkpoint holds everything before this position of the receiver's log.
+    ///
+    /// If it is lost, the receiver keeps more of its log until the sender's next checkpoint.
     Checkpointed {
         /// The position.
         position: Position,
     },
+}
+
+/// Names one stream from a site to another. The receiver chooses it; a later one is greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Epoch {
+    /// The receiver's run.
+    pub incarnation: u64,
+    /// How often it has opened the link in this run.
+    pub number: u64,
+}
+
+/// What a replica has.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// The table.
+    pub table: TableId,
+    /// The replica's keys.
+    pub range: KeyRange,
+    /// The version it has.
+    pub version: Version,
+    /// Where to read on in the master's log; 0 if it has nothing from there.
+    pub position: Position,
 }
 
 /// One step of a link.
@@ -97,9 +144,12 @@ pub enum Message {
 pub struct Feed {
     /// The sender's run.
     pub from: u64,
-    /// The receiver's run, as the sender knows it.
-    pub to: u64,
-    /// Counts from 1 over the link.
+    /// The stream it is of.
+    pub epoch: Epoch,
+    /// What was written to the sender's log from here on, and concerns partitions that the receiver
+    /// followed then, goes by this stream.
+    pub since: Position,
+    /// Counts from 1 over the stream.
     pub number: u64,
     /// Events, in the order of the sender's log.
     pub items: Vec<FeedItem>,
@@ -127,23 +177,22 @@ pub enum FeedItem {
         /// Position in the sender's log behind the frame.
         position: Position,
     },
-    /// Everything that a subscriber asked for has been sent; from here on the feed speaks for it.
+    /// Everything that a replica asked for has been sent; from here on the feed speaks for it.
     Joined {
         /// The table.
         table: TableId,
-        /// The subscriber's keys.
+        /// The replica's keys.
         range: KeyRange,
     },
 }
 
-/// How a site reaches the others. Messages may be late, out of order or doubled, but are not lost
-/// while both sides run.
+/// How a site reaches the others. Messages may be late, out of order, doubled or lost.
 pub trait Network: Send + Sync {
     /// Sends a message on its way; never blocks.
     fn send(&self, from: SiteId, to: SiteId, message: Message);
 
-    /// Hears, once for each failed log, why a site's replicas fall behind: no caller waits for them, so
-    /// nobody else would be told. Unless it is taken elsewhere, it goes to standard error.
+    /// Hears, once for each failed log, why a site's replicas fall behind: no caller waits for
+    /// them, so nobody else would be told. Unless it is taken elsewhere, it goes to standard error.
     fn trouble(&self, site: SiteId, what: &str) {
         eprintln!("site {site}: {what}");
     }

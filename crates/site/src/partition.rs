@@ -20,6 +20,26 @@ pub(crate) struct Table {
     pub(crate) partitions: ArcSwap<PartitionMap>,
 }
 
+/// A term: the time during which a site is a partition's master, without a break.
+///
+/// What it promises: all events of the partition's keys in this site's log that lead to version
+/// `first` or above are at position `begin` or behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Term {
+    pub(crate) begin: Position,
+    pub(crate) first: Version,
+}
+
+impl Term {
+    /// Nothing is known of where a term began: the promise is empty, as no version is that high.
+    pub(crate) const UNKNOWN: Term = Term { begin: 0, first: Version::MAX };
+
+    /// What is known of keys whose partitions were merged.
+    pub(crate) fn with(self, other: Term) -> Term {
+        Term { begin: self.begin.min(other.begin), first: self.first.max(other.first) }
+    }
+}
+
 pub(crate) type PartitionMap = RangeMap<Arc<SitePartition>>;
 
 /// See the [module documentation](self).
@@ -41,10 +61,11 @@ pub(crate) struct SitePartition {
     joined_whole: AtomicBool,
     /// Position in this site's log behind the last event.
     position: AtomicU64,
-    /// Position in the master's log behind the last event that came from there.
+    /// At a replica: position in the master's log behind the last event that came from there; 0 if
+    /// none has. At the master: 0.
     origin: AtomicU64,
-    /// At a former master: position in this site's log where its last reign began, 0 if not known.
-    reign: AtomicU64,
+    /// This site's last term as the partition's master, whether or not that has ended.
+    term: Mutex<Term>,
     /// Events that arrived before their turn, by the version they apply to.
     pub(crate) pending: Mutex<BTreeMap<Version, FeedItem>>,
 }
@@ -72,7 +93,7 @@ impl SitePartition {
             followers: Mutex::new(followers),
             position: AtomicU64::new(0),
             origin: AtomicU64::new(0),
-            reign: AtomicU64::new(0),
+            term: Mutex::new(Term::UNKNOWN),
             pending: Mutex::new(BTreeMap::new()),
         }
     }
@@ -150,22 +171,18 @@ impl SitePartition {
         self.origin.store(position, Ordering::SeqCst);
     }
 
-    /// The mastership goes: what was the origin of its events was the beginning of this site's reign.
-    pub(crate) fn end_reign(&self) {
-        self.reign.store(self.origin(), Ordering::SeqCst);
-        self.set_origin(0);
+    pub(crate) fn term(&self) -> Term {
+        *self.term.lock()
     }
 
-    /// From where on this site's log has the events of its own, or its last, reign; 0 if not known.
-    pub(crate) fn reign(&self) -> Position {
-        if self.is_master() { self.origin() } else { self.reign.load(Ordering::SeqCst) }
+    pub(crate) fn set_term(&self, term: Term) {
+        *self.term.lock() = term;
     }
 
     /// What the partition hands on to those it is split or merged into.
     pub(crate) fn inherit(&self, from: &SitePartition, position: Position) {
         self.set_released_to(from.released_to());
         self.set_position(position);
-        self.reign.store(from.reign.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// A record of the partition's stream that leads to the next version.

@@ -16,7 +16,7 @@
 use crate::checkpoint::{self, CheckpointError, Decoded, PartitionState};
 use crate::frame::{FrameHead, FrameKind};
 use crate::held::Held;
-use crate::partition::{SitePartition, Table};
+use crate::partition::{SitePartition, Table, Term};
 use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
 use crate::site::{Dropped, Site, SiteOptions};
@@ -205,7 +205,7 @@ impl Site {
                         followers: followers.clone(),
                         version: record.version,
                         last: head.time,
-                        origin: position,
+                        origin: 0,
                         unfollowed: false,
                     });
                 }
@@ -269,7 +269,8 @@ impl Site {
                 partition.set_source(None);
                 partition.set_released_to(None);
                 partition.set_followers(followers.clone());
-                partition.set_origin(came.position);
+                partition.set_origin(0);
+                partition.set_term(Term { begin: came.position, first: record.version });
                 partition.lead();
             }
             _ => {}

@@ -255,22 +255,37 @@ impl Site {
     }
 
     /// After a change of mastership or of the partition's bounds: whose feed speaks for it.
-    fn follow_on(&self, partition: &SitePartition, record: &Record<'_>, came: Came) {
+    fn follow_on(&self, partition: &Arc<SitePartition>, record: &Record<'_>, came: Came) {
         match &record.event {
             // No feed spoke for all keys of what was split: the parts ask anew.
             Event::Split { at } if partition.feed().is_none() => {
-                self.subscribe(partition, partition.origin());
                 let right = self.table(partition.table).and_then(|table| table.starting_at(at));
-                right.iter().for_each(|right| self.subscribe(right, right.origin()));
+                let parts: Vec<_> = std::iter::once(partition.clone()).chain(right).collect();
+                self.subscribe(&parts);
             }
-            Event::Release { to, .. } if *to != self.id => self.subscribe(partition, 0),
-            Event::Acquire { .. } => {
-                partition.follow(partition.complete().max(came.time), None);
-                if let Some((_, feed)) = self.feed_from(came.from) {
-                    partition.join(feed, true);
-                }
+            Event::Release { to, .. } if *to != self.id => {
+                self.subscribe(std::slice::from_ref(partition));
             }
+            Event::Acquire { .. } => self.follow_new_master(partition, came),
             _ => {}
+        }
+    }
+
+    /// The new master's first event is applied. Its feed speaks for the partition if all events
+    /// since go that way: the event was written after the stream had been opened, or the master has
+    /// said so. Otherwise some may have gone by an earlier stream, and been lost with it.
+    fn follow_new_master(&self, partition: &Arc<SitePartition>, came: Came) {
+        let complete = partition.complete().max(came.time);
+        let Some(stream) = self.stream_from(came.from) else {
+            return self.subscribe(std::slice::from_ref(partition));
+        };
+        let joined = partition.feed().filter(|feed| Arc::ptr_eq(feed, &stream.feed));
+        let is_joined = joined.is_some();
+        partition.follow(complete, joined);
+        if came.origin > stream.since {
+            partition.join(stream.feed, true);
+        } else if !is_joined {
+            self.subscribe(std::slice::from_ref(partition));
         }
     }
 

@@ -28,7 +28,7 @@ use crate::copy::{PIECE_BYTES, Underway};
 use crate::crowd::{Crowd, Crowds};
 use crate::error::Failure;
 use crate::frame::TxnId;
-use crate::link::Links;
+use crate::link::{LinkPatience, Links};
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
@@ -67,12 +67,15 @@ pub struct SiteOptions {
     pub piece_bytes: usize,
     /// What is promised of partitions that are rarely written; the same at all sites.
     pub silence: Silence,
+    /// When something is taken for lost that another site should have sent.
+    pub patience: LinkPatience,
     /// What can be called by name; the same at all sites.
     pub procedures: Arc<Procedures>,
 }
 
 impl SiteOptions {
-    /// A site without a folder and procedures, with pieces and silence as they usually are.
+    /// A site without a folder and procedures, with pieces, silence and patience as they usually
+    /// are.
     pub fn new(
         id: SiteId,
         log: Arc<dyn Log>,
@@ -80,8 +83,8 @@ impl SiteOptions {
         time: Arc<dyn TimeSource>,
     ) -> SiteOptions {
         let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
-        let procedures = Arc::default();
-        SiteOptions { id, log, folder, network, time, piece_bytes, silence, procedures }
+        let (patience, procedures) = (LinkPatience::default(), Arc::default());
+        SiteOptions { id, log, folder, network, time, piece_bytes, silence, patience, procedures }
     }
 }
 
@@ -116,6 +119,7 @@ pub struct Site {
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
     pub(crate) silence: Silence,
+    pub(crate) patience: LinkPatience,
     pub(crate) procedures: Arc<Procedures>,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
@@ -200,6 +204,7 @@ impl Site {
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
             silence: options.silence,
+            patience: options.patience,
             procedures: options.procedures,
             in_trouble: AtomicBool::new(false),
         }

@@ -12,10 +12,11 @@ use std::task::Poll;
 const HORIZON_NS_MAX: u64 = 10_000_000_000;
 
 impl Site {
-    /// To be called every few milliseconds: sends heartbeats to followers, lets go of history that
-    /// nobody needs, and frees what was dropped.
+    /// To be called every few milliseconds: sends heartbeats to followers, asks for what was lost
+    /// on the way, lets go of history that nobody needs, and frees what was dropped.
     pub fn tick(&self) {
         self.ship_at_tick();
+        self.watch_links();
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
         self.pursue();

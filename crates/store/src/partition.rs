@@ -250,6 +250,12 @@ impl Partition {
         self.progress.wake();
     }
 
+    /// True while an event may have its time and is not visible yet. A version that is read after
+    /// this was false counts every event that had its time before.
+    pub fn is_publishing(&self) -> bool {
+        self.last.load(Ordering::SeqCst) & PUBLISHING != 0
+    }
+
     /// The time of the last installed event, or `None` while one is being published (after giving
     /// it the moment that this normally takes).
     pub(crate) fn settled(&self) -> Option<Time> {

@@ -16,10 +16,10 @@
 //! | `repeated-transaction` | transport | no_phantom_write: runs twice |
 //! | `second-master` | operator | one_master: another site begins the same keys |
 //! | `forgotten-decision` | network | no_lost_write: a coordinator that has committed says it has not |
-//! | `lost-letters` | network | nothing settles: a letter is lost though both sites run |
+//! | `hidden-gaps` | network | copies or snapshots: a feed is lost, and the next takes its number |
 
 pub(crate) mod disk;
-mod network;
+pub(crate) mod network;
 pub(crate) mod transport;
 
 use std::fmt;
@@ -40,7 +40,7 @@ pub enum Plant {
     RepeatedTransaction,
     SecondMaster,
     ForgottenDecision,
-    LostLetters,
+    HiddenGaps,
 }
 
 impl Plant {
@@ -57,7 +57,7 @@ impl Plant {
         ("repeated-transaction", Plant::RepeatedTransaction),
         ("second-master", Plant::SecondMaster),
         ("forgotten-decision", Plant::ForgottenDecision),
-        ("lost-letters", Plant::LostLetters),
+        ("hidden-gaps", Plant::HiddenGaps),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

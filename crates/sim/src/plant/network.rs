@@ -2,8 +2,9 @@
 
 use super::Plant;
 use isomer_design::{SiteId, Time};
-use isomer_site::{Event, FeedItem, Message, read_frame};
+use isomer_site::{Epoch, Event, Feed, FeedItem, Message, read_frame};
 use rand::RngExt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Of a thousand letters that could be spoilt, so many are.
@@ -12,21 +13,27 @@ const SPOILT_PER_MILLE: u32 = 30;
 const EARLY_NS: u64 = 20_000_000;
 
 impl Plant {
-    /// Spoils a letter; `false` if it is to be lost.
-    pub(crate) fn tamper(self, rng: &mut impl RngExt, _to: SiteId, message: &mut Message) -> bool {
+    /// Spoils a letter from one site to another; `false` if it is to be lost.
+    pub(crate) fn tamper(
+        self,
+        rng: &mut impl RngExt,
+        hidden: &mut Hidden,
+        link: (SiteId, SiteId),
+        message: &mut Message,
+    ) -> bool {
+        if let (Plant::HiddenGaps, Message::Feed(feed)) = (self, &mut *message) {
+            let is_lost = !feed.items.is_empty() && rng.random_range(0..1000) < SPOILT_PER_MILLE;
+            return hidden.number_anew(link, feed, is_lost);
+        }
         if !matches!(
             self,
             Plant::DroppedEvents
                 | Plant::EarlyClose
                 | Plant::GarbledRows
                 | Plant::ForgottenDecision
-                | Plant::LostLetters
         ) || rng.random_range(0..1000) >= SPOILT_PER_MILLE
         {
             return true;
-        }
-        if self == Plant::LostLetters {
-            return false;
         }
         if let (Plant::ForgottenDecision, Message::Outcome { at, .. }) = (self, &mut *message) {
             *at = None;
@@ -44,6 +51,21 @@ impl Plant {
             _ => {}
         }
         true
+    }
+}
+
+/// How many feeds of a stream were lost, for which those behind stand in.
+#[derive(Default)]
+pub(crate) struct Hidden(BTreeMap<(SiteId, SiteId, u64, Epoch), u64>);
+
+impl Hidden {
+    /// Gives a feed the number of the first one that was lost before it; `false` if it is lost
+    /// itself.
+    fn number_anew(&mut self, link: (SiteId, SiteId), feed: &mut Feed, is_lost: bool) -> bool {
+        let lost = self.0.entry((link.0, link.1, feed.from, feed.epoch)).or_default();
+        feed.number -= *lost;
+        *lost += u64::from(is_lost);
+        !is_lost
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a seed draws before a run begins. Each run has a character: some have one table and many
-//! clients, some have a tidy network and many crashes, some change nothing but what they must.
+//! clients, some have a tidy network and many crashes, some change nothing but what they must. Few
+//! are long, with all faults at once: what takes several unlikely things in a row is found there.
 
 use crate::options::SimOptions;
 use crate::world::{Manners, World};
@@ -12,6 +13,8 @@ use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 pub(crate) struct Draw {
     pub(crate) sites: u16,
     pub(crate) tables: u32,
+    /// So many times as many transactions as were asked for.
+    pub(crate) times: u64,
     /// Keys are 0 up to this, in each table.
     pub(crate) keys: u64,
     pub(crate) clients: u64,
@@ -24,6 +27,8 @@ pub(crate) struct Draw {
     pub(crate) change_every_ns: u64,
     /// From one crash to the next, at most; 0: there are none.
     pub(crate) crash_every_ns: u64,
+    /// The site that crashes, alone and again and again; 0: any site does.
+    pub(crate) restless: u16,
     /// Of a thousand crashes, so many begin with a broken disk.
     pub(crate) break_disk_per_mille: u64,
     /// From one stall to the next, at most; 0: there are none.
@@ -45,20 +50,29 @@ pub(crate) enum Chosen {
 }
 
 const MS: u64 = 1_000_000;
+/// Of a thousand runs, so many are long.
+const LONG_PER_MILLE: u64 = 40;
 
 impl Draw {
     pub(crate) fn of(world: &World, options: &SimOptions) -> Draw {
+        let is_long = world.chance(LONG_PER_MILLE);
         let often = |per_mille, range: std::ops::Range<u64>| {
+            let per_mille = if is_long && per_mille > 0 { 1000 } else { per_mille };
             if world.chance(per_mille) { world.draw(range) * MS } else { 0 }
         };
         let mut mix = [0; 7];
         mix.fill_with(|| if world.chance(250) { 0 } else { world.draw(1..10) });
         mix[0] = mix[0].max(1);
         let faults = options.faults;
-        let crash_every_ns = often(if faults.crashes { 700 } else { 0 }, 15..150);
+        let sites = world.draw(2..5) as u16;
+        let is_restless = world.chance(300);
+        let restless = if is_restless { world.draw(1..u64::from(sites) + 1) as u16 } else { 0 };
+        let crashes = if is_restless { 5..50 } else { 15..150 };
+        let crash_every_ns = often(if faults.crashes { 700 } else { 0 }, crashes);
         let stall_every_ns = often(if faults.stalls { 600 } else { 0 }, 15..120);
         Draw {
-            sites: world.draw(2..5) as u16,
+            sites,
+            times: if is_long { 4 } else { 1 },
             tables: world.draw(1..4) as u32,
             keys: world.draw(4..40),
             clients: world.draw(2..9),
@@ -72,9 +86,13 @@ impl Draw {
             pause_per_mille: [0, 100, 400][world.draw(0..3) as usize],
             change_every_ns: often(850, 2..40),
             crash_every_ns,
+            restless,
             break_disk_per_mille: [0, 200][world.draw(0..2) as usize],
             stall_every_ns,
-            manners: manners(world, faults.network),
+            manners: Manners {
+                lose_per_mille: lose_per_mille(world, faults.loss),
+                ..manners(world, faults.network)
+            },
         }
     }
 
@@ -108,6 +126,14 @@ impl Draw {
     }
 }
 
+/// Half of the runs lose nothing; most of the others little.
+fn lose_per_mille(world: &World, lossy: bool) -> u64 {
+    if !lossy || world.chance(500) {
+        return 0;
+    }
+    if world.chance(200) { world.draw(20..100) } else { world.draw(1..20) }
+}
+
 fn manners(world: &World, unruly: bool) -> Manners {
     let unruly = unruly && world.chance(800);
     let least = world.draw(20_000..500_000);
@@ -115,6 +141,7 @@ fn manners(world: &World, unruly: bool) -> Manners {
         delay_ns: (least, least + world.draw(1..2 * MS)),
         straggle_per_mille: if unruly { world.draw(0..100) } else { 0 },
         straggle_ns: world.draw(1..40) * MS,
+        lose_per_mille: 0,
         double_per_mille: if unruly { world.draw(0..200) } else { 0 },
         give_up_per_mille: if unruly && world.chance(500) { world.draw(0..60) } else { 0 },
         sync_ns: (50_000, world.draw(51_000..3 * MS)),

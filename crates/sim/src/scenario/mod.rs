@@ -92,7 +92,8 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let sites: Vec<SiteId> = (1..=draw.sites).map(SiteId).collect();
     let cluster = Cluster::start(world.clone(), &sites, draw.strategy());
     let cluster = cluster.expect("a few numbered sites make a design");
-    let (steps, stopping, changes) = (options.steps, Cell::new(false), Cell::new(0));
+    let steps = options.steps * draw.times;
+    let (stopping, changes) = (Cell::new(false), Cell::new(0));
     let run = Rc::new(Run { cluster, draw, steps, stopping, changes });
     let done = settle::load(&run).map(|()| {
         world.set_manners(run.draw.manners);
@@ -100,7 +101,8 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
         let clients = client::start(&run);
         operator::start(&run);
         nemesis::start(&run);
-        world.run_for(settle::BREAK_NS, || clients.iter().all(|client| world.is_done(*client)));
+        let most = settle::BREAK_NS * run.draw.times;
+        world.run_for(most, || clients.iter().all(|client| world.is_done(*client)));
     });
     (run, done)
 }

@@ -17,6 +17,7 @@ pub(crate) fn start(run: &Rc<Run>) {
 }
 
 /// Kills a site, and starts it again; now and then two at once, or with a disk that broke before.
+/// In some runs it is always the same site, which is hardly up when it goes down again.
 async fn kill(run: &Run) {
     let world = run.world();
     while !run.stopping.get() {
@@ -25,8 +26,9 @@ async fn kill(run: &Run) {
         if run.stopping.get() {
             return;
         }
-        let (one, other) = (site(run), site(run));
-        let both = world.chance(150);
+        let restless = Some(run.draw.restless).filter(|site| *site != 0).map(SiteId);
+        let (one, other) = (restless.unwrap_or_else(|| site(run)), site(run));
+        let both = restless.is_none() && world.chance(150);
         if world.chance(run.draw.break_disk_per_mille) {
             world.break_disk(one);
             world.sleep(world.draw(1..30_000_000)).await;
@@ -35,7 +37,7 @@ async fn kill(run: &Run) {
         if both {
             world.crash(other);
         }
-        world.sleep(world.draw(1..60_000_000)).await;
+        world.sleep(world.draw(1..if restless.is_some() { 20_000_000 } else { 60_000_000 })).await;
         world.start(one);
         world.start(other);
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 /// Loading takes less than this.
 const LOAD_NS: u64 = 20_000_000_000;
-/// The breaking phase lasts at most this long.
+/// The breaking phase lasts at most this long, or so many times this long in a long run.
 pub(crate) const BREAK_NS: u64 = 5_000_000_000;
 /// Once all is healed, everything that was begun finishes within this time.
 const FINISH_NS: u64 = 20_000_000_000;

@@ -9,8 +9,7 @@ use super::{Gate, World};
 use crate::plant::disk::LyingDisk;
 use isomer_design::SiteId;
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
-use isomer_site::{Silence, Site, SiteOptions};
-
+use isomer_site::{LinkPatience, Silence, Site, SiteOptions};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -64,7 +63,8 @@ impl World {
         let time = self.clock.clone();
         let silence = Silence { after_ns: 2_000_000, most_ns: 50_000_000 };
         let usual = SiteOptions::new(id, log, network, time);
-        let options = SiteOptions { piece_bytes: PIECE_BYTES, silence, ..usual };
+        let patience = LinkPatience { gap_ns: 20_000_000, silent_ns: 250_000_000 };
+        let options = SiteOptions { piece_bytes: PIECE_BYTES, silence, patience, ..usual };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),

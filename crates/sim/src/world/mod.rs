@@ -19,8 +19,8 @@
 //! | border | here | what it does |
 //! | --- | --- | --- |
 //! | tasks | [`tasks`] | polls futures; a procedure can stop half-way on a stack of its own |
-//! | between sites | [`network`] | delays, reorders, doubles; loses only what was sent to or by the dead |
-//! | router to site | [`transport`] | delays; an answer that a crash swallows leaves the outcome unknown |
+//! | between sites | [`network`] | delays, reorders, doubles, loses |
+//! | router to site | [`transport`] | delays, loses; an answer that is lost leaves the outcome unknown |
 //! | disk | [`host`] | a sync takes time; a crash keeps what is durable and a torn piece more |
 //! | clock | [`agenda`] | virtual nanoseconds |
 //!
@@ -44,6 +44,7 @@ pub use tasks::{Stack, TaskId};
 pub use transport::SimTransport;
 
 use crate::plant::Plant;
+use crate::plant::network::Hidden;
 use agenda::{Agenda, Clock, Event};
 use gate::Gates;
 use host::Host;
@@ -73,6 +74,8 @@ pub struct World {
     hosts: RefCell<BTreeMap<SiteId, Host>>,
     trace: RefCell<Trace>,
     panicked: RefCell<Option<String>>,
+    /// What a planted bug has hidden of lost feeds.
+    hidden: RefCell<Hidden>,
     crashes: Cell<u64>,
     /// Polls since time last moved.
     restless: Cell<u64>,
@@ -96,6 +99,7 @@ impl World {
             hosts: RefCell::default(),
             trace: RefCell::default(),
             panicked: RefCell::default(),
+            hidden: RefCell::default(),
             crashes: Cell::new(0),
             restless: Cell::new(0),
         })

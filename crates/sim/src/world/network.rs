@@ -1,9 +1,9 @@
-//! The network between sites: late, out of order and doubled, but never lossy while both run.
+//! The network between sites: late, out of order, doubled, and now and then without a letter.
 
 use super::agenda::Event;
 use super::{Gate, World};
 use isomer_design::{SiteId, Time};
-use isomer_site::{FeedItem, Message, Network};
+use isomer_site::{FeedItem, Message, Network, Subscription};
 use parking_lot::Mutex;
 use std::fmt;
 use std::rc::Rc;
@@ -20,6 +20,8 @@ pub struct Manners {
     pub straggle_ns: u64,
     /// Of a thousand letters, so many arrive twice.
     pub double_per_mille: u64,
+    /// Of a thousand letters, requests and answers, so many are lost.
+    pub lose_per_mille: u64,
     /// Of a thousand requests, so many are given up while the site works on them.
     pub give_up_per_mille: u64,
     /// A sync's time: at least, and below.
@@ -38,6 +40,7 @@ impl Manners {
             straggle_per_mille: 0,
             straggle_ns: 0,
             double_per_mille: 0,
+            lose_per_mille: 0,
             give_up_per_mille: 0,
             sync_ns: (500_000, 500_000),
             tick_ns: 5_000_000,
@@ -97,7 +100,11 @@ impl World {
             let Some(to_run) = self.run_of(to).filter(|_| self.runs(from, run)) else { continue };
             let letter = Letter { from: (from, run), to: (to, to_run), message };
             let Some(letter) = self.tampered(letter) else { continue };
-            let doubled = self.chance(self.manners.borrow().double_per_mille);
+            if self.chance(self.manners().lose_per_mille) {
+                self.write_down(&letter, "╳");
+                continue;
+            }
+            let doubled = self.chance(self.manners().double_per_mille);
             for _ in 0..=usize::from(doubled) {
                 let at = Time(self.now().0 + self.delay());
                 self.agenda.borrow_mut().add(at, Event::Deliver(Box::new(letter.clone())));
@@ -106,10 +113,12 @@ impl World {
     }
 
     fn tampered(&self, mut letter: Letter) -> Option<Letter> {
-        if let Some(plant) = self.plant.get()
-            && !plant.tamper(&mut *self.rng(), letter.to.0, &mut letter.message)
-        {
-            return None;
+        if let Some(plant) = self.plant.get() {
+            let link = (letter.from.0, letter.to.0);
+            let (mut rng, mut hidden) = (self.rng(), self.hidden.borrow_mut());
+            if !plant.tamper(&mut *rng, &mut hidden, link, &mut letter.message) {
+                return None;
+            }
         }
         Some(letter)
     }
@@ -155,16 +164,27 @@ impl World {
         held.into_iter().flatten().map(|letter| Said(&letter.message).to_string()).collect()
     }
 
+    /// Loses the first of the letters that a held gate has kept.
+    pub fn lose_held(&self, from: SiteId, to: SiteId) -> bool {
+        let mut hosts = self.hosts.borrow_mut();
+        let held = hosts.get_mut(&to).and_then(|host| host.held_letters.get_mut(&from));
+        let lost = held.and_then(|held| held.pop_front());
+        lost.iter().for_each(|letter| self.write_down(letter, "╳"));
+        lost.is_some()
+    }
+
+    /// Writes what becomes of a letter into the trace.
+    fn write_down(&self, letter: &Letter, arrow: &str) {
+        let (from, to, message) = (letter.from.0, letter.to.0, &letter.message);
+        let line = format_args!("{from} {arrow} {to}  {}", Said(message));
+        if is_routine(message) { self.murmur(line) } else { self.note(line) }
+    }
+
     fn hand_over(self: &Rc<World>, letter: Letter) {
         let ((from, from_run), (to, to_run)) = (letter.from, letter.to);
         // What a site sent before it died may still arrive, or not.
         let lost = !self.runs(to, to_run) || (!self.runs(from, from_run) && self.chance(500));
-        let arrow = if lost { "⇥" } else { "→" };
-        if is_routine(&letter.message) {
-            self.murmur(format_args!("{from} {arrow} {to}  {}", Said(&letter.message)));
-        } else {
-            self.note(format_args!("{from} {arrow} {to}  {}", Said(&letter.message)));
-        }
+        self.write_down(&letter, if lost { "⇥" } else { "→" });
         if let Some(site) = self.site(to).filter(|_| !lost) {
             self.guarded(|| site.receive(from, letter.message));
         }
@@ -187,8 +207,13 @@ impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Message::Hello { .. } => write!(f, "hello"),
-            Message::Subscribe { table, range, version, .. } => {
-                write!(f, "subscribe {table}{range} after version {version}")
+            Message::Subscribe { replicas, .. } => {
+                write!(f, "subscribe")?;
+                replicas.iter().enumerate().try_for_each(|(at, replica)| {
+                    let Subscription { table, range, version, .. } = replica;
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma} {table}{range} after version {version}")
+                })
             }
             Message::Feed(feed) => {
                 write!(f, "feed {}", feed.number)?;

@@ -1,8 +1,8 @@
 //! The way from the router to the sites: requests that take time, and answers that may never come.
 //!
 //! A request that reaches a site is carried out there as long as that run of the site lasts. If the
-//! site dies before its answer is back, the router hears that it stopped, and nobody can say whether
-//! the request was carried out.
+//! site dies before its answer is back, or the request or its answer is lost, the router hears that
+//! the site stopped, and nobody can say whether the request was carried out.
 
 use super::{Gate, World};
 use crate::plant;
@@ -21,7 +21,7 @@ use std::task::Poll;
 
 /// After how long a router that hears nothing asks again.
 const RETRY_NS: u64 = 3_000_000;
-/// A request that is given up is so within this time.
+/// A request that is given up is so within this time; so is one that was lost.
 const GIVE_UP_NS: u64 = 4_000_000;
 
 /// See the [module documentation](self).
@@ -80,8 +80,12 @@ impl SimTransport {
         }
     }
 
-    /// A request on its way to a site; `None` if it is down when it gets there.
+    /// A request on its way to a site; `None` if it is lost, or finds the site down.
     async fn arrive(&self, site: SiteId) -> Option<(Arc<Site>, u64)> {
+        if self.is_lost().await {
+            self.world.note(format_args!("a request to {site} is lost"));
+            return None;
+        }
         self.world.sleep(self.world.delay()).await;
         self.world.pass(Gate::Requests(site)).await;
         let run = self.world.run_of(site);
@@ -109,8 +113,21 @@ impl SimTransport {
         done
     }
 
-    /// An answer on its way back; `false` if it died with its site.
+    /// True if something is lost on its way, after the time in which whoever sent it gives up.
+    async fn is_lost(&self) -> bool {
+        let lost = self.world.chance(self.world.manners().lose_per_mille);
+        if lost {
+            self.world.sleep(self.world.draw(0..GIVE_UP_NS)).await;
+        }
+        lost
+    }
+
+    /// An answer on its way back; `false` if it is lost, or dies with its site.
     async fn returns(&self, site: SiteId, run: u64) -> bool {
+        if self.is_lost().await {
+            self.world.note(format_args!("an answer of {site} is lost"));
+            return false;
+        }
         let back = async {
             self.world.sleep(self.world.delay()).await;
             self.world.pass(Gate::Answers(site)).await;

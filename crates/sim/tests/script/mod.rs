@@ -104,6 +104,7 @@ impl Runner {
             "letters" => self.letters(rest)?,
             "deliver" => self.deliver(rest)?,
             "muddle" => self.muddle(rest)?,
+            "lose" => self.lose(rest)?,
             "crash" => self.crash(rest)?,
             "restart" => {
                 self.world().start(site(rest)?);
@@ -277,6 +278,19 @@ impl Runner {
         let (from, to) = rest.split_once(' ').ok_or("two sites")?;
         self.world().muddle_held(site(from)?, site(to)?);
         Ok(String::new())
+    }
+
+    fn lose(&mut self, rest: &str) -> Answer {
+        let (from, to) = rest.split_once(' ').ok_or("two sites")?;
+        let (from, to) = (site(from)?, site(to)?);
+        // Heartbeats before it arrive.
+        while self.world().held_letters(from, to).first().is_some_and(|l| !says_something(l)) {
+            self.world().deliver_held(from, to, 1);
+        }
+        match self.world().lose_held(from, to) {
+            true => Ok(String::new()),
+            false => Err("no letter is held".into()),
+        }
     }
 
     fn crash(&mut self, rest: &str) -> Answer {

@@ -1,0 +1,186 @@
+//! Catching up: what a subscriber lacks of the events in this log.
+//!
+//! **Contract.** A replica that has version `v` of some keys asks the site that it takes for their
+//! master. After the answer, every event of these keys after `v` that this log holds is in the
+//! stream, or is not durable yet and will be. If this site is their master, and the asker a
+//! follower, the answer ends with `joined`: from there on, the stream speaks for the replica.
+//!
+//! The events of a key are one chain of versions, which goes from log to log with the mastership:
+//!
+//! ```text
+//!   version     … 26 │ 27 ······ 34 │ 35 ·· 37 │ 38 ·····▶
+//!   in log of     s2 │ s1, 1st term │ s2       │ s1, 2nd term
+//!
+//!   a replica at 26 asks s1 ─▶ 27 … 34, 38 …; it applies 34, a release, asks s2 for what follows,
+//!                              and meets 38 … in its queue
+//! ```
+//!
+//! To answer, the log has to be read from a position behind which all events after `v` are. These
+//! are the cases, from the cheapest to the one that is always right:
+//!
+//! 1. *All that is held of the keys is at `v` or below.* Nothing is read: an event in this log has
+//!    moved the version here, so none leads beyond `v`.
+//! 2. *The last term began at version `v + 1` or below, since the stream was opened, and the asker
+//!    follows.* Nothing is read: what is after `v` is of that term, and all of that goes to the
+//!    asker by this stream.
+//! 3. *The replica has read this log up to a position.* It is read from there.
+//! 4. *The last term began at version `v + 1` or below.* It is read from the term's beginning: what
+//!    is after `v` is of that term.
+//! 5. *Nothing of that is known.* It is read from its beginning.
+//!
+//! An answer is right for every later version of these keys, too: so it does no harm if it is late,
+//! or if the replica was dropped and installed again in between.
+
+use super::outgoing::{Link, feed_item};
+use crate::message::{Epoch, FeedItem, Subscription};
+use crate::partition::{SitePartition, Term};
+use crate::record::read_frame;
+use crate::site::Site;
+use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{LogError, Position};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A subscription, and what this site holds of its keys.
+struct Wanted {
+    subscription: Subscription,
+    held: Vec<Arc<SitePartition>>,
+    /// The log has to be read from here; `None`: it need not be.
+    from: Option<Position>,
+}
+
+impl Site {
+    /// Sends a subscriber what it lacks, whoever is master now, by the stream that it names.
+    pub(super) fn catch_up(&self, to: SiteId, epoch: Epoch, replicas: Vec<Subscription>) {
+        let mut links = self.links.outgoing.lock();
+        let link = links.entry(to).or_default();
+        if !link.open(epoch, self.log.end()) {
+            return; // The receiver has opened the link anew, and asked again.
+        }
+        link.interest();
+        let mut wanted: Vec<Wanted> = replicas
+            .into_iter()
+            .map(|subscription| {
+                let held = self.table_or_new(subscription.table).overlapping(&subscription.range);
+                let from = begins(link, to, &subscription, &held);
+                Wanted { subscription, held, from }
+            })
+            .collect();
+        wanted.sort_by(|a, b| a.place().cmp(&b.place()));
+        let mut items = match self.missed(&wanted) {
+            Ok(items) => items,
+            // The replicas stay behind, and ask again; reading our own log should not fail.
+            Err(error) => {
+                return self.trouble(&format!("cannot send {to} what it missed: {error}"));
+            }
+        };
+        let begin = self.log.begin();
+        for Wanted { subscription, held, from } in &wanted {
+            if from.is_some_and(|from| from < begin) && !connects(&items, subscription, held) {
+                let Subscription { table, range, version, .. } = subscription;
+                self.trouble(&format!(
+                    "cannot send {to} what it missed of {table}{range}: it has version {version}, \
+                     and the log begins at {begin}, after that"
+                ));
+                continue;
+            }
+            let followed = held.iter().filter(|p| p.is_master() && p.followers().contains(to));
+            // Of what was not asked about, events may be missing.
+            items.extend(followed.map(|partition| FeedItem::Joined {
+                table: subscription.table,
+                range: partition.range.intersection(&subscription.range),
+            }));
+        }
+        self.send_feed(to, link, items, Time::ZERO);
+    }
+
+    /// The durable events that are wanted, in the order of the log.
+    fn missed(&self, wanted: &[Wanted]) -> Result<Vec<FeedItem>, LogError> {
+        let mut items = Vec::new();
+        let Some(from) = wanted.iter().filter_map(|wanted| wanted.from).min() else {
+            return Ok(items);
+        };
+        let durable = self.log.durable();
+        self.log.read(from.max(self.log.begin()), &mut |position, frame| {
+            if position >= durable {
+                return ControlFlow::Break(());
+            }
+            missed_in(position, frame, wanted, &mut items);
+            ControlFlow::Continue(())
+        })?;
+        Ok(items)
+    }
+}
+
+impl Wanted {
+    fn place(&self) -> (TableId, &Key) {
+        (self.subscription.table, &self.subscription.range.start)
+    }
+}
+
+/// From where the log has to be read for a subscription: the table at the head of this module.
+fn begins(
+    link: &Link,
+    to: SiteId,
+    subscription: &Subscription,
+    held: &[Arc<SitePartition>],
+) -> Option<Position> {
+    let Subscription { range, version, position, .. } = subscription;
+    // The mark first: once it is down, the version is that of all events in the log.
+    let is_at = |p: &Arc<SitePartition>| !p.is_publishing() && p.version() <= *version;
+    if covers(held, range) && held.iter().all(is_at) {
+        return None;
+    }
+    let term = held.iter().map(|p| p.term()).reduce(Term::with).unwrap_or(Term::UNKNOWN);
+    let is_term = term.first <= version.saturating_add(1);
+    let is_followed = |p: &Arc<SitePartition>| p.is_master() && p.followers().contains(to);
+    if is_term && term.begin >= link.opened_at && held.iter().all(is_followed) {
+        return None;
+    }
+    Some(match position {
+        0 if is_term => term.begin,
+        position => *position,
+    })
+}
+
+/// True if neighbouring partitions hold all keys of a range.
+fn covers(held: &[Arc<SitePartition>], range: &KeyRange) -> bool {
+    let meet =
+        |pair: &[Arc<SitePartition>]| pair[0].range.end.as_ref() == Some(&pair[1].range.start);
+    let (Some(first), Some(last)) = (held.first(), held.last()) else { return false };
+    let all = KeyRange::new(first.range.start.clone(), last.range.end.clone());
+    all.covers(range) && held.windows(2).all(meet)
+}
+
+/// The log was cut: true if what is left of it begins where the replica is. The next event of a
+/// replica is in its master's log.
+fn connects(items: &[FeedItem], subscription: &Subscription, held: &[Arc<SitePartition>]) -> bool {
+    let Subscription { table, range, version, .. } = subscription;
+    let next = |item: &FeedItem| {
+        matches!(item, FeedItem::Record { table: of, start, previous, .. }
+            if of == table && *start == range.start && previous == version)
+    };
+    held.first().is_some_and(|p| p.version() == *version) || items.iter().any(next)
+}
+
+/// Adds the events of one frame that a subscriber lacks.
+fn missed_in(position: Position, frame: &[u8], wanted: &[Wanted], items: &mut Vec<FeedItem>) {
+    let Ok((head, records)) = read_frame(frame) else { return };
+    if head.kind.origin().is_some() {
+        return;
+    }
+    let lacks = |item: &FeedItem| {
+        let FeedItem::Record { table, start, previous, version, .. } = item else { return false };
+        let behind = wanted.partition_point(|wanted| wanted.place() <= (*table, start));
+        let Some(Wanted { subscription, .. }) = wanted[..behind].last() else { return false };
+        let is_of = subscription.table == *table && subscription.range.contains(start);
+        // The end of a replica here leads to no version, and concerns nobody else.
+        is_of && *version > subscription.version && version > previous
+    };
+    let mut shared: Option<Arc<[u8]>> = None;
+    for (at, record) in records.iter().enumerate() {
+        let shared = shared.get_or_insert_with(|| Arc::from(frame));
+        // The replica will read on from the frame itself: meeting it twice does no harm.
+        items.extend(feed_item(record, at, shared, position).filter(lacks));
+    }
+}

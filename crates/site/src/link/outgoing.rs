@@ -1,0 +1,205 @@
+//! Sending: one stream to each site that follows something here.
+//!
+//! Whoever drives the site's disk calls [`Site::ship`] after a sync. Frames that are durable go, in
+//! the order of the log, to the sites that follow their partitions; with them goes the time up to
+//! which there is nothing else. What is not durable is not sent: a replica never holds what its
+//! master could lose.
+//!
+//! **Heartbeats** say the time alone, tick after tick, and so that not everybody writes to
+//! everybody all the time, they grow rarer where nobody asks how far the feed has come (at 1, 2, 4,
+//! 8, 16, 32, 48 ticks since). Who reads a replica that is not that far does ask
+//! ([`crate::silence`]), and is told often from then on.
+
+use crate::message::{Epoch, Feed, FeedItem, Message};
+use crate::record::{Event, Record, read_frame};
+use crate::site::{Outgoing, Site};
+use isomer_design::{Key, SiteId, SiteSet, Time};
+use isomer_log::Position;
+use std::sync::Arc;
+
+/// A heartbeat that nobody asks for is sent every so many ticks at least: the history that is kept
+/// for snapshots goes back to the last one.
+const RARELY: u32 = 16;
+
+/// The feeds to one site.
+#[derive(Default)]
+pub(super) struct Link {
+    /// The present stream; `None` until the receiver has asked for one.
+    epoch: Option<Epoch>,
+    /// How many feeds of the stream were sent.
+    sent: u64,
+    /// Where the log ended when the stream was opened.
+    pub(super) opened_at: Position,
+    /// The receiver follows, or has followed, something here.
+    interested: bool,
+    /// Somebody there waits for the feed to be closed up to this time.
+    wants: Time,
+    /// Ticks since somebody there waited for that.
+    unasked: u32,
+    /// The receiver's checkpoint holds everything before this position of our log.
+    pub(super) checkpointed: Position,
+}
+
+impl Link {
+    /// Opens a stream, unless it is the present one. `end` is where the log ends. `false` if the
+    /// receiver has opened a later one.
+    pub(super) fn open(&mut self, epoch: Epoch, end: Position) -> bool {
+        if self.epoch < Some(epoch) {
+            (self.epoch, self.sent, self.opened_at) = (Some(epoch), 0, end);
+        }
+        self.epoch == Some(epoch)
+    }
+
+    /// The receiver follows something here from now on, and is likely to read it.
+    pub(super) fn interest(&mut self) {
+        (self.interested, self.unasked) = (true, 0);
+    }
+
+    fn want(&mut self, closed: Time) {
+        self.wants = self.wants.max(closed);
+        self.unasked = 0;
+    }
+
+    /// A tick has passed: is it time to say up to when that was all?
+    fn tick(&mut self) -> bool {
+        self.unasked = self.unasked.wrapping_add(1);
+        self.unasked.is_multiple_of(RARELY)
+            || (self.unasked < RARELY && self.unasked.is_power_of_two())
+    }
+}
+
+impl Site {
+    /// Closes the feed to a site up to a time, as soon as all that is before is durable.
+    pub(crate) fn close_feed(&self, to: SiteId, at_least: Time) {
+        self.store.clock.raise(at_least);
+        let mut links = self.links.outgoing.lock();
+        links.get_mut(&to).into_iter().for_each(|link| link.want(at_least));
+        drop(links);
+        self.ship();
+    }
+
+    /// Sends what has become durable.
+    pub fn ship(&self) {
+        self.ship_and_say(|_| false);
+    }
+
+    /// Sends what has become durable, and to followers that have not heard for long up to when that
+    /// was all, even if there is nothing to send.
+    pub(crate) fn ship_at_tick(&self) {
+        self.ship_and_say(Link::tick);
+    }
+
+    /// Sends what has become durable, and up to when that was all where it is wanted or due.
+    fn ship_and_say(&self, is_due: impl Fn(&mut Link) -> bool) {
+        let mut links = self.links.outgoing.lock();
+        let (frames, closed) = self.take_outgoing();
+        let items: Vec<(&SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
+        for (site, link) in links.iter_mut() {
+            let followed = |(followers, item): &(&SiteSet, FeedItem)| {
+                followers.contains(*site).then(|| item.clone())
+            };
+            let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
+            link.interested |= !items.is_empty();
+            let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
+            let has_news = is_due(link) || is_wanted || !items.is_empty();
+            // Without a stream, it will find them in the log when it has opened one.
+            if link.epoch.is_some() && link.interested && has_news {
+                if is_wanted {
+                    link.wants = Time::ZERO;
+                }
+                self.send_feed(*site, link, items, closed);
+            }
+        }
+    }
+
+    /// The log is still needed by followers from here on.
+    pub(crate) fn needed_by_followers(&self) -> Position {
+        let links = self.links.outgoing.lock();
+        let interested = links.values().filter(|link| link.interested);
+        interested.map(|link| link.checkpointed).min().unwrap_or(Position::MAX)
+    }
+
+    /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
+    pub(crate) fn expect_followers(&self, followers: &SiteSet) {
+        let mut links = self.links.outgoing.lock();
+        followers.iter().for_each(|site| links.entry(site).or_default().interest());
+    }
+
+    /// Sends the next feed of the present stream.
+    pub(super) fn send_feed(
+        &self,
+        to: SiteId,
+        link: &mut Link,
+        items: Vec<FeedItem>,
+        closed: Time,
+    ) {
+        let epoch = link.epoch.expect("a feed is sent by a stream that was opened");
+        link.sent += 1;
+        let (from, number, since) = (self.incarnation, link.sent, link.opened_at);
+        self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed }));
+    }
+}
+
+fn feed_items(outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
+    let (_, records) = read_frame(&outgoing.frame).expect("the site wrote the frame itself");
+    let records = records.iter().enumerate().zip(&outgoing.followers);
+    let followed = records.filter(|(_, followers)| !followers.is_empty());
+    followed
+        .flat_map(|((at, record), followers)| {
+            let items = feed_item(record, at, &outgoing.frame, outgoing.position);
+            items.map(move |item| (followers, item))
+        })
+        .collect()
+}
+
+/// A record as an event of its partition. A merge is the last event of the right partition, too, so
+/// that a replica of it knows what it waits for.
+pub(super) fn feed_item(
+    record: &Record<'_>,
+    at: usize,
+    frame: &Arc<[u8]>,
+    position: Position,
+) -> impl Iterator<Item = FeedItem> {
+    let event = |start: &Key, previous| FeedItem::Record {
+        table: record.table,
+        start: start.clone(),
+        previous,
+        version: record.version,
+        frame: frame.clone(),
+        at,
+        position,
+    };
+    let right = match &record.event {
+        Event::Merge { right, right_version } => Some(event(right, *right_version)),
+        _ => None,
+    };
+    std::iter::once(event(&record.start, record.previous)).chain(right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_grow_rarer_until_somebody_asks() {
+        let mut link = Link::default();
+        let due: Vec<u32> = (1..=50).filter(|_| link.tick()).collect();
+        assert_eq!(due, [1, 2, 4, 8, 16, 32, 48]);
+        link.want(Time(7));
+        let due: Vec<u32> = (1..=10).filter(|_| link.tick()).collect();
+        assert_eq!(due, [1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn a_request_that_was_overtaken_opens_nothing() {
+        let mut link = Link::default();
+        let epoch = |incarnation, number| Epoch { incarnation, number };
+        assert!(link.open(epoch(5, 2), 100));
+        link.sent = 7;
+        assert!(link.open(epoch(5, 2), 200), "it is the present one");
+        assert_eq!((link.sent, link.opened_at), (7, 100));
+        assert!(!link.open(epoch(5, 1), 300) && !link.open(epoch(4, 9), 300));
+        assert!(link.open(epoch(6, 1), 300), "a new run");
+        assert_eq!((link.sent, link.opened_at), (0, 300));
+    }
+}
