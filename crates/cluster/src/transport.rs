@@ -2,7 +2,7 @@
 
 use isomer_design::{SiteId, Time};
 use isomer_site::{Answer, Failure, Published, Refusal, Reply, Request, Site, Step};
-use isomer_strategy::{Crowd, SiteLoad};
+use isomer_strategy::SiteLoad;
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
 /// delays and crashes between.
@@ -42,11 +42,7 @@ pub trait Transport {
 
 /// How a site is, as far as the site itself can tell; nothing of one that is down.
 pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
-    let crowd = |crowd: isomer_site::Crowd| {
-        let isomer_site::Crowd { table, start, waiting, wanted } = crowd;
-        Crowd { table, start, waiting, wanted }
-    };
-    let crowds = host.map_or_else(Vec::new, |host| host.crowds().into_iter().map(crowd).collect());
+    let hot_locks = host.map_or_else(Vec::new, Site::hot_locks);
     let memory_bytes = host.map_or(0, Site::memory_bytes);
-    SiteLoad { site, busy: None, memory_bytes, memory_max: None, crowds }
+    SiteLoad { site, busy: None, memory_bytes, memory_max: None, hot_locks }
 }

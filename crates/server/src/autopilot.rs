@@ -15,7 +15,7 @@ use crate::indexes::Build;
 use isomer_cluster::{Job, Place};
 use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
 use isomer_plan::learned::Mode;
-use isomer_plan::learned::journal::{Entry, Fate};
+use isomer_plan::learned::journal::{ChangeResult, Entry};
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
 
@@ -113,7 +113,7 @@ impl Engine {
             .collect();
         let trigger = self.footprint(design, &entry.trigger);
         let measured = |us: Option<f64>| us.map_or(Datum::Null, Datum::Float);
-        let row = |(step, fate): (&Step, &Fate)| {
+        let row = |(step, fate): (&Step, &ChangeResult)| {
             vec![
                 Datum::Int(entry.number as i64),
                 Datum::text(&*trigger),
@@ -132,12 +132,12 @@ impl Engine {
     }
 }
 
-fn outcome(fate: &Fate, in_force: bool) -> String {
+fn outcome(fate: &ChangeResult, in_force: bool) -> String {
     match fate {
-        Fate::Made(ns) => format!("made in {:.0} us", *ns as f64 / 1000.0),
-        Fate::Failed(why) => format!("not made: {why}"),
-        Fate::Open if in_force => "under way".to_owned(),
-        Fate::Open => "recommended".to_owned(),
+        ChangeResult::Made(ns) => format!("made in {:.0} us", *ns as f64 / 1000.0),
+        ChangeResult::Failed(why) => format!("not made: {why}"),
+        ChangeResult::Open if in_force => "under way".to_owned(),
+        ChangeResult::Open => "recommended".to_owned(),
     }
 }
 

@@ -173,7 +173,7 @@ impl Site {
                 Ok(()) if partition.is_master() => {}
                 Ok(()) => return Err(self.not_master(footprint, partition)),
                 Err(NotHeld::Busy) => {
-                    self.crowds.note(partition, footprint);
+                    self.hot_locks.track(partition, footprint);
                     return Ok(Err(Wait));
                 }
                 // Another thread replaced it just now: look again at once.

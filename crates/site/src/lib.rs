@@ -16,7 +16,7 @@
 //! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
 //! | [`silence`] | promises that there will be none |
-//! | [`crowd`] | locks that many wait for |
+//! | [`hot_lock`] | locks that many wait for |
 //! | [`record`] | the bytes of the redo log |
 //! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
 //!
@@ -30,12 +30,12 @@
 mod change;
 mod checkpoint;
 mod copy;
-mod crowd;
 mod error;
 mod execute;
 mod forget;
 mod frame;
 mod held;
+mod hot_lock;
 mod link;
 mod message;
 mod partition;
@@ -55,7 +55,6 @@ mod versions;
 pub use change::Holding;
 pub use checkpoint::CheckpointError;
 pub use copy::{PIECE_BYTES, Snapshot};
-pub use crowd::Crowd;
 pub use error::{Abort, Failure, Refusal};
 pub use execute::Kept;
 pub use frame::{FrameHead, FrameKind, TxnId};

@@ -22,12 +22,12 @@
 //! | `links`, `retry`, `silence` | replication: `link`, `refresh`, `silence` |
 //! | `book` | transactions over several sites: `two_phase` |
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
-//! | `crowds` | hot locks: `crowd` |
+//! | `hot_locks` | hot locks: `hot_lock` |
 
 use crate::copy::{PIECE_BYTES, Underway};
-use crate::crowd::{Crowd, Crowds};
 use crate::error::Failure;
 use crate::frame::TxnId;
+use crate::hot_lock::HotLocks;
 use crate::link::{LinkPatience, Links};
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
@@ -36,7 +36,7 @@ use crate::request::Procedures;
 use crate::silence::Silence;
 use crate::two_phase::{Book, Decided};
 use arc_swap::ArcSwap;
-use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time};
+use isomer_design::{HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Log, LogError, Position};
 use isomer_store::{CONTEXTS_MAX, Context, Store, Waiters};
 use parking_lot::{Mutex, RwLock};
@@ -114,7 +114,7 @@ pub struct Site {
     pub(crate) book: Mutex<Book>,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
-    pub(crate) crowds: Crowds,
+    pub(crate) hot_locks: HotLocks,
     /// Copies that are being written.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
@@ -200,7 +200,7 @@ impl Site {
             links: Links::default(),
             book: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
-            crowds: Crowds::default(),
+            hot_locks: HotLocks::default(),
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
             silence: options.silence,
@@ -226,8 +226,8 @@ impl Site {
     }
 
     /// Where many wait for a lock.
-    pub fn crowds(&self) -> Vec<Crowd> {
-        self.crowds.now()
+    pub fn hot_locks(&self) -> Vec<HotLock> {
+        self.hot_locks.now()
     }
 
     /// Says once that the log has failed.

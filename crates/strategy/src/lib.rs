@@ -44,7 +44,9 @@ pub use on_demand::OnDemand;
 pub use static_design::Static;
 pub use two_phase::{TwoPhase, coordinator};
 
-use isomer_design::{Change, Design, Footprint, Key, Plan, Route, SiteId, SiteSet, TableId, Time};
+use isomer_design::{
+    Change, Design, Footprint, HotLock, Plan, Route, SiteId, SiteSet, TableId, Time,
+};
 
 /// What a strategy is shown of a transaction.
 pub struct Request<'a> {
@@ -191,19 +193,6 @@ pub struct Changed<'a> {
     pub now: Time,
 }
 
-/// A partition whose lock many wait for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Crowd {
-    /// Its table.
-    pub table: TableId,
-    /// Where it begins.
-    pub start: Key,
-    /// How many wait.
-    pub waiting: usize,
-    /// Keys that they want to write there: some of them.
-    pub wanted: Vec<Key>,
-}
-
 /// How a site is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SiteLoad {
@@ -215,8 +204,8 @@ pub struct SiteLoad {
     pub memory_bytes: usize,
     /// How many bytes there may be.
     pub memory_max: Option<usize>,
-    /// Where many wait for a lock.
-    pub crowds: Vec<Crowd>,
+    /// The locks with long queues.
+    pub hot_locks: Vec<HotLock>,
 }
 
 /// See the [module documentation](self).

@@ -246,7 +246,7 @@ impl Subject {
                 busy: Some(0.5),
                 memory_bytes: 0,
                 memory_max: None,
-                crowds: Vec::new(),
+                hot_locks: Vec::new(),
             };
             let loads: Vec<SiteLoad> = (1..=self.sites).map(|site| load(SiteId(site))).collect();
             self.learned.loads(Time(self.now_ns), &loads);

@@ -21,8 +21,8 @@
 use super::range::Range;
 use super::situation::Situation;
 use super::workload::even_cuts;
-use isomer_design::{Access, Change, Design, Key, KeyRange, Placement, SiteId, Step};
-use isomer_strategy::{Crowd, Need};
+use isomer_design::{Access, Change, Design, HotLock, Key, KeyRange, Placement, SiteId, Step};
+use isomer_strategy::Need;
 use std::collections::BTreeMap;
 
 /// Partitions of a footprint that are considered: those that are accessed most.
@@ -31,9 +31,9 @@ const PARTITIONS_MAX: usize = 4;
 const PARTS_MAX: usize = 8;
 /// Copies that are considered when a site is full, and those that go at once.
 const LOOKED_AT_MAX: usize = 64;
-const RELIEVED_MAX: usize = 8;
+const EVICTED_MAX: usize = 8;
 /// Of the masters that are considered, one in this many goes at once.
-const HANDED_OVER_OF: usize = 8;
+const EVICTED_MASTERS_OF: usize = 8;
 /// A partition with this share of all accesses is too large to be placed well.
 const SHARE_MAX: f64 = 1.0 / 32.0;
 /// Waiters for which a hot partition is split into one part more.
@@ -44,7 +44,7 @@ const COLD: f64 = 0.25;
 const AVERAGE_MAX: f64 = 1.0 / 32.0;
 
 /// Steps that make sense together, about one partition.
-pub(crate) struct Extra {
+pub(crate) struct OptionalChange {
     pub(crate) steps: Vec<Step>,
     /// What they touch, and where it is.
     pub(crate) range: Range,
@@ -60,7 +60,7 @@ pub(crate) fn extras(
     site: Option<SiteId>,
     design: &Design,
     needs: &[Need],
-) -> Vec<Extra> {
+) -> Vec<OptionalChange> {
     let average = (1.0 / design.partition_count().max(1) as f64).min(AVERAGE_MAX);
     let mut busiest: Vec<(f64, &Need)> =
         needs.iter().map(|need| (accesses(situation, &Range::of(need)), need)).collect();
@@ -87,7 +87,7 @@ pub(crate) fn extras(
         let held = situation.outlook.held(&range);
         let heat = (held / situation.options.hot).max(share / SHARE_MAX);
         if heat >= 1.0 {
-            let may_split = !situation.is_young;
+            let may_split = !situation.in_probation;
             let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
             let cuts = || situation.outlook.workload.cuts(&range, parts(heat));
             extras.extend(may_split.then(|| split(situation, &need, cuts(), why())).flatten());
@@ -109,9 +109,12 @@ pub(crate) fn extras(
 
 /// A split of what many wait for, between the keys that they want: into more parts the more wait,
 /// as what is learned from those that have run tells last of those that wait longest.
-pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra> {
+pub(crate) fn split_hot_lock(
+    situation: &Situation<'_>,
+    hot_lock: &HotLock,
+) -> Option<OptionalChange> {
     let Situation { outlook, recent, options, now_ns, design, .. } = situation;
-    let Crowd { table, start, waiting, wanted } = crowd;
+    let HotLock { table, start, waiting, keys: wanted } = hot_lock;
     let (range, placement) = design.partition_of(*table, start)?;
     let changes = recent.rests(*now_ns, *table, start) || recent.is_asked(*now_ns, *table, &range);
     if range.start != *start || changes {
@@ -130,7 +133,7 @@ pub(crate) fn disperse(situation: &Situation<'_>, crowd: &Crowd) -> Option<Extra
     // to.
     let parts = extra.steps.len() as f64 + 1.0;
     let waited_us = waiting * options.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
-    Some(Extra { upkeep_us: extra.upkeep_us.max(waited_us), ..extra })
+    Some(OptionalChange { upkeep_us: extra.upkeep_us.max(waited_us), ..extra })
 }
 
 fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
@@ -138,8 +141,13 @@ fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
     shares.read + shares.written
 }
 
-fn extra(need: &Need, steps: Vec<Step>) -> Extra {
-    Extra { steps, range: Range::of(need), placement: need.placement.clone(), upkeep_us: 0.0 }
+fn extra(need: &Need, steps: Vec<Step>) -> OptionalChange {
+    OptionalChange {
+        steps,
+        range: Range::of(need),
+        placement: need.placement.clone(),
+        upkeep_us: 0.0,
+    }
 }
 
 /// Into so many parts at once that none is hot.
@@ -148,18 +156,28 @@ fn parts(heat: f64) -> usize {
 }
 
 /// A split at some keys, if there are any besides its first.
-fn split(situation: &Situation<'_>, need: &Need, mut cuts: Vec<Key>, why: String) -> Option<Extra> {
+fn split(
+    situation: &Situation<'_>,
+    need: &Need,
+    mut cuts: Vec<Key>,
+    why: String,
+) -> Option<OptionalChange> {
     let table = need.table;
     cuts.retain(|at| *at != need.range.start);
     let upkeep_us = situation.outlook.unlocked_us(&Range::of(need), &cuts);
     let cuts = cuts.into_iter();
     let steps: Vec<Step> =
         cuts.map(|at| Step::new(Change::Split { table, at }, why.clone())).collect();
-    (!steps.is_empty()).then(|| Extra { upkeep_us, ..extra(need, steps) })
+    (!steps.is_empty()).then(|| OptionalChange { upkeep_us, ..extra(need, steps) })
 }
 
 /// With the neighbour to the right, or else to the left.
-fn merge(situation: &Situation<'_>, design: &Design, need: &Need, average: f64) -> Option<Extra> {
+fn merge(
+    situation: &Situation<'_>,
+    design: &Design,
+    need: &Need,
+    average: f64,
+) -> Option<OptionalChange> {
     let table = design.table(need.table).ok()?;
     let right = need.range.end.as_ref().and_then(|end| table.partition_of(end));
     let left = table.partitions().before(&need.range.start);
@@ -179,18 +197,18 @@ fn merge(situation: &Situation<'_>, design: &Design, need: &Need, average: f64) 
     let upkeep_us = situation.options.upkeep_us;
     let range = Range { table, keys };
     let steps = vec![Step::new(Change::Merge { table, at }, why)];
-    Some(Extra { steps, range, placement: need.placement.clone(), upkeep_us })
+    Some(OptionalChange { steps, range, placement: need.placement.clone(), upkeep_us })
 }
 
-fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> Extra {
+fn unreplicate(need: &Need, site: SiteId, upkeep_us: f64) -> OptionalChange {
     let why = format!("{site} follows what is written there, and hardly reads it");
     let steps = vec![Step::new(need.removal(site), why)];
-    Extra { upkeep_us, ..extra(need, steps) }
+    OptionalChange { upkeep_us, ..extra(need, steps) }
 }
 
 /// What a site without room loses: replicas, those first that nobody will miss; and without these,
 /// what it masters.
-pub(crate) fn relieve(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
+pub(crate) fn evictions(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let replicas = some(situation, Access::Read, |at| at.replicas.contains(site));
     if replicas.is_empty() {
         hand_over(situation, site)
@@ -232,7 +250,7 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
     let why = format!("{site} is nearly out of memory, and this is what it will miss least");
     // All that nobody misses; or else the one that is missed least, and then it is looked again.
     let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
-    let steps = judged.into_iter().take(harmless.clamp(1, RELIEVED_MAX));
+    let steps = judged.into_iter().take(harmless.clamp(1, EVICTED_MAX));
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
@@ -247,7 +265,7 @@ fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let mut mastered = some(situation, Access::Write, |at| at.master == site);
     let share = |need: &Need| accesses(situation, &Range::of(need));
     mastered.sort_by(|a, b| share(a).total_cmp(&share(b)));
-    mastered.truncate(mastered.len().div_ceil(HANDED_OVER_OF));
+    mastered.truncate(mastered.len().div_ceil(EVICTED_MASTERS_OF));
     let why = format!("{site} is nearly out of memory, and {to} has room");
     let steps = mastered.iter().flat_map(|need| {
         let steps = need.move_to(to, &why);

@@ -50,7 +50,7 @@ pub(crate) struct Clump {
 
 impl Clump {
     fn net_us(&self) -> f64 {
-        self.saved.surely_us() - self.cost_us
+        self.saved.lower_bound_us() - self.cost_us
     }
 }
 

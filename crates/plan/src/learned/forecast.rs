@@ -49,10 +49,10 @@ const TOGETHER: f64 = 0.5;
 /// A saving is not chance if it exceeds this many standard errors.
 const SURELY: f64 = 2.0;
 /// Bisections of the interval in which the throughput lies.
-const HALVINGS: usize = 14;
+const BISECTIONS: usize = 14;
 
 /// A transaction in the network. Times are in seconds.
-struct Visitor {
+struct Job {
     /// Where it runs, and for how long it keeps the whole site.
     sites: Vec<(u32, f64)>,
     /// Those of all visits that are its own, in the order in which the locks are taken.
@@ -65,7 +65,7 @@ struct Visitor {
 
 /// A design with those who visit it.
 pub(crate) struct Network {
-    visitors: Vec<Visitor>,
+    jobs: Vec<Job>,
     /// The locks that are visited.
     visits: Vec<u32>,
     /// What a transaction takes of each site, on average.
@@ -81,16 +81,16 @@ impl Network {
     pub(crate) fn of(outlook: &Outlook<'_>, grid: &Grid<'_>, layout: &Layout) -> Network {
         let (firsts, holders) = (layout.first_locks(), grid.holders(layout));
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
-        let (mut sites, mut visitors, mut visits) = (Sites::default(), Vec::new(), Vec::new());
+        let (mut sites, mut jobs, mut visits) = (Sites::default(), Vec::new(), Vec::new());
         let mut across = 0;
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
-            let is_across = free.is_empty();
-            across += usize::from(is_across);
-            let ran = if is_across { laid.masters(grid, layout) } else { free };
+            let is_distributed = free.is_empty();
+            across += usize::from(is_distributed);
+            let ran = if is_distributed { laid.masters(grid, layout) } else { free };
             let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
             // The router spreads what several sites can run; over several, each has its part to do.
-            let busy = if is_across {
+            let busy = if is_distributed {
                 outlook.costs.load(across_rates([reads, writes], ran.len()))
             } else {
                 outlook.costs.load(alone_rates([reads, writes])) / ran.len().max(1) as f64
@@ -103,8 +103,8 @@ impl Network {
                 replicas.iter().for_each(|site| sites.add(site, refreshed));
             }
             let [alone_us, across_us] = outlook.traffic.bare_us();
-            let holds_us = if is_across { ACROSS * across_us } else { alone_us };
-            let over_us = if is_across { holds_us } else { 0.0 };
+            let holds_us = if is_distributed { ACROSS * across_us } else { alone_us };
+            let over_us = if is_distributed { holds_us } else { 0.0 };
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
             // What locks are waited for is worked out below: what was learned of it has the last
@@ -114,15 +114,15 @@ impl Network {
             let first = visits.len();
             visits.extend(laid.locks(layout, &firsts));
             let (holds, visits) = (holds_us / 1e6, first..visits.len());
-            visitors.push(Visitor { sites: ran, visits, takes, holds });
+            jobs.push(Job { sites: ran, visits, takes, holds });
         }
-        let each = 1.0 / visitors.len().max(1) as f64;
+        let each = 1.0 / jobs.len().max(1) as f64;
         let mut demand = sites.refreshes;
-        for (site, busy) in visitors.iter().flat_map(|visitor| &visitor.sites) {
+        for (site, busy) in jobs.iter().flat_map(|visitor| &visitor.sites) {
             demand[*site as usize] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
-        Network { visitors, visits, demand, locks: layout.locks(), across }
+        Network { jobs, visits, demand, locks: layout.locks(), across }
     }
 
     /// Transactions a second of so many clients.
@@ -130,12 +130,12 @@ impl Network {
     /// # Panics
     /// If nobody visits it.
     pub(crate) fn per_second(&self, clients: f64) -> f64 {
-        assert!(!self.visitors.is_empty(), "what is served is told by those who are served");
-        let count = self.visitors.len() as f64;
-        let takes = self.visitors.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
+        assert!(!self.jobs.is_empty(), "what is served is told by those who are served");
+        let count = self.jobs.len() as f64;
+        let takes = self.jobs.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
         let busiest = self.demand.iter().copied().fold(0.0, f64::max);
         let (mut low, mut high) = (0.0, (clients / takes).min(1.0 / busiest));
-        for _ in 0..HALVINGS {
+        for _ in 0..BISECTIONS {
             let middle = (low + high) / 2.0;
             let fits = self.takes(middle).is_some_and(|takes| middle * takes <= clients);
             if fits { low = middle } else { high = middle }
@@ -145,16 +145,16 @@ impl Network {
 
     /// The share of transactions that run over several sites.
     pub(crate) fn across(&self) -> f64 {
-        self.across as f64 / self.visitors.len().max(1) as f64
+        self.across as f64 / self.jobs.len().max(1) as f64
     }
 
-    /// True if at a rate, the same visitors take less time than in another design, and that is no
+    /// True if at a rate, the same jobs take less time than in another design, and that is no
     /// chance.
-    pub(crate) fn is_surely_sooner(&self, other: &Network, per_second: f64) -> bool {
+    pub(crate) fn is_significantly_faster(&self, other: &Network, per_second: f64) -> bool {
         let (Some(ours), Some(theirs)) = (self.times(per_second), other.times(per_second)) else {
             return self.takes(per_second).is_some();
         };
-        let count = self.visitors.len().max(1) as f64;
+        let count = self.jobs.len().max(1) as f64;
         let (sum, squares) = ours.zip(theirs).fold((0.0, 0.0), |(sum, squares), (ours, theirs)| {
             let saved = theirs - ours;
             (sum + saved, squares + saved * saved)
@@ -164,7 +164,7 @@ impl Network {
 
     /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
     fn takes(&self, per_second: f64) -> Option<f64> {
-        Some(self.times(per_second)?.sum::<f64>() / self.visitors.len().max(1) as f64)
+        Some(self.times(per_second)?.sum::<f64>() / self.jobs.len().max(1) as f64)
     }
 
     /// What each visitor takes.
@@ -174,7 +174,7 @@ impl Network {
             return None;
         }
         let waits = self.waits(per_second)?;
-        Some(self.visitors.iter().zip(waits).map(move |(visitor, wait)| {
+        Some(self.jobs.iter().zip(waits).map(move |(visitor, wait)| {
             let at_sites = visitor.sites.iter().map(|(at, busy)| busy / (1.0 - used[*at as usize]));
             visitor.takes + wait + at_sites.sum::<f64>()
         }))
@@ -182,11 +182,11 @@ impl Network {
 
     /// How long each waits for locks.
     fn waits(&self, per_second: f64) -> Option<Vec<f64>> {
-        let each = per_second / self.visitors.len().max(1) as f64;
-        let holds = self.visitors.iter().map(|visitor| (visitor.holds, visitor.visits.len()));
+        let each = per_second / self.jobs.len().max(1) as f64;
+        let holds = self.jobs.iter().map(|visitor| (visitor.holds, visitor.visits.len()));
         let holds = holds.flat_map(|(holds, count)| std::iter::repeat_n(holds, count));
         let mut held: Vec<f64> = holds.collect();
-        let mut waits = vec![0.0; self.visitors.len()];
+        let mut waits = vec![0.0; self.jobs.len()];
         for _ in 0..ROUNDS {
             let mut locks = vec![(0.0, 0.0); self.locks];
             for (lock, held) in self.visits.iter().zip(&held) {
@@ -194,7 +194,7 @@ impl Network {
                 *used += each * held;
                 *left += each * held * held;
             }
-            for (visitor, sum) in self.visitors.iter().zip(&mut waits) {
+            for (visitor, sum) in self.jobs.iter().zip(&mut waits) {
                 let mut wait = 0.0;
                 for visit in visitor.visits.clone().rev() {
                     let (used, left) = locks[self.visits[visit] as usize];
@@ -215,9 +215,9 @@ impl Network {
 
     /// For which share of the time each lock is held, at a rate.
     pub(crate) fn held(&self, per_second: f64) -> Vec<f64> {
-        let each = per_second / self.visitors.len().max(1) as f64;
+        let each = per_second / self.jobs.len().max(1) as f64;
         let mut held = vec![0.0; self.locks];
-        for visitor in &self.visitors {
+        for visitor in &self.jobs {
             let visits = &self.visits[visitor.visits.clone()];
             visits.iter().for_each(|lock| held[*lock as usize] += each * visitor.holds);
         }
@@ -316,8 +316,8 @@ mod tests {
             let keys = |number: i64| if number % one_in == 1 { vec![9, 10] } else { vec![-number] };
             let cuts: Vec<i64> = (-2000..0).collect();
             let [together, apart] = [S1, S2].map(|second| network(keys, second, &cuts));
-            assert!(!apart.is_surely_sooner(&together, 1.0));
-            together.is_surely_sooner(&apart, 1.0)
+            assert!(!apart.is_significantly_faster(&together, 1.0));
+            together.is_significantly_faster(&apart, 1.0)
         };
         assert!(!is_sooner(700) && is_sooner(70));
     }

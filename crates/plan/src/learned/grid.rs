@@ -25,12 +25,12 @@ pub(crate) struct Grid<'s> {
     pub(crate) written: BTreeSet<TableId>,
     sites: SiteSet,
     numbers: BTreeMap<(TableId, Key), u32>,
-    pub(crate) laid: Vec<Laid<'s>>,
+    pub(crate) laid: Vec<MappedSample<'s>>,
 }
 
 /// A sample, and the numbers of the partitions that it reads and writes, in the order of their
 /// keys.
-pub(crate) struct Laid<'s> {
+pub(crate) struct MappedSample<'s> {
     pub(crate) sample: &'s Sample,
     pub(crate) read: Vec<u32>,
     pub(crate) written: Vec<u32>,
@@ -67,8 +67,9 @@ impl<'s> Grid<'s> {
         grid
     }
 
-    fn lay(&mut self, design: &Design, sample: &'s Sample) -> Laid<'s> {
-        let mut laid = Laid { sample, read: Vec::new(), written: Vec::new(), keys: Vec::new() };
+    fn lay(&mut self, design: &Design, sample: &'s Sample) -> MappedSample<'s> {
+        let mut laid =
+            MappedSample { sample, read: Vec::new(), written: Vec::new(), keys: Vec::new() };
         for need in needs(design, sample.footprint()) {
             if need.access == Access::Read {
                 laid.read.push(self.number(need));
@@ -100,7 +101,7 @@ impl<'s> Grid<'s> {
     }
 
     /// Of what every other sample accesses, the share that the rest of them accesses too.
-    pub(crate) fn foreseeable(&self) -> f64 {
+    pub(crate) fn coverage(&self) -> f64 {
         let mut seen = vec![false; self.partitions.len()];
         let (seers, judges): (Vec<_>, Vec<_>) =
             self.laid.iter().partition(|laid| laid.sample.is_odd());
@@ -135,7 +136,7 @@ impl<'s> Grid<'s> {
     }
 }
 
-impl Laid<'_> {
+impl MappedSample<'_> {
     /// All that it accesses.
     pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
         self.written.iter().chain(&self.read).copied()
@@ -241,13 +242,13 @@ pub(crate) mod tests {
     fn one_half_of_the_samples_foretells_the_other_only_where_they_access_the_same() {
         let cuts: Vec<i64> = (1..2000).collect();
         let design = design(&cuts, S2);
-        let foreseeable = |written: &dyn Fn(i64) -> Vec<i64>| {
+        let coverage = |written: &dyn Fn(i64) -> Vec<i64>| {
             let workload = workload(written);
-            Grid::of(&design, workload.samples()).foreseeable()
+            Grid::of(&design, workload.samples()).coverage()
         };
-        assert_eq!(foreseeable(&|number| vec![number]), 0.0, "everybody their own");
-        assert_eq!(foreseeable(&|number| vec![number / 2]), 1.0, "always two of them");
-        let one_in_four = foreseeable(&|number| vec![if number % 8 < 2 { 7 } else { number }]);
+        assert_eq!(coverage(&|number| vec![number]), 0.0, "everybody their own");
+        assert_eq!(coverage(&|number| vec![number / 2]), 1.0, "always two of them");
+        let one_in_four = coverage(&|number| vec![if number % 8 < 2 { 7 } else { number }]);
         assert!((0.2..0.3).contains(&one_in_four), "{one_in_four}");
     }
 

@@ -27,7 +27,7 @@ const OPEN_NS: u64 = 10_000_000_000;
 
 /// What became of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum ChangeResult {
     /// It is on its way, or was only recommended.
     Open,
     /// It was made, and took so many nanoseconds.
@@ -63,7 +63,7 @@ pub struct Entry {
     /// It is carried out; otherwise it is a recommendation.
     pub in_force: bool,
     /// What became of the chosen changes, in their order.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<ChangeResult>,
     /// What they brought.
     pub effect: Effect,
     ranges: Vec<Range>,
@@ -96,7 +96,7 @@ impl Journal {
             candidates,
             place,
             in_force,
-            fates: vec![Fate::Open; steps],
+            fates: vec![ChangeResult::Open; steps],
             effect: Effect { before_us, ..Effect::default() },
             ranges,
         };
@@ -112,14 +112,14 @@ impl Journal {
     /// A change was made, or was not.
     pub(crate) fn hear(&mut self, change: &Change, took_ns: &Result<u64, String>) {
         let fate = match took_ns {
-            Ok(took) => Fate::Made(*took),
-            Err(why) => Fate::Failed(why.clone()),
+            Ok(took) => ChangeResult::Made(*took),
+            Err(why) => ChangeResult::Failed(why.clone()),
         };
         // It belongs to the latest decision that waits for it; old ones wait for nothing.
         for entry in self.entries.iter_mut().rev().take(KEPT_MAX / 10).filter(|e| e.in_force) {
             let Some(chosen) = entry.candidates.first() else { continue };
-            let waiting = |(step, fate): (&isomer_design::Step, &Fate)| {
-                step.change == *change && *fate == Fate::Open
+            let waiting = |(step, fate): (&isomer_design::Step, &ChangeResult)| {
+                step.change == *change && *fate == ChangeResult::Open
             };
             if let Some(at) = chosen.steps().zip(&entry.fates).position(waiting) {
                 entry.fates[at] = fate;
@@ -141,7 +141,7 @@ impl Journal {
             if now_ns.saturating_sub(entry.at_ns) > OPEN_NS {
                 return false;
             }
-            let is_made = !entry.fates.contains(&Fate::Open);
+            let is_made = !entry.fates.contains(&ChangeResult::Open);
             if is_made && entry.ranges.iter().any(|range| range.is_touched_by(footprint)) {
                 let effect = &mut entry.effect;
                 effect.seen += 1;
@@ -207,7 +207,7 @@ impl Entry {
 
 impl Candidate {
     /// The candidate as a person reads it, with what became of its changes.
-    pub fn to_text(&self, design: &Design, fates: Option<&Vec<Fate>>) -> String {
+    pub fn to_text(&self, design: &Design, fates: Option<&Vec<ChangeResult>>) -> String {
         let Candidate { place, cost_us, benefit_us, run_us, .. } = self;
         let (place, net) = (to_text(*place), self.net_us());
         let mut text = format!(
@@ -217,9 +217,9 @@ impl Candidate {
         let steps = steps.chain(self.beneficial.iter().map(|step| ("adds  ", step)));
         for (at, (kind, step)) in steps.enumerate() {
             let fate = match fates.and_then(|fates| fates.get(at)) {
-                Some(Fate::Made(ns)) => format!("  [took {:.0} µs]", *ns as f64 / 1e3),
-                Some(Fate::Failed(why)) => format!("  [not made: {why}]"),
-                Some(Fate::Open) | None => String::new(),
+                Some(ChangeResult::Made(ns)) => format!("  [took {:.0} µs]", *ns as f64 / 1e3),
+                Some(ChangeResult::Failed(why)) => format!("  [not made: {why}]"),
+                Some(ChangeResult::Open) | None => String::new(),
             };
             let change = step.change.to_text(design);
             let _ = writeln!(text, "      {kind} {change}: {}{fate}", step.reason);

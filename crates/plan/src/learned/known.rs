@@ -10,16 +10,16 @@
 //!
 //! A copy is out of date by the time the plan is drawn. So the plan is checked against the design
 //! when it is carried out, and moves that are impossible by then are skipped
-//! ([`super::blueprint`]).
+//! ([`super::global_plan`]).
 //!
 //! Left out is the state of the strategy itself: its journal, its transactions in flight, when it
 //! plans again.
 
+use super::change_point::access_shares_differ;
 use super::cost::Costs;
 use super::options::Options;
 use super::outlook::Outlook;
 use super::recent::Recent;
-use super::shift::is_elsewhere;
 use super::situation::Situation;
 use super::traffic::Traffic;
 use super::workload::Workload;
@@ -59,12 +59,12 @@ impl Known {
 
     /// If it is told by now whether the workload has become another one: whether it has. Then what
     /// speaks of the old one is forgotten.
-    pub(crate) fn end_turn(&mut self, now_ns: u64, design: &Design) -> bool {
+    pub(crate) fn end_comparison(&mut self, now_ns: u64, design: &Design) -> bool {
         if !self.workload.is_told(now_ns) {
             return false;
         }
-        let is_another = is_elsewhere(&self.workload, design);
-        self.workload.end_turn(is_another);
+        let is_another = access_shares_differ(&self.workload, design);
+        self.workload.end_comparison(is_another);
         if is_another {
             self.traffic.turn();
         }
@@ -85,7 +85,17 @@ impl Known {
         budget: usize,
     ) -> Situation<'s> {
         let may_add = self.workload.len() >= SAMPLES_MIN && budget >= 1;
-        let (recent, outlook, is_young, may_move) = (&self.recent, self.outlook(), false, true);
-        Situation { now_ns, design, outlook, recent, options, may_add, is_young, may_move, budget }
+        let (recent, outlook, in_probation, may_move) = (&self.recent, self.outlook(), false, true);
+        Situation {
+            now_ns,
+            design,
+            outlook,
+            recent,
+            options,
+            may_add,
+            in_probation,
+            may_move,
+            budget,
+        }
     }
 }

@@ -23,13 +23,13 @@ pub struct Memory {
     /// The learned costs.
     pub costs: Costs,
     /// The last decisions, oldest first.
-    pub decisions: Vec<Told>,
+    pub decisions: Vec<DecisionText>,
 }
 
 /// A decision, told.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct DecisionText {
     /// Its number.
     pub number: u64,
     /// What it changed: tables by name, and ranges of their keys.
@@ -40,9 +40,12 @@ pub struct Told {
 
 impl Memory {
     /// What there is to remember: of the decisions of `before` and those since, the last ones.
-    pub fn of(costs: Costs, before: &[Told], journal: &Journal, design: &Design) -> Memory {
-        let mut new: Vec<Told> =
-            journal.entries().take(REMEMBERED_MAX).map(|entry| Told::of(entry, design)).collect();
+    pub fn of(costs: Costs, before: &[DecisionText], journal: &Journal, design: &Design) -> Memory {
+        let mut new: Vec<DecisionText> = journal
+            .entries()
+            .take(REMEMBERED_MAX)
+            .map(|entry| DecisionText::of(entry, design))
+            .collect();
         new.reverse();
         let kept = REMEMBERED_MAX - new.len();
         let before = before[before.len().saturating_sub(kept)..].iter().cloned();
@@ -77,7 +80,7 @@ impl Memory {
         design: &'m Design,
         table: &'m str,
         key: &'m Key,
-    ) -> impl Iterator<Item = &'m Told> {
+    ) -> impl Iterator<Item = &'m DecisionText> {
         let holds = move |(name, range): &(String, String)| {
             let schema = design.find_table(name).map(|(_, found)| found.schema());
             let range = schema.and_then(|schema| schema.parse_range(range).ok());
@@ -87,13 +90,13 @@ impl Memory {
     }
 }
 
-impl Told {
-    fn of(entry: &Entry, design: &Design) -> Told {
+impl DecisionText {
+    fn of(entry: &Entry, design: &Design) -> DecisionText {
         let about = entry.ranges().iter().filter_map(|range| {
             let table = design.table(range.table).ok()?;
             Some((table.name().to_owned(), table.schema().format_range(&range.keys)))
         });
-        Told { number: entry.number, about: about.collect(), text: entry.to_text(design) }
+        DecisionText { number: entry.number, about: about.collect(), text: entry.to_text(design) }
     }
 }
 

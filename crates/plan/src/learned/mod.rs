@@ -46,13 +46,12 @@
 //! | [`options`] | constants that callers may set |
 
 mod beneficial;
-pub(crate) mod blueprint;
-pub(crate) mod calm;
+pub(crate) mod candidate_design;
+pub(crate) mod change_point;
 mod clump;
 pub mod cost;
-pub(crate) mod draft;
-mod even;
 pub(crate) mod forecast;
+pub(crate) mod global_plan;
 pub(crate) mod grid;
 pub mod journal;
 pub(crate) mod known;
@@ -63,11 +62,12 @@ pub(crate) mod order;
 pub(crate) mod outlook;
 pub(crate) mod planner;
 pub(crate) mod range;
+mod rebalance;
 pub mod recent;
 pub mod reservoir;
 pub mod score;
-pub(crate) mod shift;
 pub(crate) mod situation;
+pub(crate) mod throttle;
 pub mod traffic;
 pub(crate) mod trial;
 pub mod workload;

@@ -62,7 +62,7 @@ pub struct Options {
     pub measured_per_second: f64,
     /// The same while hardly anything is changed any more, and while it is off: so that it knows
     /// what went before when it is turned on.
-    pub measured_at_rest: f64,
+    pub measured_when_quiet: f64,
     /// Of the transactions, those that are kept. (Descendant.)
     pub damping: Damping,
     /// How often things may change.
@@ -79,7 +79,7 @@ impl Default for Options {
             cold: 0.5,
             upkeep_us: 500.0,
             measured_per_second: 1000.0,
-            measured_at_rest: 100.0,
+            measured_when_quiet: 100.0,
             damping: Damping::default(),
             limits: Limits::default(),
         }

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 pub(crate) const SAMPLES_MAX: usize = 32;
 
 /// A saving counts at its estimate less this many standard errors.
-const DOUBT: f64 = 2.0;
+const STANDARD_ERRORS: f64 = 2.0;
 
 /// What a change saves within the horizon, in microseconds, and how much of that may be chance: few
 /// samples say little.
@@ -49,8 +49,8 @@ pub(crate) struct Saved {
 
 impl Saved {
     /// What it saves at least, as far as can be told.
-    pub(crate) fn surely_us(&self) -> f64 {
-        self.us - DOUBT * self.variance.sqrt()
+    pub(crate) fn lower_bound_us(&self) -> f64 {
+        self.us - STANDARD_ERRORS * self.variance.sqrt()
     }
 }
 

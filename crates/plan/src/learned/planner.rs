@@ -20,11 +20,11 @@
 //! slower for all, since it holds what others wait for.
 //!
 //! **Masters move for single transactions only until the first global plan**
-//! ([`super::blueprint`]). Later moves would break up what that has placed, until the next one
+//! ([`super::global_plan`]). Later moves would break up what that has placed, until the next one
 //! mends it. From then on single transactions cause replicas, splits and merges. Where a site's
 //! memory is short, masters go on to move, as a plan may be unable to place them.
 //!
-//! **Chance.** A benefit counts at its lower bound ([`Saved::surely_us`]). So nothing moves to and
+//! **Chance.** A benefit counts at its lower bound ([`Saved::lower_bound_us`]). So nothing moves to and
 //! fro where samples are few, or contradict each other, as where two groups of keys meet.
 //!
 //! **Balance.** Where everything is accessed with everything, one site for all of it would be best
@@ -36,13 +36,13 @@
 //!
 //! Pure: the same situation gives the same answer.
 
-use super::beneficial::{self, Extra, extras, relieve};
+use super::beneficial::{self, OptionalChange, evictions, extras};
 use super::clump;
 use super::outlook::{Saved, free_sites, rows_of};
 use super::range::Range;
 use super::situation::Situation;
-use isomer_design::{Change, Design, Footprint, SiteId, SiteSet, Step};
-use isomer_strategy::{Crowd, Need, Place, needs};
+use isomer_design::{Change, Design, Footprint, HotLock, SiteId, SiteSet, Step};
+use isomer_strategy::{Need, Place, needs};
 
 /// Candidate sites for one transaction: those that need the least, and besides the least busy.
 const CANDIDATES_MAX: usize = 4;
@@ -65,7 +65,7 @@ struct Base {
 }
 
 /// Changes that no transaction needs: the design after them, what they take, and what they save.
-struct Besides {
+struct OptionalChanges {
     steps: Vec<Step>,
     design: Design,
     cost_us: f64,
@@ -139,8 +139,8 @@ impl Situation<'_> {
         // What is changing already is not moved to and fro.
         let changing =
             needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
-        let still = self.may_add && !self.is_young && !changing;
-        let crowded = |site: SiteId| self.outlook.traffic.is_crowded(site);
+        let still = self.may_add && !self.in_probation && !changing;
+        let crowded = |site: SiteId| self.outlook.traffic.is_overloaded(site);
         let in_reach =
             |site: SiteId| self.may_move || !needs.iter().any(|need| need.lacks_master(site));
         // A site without room gets no more copies.
@@ -174,18 +174,20 @@ impl Situation<'_> {
     pub(crate) fn relief(&self, place: Place) -> Option<Answer> {
         let mut full = self.outlook.traffic.full().iter();
         let beneficial =
-            full.find_map(|site| Some(relieve(self, *site)).filter(|s| !s.is_empty()))?;
+            full.find_map(|site| Some(evictions(self, *site)).filter(|s| !s.is_empty()))?;
         Some(Answer { candidates: vec![Candidate::of_steps(place, beneficial)] })
     }
 
     /// Splits of what many wait for, on the occasion of a transaction that may be any.
-    pub(crate) fn disperse(&self, crowds: &[Crowd], place: Place) -> Option<Answer> {
+    pub(crate) fn split_hot_locks(&self, hot_locks: &[HotLock], place: Place) -> Option<Answer> {
         if self.outlook.traffic.across() >= ACROSS_MAX {
             return None;
         }
         let design = self.design.clone();
-        let mut besides = Besides { steps: Vec::new(), design, cost_us: 0.0, benefit_us: 0.0 };
-        let extras = crowds.iter().filter_map(|crowd| beneficial::disperse(self, crowd));
+        let mut besides =
+            OptionalChanges { steps: Vec::new(), design, cost_us: 0.0, benefit_us: 0.0 };
+        let extras =
+            hot_locks.iter().filter_map(|hot_lock| beneficial::split_hot_lock(self, hot_lock));
         extras.for_each(|extra| self.add(&mut besides, extra));
         let candidates = vec![Candidate::of_steps(place, besides.steps)];
         (!candidates[0].beneficial.is_empty()).then_some(Answer { candidates })
@@ -195,11 +197,11 @@ impl Situation<'_> {
     fn across(&self, coordinator: SiteId, needs: &[Need]) -> Candidate {
         let run_us = self.outlook.across_us(needs, coordinator);
         let (steps, design) = (Vec::new(), self.design.clone());
-        let mut besides = Besides { steps, design, cost_us: 0.0, benefit_us: 0.0 };
+        let mut besides = OptionalChanges { steps, design, cost_us: 0.0, benefit_us: 0.0 };
         if self.outlook.traffic.across() < ACROSS_MAX {
             self.add_extras(&mut besides, None, needs);
         }
-        let Besides { steps: beneficial, cost_us, benefit_us, .. } = besides;
+        let OptionalChanges { steps: beneficial, cost_us, benefit_us, .. } = besides;
         let (place, necessary) = (Place::Across { coordinator }, Vec::new());
         Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
     }
@@ -247,13 +249,18 @@ impl Situation<'_> {
         let mut besides = if grows {
             let room = self.budget.saturating_sub(necessary.len());
             let clump = clump::grow(self, site, design, needs, (saved, cost_us), room);
-            let (cost_us, benefit_us) = (clump.cost_us, clump.saved.surely_us());
-            Besides { steps: clump.steps, design: clump.design, cost_us, benefit_us }
+            let (cost_us, benefit_us) = (clump.cost_us, clump.saved.lower_bound_us());
+            OptionalChanges { steps: clump.steps, design: clump.design, cost_us, benefit_us }
         } else {
-            Besides { steps: Vec::new(), design, cost_us, benefit_us: saved.surely_us() }
+            OptionalChanges {
+                steps: Vec::new(),
+                design,
+                cost_us,
+                benefit_us: saved.lower_bound_us(),
+            }
         };
         self.add_extras(&mut besides, Some(site), needs);
-        let Besides { steps: beneficial, design, cost_us, benefit_us } = besides;
+        let OptionalChanges { steps: beneficial, design, cost_us, benefit_us } = besides;
         let now = isomer_strategy::needs(&design, footprint);
         let work = self.outlook.work(&now, rows_of(footprint), site);
         let run_us = self.outlook.costs.transaction(&work).total();
@@ -262,7 +269,7 @@ impl Situation<'_> {
     }
 
     /// Adds what pays besides for a transaction that runs at a site, or over several.
-    fn add_extras(&self, besides: &mut Besides, site: Option<SiteId>, needs: &[Need]) {
+    fn add_extras(&self, besides: &mut OptionalChanges, site: Option<SiteId>, needs: &[Need]) {
         if !self.may_add || needs.len() > NEEDS_MAX {
             return;
         }
@@ -272,7 +279,7 @@ impl Situation<'_> {
     }
 
     /// Adds a proposal, if it pays.
-    fn add(&self, besides: &mut Besides, extra: Extra) {
+    fn add(&self, besides: &mut OptionalChanges, extra: OptionalChange) {
         let Some((after, gain, cost)) = self.judge(&besides.design, &extra) else { return };
         if gain > (1.0 + self.options.margin) * cost {
             let share = extra.steps.len() as f64;
@@ -295,7 +302,7 @@ impl Situation<'_> {
 
     /// The design after a further step, what it saves, and what it takes; `None` if it is not
     /// possible.
-    fn judge(&self, design: &Design, extra: &Extra) -> Option<(Design, f64, f64)> {
+    fn judge(&self, design: &Design, extra: &OptionalChange) -> Option<(Design, f64, f64)> {
         let mut after = design.clone();
         let mut cost = 0.0;
         for step in &extra.steps {
@@ -305,7 +312,7 @@ impl Situation<'_> {
         }
         let saved = self.outlook.saved(design, &after, std::slice::from_ref(&extra.range));
         // What is saved by having less to keep is no guess.
-        let gain = if saved.us > 0.0 { saved.surely_us() } else { saved.us } + extra.upkeep_us;
+        let gain = if saved.us > 0.0 { saved.lower_bound_us() } else { saved.us } + extra.upkeep_us;
         Some((after, gain, cost))
     }
 

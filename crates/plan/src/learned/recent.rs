@@ -4,7 +4,7 @@
 //! | rule | what it says |
 //! | --- | --- |
 //! | in flight | a change that was asked for is not asked for again until its outcome is known |
-//! | cooldown | a partition that was changed less than [`Limits::rest_ns`] ago is left alone |
+//! | cooldown | a partition that was changed less than [`Limits::cooldown_ns`] ago is left alone |
 //! | undoing | a change that takes back one of the last [`Limits::undo_ns`] is charged [`Limits::undo_charge`] times its cost |
 //! | budget | a token bucket: [`Limits::changes_per_second`] on average, bursts of a quarter of a second |
 //!
@@ -19,7 +19,7 @@ pub const CHANGES_MAX: usize = 4096;
 /// Up to this many recent changes count as none.
 const QUIET_MAX: usize = 10;
 /// The size of the token bucket, in seconds of its rate.
-const AT_ONCE_S: f64 = 0.25;
+const BURST_S: f64 = 0.25;
 /// A change in flight that was not heard of for this long is not in flight any more, in
 /// nanoseconds.
 const LOST_NS: u64 = 5_000_000_000;
@@ -28,7 +28,7 @@ const LOST_NS: u64 = 5_000_000_000;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     /// How long a changed partition is left alone.
-    pub rest_ns: u64,
+    pub cooldown_ns: u64,
     /// How long a change may not be taken back at its price.
     pub undo_ns: u64,
     /// What taking it back costs, in its cost.
@@ -41,7 +41,7 @@ impl Default for Limits {
     fn default() -> Limits {
         let second = 1_000_000_000;
         Limits {
-            rest_ns: second / 2,
+            cooldown_ns: second / 2,
             undo_ns: 10 * second,
             undo_charge: 4.0,
             changes_per_second: 1500.0,
@@ -103,7 +103,7 @@ impl Recent {
         }
         self.last.insert(change.clone(), now_ns);
         self.made.push_back((now_ns, change.clone()));
-        let horizon = self.limits.undo_ns.max(self.limits.rest_ns);
+        let horizon = self.limits.undo_ns.max(self.limits.cooldown_ns);
         while let Some((at, _)) = self.made.front()
             && (self.made.len() > CHANGES_MAX || now_ns.saturating_sub(*at) > horizon)
         {
@@ -128,15 +128,15 @@ impl Recent {
     }
 
     /// A design as it will be when all that is on its way has arrived.
-    pub fn foreseen(&self, now_ns: u64, design: &Design) -> Design {
-        let mut foreseen = design.clone();
+    pub fn with_in_flight(&self, now_ns: u64, design: &Design) -> Design {
+        let mut with_in_flight = design.clone();
         for (change, at) in self.asked.values().flatten() {
             if now_ns.saturating_sub(*at) < LOST_NS {
                 // What is refused was overtaken, or has been made and not been heard of yet.
-                let _ = foreseen.apply(change);
+                let _ = with_in_flight.apply(change);
             }
         }
-        foreseen
+        with_in_flight
     }
 
     /// True if masters are on their way.
@@ -156,7 +156,7 @@ impl Recent {
     /// True if the partition that starts here was changed a moment ago.
     pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
         let last = self.places.get(&(table, start.clone()));
-        last.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.rest_ns)
+        last.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.cooldown_ns)
     }
 
     /// By what the cost of a change counts: more than once if it takes back a recent one. `from`
@@ -185,7 +185,7 @@ impl Recent {
 /// The size of the bucket at a rate: five hundred moves at once stop everybody who needs any of
 /// what is moved. At least one.
 fn at_once(rate: f64) -> f64 {
-    (AT_ONCE_S * rate).max(1.0)
+    (BURST_S * rate).max(1.0)
 }
 
 /// The partition that a change touches.
@@ -237,10 +237,10 @@ mod tests {
         let masters = |design: &Design| {
             [1, 7].map(|key| design.partition_of(T, &Key::int(key)).unwrap().1.master)
         };
-        assert_eq!(masters(&recent.foreseen(2 * SECOND, &design)), [S1, S2]);
-        assert_eq!(masters(&recent.foreseen(20 * SECOND, &design)), [S1, S1], "it was lost");
+        assert_eq!(masters(&recent.with_in_flight(2 * SECOND, &design)), [S1, S2]);
+        assert_eq!(masters(&recent.with_in_flight(20 * SECOND, &design)), [S1, S1], "it was lost");
         recent.hear(2 * SECOND, &remaster(S2), true);
-        assert_eq!(masters(&recent.foreseen(2 * SECOND, &design)), [S1, S1]);
+        assert_eq!(masters(&recent.with_in_flight(2 * SECOND, &design)), [S1, S1]);
     }
 
     #[test]

@@ -20,7 +20,7 @@
 /// Items go up to this share of the expiry too late.
 const LOOKS: u64 = 100;
 /// After so long, few new items have to do: [`Damping::enough`].
-const TURNS_NS: u64 = 2_000_000_000;
+const COMPARISON_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// Constants of a [`Reservoir`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -126,13 +126,13 @@ impl<T> Reservoir<T> {
 
     /// From now on it is asked whether what comes is another thing than what came before: until
     /// there is enough of it to tell ([`Reservoir::is_told`]), and somebody
-    /// [does](Reservoir::end_turn).
+    /// [does](Reservoir::end_comparison).
     pub fn turn(&mut self, now_ns: u64) {
         self.turned = Some((now_ns, 0));
     }
 
     /// True as long as that is asked.
-    pub fn is_turning(&self) -> bool {
+    pub fn is_comparing(&self) -> bool {
         self.turned.is_some()
     }
 
@@ -140,7 +140,7 @@ impl<T> Reservoir<T> {
     pub fn is_told(&self, now_ns: u64) -> bool {
         let (many, few) = self.damping.enough;
         self.turned.is_some_and(|(at, came)| {
-            came >= many || came >= few && now_ns.saturating_sub(at) >= TURNS_NS
+            came >= many || came >= few && now_ns.saturating_sub(at) >= COMPARISON_TIMEOUT_NS
         })
     }
 
@@ -151,7 +151,7 @@ impl<T> Reservoir<T> {
     }
 
     /// It has been told; if it is another thing, what is older is taken out.
-    pub fn end_turn(&mut self, is_another: bool) -> impl Iterator<Item = T> {
+    pub fn end_comparison(&mut self, is_another: bool) -> impl Iterator<Item = T> {
         let turned = self.turned.take().filter(|_| is_another);
         let all = if turned.is_some() { self.items.len() } else { 0 };
         let is_older = move |came: u64| turned.is_some_and(|(at, _)| came < at);
@@ -230,14 +230,14 @@ mod tests {
             (reservoir.is_told(now_ns), reservoir)
         };
         assert!(!come(&[11, 12], 13).0);
-        assert!(come(&[11], 10 + TURNS_NS).0, "few have to do by then");
-        assert!(!come(&[], 10 + TURNS_NS).0, "but some are needed");
+        assert!(come(&[11], 10 + COMPARISON_TIMEOUT_NS).0, "few have to do by then");
+        assert!(!come(&[], 10 + COMPARISON_TIMEOUT_NS).0, "but some are needed");
         let (is_told, mut reservoir) = come(&[11, 12, 13], 14);
         assert!(is_told && reservoir.sides().filter(|(is_new, _)| *is_new).count() == 3);
         let mut same = reservoir.clone();
-        assert_eq!((same.end_turn(false).count(), same.items().len()), (0, 8));
-        assert_eq!((reservoir.end_turn(true).count(), reservoir.items().len()), (5, 3));
-        assert!(!reservoir.is_turning());
+        assert_eq!((same.end_comparison(false).count(), same.items().len()), (0, 8));
+        assert_eq!((reservoir.end_comparison(true).count(), reservoir.items().len()), (5, 3));
+        assert!(!reservoir.is_comparing());
     }
 
     #[test]

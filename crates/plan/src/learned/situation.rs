@@ -16,7 +16,7 @@ pub(crate) struct Situation<'a> {
     /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,
     /// A blueprint is being carried out, or was a moment ago.
-    pub(crate) is_young: bool,
+    pub(crate) in_probation: bool,
     /// Masters may be moved for a transaction's sake.
     pub(crate) may_move: bool,
     pub(crate) budget: usize,

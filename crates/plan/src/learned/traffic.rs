@@ -32,7 +32,7 @@ const BEGINNING: u64 = 10;
 const BARE_US: [f64; 2] = [500.0, 10_000.0];
 /// A site is overloaded relative to the others if it is busier than the average by this share of
 /// it, and by this much besides.
-const CROWDED: (f64, f64) = (0.1, 0.1);
+const OVERLOADED: (f64, f64) = (0.1, 0.1);
 /// The length of a moment of [`Traffic::lately`], in seconds.
 const MOMENT_S: f64 = 1.5;
 /// A site that uses this share of its memory is full: replicas have to go (MorphoSys 5.3.3).
@@ -125,7 +125,7 @@ pub struct Seen {
     /// Where it ran: one site, or those that committed together.
     pub sites: SiteSet,
     /// How many it stands for.
-    pub stands_for: f64,
+    pub sample_weight: f64,
     /// Rows read and written.
     pub rows: [usize; 2],
     /// Who follows what it wrote.
@@ -141,7 +141,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn is_across(&self) -> bool {
+    fn is_distributed(&self) -> bool {
         self.sites.len() > 1
     }
 }
@@ -171,30 +171,30 @@ impl Traffic {
     }
 
     /// A transaction sets out that stands for so many.
-    pub fn set_out(&mut self, stands_for: f64) {
-        self.out += stands_for;
+    pub fn begin(&mut self, sample_weight: f64) {
+        self.out += sample_weight;
     }
 
     /// It is back.
-    pub fn come_back(&mut self, stands_for: f64) {
-        self.out -= stands_for;
+    pub fn end(&mut self, sample_weight: f64) {
+        self.out -= sample_weight;
     }
 
     /// Counts a transaction.
     pub fn count(&mut self, seen: &Seen) {
-        let [reads, writes] = seen.rows.map(|rows| rows as f64 * seen.stands_for);
+        let [reads, writes] = seen.rows.map(|rows| rows as f64 * seen.sample_weight);
         let share = 1.0 / seen.sites.len().max(1) as f64;
         for site in seen.sites.iter() {
             let counts = self.counts.entry(site).or_default();
-            counts.transactions += share * seen.stands_for;
+            counts.transactions += share * seen.sample_weight;
             counts.done[0] += share * reads;
             counts.done[1] += share * writes;
-            counts.done[if seen.is_across() { 4 } else { 3 }] += seen.stands_for;
-            counts.busy_us += share * seen.busy_us * seen.stands_for;
+            counts.done[if seen.is_distributed() { 4 } else { 3 }] += seen.sample_weight;
+            counts.busy_us += share * seen.busy_us * seen.sample_weight;
         }
-        self.took_us += seen.took_us * seen.stands_for;
+        self.took_us += seen.took_us * seen.sample_weight;
         if seen.rows[1] > 0 {
-            let holders = &mut self.holders[usize::from(seen.is_across())];
+            let holders = &mut self.holders[usize::from(seen.is_distributed())];
             holders.transactions += 1.0;
             holders.us += seen.held_us;
             holders.bare_us += seen.bare_us;
@@ -252,8 +252,8 @@ impl Traffic {
     }
 
     /// True if it is so much busier than the average site that it should not get more to do.
-    pub fn is_crowded(&self, site: SiteId) -> bool {
-        self.site(site).busy > (1.0 + CROWDED.0) * self.all.busy + CROWDED.1
+    pub fn is_overloaded(&self, site: SiteId) -> bool {
+        self.site(site).busy > (1.0 + OVERLOADED.0) * self.all.busy + OVERLOADED.1
     }
 
     /// The sites whose memory is full, or nearly so.
@@ -308,7 +308,7 @@ impl Traffic {
     }
 
     /// How many transactions a second were served in the last interval.
-    pub fn just_now(&self) -> f64 {
+    pub fn throughput_now(&self) -> f64 {
         self.lately.back().map_or(0.0, |served| served.transactions / served.seconds)
     }
 
@@ -361,7 +361,7 @@ mod tests {
     const S2: SiteId = SiteId(2);
 
     fn load(site: SiteId, busy: Option<f64>) -> SiteLoad {
-        SiteLoad { site, busy, memory_bytes: 96, memory_max: Some(100), crowds: Vec::new() }
+        SiteLoad { site, busy, memory_bytes: 96, memory_max: Some(100), hot_locks: Vec::new() }
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
         let followers = SiteSet::of(S2);
         let seen = Seen {
             sites: SiteSet::of(S1),
-            stands_for: 8.0,
+            sample_weight: 8.0,
             rows: [1, 3],
             followers,
             busy_us: 1000.0,

@@ -16,13 +16,13 @@ use super::Range;
 use isomer_design::SiteId;
 
 /// A plan is rolled back if throughput is below this share of what it was before.
-const WORSE: f64 = 0.85;
+const ROLLBACK_RATIO: f64 = 0.85;
 /// Throughput is steady if two successive moments differ by at most this share.
-const ALIKE: f64 = 0.15;
+const STEADY_TOLERANCE: f64 = 0.15;
 /// This long after its last change a plan is judged, in nanoseconds.
 const SETTLES_NS: u64 = 3_500_000_000;
 /// If throughput is not steady for this long, the plan stays, in nanoseconds.
-const JUDGED_NS: u64 = 20_000_000_000;
+const TRIAL_TIMEOUT_NS: u64 = 20_000_000_000;
 
 /// A blueprint that is carried out, or was a moment ago.
 #[derive(Clone, Debug)]
@@ -37,11 +37,11 @@ pub(crate) struct Trial {
 
 /// How a trial ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum TrialOutcome {
     /// It stays.
-    Kept,
+    Keep,
     /// It was better before; now so many transactions are served in a second.
-    Worse(f64),
+    RollBack(f64),
 }
 
 impl Trial {
@@ -56,7 +56,7 @@ impl Trial {
         now_ns: u64,
         is_carried_out: bool,
         lately: Option<[f64; 2]>,
-    ) -> Option<Verdict> {
+    ) -> Option<TrialOutcome> {
         if !is_carried_out {
             self.since_ns = None;
             return None;
@@ -65,11 +65,14 @@ impl Trial {
         if since_ns < SETTLES_NS {
             return None;
         }
-        let steady = lately.filter(|[last, before]| (last / before - 1.0).abs() <= ALIKE);
+        let steady =
+            lately.filter(|[last, before]| (last / before - 1.0).abs() <= STEADY_TOLERANCE);
         match steady {
-            Some([last, _]) if last < WORSE * self.before => Some(Verdict::Worse(last)),
-            Some(_) => Some(Verdict::Kept),
-            None => (since_ns > JUDGED_NS).then_some(Verdict::Kept),
+            Some([last, _]) if last < ROLLBACK_RATIO * self.before => {
+                Some(TrialOutcome::RollBack(last))
+            }
+            Some(_) => Some(TrialOutcome::Keep),
+            None => (since_ns > TRIAL_TIMEOUT_NS).then_some(TrialOutcome::Keep),
         }
     }
 }
@@ -82,7 +85,7 @@ mod tests {
 
     /// The verdict on a blueprint that is carried out at second 2, and when: each second has the
     /// figures of the function.
-    fn judged(lately: impl Fn(u64) -> Option<[f64; 2]>) -> (u64, Verdict) {
+    fn judged(lately: impl Fn(u64) -> Option<[f64; 2]>) -> (u64, TrialOutcome) {
         let mut trial = Trial::new(10_000.0, Vec::new());
         let verdict = |at| Some((at, trial.judge(at * SECOND, at >= 2, lately(at))?));
         (1..60).find_map(verdict).expect("there is one")
@@ -90,23 +93,23 @@ mod tests {
 
     #[test]
     fn what_serves_less_goes_back_and_what_serves_as_much_stays() {
-        assert_eq!(judged(|_| Some([6000.0, 6500.0])), (6, Verdict::Worse(6000.0)));
-        assert_eq!(judged(|_| Some([9000.0, 8800.0])), (6, Verdict::Kept));
+        assert_eq!(judged(|_| Some([6000.0, 6500.0])), (6, TrialOutcome::RollBack(6000.0)));
+        assert_eq!(judged(|_| Some([9000.0, 8800.0])), (6, TrialOutcome::Keep));
     }
 
     #[test]
     fn nothing_is_judged_before_it_is_steady() {
         let rising = |at| Some(if at < 9 { [6000.0, 3000.0] } else { [9500.0, 9000.0] });
-        assert_eq!(judged(rising), (9, Verdict::Kept));
+        assert_eq!(judged(rising), (9, TrialOutcome::Keep));
         let falling = |at| Some(if at < 9 { [9000.0, 12_000.0] } else { [5000.0, 5000.0] });
-        assert_eq!(judged(falling), (9, Verdict::Worse(5000.0)));
+        assert_eq!(judged(falling), (9, TrialOutcome::RollBack(5000.0)));
     }
 
     #[test]
     fn what_is_never_steady_or_not_known_stays() {
-        assert_eq!(judged(|_| Some([2000.0, 9000.0])), (23, Verdict::Kept));
-        assert_eq!(judged(|_| Some([0.0, 0.0])), (23, Verdict::Kept), "nobody asks any more");
-        assert_eq!(judged(|_| None), (23, Verdict::Kept));
+        assert_eq!(judged(|_| Some([2000.0, 9000.0])), (23, TrialOutcome::Keep));
+        assert_eq!(judged(|_| Some([0.0, 0.0])), (23, TrialOutcome::Keep), "nobody asks any more");
+        assert_eq!(judged(|_| None), (23, TrialOutcome::Keep));
     }
 
     #[test]
@@ -116,6 +119,6 @@ mod tests {
         assert_eq!(trial.judge(SECOND, true, lately), None);
         assert_eq!(trial.judge(3 * SECOND, false, lately), None);
         assert_eq!(trial.judge(5 * SECOND, true, lately), None);
-        assert_eq!(trial.judge(9 * SECOND, true, lately), Some(Verdict::Worse(6000.0)));
+        assert_eq!(trial.judge(9 * SECOND, true, lately), Some(TrialOutcome::RollBack(6000.0)));
     }
 }

@@ -162,9 +162,9 @@ impl Workload {
         self.reservoir.turn(now_ns);
     }
 
-    /// As [`Reservoir::is_turning`].
-    pub(crate) fn is_turning(&self) -> bool {
-        self.reservoir.is_turning()
+    /// As [`Reservoir::is_comparing`].
+    pub(crate) fn is_comparing(&self) -> bool {
+        self.reservoir.is_comparing()
     }
 
     /// As [`Reservoir::is_told`].
@@ -177,9 +177,9 @@ impl Workload {
         self.reservoir.sides().map(|(is_new, sample)| (is_new, &**sample))
     }
 
-    /// As [`Reservoir::end_turn`].
-    pub(crate) fn end_turn(&mut self, is_another: bool) {
-        let old: Vec<Arc<Sample>> = self.reservoir.end_turn(is_another).collect();
+    /// As [`Reservoir::end_comparison`].
+    pub(crate) fn end_comparison(&mut self, is_another: bool) {
+        let old: Vec<Arc<Sample>> = self.reservoir.end_comparison(is_another).collect();
         old.iter().for_each(|sample| self.forget(sample));
     }
 

@@ -13,32 +13,33 @@
 //!
 //! **Cost.** The common transaction reads a few words that are hardly ever written: no lock, no
 //! allocation. About [`Options::measured_per_second`] transactions are measured, and
-//! [`Options::measured_at_rest`] while hardly anything changes; these take the lock of the model,
+//! [`Options::measured_when_quiet`] while hardly anything changes; these take the lock of the model,
 //! unless somebody holds it. A planning pass runs every 5 ms while it finds changes, and down to
 //! every 100 ms while it finds none. Global plans ([`Strategy::reflect`]) are drawn with the model
 //! unlocked.
 //!
 //! The modules are listed in [`crate::learned`].
 
-use crate::learned::blueprint::{Blueprint, Drawing};
-use crate::learned::calm::{Calm, Sight};
-use crate::learned::draft::Promise;
+use crate::learned::candidate_design::RequiredGain;
+use crate::learned::change_point::{ChangePointDetector, IntervalLoad};
+use crate::learned::global_plan::{GlobalPlan, GlobalPlanner};
 use crate::learned::journal::Journal;
 use crate::learned::known::Known;
-use crate::learned::memory::{Memory, Told};
+use crate::learned::memory::{DecisionText, Memory};
 use crate::learned::outlook::{masters, rows_of};
 use crate::learned::planner::Answer;
-use crate::learned::shift::{Load, Shift};
 use crate::learned::situation::Situation;
+use crate::learned::throttle::{ChangeThrottle, Signals};
 use crate::learned::traffic::Seen;
 use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work};
 use isomer_design::{
-    Access, Change, Design, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId, Time,
+    Access, Change, Design, HotLock, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId,
+    Time,
 };
 use isomer_strategy::coordinator;
 use isomer_strategy::{
-    Changed, Crowd, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy,
-    Verdict, needs, pick,
+    Changed, Decision, Measured, Place, Refused, Report, Request, SiteLoad, Strategy, Verdict,
+    needs, pick,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,15 +49,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 const LOADS_EVERY_NS: u64 = 100_000_000;
 /// The shortest and longest pause between two planning passes, in nanoseconds: about transactions
 /// that one site can run, and about those that none can.
-const THINK_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
+const PLAN_PAUSE_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
 /// Measured transactions that are under way, at most.
 const UNDER_WAY_MAX: usize = 4096;
 /// A lock with this many waiters is split whatever the budget for single transactions says.
-const THRONG: usize = 32;
+const SPLIT_AT_ONCE_QUEUED: usize = 32;
 /// A site that is busier than another by this share of its time loses some of its readers to it.
 const IMBALANCE: f64 = 0.1;
 /// One transaction in this many looks for another site then.
-const MOVES_OF: u64 = 8;
+const REROUTED_ONE_IN: u64 = 8;
 /// The smallest share that is measured is one in this many, plus one.
 const MASK_MAX: u64 = 0xffff;
 
@@ -68,20 +69,20 @@ pub struct Learned {
     mask: AtomicU64,
     /// When it wants to hear of loads.
     loads_at: AtomicU64,
-    /// When it thinks again about a transaction that a site can run, and about one that none can.
-    think_at: [AtomicU64; 2],
+    /// When it should_plan again about a transaction that a site can run, and about one that none can.
+    plan_at: [AtomicU64; 2],
     /// The load of each site, in thousandths.
     busy: Vec<AtomicU64>,
-    brain: Mutex<Brain>,
+    brain: Mutex<LearnedState>,
 }
 
 /// Everything that was learned.
 #[derive(Debug)]
-struct Brain {
+struct LearnedState {
     known: Known,
     journal: Journal,
     /// Decisions from before the database was opened.
-    before: Vec<Told>,
+    before: Vec<DecisionText>,
     /// What measured transactions under way were thought to have to do.
     under_way: BTreeMap<u64, UnderWay>,
     /// What changes under way were thought to have to do.
@@ -89,20 +90,20 @@ struct Brain {
     measured: u64,
     /// How often it thought about changes.
     thoughts: u64,
-    /// Until it thinks again, as in [`Learned::think_at`].
+    /// Until it should_plan again, as in [`Learned::plan_at`].
     pause_ns: [u64; 2],
-    drawing: Drawing,
-    calm: Calm,
-    shift: Shift,
+    drawing: GlobalPlanner,
+    calm: ChangeThrottle,
+    shift: ChangePointDetector,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
-    crowds: Vec<Crowd>,
+    hot_locks: Vec<HotLock>,
 }
 
 /// A measured transaction that has not come back yet.
 #[derive(Clone, Debug)]
 struct UnderWay {
     /// How many it stands for, if it is measured.
-    stands_for: f64,
+    sample_weight: f64,
     work: Work,
     /// Who follows what it writes.
     followers: SiteSet,
@@ -124,7 +125,7 @@ impl Learned {
     /// # Panics
     /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
     pub fn new(options: Options) -> Learned {
-        let brain = Brain {
+        let brain = LearnedState {
             known: Known::new(&options),
             journal: Journal::default(),
             before: Vec::new(),
@@ -132,18 +133,18 @@ impl Learned {
             changing: BTreeMap::new(),
             measured: 0,
             thoughts: 0,
-            pause_ns: THINK_NS.map(|(least, _)| least),
-            drawing: Drawing::default(),
-            calm: Calm::default(),
-            shift: Shift::default(),
-            crowds: Vec::new(),
+            pause_ns: PLAN_PAUSE_NS.map(|(least, _)| least),
+            drawing: GlobalPlanner::default(),
+            calm: ChangeThrottle::default(),
+            shift: ChangePointDetector::default(),
+            hot_locks: Vec::new(),
         };
         Learned {
             options,
             mode: AtomicU8::new(options.mode as u8),
             mask: AtomicU64::new(0),
             loads_at: AtomicU64::new(0),
-            think_at: Default::default(),
+            plan_at: Default::default(),
             busy: (0..=SITES_MAX).map(|_| AtomicU64::new(0)).collect(),
             brain: Mutex::new(brain),
         }
@@ -183,11 +184,12 @@ impl Learned {
     /// anybody hears of it.
     fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
-        if sites.len() == 1 || !request.ticket.is_multiple_of(MOVES_OF) {
+        if sites.len() == 1 || !request.ticket.is_multiple_of(REROUTED_ONE_IN) {
             return chosen;
         }
         let busy = |site: SiteId| self.busy[usize::from(site.0)].load(Ordering::Relaxed);
-        let other = sites.nth((request.ticket / MOVES_OF) as usize % sites.len()).unwrap_or(chosen);
+        let other =
+            sites.nth((request.ticket / REROUTED_ONE_IN) as usize % sites.len()).unwrap_or(chosen);
         let much = (IMBALANCE * 1000.0) as u64;
         if busy(chosen) > busy(other) + much { other } else { chosen }
     }
@@ -195,16 +197,16 @@ impl Learned {
     /// A transaction that can run at a place: measured by chance, and now and then an opportunity.
     fn send(&self, request: &Request<'_>, place: Place) -> Decision {
         let mut decision = Decision { place, first: Plan::default(), meanwhile: Plan::default() };
-        let thinks = self.thinks(request, place);
-        if !thinks && !self.wants(request.ticket) {
+        let should_plan = self.should_plan(request, place);
+        if !should_plan && !self.wants(request.ticket) {
             return decision;
         }
         // Nobody waits for the model on this way.
         let Some(mut brain) = self.brain.try_lock() else { return decision };
         let design = (request.design)();
-        let stands_for = if self.wants(request.ticket) { self.stand_for() } else { 0.0 };
-        brain.set_out(request, &design, place, stands_for);
-        if !thinks {
+        let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
+        brain.begin_sample(request, &design, place, sample_weight);
+        if !should_plan {
             return decision;
         }
         let mode = self.mode();
@@ -221,28 +223,28 @@ impl Learned {
     }
 
     /// How many transactions a measured one stands for.
-    fn stand_for(&self) -> f64 {
+    fn sample_weight(&self) -> f64 {
         (self.mask.load(Ordering::Relaxed) + 1) as f64
     }
 
     /// True if it is time to see in this transaction an opportunity.
-    fn thinks(&self, request: &Request<'_>, place: Place) -> bool {
-        let at = &self.think_at[usize::from(is_across(place))];
-        let may = is_across(place) || self.wants(request.ticket);
+    fn should_plan(&self, request: &Request<'_>, place: Place) -> bool {
+        let at = &self.plan_at[usize::from(is_distributed(place))];
+        let may = is_distributed(place) || self.wants(request.ticket);
         may && self.mode() != Mode::Off && request.now.0 >= at.load(Ordering::Relaxed)
     }
 
     /// For how long it does not think about such transactions.
-    fn pause(&self, brain: &mut Brain, now_ns: u64, place: Place, changes: usize) {
-        let kind = usize::from(is_across(place));
+    fn pause(&self, brain: &mut LearnedState, now_ns: u64, place: Place, changes: usize) {
+        let kind = usize::from(is_distributed(place));
         let pause_ns = &mut brain.pause_ns[kind];
-        let (least, most) = THINK_NS[kind];
+        let (least, most) = PLAN_PAUSE_NS[kind];
         *pause_ns = if changes > 0 { least } else { (*pause_ns * 5 / 4).min(most) };
-        self.think_at[kind].store(now_ns + *pause_ns, Ordering::Relaxed);
+        self.plan_at[kind].store(now_ns + *pause_ns, Ordering::Relaxed);
     }
 }
 
-fn is_across(place: Place) -> bool {
+fn is_distributed(place: Place) -> bool {
     matches!(place, Place::Across { .. })
 }
 
@@ -266,9 +268,15 @@ fn plan_of<'s>(
     Plan { reason: request.footprint.to_text(design), steps }
 }
 
-impl Brain {
+impl LearnedState {
     /// A transaction sets out: what it will have to do is remembered until it has run.
-    fn set_out(&mut self, request: &Request<'_>, design: &Design, place: Place, stands_for: f64) {
+    fn begin_sample(
+        &mut self,
+        request: &Request<'_>,
+        design: &Design,
+        place: Place,
+        sample_weight: f64,
+    ) {
         if self.under_way.len() >= UNDER_WAY_MAX {
             // Those that never came back.
             self.under_way.clear();
@@ -282,9 +290,9 @@ impl Brain {
         let written = written.map(|need| (need.table, need.range.start.clone())).collect();
         let across = matches!(place, Place::Across { .. });
         let sites = if across { masters(&needs) } else { SiteSet::of(place.site()) };
-        self.known.traffic.set_out(stands_for);
-        let set_out = UnderWay { stands_for, work, followers, sites, written };
-        self.under_way.insert(request.ticket, set_out);
+        self.known.traffic.begin(sample_weight);
+        let begun = UnderWay { sample_weight, work, followers, sites, written };
+        self.under_way.insert(request.ticket, begun);
     }
 
     /// What a decision is made of, with so many changes left in the budget.
@@ -295,10 +303,10 @@ impl Brain {
         design: &'s Design,
         budget: usize,
     ) -> Situation<'s> {
-        let is_young = self.drawing.is_young(now_ns);
-        let may_move = !self.drawing.has_placed() || !self.known.traffic.full().is_empty();
+        let in_probation = self.drawing.in_probation(now_ns);
+        let may_move = !self.drawing.has_adopted() || !self.known.traffic.full().is_empty();
         let situation = self.known.situation(options, now_ns, design, budget);
-        Situation { is_young, may_move, ..situation }
+        Situation { in_probation, may_move, ..situation }
     }
 
     fn plan(
@@ -318,19 +326,19 @@ impl Brain {
         }
         // What is done for single transactions' sake has a budget of its own besides.
         let single = self.calm.budget(now_ns).min(budget);
-        let mut crowds = std::mem::take(&mut self.crowds);
+        let mut hot_locks = std::mem::take(&mut self.hot_locks);
         if single == 0 {
-            crowds.retain(|crowd| crowd.waiting >= THRONG);
+            hot_locks.retain(|hot_lock| hot_lock.waiting >= SPLIT_AT_ONCE_QUEUED);
         }
         let situation = self.situation(options, now_ns, design, budget);
-        if let Some(answer) = situation.disperse(&crowds, place).filter(|_| may_add) {
+        if let Some(answer) = situation.split_hot_locks(&hot_locks, place).filter(|_| may_add) {
             if single > 0 {
                 self.calm.spend(answer.candidates[0].steps().count());
             }
             return answer;
         }
-        if is_across(place) && may_add {
-            let Brain { known, drawing, .. } = self;
+        if is_distributed(place) && may_add {
+            let LearnedState { known, drawing, .. } = self;
             let beneficial = drawing.next(&known.situation(options, now_ns, design, budget));
             if !beneficial.is_empty() {
                 return Answer { candidates: vec![Candidate::of_steps(place, beneficial)] };
@@ -347,15 +355,15 @@ impl Brain {
     }
 
     /// What is known, to draw a blueprint of it, if it is time to; and what that has to promise.
-    fn begin_drawing(
+    fn begin_global_plan(
         &mut self,
         options: &Options,
         now_ns: u64,
         design: &Design,
-    ) -> Option<(Known, Promise)> {
-        if self.known.end_turn(now_ns, design) {
+    ) -> Option<(Known, RequiredGain)> {
+        if self.known.end_comparison(now_ns, design) {
             self.drawing.turn();
-            self.calm.stir(now_ns);
+            self.calm.reset(now_ns);
         }
         let situation = self.known.situation(options, now_ns, design, usize::MAX);
         let promise = self.drawing.begin(&situation)?;
@@ -364,14 +372,14 @@ impl Brain {
 
     /// Looks whether something speaks for it that the workload has become another one, where each
     /// measured transaction stands for so many.
-    fn watch(&mut self, now_ns: u64, stands_for: f64) {
-        let Brain { known, drawing, shift, .. } = self;
-        let is_moving = drawing.is_young(now_ns) || known.recent.is_moving(now_ns);
-        if is_moving || known.workload.is_turning() {
-            shift.unsettle(now_ns);
+    fn watch(&mut self, now_ns: u64, sample_weight: f64) {
+        let LearnedState { known, drawing, shift, .. } = self;
+        let is_moving = drawing.in_probation(now_ns) || known.recent.is_moving(now_ns);
+        if is_moving || known.workload.is_comparing() {
+            shift.reset(now_ns);
         }
-        let (served, uneven) = (known.traffic.just_now(), known.traffic.uneven());
-        if shift.see(now_ns, Load { served, stands_for, uneven }) {
+        let (served, uneven) = (known.traffic.throughput_now(), known.traffic.uneven());
+        if shift.see(now_ns, IntervalLoad { served, sample_weight, uneven }) {
             known.workload.turn(now_ns);
         }
     }
@@ -420,19 +428,19 @@ impl Brain {
         let chances = chances(report.ticket);
         self.journal.observe(report.now.0, report.footprint, took_us);
         self.measured += 1;
-        let set_out = self.under_way.remove(&report.ticket);
+        let begun = self.under_way.remove(&report.ticket);
         // Since it set out, more or fewer may be measured.
-        let stands_for = set_out.as_ref().map_or(stand_for_now, |it| it.stands_for);
-        self.known.traffic.come_back(set_out.as_ref().map_or(0.0, |it| it.stands_for));
+        let sample_weight = begun.as_ref().map_or(stand_for_now, |it| it.sample_weight);
+        self.known.traffic.end(begun.as_ref().map_or(0.0, |it| it.sample_weight));
         // Over several sites, the first lock is held while the others are waited for.
-        let sites = set_out.as_ref().map_or(SiteSet::of(report.site), |it| it.sites.clone());
+        let sites = begun.as_ref().map_or(SiteSet::of(report.site), |it| it.sites.clone());
         let waiting_ns = if sites.len() > 1 { measured.lock_ns } else { 0 };
         let held_us = us(measured.held_ns + waiting_ns);
         self.known.workload.offer(report.now.0, report.footprint, measured.rows, took_us, chances);
-        let followers = set_out.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
+        let followers = begun.as_ref().map_or(SiteSet::EMPTY, |it| it.followers.clone());
         self.known.traffic.count(&Seen {
             sites,
-            stands_for,
+            sample_weight,
             rows: measured.rows,
             followers,
             busy_us: us(measured.run_ns),
@@ -441,7 +449,7 @@ impl Brain {
             took_us,
         });
         // What it would have to do was not looked at in time: there is nothing to learn from.
-        let Some(UnderWay { work, sites, written, .. }) = set_out else { return };
+        let Some(UnderWay { work, sites, written, .. }) = begun else { return };
         written.into_iter().for_each(|place| self.known.workload.hold(place, held_us));
         if sites.len() > 1 {
             return self.known.costs.learn_across(&work, sites.len(), took_us);
@@ -491,7 +499,7 @@ impl Strategy for Learned {
         if let Some(measured) = &report.measured
             && let Some(mut brain) = self.brain.try_lock()
         {
-            brain.learn(report, measured, self.stand_for());
+            brain.learn(report, measured, self.sample_weight());
         }
     }
 
@@ -513,7 +521,7 @@ impl Strategy for Learned {
 
     fn memory(&self, design: &Design) -> Option<String> {
         let brain = self.brain.lock();
-        let Brain { known, before, journal, .. } = &*brain;
+        let LearnedState { known, before, journal, .. } = &*brain;
         Some(Memory::of(known.costs.clone(), before, journal, design).to_text())
     }
 
@@ -530,14 +538,14 @@ impl Strategy for Learned {
         if self.mode() == Mode::Off {
             return;
         }
-        let begun = self.brain.lock().begin_drawing(&self.options, now.0, design);
+        let begun = self.brain.lock().begin_global_plan(&self.options, now.0, design);
         let Some((known, promise)) = begun else { return };
         // What takes long is done with nobody waiting.
         let situation = known.situation(&self.options, now.0, design, usize::MAX);
-        let drawn = Blueprint::draw(&situation, promise);
+        let drawn = GlobalPlan::draw(&situation, promise);
         let mut brain = self.brain.lock();
         if drawn.is_some() {
-            brain.calm.stir(now.0);
+            brain.calm.reset(now.0);
         }
         brain.drawing.end(drawn);
     }
@@ -556,12 +564,12 @@ impl Strategy for Learned {
         let Some(mut brain) = self.brain.try_lock() else { return };
         brain.known.traffic.close(now.0, loads);
         let traffic = &brain.known.traffic;
-        let sight = Sight { served: traffic.transactions(), across: traffic.across() };
+        let sight = Signals { served: traffic.transactions(), across: traffic.across() };
         brain.calm.see(now.0, sight);
         if self.mode() != Mode::Off {
-            brain.watch(now.0, self.stand_for());
+            brain.watch(now.0, self.sample_weight());
         }
-        brain.crowds = loads.iter().flat_map(|load| load.crowds.iter().cloned()).collect();
+        brain.hot_locks = loads.iter().flat_map(|load| load.hot_locks.iter().cloned()).collect();
         for load in loads {
             let site = brain.known.traffic.site(load.site);
             brain.known.costs.learn_load(site.rates, site.busy);
@@ -572,15 +580,15 @@ impl Strategy for Learned {
             Mode::Recommend | Mode::Auto if !brain.known.recent.is_quiet(now.0) => {
                 self.options.measured_per_second
             }
-            _ => self.options.measured_at_rest,
+            _ => self.options.measured_when_quiet,
         };
         let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);
-        let came = measured * self.stand_for();
+        let came = measured * self.sample_weight();
         let mask = match measured / wanted {
             // What comes now may be another workload: as many as it takes to tell.
-            _ if self.mode() != Mode::Off && brain.known.workload.is_turning() => {
+            _ if self.mode() != Mode::Off && brain.known.workload.is_comparing() => {
                 mask_for(came, self.options.damping.enough.0 as f64)
             }
             // To know more soon is worth it, as long as there is room for it.

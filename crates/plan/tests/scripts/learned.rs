@@ -17,11 +17,11 @@
 
 use crate::{parse, run, set_up, site};
 use goldenscript::{Command, Context, Runner};
-use isomer_design::{Design, Footprint, Key, RoutingTable, SiteId, TableId, Time};
+use isomer_design::{Design, Footprint, HotLock, Key, RoutingTable, SiteId, TableId, Time};
 use isomer_plan::learned::{Mode, Options};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{
-    Changed, Crowd, Decision, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
+    Changed, Decision, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -85,13 +85,13 @@ impl Runner for State {
                 let waiting = args.take_key("waiting").map_or(Ok(0), |n| parse("waiting", n))?;
                 let wanted = args.take_key("wanted").unwrap_or_default();
                 let wanted = wanted.split(',').filter(|key| !key.is_empty());
-                let wanted: Vec<Key> = wanted
+                let keys: Vec<Key> = wanted
                     .map(|key| Ok(Key::int(parse("key", key)?)))
                     .collect::<Result<_, Box<dyn Error>>>()?;
                 let crowd = crowd.and_then(|key| {
                     let table = TableId(1);
                     let (range, placement) = self.design.partition_of(table, &Key::int(key))?;
-                    Some((placement.master, Crowd { table, start: range.start, waiting, wanted }))
+                    Some((placement.master, HotLock { table, start: range.start, waiting, keys }))
                 });
                 self.now += 1000 * MS;
                 let mut loads = Vec::new();
@@ -100,9 +100,9 @@ impl Runner for State {
                     let busy = busy.map(|busy| parse("load", busy)).transpose()?;
                     let memory_bytes = if full == Some(id) { filled } else { 10 };
                     let here = crowd.iter().filter(|(master, _)| *master == id);
-                    let crowds = here.map(|(_, crowd)| crowd.clone()).collect();
+                    let hot_locks = here.map(|(_, crowd)| crowd.clone()).collect();
                     let memory_max = Some(100);
-                    loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max, crowds });
+                    loads.push(SiteLoad { site: id, busy, memory_bytes, memory_max, hot_locks });
                 }
                 self.learned.loads(Time(self.now), &loads);
             }
@@ -114,7 +114,7 @@ impl Runner for State {
                 }
                 if let Some(rate) = args.take_key("measured_per_second") {
                     self.options.measured_per_second = parse("measured_per_second", rate)?;
-                    self.options.measured_at_rest = self.options.measured_per_second;
+                    self.options.measured_when_quiet = self.options.measured_per_second;
                 }
                 self.learned = Learned::new(self.options);
             }

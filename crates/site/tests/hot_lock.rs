@@ -1,10 +1,10 @@
-//! A crowd before a lock is told as long as it is there.
+//! A hot lock is reported as long as its queue is long.
 
 mod post;
 
-use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_design::{Footprint, HotLock, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, MemoryLog, MemoryOptions};
-use isomer_site::{Crowd, Message, Part, Site, SiteOptions, Step, Txn, TxnId};
+use isomer_site::{Message, Part, Site, SiteOptions, Step, Txn, TxnId};
 use post::Post;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Crowds that are seen while so many wait for a lock, and when they have it.
-fn crowds(waiting: usize) -> [Vec<Crowd>; 2] {
+/// The hot locks while so many wait for one, and once they have it.
+fn hot_locks(waiting: usize) -> [Vec<HotLock>; 2] {
     let post = Arc::new(Post::default());
     let options = MemoryOptions { durability: Durability::None, ..MemoryOptions::default() };
     let (log, network, time) = (Arc::new(MemoryLog::new(options)), post.clone(), post);
@@ -37,20 +37,20 @@ fn crowds(waiting: usize) -> [Vec<Crowd>; 2] {
     let each = each.map(|procedure| Box::pin(site.execute(&footprint, Time::ZERO, procedure)));
     let mut futures: Vec<_> = each.collect();
     assert!(futures.iter_mut().all(|future| poll(future.as_mut()).is_pending()));
-    let before = site.crowds();
+    let before = site.hot_locks();
     site.receive(S2, Message::Outcome { txn, at: None });
     futures.iter_mut().for_each(|future| drop(poll(future.as_mut())));
-    [before, site.crowds()]
+    [before, site.hot_locks()]
 }
 
 #[test]
 fn eight_are_a_crowd_as_long_as_they_wait() {
-    let crowd = |waiting: usize| {
-        // The first seven met nobody's crowd.
-        let wanted = vec![Key::int(7); waiting - 7];
-        Crowd { table: T, start: Key::int(5), waiting, wanted }
+    let hot_lock = |waiting: usize| {
+        // The first seven queued behind fewer than eight.
+        let keys = vec![Key::int(7); waiting - 7];
+        HotLock { table: T, start: Key::int(5), waiting, keys }
     };
-    assert_eq!(crowds(8), [vec![crowd(8)], vec![]]);
-    assert_eq!(crowds(20), [vec![crowd(20)], vec![]]);
-    assert_eq!(crowds(7), [vec![], vec![]]);
+    assert_eq!(hot_locks(8), [vec![hot_lock(8)], vec![]]);
+    assert_eq!(hot_locks(20), [vec![hot_lock(20)], vec![]]);
+    assert_eq!(hot_locks(7), [vec![], vec![]]);
 }

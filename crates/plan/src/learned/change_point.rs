@@ -23,7 +23,7 @@
 //!
 //! **Then the samples decide.** Overload looks the same, and so does a quiet night. For a moment
 //! more transactions are measured, up to all; then the new samples are compared with the old
-//! ([`is_elsewhere`]). If they access other sites, the old ones are dropped, and a global plan is
+//! ([`access_shares_differ`]). If they access other sites, the old ones are dropped, and a global plan is
 //! drawn at once.
 //!
 //! **Left out**: hot spots that stay at their site, which need splits and no moves; accesses beyond
@@ -41,7 +41,7 @@ const SETTLES_S: f64 = 2.0;
 /// through.
 const LULL_S: f64 = 0.5;
 /// A drop is throughput at this share of the usual.
-const LESS: f64 = 0.7;
+const DROP_RATIO: f64 = 0.7;
 /// A drop is believed when it is e⁸ times as likely as none: by chance, once in some minutes.
 const SURELY: f64 = 8.0;
 /// The load has become uneven if the busiest site is farther above the average than usual by this.
@@ -51,22 +51,22 @@ const UNEVEN: f64 = 0.15;
 const COMPARED_MAX: usize = 2000;
 /// The two samples differ if their chi-square distance exceeds its expectation under chance by
 /// this.
-const APART: f64 = 0.05;
+const DISTANCE_MIN: f64 = 0.05;
 
 /// What was seen in an interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct IntervalLoad {
     /// Transactions that came back, per second.
     pub(crate) served: f64,
     /// For how many of them each stands that was counted.
-    pub(crate) stands_for: f64,
+    pub(crate) sample_weight: f64,
     /// By how much the busiest site is busier than the average.
     pub(crate) uneven: f64,
 }
 
 /// See the [module documentation](self).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shift {
+pub(crate) struct ChangePointDetector {
     /// What is usually served, and how uneven the load is then.
     served: f64,
     uneven: f64,
@@ -77,25 +77,26 @@ pub(crate) struct Shift {
     seen_ns: u64,
 }
 
-impl Shift {
+impl ChangePointDetector {
     /// The design changes: what was usual is no more.
-    pub(crate) fn unsettle(&mut self, now_ns: u64) {
+    pub(crate) fn reset(&mut self, now_ns: u64) {
         (self.since_ns, self.less) = (now_ns, 0.0);
     }
 
     /// Looks at an interval that ends now; true if something speaks for it that a hot spot has
     /// moved.
-    pub(crate) fn see(&mut self, now_ns: u64, load: Load) -> bool {
+    pub(crate) fn see(&mut self, now_ns: u64, load: IntervalLoad) -> bool {
         let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
         if seconds >= LULL_S {
-            self.unsettle(now_ns);
+            self.reset(now_ns);
         }
         let settled_s = now_ns.saturating_sub(self.since_ns) as f64 / 1e9;
         self.seen_ns = now_ns;
         let is_settled = settled_s > SETTLES_S;
         if is_settled {
-            let counted = |per_second: f64| per_second * seconds / load.stands_for.max(1.0);
-            let fits = counted(load.served) * LESS.ln() + counted(self.served) * (1.0 - LESS);
+            let counted = |per_second: f64| per_second * seconds / load.sample_weight.max(1.0);
+            let fits =
+                counted(load.served) * DROP_RATIO.ln() + counted(self.served) * (1.0 - DROP_RATIO);
             self.less = (self.less + fits).max(0.0);
         }
         let (usual_s, now_s) = AVERAGED_S;
@@ -108,7 +109,7 @@ impl Shift {
         step(&mut self.uneven, load.uneven, over_s);
         let has_moved = self.less > SURELY || self.uneven_now > self.uneven + UNEVEN;
         if is_settled && has_moved {
-            self.unsettle(now_ns);
+            self.reset(now_ns);
         }
         is_settled && has_moved
     }
@@ -120,7 +121,7 @@ impl Shift {
 /// How far apart both are is the chi-square distance of the shares of samples whose first access
 /// goes to a site. If a tenth of all moves from one of eight sites to another, that is 0.1 or more;
 /// what chance adds to it is the number of sites by that of samples, on both sides.
-pub(crate) fn is_elsewhere(workload: &Workload, design: &Design) -> bool {
+pub(crate) fn access_shares_differ(workload: &Workload, design: &Design) -> bool {
     let [old, new] = [false, true].map(|side| {
         let samples = workload.sides().filter(|(is_new, _)| *is_new == side);
         shares(samples.map(|(_, sample)| sample), design)
@@ -137,7 +138,7 @@ pub(crate) fn is_elsewhere(workload: &Workload, design: &Design) -> bool {
         })
         .sum();
     let chance = (design.sites().len() as f64 - 1.0) * (1.0 / olds + 1.0 / news);
-    distance - chance > APART
+    distance - chance > DISTANCE_MIN
 }
 
 /// The shares of samples by the site that they access first, and how many there are; `None` without
@@ -171,18 +172,18 @@ mod tests {
 
     /// The tenths of a second in which a hot spot is thought to have moved, if this many are
     /// served, one in so many is counted, and the busiest site is so far above the average.
-    fn moved(stands_for: f64, of: impl Fn(u64) -> (f64, f64)) -> Vec<u64> {
-        let mut shift = Shift::default();
+    fn moved(sample_weight: f64, of: impl Fn(u64) -> (f64, f64)) -> Vec<u64> {
+        let mut shift = ChangePointDetector::default();
         let see = |tenth: &u64| {
             let (served, uneven) = of(*tenth);
-            shift.see(tenth * TENTH_NS, Load { served, stands_for, uneven })
+            shift.see(tenth * TENTH_NS, IntervalLoad { served, sample_weight, uneven })
         };
         (1..=900).filter(see).collect()
     }
 
     /// Counts that scatter by chance, as they do where each stands for so many.
-    fn scattered(tenth: u64, served: f64, stands_for: f64) -> f64 {
-        let counted = served / 10.0 / stands_for;
+    fn scattered(tenth: u64, served: f64, sample_weight: f64) -> f64 {
+        let counted = served / 10.0 / sample_weight;
         // Twelve numbers from 0 to 1 have a sum that scatters by 1 around 6.
         let number = |at: u64| {
             let mixed = (tenth * 12 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -190,14 +191,14 @@ mod tests {
                 / (1u64 << 53) as f64
         };
         let chance = (0..12).map(number).sum::<f64>() - 6.0;
-        (counted + chance * counted.sqrt()).max(0.0) * 10.0 * stands_for
+        (counted + chance * counted.sqrt()).max(0.0) * 10.0 * sample_weight
     }
 
     #[test]
     fn much_less_is_noticed_soon_and_later_where_few_are_counted() {
-        let falls = |stands_for: f64| {
+        let falls = |sample_weight: f64| {
             let served = |tenth| if tenth < 500 { 40_000.0 } else { 27_000.0 };
-            moved(stands_for, |tenth| (scattered(tenth, served(tenth), stands_for), 0.1))
+            moved(sample_weight, |tenth| (scattered(tenth, served(tenth), sample_weight), 0.1))
         };
         let [all, few] = [40.0, 400.0].map(falls);
         assert!(all.len() == 1 && (500..506).contains(&all[0]), "{all:?}");
@@ -206,9 +207,10 @@ mod tests {
 
     #[test]
     fn chance_is_not_believed_however_few_are_counted() {
-        for stands_for in [1.0, 40.0, 400.0] {
-            let moved = moved(stands_for, |tenth| (scattered(tenth, 40_000.0, stands_for), 0.1));
-            assert_eq!(moved, [0; 0], "one in {stands_for}");
+        for sample_weight in [1.0, 40.0, 400.0] {
+            let moved =
+                moved(sample_weight, |tenth| (scattered(tenth, 40_000.0, sample_weight), 0.1));
+            assert_eq!(moved, [0; 0], "one in {sample_weight}");
         }
     }
 
@@ -224,7 +226,7 @@ mod tests {
         // Keys below 500 are at the first site; as many samples before and after, with so many of
         // ten at the first site.
         let design = design(&[500], S2);
-        let is_elsewhere = |before: i64, after: i64| {
+        let access_shares_differ = |before: i64, after: i64| {
             let mut workload = Workload::new(Damping::default(), 0);
             for number in 0..4000 {
                 if number == 2000 {
@@ -235,16 +237,18 @@ mod tests {
                 let footprint = Footprint::new().write(T, Key::int(key));
                 assert!(workload.offer(number as u64, &footprint, [1, 1], 100.0, [0.0, 0.5]));
             }
-            is_elsewhere(&workload, &design)
+            access_shares_differ(&workload, &design)
         };
-        assert!(is_elsewhere(5, 7) && is_elsewhere(9, 3) && is_elsewhere(10, 8));
-        assert!(!is_elsewhere(5, 5) && !is_elsewhere(6, 5));
+        assert!(
+            access_shares_differ(5, 7) && access_shares_differ(9, 3) && access_shares_differ(10, 8)
+        );
+        assert!(!access_shares_differ(5, 5) && !access_shares_differ(6, 5));
     }
 
     #[test]
     fn a_lull_says_nothing_and_nothing_is_usual_after_it() {
-        let mut shift = Shift::default();
-        let load = |served| Load { served, stands_for: 40.0, uneven: 0.1 };
+        let mut shift = ChangePointDetector::default();
+        let load = |served| IntervalLoad { served, sample_weight: 40.0, uneven: 0.1 };
         for tenth in 1..100 {
             assert!(!shift.see(tenth * TENTH_NS, load(40_000.0)));
         }
@@ -258,11 +262,11 @@ mod tests {
 
     #[test]
     fn nothing_is_usual_while_the_design_changes() {
-        let mut shift = Shift::default();
+        let mut shift = ChangePointDetector::default();
         for tenth in 1..900 {
             let served = if tenth % 20 < 10 { 40_000.0 } else { 10_000.0 };
-            shift.unsettle(tenth * TENTH_NS);
-            let load = Load { served, stands_for: 40.0, uneven: 0.1 };
+            shift.reset(tenth * TENTH_NS);
+            let load = IntervalLoad { served, sample_weight: 40.0, uneven: 0.1 };
             assert!(!shift.see(tenth * TENTH_NS, load));
         }
     }

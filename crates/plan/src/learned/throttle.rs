@@ -19,7 +19,7 @@
 //! **The baseline** follows the measured rates slowly. Frozen at the start of a disturbance, it
 //! would let later steady growth look like a new one, some day, by chance.
 //!
-//! Global plans ([`super::blueprint`]), sites without memory and very hot locks have rules of their
+//! Global plans ([`super::global_plan`]), sites without memory and very hot locks have rules of their
 //! own, and are not held back.
 //!
 //! **Left out**: latency. With open-loop clients throughput stays the same however long
@@ -41,12 +41,12 @@ const ACROSS_MAX: f64 = 0.2;
 
 /// See the [module documentation](self).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Calm {
+pub(crate) struct ChangeThrottle {
     /// Since when it is still.
     since_ns: u64,
     /// How things are, and how they were of late.
-    now: Sight,
-    usual: Sight,
+    now: Signals,
+    usual: Signals,
     seen_ns: u64,
     /// How many changes may be made.
     budget: f64,
@@ -55,31 +55,31 @@ pub(crate) struct Calm {
 
 /// How things are.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct Signals {
     /// Transactions per second.
     pub(crate) served: f64,
     /// The share of them that runs over several sites.
     pub(crate) across: f64,
 }
 
-impl Sight {
+impl Signals {
     /// Comes nearer to what is seen by a share of the way.
-    fn follow(&mut self, seen: Sight, share: f64) {
+    fn follow(&mut self, seen: Signals, share: f64) {
         self.served += share * (seen.served - self.served);
         self.across += share * (seen.across - self.across);
     }
 }
 
-impl Default for Calm {
-    fn default() -> Calm {
-        let (now, usual) = (Sight::default(), Sight::default());
-        Calm { since_ns: 0, now, usual, seen_ns: 0, budget: RATE.0, filled_ns: 0 }
+impl Default for ChangeThrottle {
+    fn default() -> ChangeThrottle {
+        let (now, usual) = (Signals::default(), Signals::default());
+        ChangeThrottle { since_ns: 0, now, usual, seen_ns: 0, budget: RATE.0, filled_ns: 0 }
     }
 }
 
-impl Calm {
+impl ChangeThrottle {
     /// Looks how things are.
-    pub(crate) fn see(&mut self, now_ns: u64, sight: Sight) {
+    pub(crate) fn see(&mut self, now_ns: u64, sight: Signals) {
         let seconds = now_ns.saturating_sub(self.seen_ns) as f64 / 1e9;
         self.seen_ns = now_ns;
         let [soon, late] = AVERAGED_S.map(|over_s| 1.0 - (-seconds / over_s).exp());
@@ -90,12 +90,12 @@ impl Calm {
         let is_usual = across.contains(&self.now.across) && self.now.across < ACROSS_MAX;
         let served = (self.now.served - self.usual.served).abs();
         if served > SERVED * self.usual.served || !is_usual {
-            self.stir(now_ns);
+            self.reset(now_ns);
         }
     }
 
     /// There is unrest.
-    pub(crate) fn stir(&mut self, now_ns: u64) {
+    pub(crate) fn reset(&mut self, now_ns: u64) {
         (self.since_ns, self.usual) = (now_ns, self.now);
     }
 
@@ -121,12 +121,12 @@ mod tests {
 
     /// How many changes are made in each ten seconds, if everything is changed that may be.
     fn made(sight: impl Fn(u64) -> (f64, f64)) -> Vec<usize> {
-        let mut calm = Calm::default();
+        let mut calm = ChangeThrottle::default();
         let mut tens = vec![0; 9];
         for tenth in 0..900 {
             let now_ns = tenth * 100_000_000;
             let (served, across) = sight(tenth / 10);
-            calm.see(now_ns, Sight { served, across });
+            calm.see(now_ns, Signals { served, across });
             let changes = calm.budget(now_ns);
             calm.spend(changes);
             tens[tenth as usize / 100] += changes;

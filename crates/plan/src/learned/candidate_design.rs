@@ -1,4 +1,4 @@
-//! Candidates for a [global plan](super::blueprint): drawn by a graph partitioner, as Schism does
+//! Candidates for a [global plan](super::global_plan): drawn by a graph partitioner, as Schism does
 //! off line, and judged by the throughput they would have.
 //!
 //! ```text
@@ -27,7 +27,7 @@
 //! **How even is best** depends on what must stay together. If the keys after a hot spot are all
 //! co-accessed, a cut through them makes distributed commits hold the hottest locks; if all stay at
 //! one site, that site is full. In between, one site gets more than the others, and how much is
-//! tried ([`BESIDES`]). (A larger imbalance for all parts is not the same: METIS bisects, so
+//! tried ([`EXTRA_SHARES`]). (A larger imbalance for all parts is not the same: METIS bisects, so
 //! imbalance adds up; one part got half of everything, and others nearly nothing.)
 //!
 //! **Splits belong to a candidate.** New borders mean distributed commits, which hold the locks
@@ -39,17 +39,17 @@
 //! range or shared by tables; elsewhere a weak edge does no harm.
 //!
 //! **If no candidate is good enough**, but a site is full and others are not, boundary refinement
-//! is the candidate ([`super::even`]).
+//! is the candidate ([`super::rebalance`]).
 //!
 //! **Left out**: tables that nobody writes are not placed. Replicas come by themselves
 //! ([`super::planner`]), and what they would take off a busy site is not predicted. Sites count as
 //! equally strong.
 
-use super::even::evened;
 use super::forecast::Network;
 use super::grid::{Grid, Layout};
 use super::order::in_order;
 use super::range::Range;
+use super::rebalance::rebalanced;
 use super::situation::Situation;
 use crate::heat::HeatGraph;
 use crate::partition;
@@ -60,17 +60,17 @@ use std::collections::BTreeMap;
 
 /// Of the accesses of the judging half, this share must be to partitions that the proposing half
 /// accesses.
-const FORESEEABLE_MIN: f64 = 0.5;
+const COVERAGE_MIN: f64 = 0.5;
 /// A sample that accesses up to this many partitions ties each with each; a larger one, each with
 /// the next.
-const TOGETHER_MAX: usize = 32;
+const CO_ACCESS_CLIQUE_MAX: usize = 32;
 /// A sample that accesses more partitions than this (a scan of everything) adds no edges.
 const CHAIN_MAX: usize = 1024;
 /// Weight of an edge between adjacent partitions, or equal keys of different tables, in
 /// co-accesses.
 const NEIGHBOURS: f64 = 0.25;
 /// Weight of a partition that no sample accesses, in accesses.
-const UNSEEN: f64 = 0.02;
+const UNACCESSED_WEIGHT: f64 = 0.02;
 /// METIS takes integers: the weight of one access.
 const UNIT: f64 = 1000.0;
 /// A part may be heavier than its target by this share.
@@ -78,16 +78,16 @@ const IMBALANCE: f64 = 0.1;
 /// If the share of distributed transactions is below this, there is nothing to gain.
 const ACROSS_MIN: f64 = 0.005;
 /// What one site gets beyond its equal share, as a share of the rest; each is tried.
-const BESIDES: [f64; 5] = [0.0, 0.07, 0.15, 0.25, 0.4];
+const EXTRA_SHARES: [f64; 5] = [0.0, 0.07, 0.15, 0.25, 0.4];
 
 /// Response times are compared at this share of the current throughput: near saturation, a few
 /// samples that wait without end would outweigh all others.
 const AT: f64 = 0.8;
 /// The predicted throughput must be at least this factor times the prediction for the design as it
 /// is.
-const FORETOLD: f64 = 1.1;
+const PREDICTED_GAIN_MIN: f64 = 1.1;
 /// A less even candidate must serve this factor more than the best one so far.
-const LESS_EVEN: f64 = 1.25;
+const UNEVEN_GAIN_MIN: f64 = 1.25;
 /// A site may hand partitions over if it is busier than the mean by this factor.
 const UNEVEN: f64 = 1.06;
 /// A rebalance may raise the share of distributed transactions by this much.
@@ -109,21 +109,21 @@ struct Graph<'g> {
 
 /// The gain that a candidate must predict.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Promise {
+pub(crate) struct RequiredGain {
     /// Predicted throughput over that of the design as it is, at least.
     pub(crate) serves: f64,
     /// Of a rebalance: load of the busiest site before, over its load after, at least.
-    pub(crate) relieves: f64,
+    pub(crate) relief_ratio: f64,
 }
 
 /// A candidate: moves, splits, and the throughput that they would bring.
-pub(crate) struct Draft {
+pub(crate) struct CandidateDesign {
     /// What goes where, in order.
     pub(crate) moves: Vec<(Need, SiteId)>,
     /// Where partitions are to be split, when all that is there.
     pub(crate) splits: Vec<(TableId, Key)>,
     /// It is the design as it is, but for what full sites hand over.
-    pub(crate) evens_out: bool,
+    pub(crate) is_rebalance: bool,
     /// Transactions a second, after that.
     pub(crate) serves: f64,
     /// And as it is.
@@ -131,19 +131,23 @@ pub(crate) struct Draft {
 }
 
 /// A candidate whose partitions are numbers of a grid, with its network.
-struct Sketch {
+struct EvaluatedLayout {
     moves: Vec<(u32, SiteId)>,
     splits: Vec<(TableId, Key)>,
     network: Network,
     serves: f64,
 }
 
-impl Draft {
+impl CandidateDesign {
     /// The draft that serves most, if that is as much as it has to promise. Moves to a site
     /// come in batches of so many.
-    pub(crate) fn best(situation: &Situation<'_>, promise: Promise, batch: usize) -> Option<Draft> {
+    pub(crate) fn best(
+        situation: &Situation<'_>,
+        promise: RequiredGain,
+        batch: usize,
+    ) -> Option<CandidateDesign> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
-        if grid.foreseeable() < FORESEEABLE_MIN {
+        if grid.coverage() < COVERAGE_MIN {
             return None;
         }
         let traffic = situation.outlook.traffic;
@@ -155,45 +159,46 @@ impl Draft {
         let foretold = as_it_is.per_second(clients);
         let lately = traffic.lately();
         let now = lately.map_or(foretold, |[last, before]| last.max(before));
-        let least = (promise.serves * now).max(FORETOLD * foretold);
+        let least = (promise.serves * now).max(PREDICTED_GAIN_MIN * foretold);
         let graph = Graph::of(&grid);
         let heat = graph.heat()?;
-        let mut best: Option<Sketch> = None;
-        for besides in BESIDES {
+        let mut best: Option<EvaluatedLayout> = None;
+        for besides in EXTRA_SHARES {
             let Some(moves) = graph.divide(&heat, situation, besides, batch) else { continue };
-            let sketch = Sketch::of(situation, &grid, moves, clients);
-            let least = best.as_ref().map_or(least, |best| LESS_EVEN * best.serves);
-            if sketch.serves > least && sketch.network.is_surely_sooner(&as_it_is, AT * now) {
+            let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
+            let least = best.as_ref().map_or(least, |best| UNEVEN_GAIN_MIN * best.serves);
+            if sketch.serves > least && sketch.network.is_significantly_faster(&as_it_is, AT * now)
+            {
                 best = Some(sketch);
             }
         }
-        let evens_out = best.is_none();
+        let is_rebalance = best.is_none();
         let best = best.or_else(|| {
-            let (moves, gain) = graph.even_out(&heat, situation, promise.relieves, batch)?;
-            let sketch = Sketch::of(situation, &grid, moves, clients);
+            let (moves, gain) = graph.rebalance(&heat, situation, promise.relief_ratio, batch)?;
+            let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
             let is_worse = sketch.network.across() > as_it_is.across() + ACROSS_MORE;
-            (!is_worse).then_some(Sketch { serves: gain * now, ..sketch })
+            (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
         });
-        let Sketch { moves, splits, serves, .. } = best?;
+        let EvaluatedLayout { moves, splits, serves, .. } = best?;
         let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
-        Some(Draft {
+        Some(CandidateDesign {
             moves: moves.into_iter().map(named).collect(),
             splits,
-            evens_out,
+            is_rebalance,
             serves,
             now,
         })
     }
 }
 
-impl Sketch {
+impl EvaluatedLayout {
     /// With these moves, and splits where locks would be held for long.
     fn of(
         situation: &Situation<'_>,
         grid: &Grid<'_>,
         moves: Vec<(u32, SiteId)>,
         clients: f64,
-    ) -> Sketch {
+    ) -> EvaluatedLayout {
         let mut layout = grid.layout();
         moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
         let whole = Network::of(&situation.outlook, grid, &layout);
@@ -210,11 +215,11 @@ impl Sketch {
         }
         let Some((network, serves)) = split.filter(|(_, serves)| *serves >= SPLITS_PAY * unsplit)
         else {
-            return Sketch { moves, splits: Vec::new(), network: whole, serves: unsplit };
+            return EvaluatedLayout { moves, splits: Vec::new(), network: whole, serves: unsplit };
         };
         let cuts = grid.partitions.iter().zip(layout.cuts);
         let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
-        Sketch { moves, splits: splits.collect(), network, serves }
+        EvaluatedLayout { moves, splits: splits.collect(), network, serves }
     }
 }
 
@@ -252,8 +257,8 @@ impl<'g> Graph<'g> {
         let partitions = &grid.partitions;
         let tables = &grid.written;
         let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
-        let weights =
-            (0..partitions.len() as u32).map(|at| if is_placed(at) { UNSEEN } else { 0.0 });
+        let weights = (0..partitions.len() as u32)
+            .map(|at| if is_placed(at) { UNACCESSED_WEIGHT } else { 0.0 });
         let mut graph = Graph { partitions, weights: weights.collect(), edges: BTreeMap::new() };
         for laid in grid.laid.iter().filter(|laid| laid.sample.is_odd()) {
             let mut together: Vec<u32> = laid.all().filter(|at| is_placed(*at)).collect();
@@ -301,7 +306,7 @@ impl<'g> Graph<'g> {
     fn tie(&mut self, together: &[u32]) {
         let each = 1.0 / together.len().max(1) as f64;
         together.iter().for_each(|at| self.weights[*at as usize] += each);
-        if together.len() <= TOGETHER_MAX {
+        if together.len() <= CO_ACCESS_CLIQUE_MAX {
             // Everything with everything; in all one for each of them.
             let weight = 1.0 / (together.len().max(2) - 1) as f64;
             for (at, &a) in together.iter().enumerate() {
@@ -332,19 +337,19 @@ impl<'g> Graph<'g> {
 
     /// What full sites hand over so that all are about equally busy, and how many times less the
     /// busiest will be; `None` if that is less than it should be.
-    fn even_out(
+    fn rebalance(
         &self,
         heat: &HeatGraph,
         situation: &Situation<'_>,
-        relieves: f64,
+        relief_ratio: f64,
         batch: usize,
     ) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = situation.outlook.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
-        let (moves, gain) = evened(heat, self.masters(&sites), &busy, UNEVEN.max(relieves));
+        let (moves, gain) = rebalanced(heat, self.masters(&sites), &busy, UNEVEN.max(relief_ratio));
         let moves = self.ordered(heat, situation, moves.into_iter(), &sites, batch);
-        (gain >= relieves).then_some((moves, gain))
+        (gain >= relief_ratio).then_some((moves, gain))
     }
 
     /// What is accessed at all, in order.

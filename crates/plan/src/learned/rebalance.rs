@@ -14,7 +14,7 @@
 //!
 //! **The step.** From the busiest site to each other one, partitions are ordered greedily: always
 //! the one that cuts least per access, given those before it. The longest prefix whose cut is at
-//! most 0.1 of its accesses may go ([`DEAR`]); the largest such relief wins. Prefixes, not single
+//! most 0.1 of its accesses may go ([`CUT_RATIO_MAX`]); the largest such relief wins. Prefixes, not single
 //! partitions, because at a border hardly anything is tied: the first steps are dear, and the next
 //! sparse place pays for them. A site that got too much hands over in turn, so a busy neighbour is
 //! no obstacle.
@@ -39,7 +39,7 @@ const ROUNDS: usize = 8;
 /// A site is even if it is at most this share busier than the mean.
 const EVEN: f64 = 0.02;
 /// Cut ratio: co-accesses that may become distributed, per access that goes.
-const DEAR: f64 = 0.1;
+const CUT_RATIO_MAX: f64 = 0.1;
 /// Cut ratios are integers in the heap: this is one.
 const UNIT: f64 = 1e6;
 
@@ -59,7 +59,7 @@ struct Sites<'h> {
 /// What moves where, if a site is more than `clearly` times as busy as the mean and has hardly any
 /// time left, and how many times less busy the busiest is then. `busy` has the share of its time
 /// that each site uses.
-pub(crate) fn evened(
+pub(crate) fn rebalanced(
     heat: &HeatGraph,
     masters: Vec<Site>,
     busy: &[f64],
@@ -108,7 +108,7 @@ impl<'h> Sites<'h> {
     /// over to anybody.
     fn hand_over(&mut self, from: Site) -> bool {
         let others = (0..self.busy.len() as Site).filter(|to| *to != from);
-        let peeled = others.filter_map(|to| Some((self.peel(from, to)?, to)));
+        let peeled = others.filter_map(|to| Some((self.boundary_prefix(from, to)?, to)));
         let Some(((_, vertices), to)) = peeled.max_by(|((a, _), _), ((b, _), _)| a.total_cmp(b))
         else {
             return false;
@@ -119,7 +119,7 @@ impl<'h> Sites<'h> {
 
     /// What goes from one site to another, and how busy that keeps one: the most of it that is not
     /// dear.
-    fn peel(&self, from: Site, to: Site) -> Option<(f64, Vec<Vertex>)> {
+    fn boundary_prefix(&self, from: Site, to: Site) -> Option<(f64, Vec<Vertex>)> {
         let busy = |site: Site| self.busy[usize::from(site)];
         let wanted = (busy(from) - self.most).min((busy(from) - busy(to)) / 2.0);
         let own = (0..self.masters.len() as Vertex).filter(|at| self.masters[*at as usize] == from);
@@ -139,7 +139,7 @@ impl<'h> Sites<'h> {
             }
             (weight, cut) = (weight + self.heat.weight(next), cut + this);
             gone.push(next);
-            if cut <= DEAR * weight {
+            if cut <= CUT_RATIO_MAX * weight {
                 best = Some((load, gone.len()));
             }
             for (other, tie) in self.heat.neighbours(next) {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_lies_at_a_border_goes_over_it() {
         let (heat, masters) = row(&[300, 200, 200], 1.0);
-        let (moves, gain) = evened(&heat, masters.clone(), &[1.0, 0.7, 0.7], 1.1);
+        let (moves, gain) = rebalanced(&heat, masters.clone(), &[1.0, 0.7, 0.7], 1.1);
         let mut after = masters;
         moves.iter().for_each(|(at, to)| after[*at as usize] = *to);
         let counts = [0, 1, 2].map(|site| after.iter().filter(|at| **at == site).count());
@@ -216,14 +216,14 @@ mod tests {
             (0..6).flat_map(|a| (a + 1..6).map(move |b| (a, b, 1000.0))).collect();
         let heat = HeatGraph::from_parts(&[1000.0; 9], &edges).unwrap();
         let masters = vec![0, 0, 0, 0, 0, 0, 1, 1, 1];
-        assert!(evened(&heat, masters, &[1.0, 0.5], 1.1).0.is_empty());
+        assert!(rebalanced(&heat, masters, &[1.0, 0.5], 1.1).0.is_empty());
     }
 
     #[test]
     fn nobody_hands_over_who_has_time_or_is_like_the_others() {
         for busy in [[0.7, 0.4, 0.4], [1.0, 0.97, 0.97]] {
             let (heat, masters) = row(&[30, 20, 20], 1.0);
-            assert!(evened(&heat, masters, &busy, 1.1).0.is_empty(), "{busy:?}");
+            assert!(rebalanced(&heat, masters, &busy, 1.1).0.is_empty(), "{busy:?}");
         }
     }
 }

@@ -14,10 +14,10 @@
 //! accessed together move together ([`super::order`]). Partitions that no sample accesses stay.
 //! While a plan is on probation nothing else is replicated and only hot locks are split. After the
 //! first plan, single transactions no longer move masters. A plan that only rebalances
-//! ([`super::even`]) restricts nothing.
+//! ([`super::rebalance`]) restricts nothing.
 //!
-//! **Drawing takes 0.1 s or more**, so it runs on a thread of its own, on a copy of what is known
-//! ([`super::known`]): [`Drawing::begin`], [`Blueprint::draw`], [`Drawing::end`].
+//! **GlobalPlanner takes 0.1 s or more**, so it runs on a thread of its own, on a copy of what is known
+//! ([`super::known`]): [`GlobalPlanner::begin`], [`GlobalPlan::draw`], [`GlobalPlanner::end`].
 //!
 //! **Only copying counts as cost.** The rest of a change's time is mostly waiting for a lock that
 //! others hold anyway. Under overload that is half a second, and at that price a plan that would
@@ -27,15 +27,15 @@
 //!
 //! - A plan is drawn for the design with all changes in flight applied, so nothing is moved twice.
 //! - After a plan that was not adopted the pause doubles. It ends early if more transactions have
-//!   become distributed, and at once if a hot spot has moved ([`super::shift`]).
+//!   become distributed, and at once if a hot spot has moved ([`super::change_point`]).
 //! - Each recent adoption raises the gain that the next plan must predict: a forecast that promises
 //!   too much would do so again. With many more samples, less is required.
 //! - If clearly less is served after a plan than before it, it is rolled back ([`super::trial`]).
 
 use super::Range;
-use super::draft::{Draft, Promise};
+use super::candidate_design::{CandidateDesign, RequiredGain};
 use super::situation::Situation;
-use super::trial::{Trial, Verdict};
+use super::trial::{Trial, TrialOutcome};
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
 use std::collections::VecDeque;
@@ -44,17 +44,17 @@ use std::collections::VecDeque;
 const SAMPLES_MIN: usize = 500;
 /// Adopt a plan only if its predicted throughput is at least 1.2 times the current one. Each recent
 /// adoption raises that by 1.05 times.
-const CLEARLY: (f64, f64) = (1.2, 1.05);
+const GAIN_MIN: (f64, f64) = (1.2, 1.05);
 /// The number of recent adoptions halves in this time.
-const CALMS_NS: u64 = 20_000_000_000;
+const ADOPTION_HALF_LIFE_NS: u64 = 20_000_000_000;
 /// A rebalance must make the busiest site less busy by this share for each 2 s of the current
 /// pause.
-const RELIEF: f64 = 0.02;
+const RELIEF_MIN: f64 = 0.02;
 /// With more than twice the samples of the last adopted plan, a predicted gain of 1.1 times is
 /// enough.
-const KNOWN: (usize, f64) = (2, 1.1);
+const MORE_SAMPLES: (usize, f64) = (2, 1.1);
 /// A plan that was rolled back counts as this many adoptions.
-const TAKEN_BACK: f64 = 4.0;
+const ROLLBACK_WEIGHT: f64 = 4.0;
 /// Partitions that move in one decision.
 const BATCH: usize = 128;
 
@@ -64,23 +64,23 @@ const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
 
 /// The pause is the shortest one if the share of distributed transactions has risen by this since
 /// the last plan was drawn.
-const ASTRAY: f64 = 0.1;
+const DISTRIBUTED_RISE: f64 = 0.1;
 
 /// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Blueprint {
+pub(crate) struct GlobalPlan {
     moves: VecDeque<(Range, SiteId)>,
     splits: VecDeque<(TableId, Key)>,
     why: String,
     /// It only lets full sites hand something over.
-    evens_out: bool,
+    is_rebalance: bool,
     /// What each of them takes and saves, on average.
     cost_us: f64,
     benefit_us: f64,
 }
 
 /// A blueprint, and where what it moves was mastered before.
-pub(crate) type Drawn = (Blueprint, Vec<(Range, SiteId)>);
+pub(crate) type Drawn = (GlobalPlan, Vec<(Range, SiteId)>);
 
 /// What it takes to copy a partition to a site that has no copy of it.
 fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
@@ -92,14 +92,14 @@ fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
 
 /// The blueprint that is carried out, and when the next one is drawn.
 #[derive(Clone, Debug)]
-pub(crate) struct Drawing {
-    blueprint: Blueprint,
+pub(crate) struct GlobalPlanner {
+    blueprint: GlobalPlan,
     trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
-    has_placed: bool,
+    has_adopted: bool,
     /// Of how many samples the last blueprint was drawn.
-    placed_of: usize,
+    adopted_samples: usize,
     /// How many blueprints there were lately, as of the last drawing.
     lately: f64,
 }
@@ -117,36 +117,36 @@ struct Last {
     adopted: bool,
 }
 
-impl Default for Drawing {
-    fn default() -> Drawing {
-        let (blueprint, pause_ns) = (Blueprint::default(), PAUSE_NS.0);
-        Drawing {
+impl Default for GlobalPlanner {
+    fn default() -> GlobalPlanner {
+        let (blueprint, pause_ns) = (GlobalPlan::default(), PAUSE_NS.0);
+        GlobalPlanner {
             blueprint,
             trial: None,
             pause_ns,
             last: None,
-            has_placed: false,
-            placed_of: 0,
+            has_adopted: false,
+            adopted_samples: 0,
             lately: 0.0,
         }
     }
 }
 
-impl Drawing {
+impl GlobalPlanner {
     /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
-    pub(crate) fn is_young(&self, now_ns: u64) -> bool {
+    pub(crate) fn in_probation(&self, now_ns: u64) -> bool {
         self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
     }
 
     /// True once a blueprint was adopted.
-    pub(crate) fn has_placed(&self) -> bool {
-        self.has_placed
+    pub(crate) fn has_adopted(&self) -> bool {
+        self.has_adopted
     }
 
     /// The pause is over, or the workload has changed so that it should be.
     fn is_time(&self, situation: &Situation<'_>) -> bool {
         self.last.is_none_or(|last| {
-            let is_astray = situation.outlook.traffic.across() > last.across + ASTRAY;
+            let is_astray = situation.outlook.traffic.across() > last.across + DISTRIBUTED_RISE;
             let pause_ns = if is_astray { PAUSE_NS.0 } else { self.pause_ns };
             situation.now_ns >= last.drawn_ns + pause_ns
         })
@@ -159,29 +159,29 @@ impl Drawing {
     }
 
     /// If a blueprint is to be drawn now: what it has to promise.
-    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<Promise> {
+    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<RequiredGain> {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
         self.judge(situation);
         let workload = situation.outlook.workload;
-        let is_known = workload.len() >= SAMPLES_MIN && !workload.is_turning();
+        let is_known = workload.len() >= SAMPLES_MIN && !workload.is_comparing();
         // Where nobody runs over several sites, nothing is gained.
         let is_needed = is_known && traffic.across() > 0.0;
         if !is_needed || !self.blueprint.is_done() || !self.is_time(situation) {
             return None;
         }
         let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
-        self.lately *= 0.5f64.powf(since_ns as f64 / CALMS_NS as f64);
+        self.lately *= 0.5f64.powf(since_ns as f64 / ADOPTION_HALF_LIFE_NS as f64);
         let (across, per_second) = (traffic.across(), traffic.lately().map(|[last, _]| last));
         let samples = workload.len();
         self.last = Some(Last { drawn_ns: now_ns, samples, across, per_second, adopted: false });
-        let is_better_known = self.has_placed && samples > KNOWN.0 * self.placed_of;
-        let clearly = if is_better_known { KNOWN.1 } else { CLEARLY.0 };
+        let is_better_known = self.has_adopted && samples > MORE_SAMPLES.0 * self.adopted_samples;
+        let clearly = if is_better_known { MORE_SAMPLES.1 } else { GAIN_MIN.0 };
         // The longer the design was left as it is, the more it takes to touch it.
-        let relieves = 1.0 + RELIEF * self.pause_ns as f64 / PAUSE_NS.0 as f64;
-        Some(Promise { serves: clearly * CLEARLY.1.powf(self.lately), relieves })
+        let relief_ratio = 1.0 + RELIEF_MIN * self.pause_ns as f64 / PAUSE_NS.0 as f64;
+        Some(RequiredGain { serves: clearly * GAIN_MIN.1.powf(self.lately), relief_ratio })
     }
 
-    /// What was [begun](Drawing::begin) is drawn, and adopted if there is something.
+    /// What was [begun](GlobalPlanner::begin) is drawn, and adopted if there is something.
     pub(crate) fn end(&mut self, drawn: Option<Drawn>) {
         let Some(drawn) = drawn else {
             self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
@@ -190,13 +190,13 @@ impl Drawing {
         let (blueprint, masters) = drawn;
         let last = self.last.as_mut().expect("it was begun");
         self.trial = last.per_second.map(|before| Trial::new(before, masters));
-        if blueprint.evens_out {
+        if blueprint.is_rebalance {
             // The design is the one it was, but for a few borders.
             self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
         } else {
             self.pause_ns = PAUSE_NS.0;
             self.lately += 1.0;
-            (self.has_placed, self.placed_of) = (true, last.samples);
+            (self.has_adopted, self.adopted_samples) = (true, last.samples);
             last.adopted = true;
         }
         self.blueprint = blueprint;
@@ -213,11 +213,11 @@ impl Drawing {
         let is_carried_out = self.blueprint.is_done() && !situation.recent.is_moving(now_ns);
         match trial.judge(now_ns, is_carried_out, situation.outlook.traffic.lately()) {
             None => self.trial = Some(trial),
-            Some(Verdict::Kept) => {}
-            Some(Verdict::Worse(after)) => {
-                self.lately += TAKEN_BACK;
+            Some(TrialOutcome::Keep) => {}
+            Some(TrialOutcome::RollBack(after)) => {
+                self.lately += ROLLBACK_WEIGHT;
                 self.last.iter_mut().for_each(|last| last.drawn_ns = now_ns);
-                self.blueprint = Blueprint::back(trial, after);
+                self.blueprint = GlobalPlan::back(trial, after);
             }
         }
     }
@@ -228,14 +228,14 @@ impl Drawing {
     }
 }
 
-impl Blueprint {
+impl GlobalPlan {
     /// The best draft as a blueprint, if what it saves within the horizon is more than what copying
     /// takes, and it promises as much as it has to. It takes its time.
-    pub(crate) fn draw(situation: &Situation<'_>, promise: Promise) -> Option<Drawn> {
-        let design = situation.recent.foreseen(situation.now_ns, situation.design);
+    pub(crate) fn draw(situation: &Situation<'_>, promise: RequiredGain) -> Option<Drawn> {
+        let design = situation.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
-        let Draft { moves, splits, evens_out, serves, now } =
-            Draft::best(situation, promise, BATCH)?;
+        let CandidateDesign { moves, splits, is_rebalance, serves, now } =
+            CandidateDesign::best(situation, promise, BATCH)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
@@ -251,21 +251,21 @@ impl Blueprint {
             moves.iter().rev().map(|(need, _)| (Range::of(need), need.placement.master)).collect();
         let moves = moves.into_iter().map(|(need, site)| (Range::of(&need), site)).collect();
         let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
-        let why = match evens_out {
+        let why = match is_rebalance {
             true => "its site is full, and that one has time for it",
             false => "it belongs with what is there, by a blueprint for all that is accessed",
         };
         let (why, splits) = (why.to_owned(), splits.into());
-        Some((Blueprint { moves, splits, why, evens_out, cost_us, benefit_us }, masters))
+        Some((GlobalPlan { moves, splits, why, is_rebalance, cost_us, benefit_us }, masters))
     }
 
     /// Everything where it was before another one.
-    fn back(trial: Trial, after: f64) -> Blueprint {
+    fn back(trial: Trial, after: f64) -> GlobalPlan {
         let (moves, before) = (trial.masters.into(), trial.before);
         let why = format!(
             "it was better where it was: {before:.0} transactions a second before a blueprint, {after:.0} since"
         );
-        Blueprint { moves, why, ..Blueprint::default() }
+        GlobalPlan { moves, why, ..GlobalPlan::default() }
     }
 
     fn is_done(&self) -> bool {
