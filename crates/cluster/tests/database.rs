@@ -300,12 +300,15 @@ impl Strategy for ChangesOnce {
     }
 }
 
-/// True once it is, or else false after a while.
-fn comes_true(mut is: impl FnMut() -> bool) -> bool {
-    (0..10_000_000).any(|_| {
+/// Waits until it is; fails if it does not become so at all.
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "the limit ends a test that has failed already")]
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is() {
+        assert!(begun.elapsed().as_secs() < 120, "not within two minutes: {what}");
         std::thread::yield_now();
-        is()
-    })
+    }
 }
 
 fn splits_at_7(table: TableId) -> Vec<Change> {
@@ -321,7 +324,7 @@ fn what_a_strategy_wants_changed_does_not_depend_on_the_transaction_that_it_saw(
     let ended = db.run(&mut db.session(), &footprint, |_| Err(Abort::because("changed my mind")));
     assert!(ended.is_err());
     let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
-    assert!(comes_true(is_split), "it was asked for, and is not made");
+    wait_until("what was asked for is made", is_split);
 }
 
 /// A remaster to a site that has no copy fails. What should follow at that partition is left, and told; what is to be
@@ -346,7 +349,7 @@ fn a_change_that_fails_stops_what_follows_at_its_partition_and_nothing_else() {
     let footprint = Footprint::new().write(table, Key::int(1));
     db.run(&mut db.session(), &footprint, |_| Ok(())).expect("runs");
     let is_split = || db.design().partition_of(table, &Key::int(7)).unwrap().0.start == Key::int(7);
-    assert!(comes_true(is_split), "it does not depend on what failed");
+    wait_until("what does not depend on what failed is made", is_split);
     let holds = |key| db.design().partition_of(table, &Key::int(key)).unwrap().1.holds(SiteId(2));
     assert!(holds(6) && holds(8) && !holds(1));
     assert_eq!(*left.lock().unwrap(), fails_at_the_first_partition(table)[..2]);

@@ -63,9 +63,7 @@ fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
     }
     // Waits for the row until the one who changed it has gone.
     client.batch_execute("update t set v = v + 10 where id = 1").expect("the row is free");
-    while fixture.server.connected() > 1 {
-        std::thread::yield_now();
-    }
+    fixture.wait_for_clients(1);
     assert_eq!(fixture.engine.gateway().locked_rows(), 0);
     assert_eq!(count(&mut client, "select sum(id * 100 + v) from t"), 110);
 }
@@ -81,17 +79,13 @@ fn a_thousand_idle_clients_cost_little() {
     let before = memory();
     let idle: Vec<TcpStream> =
         (0..CLIENTS).map(|_| socket(&fixture, &[(b'Q', b"begin; select * from t\0")])).collect();
-    while fixture.server.connected() <= CLIENTS {
-        std::thread::yield_now();
-    }
+    fixture.wait_for_clients(CLIENTS + 1);
     client.batch_execute("insert into t values (1)").expect("there is room to work");
     let each = memory().saturating_sub(before) / CLIENTS;
     eprintln!("an idle client takes {} KB", each >> 10);
     assert!(each < 256 << 10, "{each} bytes");
     drop(idle);
-    while fixture.server.connected() > 1 {
-        std::thread::yield_now();
-    }
+    fixture.wait_for_clients(1);
 }
 
 /// A client that asks for much and reads nothing: the answer is made as fast as it is taken.

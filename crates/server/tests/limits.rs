@@ -3,7 +3,7 @@
 
 mod fixture;
 
-use fixture::{Fixture, code, options};
+use fixture::{Fixture, code, options, wait_for};
 use isomer_cluster::Options;
 use isomer_server::ServerOptions;
 use postgres::Client;
@@ -18,12 +18,8 @@ fn message(result: Result<impl Sized, postgres::Error>) -> String {
 
 /// The error with which the server ended a connection, which a client learns with its next statement.
 fn last_words(mut client: Client) -> SqlState {
-    loop {
-        if let Err(error) = client.simple_query("select 1") {
-            return error.code().cloned().expect("words of the server");
-        }
-        std::thread::yield_now();
-    }
+    let error = wait_for("the end of a connection", || client.simple_query("select 1").err());
+    error.code().cloned().expect("words of the server")
 }
 
 #[test]
@@ -40,7 +36,9 @@ fn a_statement_ends_when_its_time_is_over() {
         assert_eq!(error, "canceling statement due to statement timeout", "{statement}");
     }
     assert_eq!(code(client.query("select pg_sleep(60)", &[])), SqlState::QUERY_CANCELED);
-    client.batch_execute("reset statement_timeout; select pg_sleep(0.05)").expect("no limit");
+    let mut patient = fixture.client();
+    patient.batch_execute("set statement_timeout = '1h'; reset statement_timeout").expect("set");
+    patient.batch_execute("select pg_sleep(0.05)").expect("no limit");
 }
 
 #[test]
@@ -63,22 +61,21 @@ fn a_wait_for_a_row_ends_when_its_time_is_over() {
 
 #[test]
 fn silence_ends_a_connection_and_its_transaction() {
-    let fixture = Fixture::with(&[
-        ("idle_in_transaction_session_timeout", "40"),
-        ("idle_session_timeout", "200ms"),
-    ]);
-    let mut other = fixture.client();
-    other.batch_execute("set idle_session_timeout = 0").expect("a setting");
+    // The server's limit is for the last client; those who have something to do first have none, or another.
+    let fixture = Fixture::with(&[("idle_session_timeout", "200ms")]);
+    let with = |options: &str| {
+        let options = format!("options='-c idle_session_timeout=0 {options}'");
+        fixture.client_with(&options).expect("the server answers")
+    };
+    let mut other = with("");
     other.batch_execute("create table t (id int primary key)").expect("a table");
-    let mut client = fixture.client();
+    let mut client = with("-c idle_in_transaction_session_timeout=40");
     client.batch_execute("begin; insert into t values (1)").expect("a row");
     // The row is locked until the server has had enough of the silence.
     other.batch_execute("insert into t values (1)").expect("the other has gone");
     assert_eq!(last_words(client), SqlState::from_code("25P03"));
     let idle = fixture.client();
-    while fixture.server.connected() > 1 {
-        std::thread::yield_now();
-    }
+    fixture.wait_for_clients(1);
     assert_eq!(last_words(idle), SqlState::from_code("57P05"));
 }
 
@@ -90,9 +87,7 @@ fn a_transaction_ends_when_its_time_is_over_silent_or_not() {
     assert_eq!(code(busy.batch_execute("select pg_sleep(60)")), SqlState::from_code("25P04"));
     let mut silent = fixture.client();
     silent.batch_execute("set transaction_timeout = '50ms'; begin").expect("a block");
-    while fixture.server.connected() > 0 {
-        std::thread::yield_now();
-    }
+    fixture.wait_for_clients(0);
     assert_eq!(last_words(silent), SqlState::from_code("25P04"));
 }
 
@@ -160,9 +155,7 @@ fn one_client_too_many_is_told_so() {
     let refused = fixture.try_client();
     assert_eq!(code(refused), SqlState::TOO_MANY_CONNECTIONS);
     drop(one);
-    while fixture.try_client().is_err() {
-        std::thread::yield_now();
-    }
+    wait_for("a place", || fixture.try_client().ok());
 }
 
 #[test]
@@ -233,20 +226,20 @@ fn a_copy_that_stops_ends_with_its_time_and_what_comes_later_is_passed_over() {
     let fixture = Fixture::new();
     fixture.client().batch_execute("create table t (id int primary key)").expect("a table");
     let mut stream = start(&fixture);
-    let mut send = |tag: u8, body: &[u8]| send(&mut stream, tag, body);
-    send(b'Q', b"set statement_timeout = 50\0");
-    send(b'Q', b"copy t from stdin\0");
-    send(b'd', b"1\n");
-    while fixture.engine.gateway().locked_rows() > 0 {
-        std::thread::yield_now();
+    // The server's limit is the COPY's alone: other statements may take their time.
+    send(&mut stream, b'Q', b"begin; set local statement_timeout = 50; copy t from stdin\0");
+    send(&mut stream, b'd', b"1\n");
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !said.ends_with(b"statement timeout") {
+        stream.read_exact(&mut byte).expect("the server ends it by itself");
+        said.extend(byte);
     }
-    fixture.client().batch_execute("select pg_sleep(0.1)").expect("time passes");
-    send(b'd', b"2\n");
-    send(b'c', b"");
-    send(b'Q', b"select count(*) from t\0");
-    send(b'X', b"");
+    assert_eq!(fixture.engine.gateway().locked_rows(), 0);
+    send(&mut stream, b'd', b"2\n");
+    send(&mut stream, b'c', b"");
+    send(&mut stream, b'Q', b"rollback; select count(*) from t\0");
+    send(&mut stream, b'X', b"");
     let answer = answer(stream);
-    assert!(answer.contains("statement timeout"), "{answer}");
     assert!(answer.contains("SELECT 1"), "{answer}");
     assert!(!answer.contains("COPY"), "{answer}");
 }
