@@ -5,7 +5,7 @@ use crate::limits;
 use isomer_cluster::{
     Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience, Savepoint,
 };
-use isomer_design::{Direction, Key, KeyRange, TableId};
+use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::catalog::Table;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
@@ -62,6 +62,17 @@ impl Backend {
         table.parts().try_for_each(|(id, _)| self.hold_table(id))
     }
 
+    /// Refuses to read a table whose rows were all written after what the transaction sees.
+    fn check_filled(&self, table: TableId) -> Result<(), SqlError> {
+        let is_late = |time: Time| self.engine.is_filled_after(time, table);
+        if self.txn.fixed_time().is_some_and(is_late) {
+            let message = "the table was altered after what the transaction sees";
+            let hint = "Run the transaction again.";
+            return Err(SqlError::new(code::SERIALIZATION, message).hint(hint));
+        }
+        Ok(())
+    }
+
     fn hold_table(&mut self, table: TableId) -> Result<(), SqlError> {
         if self.tables.contains(&table) {
             return Ok(());
@@ -87,6 +98,7 @@ impl Transaction for Backend {
         key: &Key,
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, SqlError> {
+        self.check_filled(table)?;
         self.txn.get(table, key, visit).map_err(explain)
     }
 
@@ -97,6 +109,7 @@ impl Transaction for Backend {
         way: Direction,
         visit: Visit<'_>,
     ) -> Result<(), SqlError> {
+        self.check_filled(table)?;
         self.txn.scan(table, range, way, visit).map_err(explain)
     }
 

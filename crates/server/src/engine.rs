@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{ChangeEvent, Database, Gateway, Options};
-use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value};
+use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Learned;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
@@ -55,6 +55,11 @@ pub struct Engine {
     /// For tables of the store that were defined anew: since which version of the catalog. Plans that are older
     /// know nothing of it; one that was dropped has no plans any more.
     redefined: Mutex<BTreeMap<TableId, u64>>,
+    /// Tables of the store that were filled with the rows of another: since when all of them are there. Who
+    /// sees only what was before sees none, or some.
+    filled: Mutex<BTreeMap<TableId, Time>>,
+    /// The latest of these times: whoever sees that need not look.
+    last_filled: AtomicU64,
     /// Tables of the store that nothing uses, and some transaction may have written to.
     retired: Mutex<Vec<(TableId, Arc<Schema>)>>,
     /// Indexes that are being built.
@@ -97,6 +102,8 @@ impl Engine {
             sequences: Mutex::default(),
             compiled: Mutex::default(),
             redefined: Mutex::default(),
+            filled: Mutex::default(),
+            last_filled: AtomicU64::new(0),
             retired: Mutex::default(),
             builds: Mutex::default(),
             changes,
@@ -184,6 +191,27 @@ impl Engine {
     pub(crate) fn is_stale(&self, table: TableId, version: u64) -> bool {
         let redefined = self.redefined.lock();
         redefined.get(&table).is_some_and(|since| version < *since)
+    }
+
+    /// The rows of a table of the store are all there now, and its place is about to be taken.
+    pub(crate) fn set_filled(&self, table: TableId) -> Result<(), SqlError> {
+        let now = self.present()?;
+        self.filled.lock().insert(table, now);
+        self.last_filled.fetch_max(now.0, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// A time at which all is seen that was committed until now, by whomever: sites may be ahead of real time.
+    pub(crate) fn present(&self) -> Result<Time, SqlError> {
+        let at_least = self.gateway.present();
+        let now = isomer_cluster::Snapshot::take(self.database(), at_least).map_err(database)?;
+        Ok(now.time())
+    }
+
+    /// True if a table of the store had not got all of its rows at this time.
+    pub(crate) fn is_filled_after(&self, time: Time, table: TableId) -> bool {
+        time.0 < self.last_filled.load(Ordering::SeqCst)
+            && self.filled.lock().get(&table).is_some_and(|since| time < *since)
     }
 
     pub(crate) fn set_dropped(&self, tables: impl IntoIterator<Item = TableId>) {
@@ -281,8 +309,8 @@ impl Engine {
         table: TableId,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), SqlError> {
-        let mut snapshot = isomer_cluster::Snapshot::take(self.database(), isomer_design::Time(0))
-            .map_err(database)?;
+        let mut snapshot =
+            isomer_cluster::Snapshot::take(self.database(), Time(0)).map_err(database)?;
         snapshot
             .scan(self.database(), table, &KeyRange::all(), Direction::Forward, |key, row, _| {
                 visit(key, row)

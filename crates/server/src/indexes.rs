@@ -61,13 +61,17 @@ impl Engine {
         let being_built = with(&index);
         self.put_in_place(table, being_built.clone())?;
         let build = || Builder::new(self, &being_built, &index, patience).build();
-        if let Err(error) = MutexGuard::unlocked(defining, build) {
-            self.put_in_place(&being_built, Table::clone(table))?;
-            self.discard_when_free(index.id, &index.schema);
-            return Err(error);
+        match MutexGuard::unlocked(defining, build).and_then(|()| self.present()) {
+            Ok(now) => {
+                index.readable = Some(now);
+                self.put_in_place(&being_built, with(&index))
+            }
+            Err(error) => {
+                self.put_in_place(&being_built, Table::clone(table))?;
+                self.discard_when_free(index.id, &index.schema);
+                Err(error)
+            }
         }
-        index.readable = Some(self.gateway().present());
-        self.put_in_place(&being_built, with(&index))
     }
 
     /// Makes the table of the store for an index.

@@ -3,6 +3,7 @@
 mod fixture;
 
 use fixture::{Fixture, code, wait_for};
+use postgres::Client;
 use postgres::error::SqlState;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -176,7 +177,7 @@ impl Drop for End<'_> {
 }
 
 /// Rows by the index of a column, if there is one, and without it, at one time.
-fn check(client: &mut postgres::Client, column: &str) {
+fn check(client: &mut Client, column: &str) {
     let block = client.build_transaction();
     let block = block.isolation_level(postgres::IsolationLevel::RepeatableRead);
     let mut block = block.start().expect("a block");
@@ -215,5 +216,51 @@ fn decisions_are_told_with_the_names_of_clients() {
     });
     for text in [told.get::<_, &str>(0), told.get(1)] {
         assert!(text.contains(" shop["), "{text}");
+    }
+}
+
+/// A column that is added writes the table anew, in commits of its own. Who sees only what was before these is
+/// told so, and not shown an empty table: neither who sees nothing of it, nor who sees it being filled.
+#[test]
+fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
+    const ROWS: i64 = 20_000;
+    let fixture = Fixture::new();
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    other
+        .batch_execute(&format!(
+            "create table t (id int primary key); create table u (id int primary key);
+             insert into t select n from generate_series(1, {ROWS}) n"
+        ))
+        .expect("tables");
+    let count = |client: &mut Client| -> Result<i64, postgres::Error> {
+        Ok(client.query_one("select count(*) from t", &[])?.get(0))
+    };
+    let stored = || fixture.engine.database().design().tables().count();
+    for (definition, is_being_filled) in [
+        ("alter table t add column v int", false),
+        ("alter table t add column w int", true),
+        ("alter table t drop column v", true),
+    ] {
+        let before = stored();
+        std::thread::scope(|scope| {
+            let begin = "begin isolation level repeatable read; select * from u";
+            if !is_being_filled {
+                client.batch_execute(begin).expect("a snapshot");
+            }
+            let altering = scope.spawn(|| other.batch_execute(definition).expect("a definition"));
+            if is_being_filled {
+                wait_for("a table to be filled", || (stored() > before).then_some(()));
+                client.batch_execute(begin).expect("a snapshot");
+            }
+            altering.join().expect("no panic");
+        });
+        // It may have begun later than that.
+        match count(&mut client) {
+            Ok(found) => assert!(is_being_filled && found == ROWS, "{found} rows: {definition}"),
+            Err(error) => assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE)),
+        }
+        client.batch_execute("rollback; begin").expect("an end");
+        assert_eq!(count(&mut client).expect("rows"), ROWS, "at a time of its own");
+        client.batch_execute("commit").expect("an end");
     }
 }

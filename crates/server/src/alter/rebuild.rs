@@ -1,4 +1,8 @@
 //! ALTER TABLE: rows that are written anew, in a table of the store that takes the place of the old one.
+//!
+//! They are written by commits of their own. A transaction that sees only what was before the last of these is refused
+//! when it reads the table ([`Engine::is_filled_after`](crate::engine::Engine::is_filled_after)), as it would find it
+//! empty. PostgreSQL lets ALTER TABLE wait for those who have read the table, and shows the others an empty one.
 
 use super::Altering;
 use crate::indexes::Builder;
@@ -41,10 +45,10 @@ impl Altering<'_, '_> {
                 builder.fill()?;
                 builder.check()?;
                 drop(builder);
-                index.readable = Some(engine.gateway().present());
+                index.readable = Some(engine.present()?);
                 new.indexes.push(Arc::new(index));
             }
-            Ok(())
+            engine.set_filled(new.id)
         });
         if let Err(error) = filled {
             engine.set_dropped(made.iter().map(|(id, _)| *id));
