@@ -1,0 +1,176 @@
+//! Histories over the wire: clients of a real server append, read and transfer while something goes on, and what
+//! they saw has to be possible. See `isomer_check` for what that means.
+//!
+//! ```text
+//!   3 clients   appends to lists, reads of lists          ─┐
+//!   2 clients   transfers between accounts, sums           ├──▶ what each saw ──▶ judge
+//!   trouble     changes of the design, definitions,        │
+//!               kill -9 and restart, SIGSTOP and SIGCONT  ─┘
+//! ```
+//!
+//! The short form goes on until enough has been committed; `ISOMER_HISTORY_SECONDS` makes each test go on for
+//! so long. `ISOMER_SEED` is where chance begins; threads and processes add their own. A history with an anomaly
+//! is written to a file, which `cargo run -p isomer-check -- FILE` judges again.
+
+mod accounts;
+mod chance;
+mod lists;
+mod server;
+mod trouble;
+
+use accounts::Ledger;
+use chance::Chance;
+use isomer_check::{Anomaly, judge};
+use lists::Recorder;
+use server::Server;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Commits that make up the short form, and how often each trouble has to have come meanwhile.
+const ENOUGH: u64 = 1200;
+const OFTEN: u64 = 3;
+
+/// How long a test waits for what has to come: many times what a slow machine needs.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What all threads of a run share.
+pub(crate) struct Run {
+    pub(crate) server: Server,
+    pub(crate) seed: u64,
+    pub(crate) commits: AtomicU64,
+    /// How often each trouble has come.
+    happened: Mutex<BTreeMap<&'static str, u64>>,
+    stop: AtomicBool,
+    name: &'static str,
+}
+
+/// Ends all threads, also if one of them panics.
+struct End<'r>(&'r Run);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Run {
+    fn new(name: &'static str) -> Run {
+        let seed = std::env::var("ISOMER_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or(1);
+        eprintln!("{name}: ISOMER_SEED={seed}");
+        let (commits, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        Run { server: Server::start(name), seed, commits, happened: Mutex::default(), stop, name }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn chance(&self, of: u64) -> Chance {
+        Chance::new(self.seed, of)
+    }
+
+    /// A trouble has come.
+    pub(crate) fn happened(&self, what: &'static str) {
+        *self.happened.lock().expect("nobody panics with it").entry(what).or_default() += 1;
+    }
+
+    /// Waits until so many more have committed, or the run is over.
+    pub(crate) fn wait_for_commits(&self, more: u64) {
+        let goal = self.commits.load(Ordering::SeqCst) + more;
+        wait_for("commits", || self.commits.load(Ordering::SeqCst) >= goal || self.is_over());
+    }
+
+    /// Lets clients work while `troubles` go on, and judges what they saw.
+    fn judge(self, troubles: &[(&'static str, fn(&Run))]) {
+        let (recorder, ledger) = (Recorder::default(), Ledger::default());
+        self.server.client().batch_execute(lists::TABLE).expect("a table");
+        self.server.client().batch_execute(&accounts::tables()).expect("tables");
+        std::thread::scope(|scope| {
+            let end = End(&self);
+            let (run, recorder, ledger) = (&self, &recorder, &ledger);
+            let clients = (0..3).map(|at| scope.spawn(move || lists::client(run, recorder, at)));
+            let clients: Vec<_> = clients.collect();
+            let tellers: Vec<_> =
+                (0..2).map(|at| scope.spawn(move || accounts::client(run, ledger, at))).collect();
+            let threads = troubles.iter().map(|(_, trouble)| scope.spawn(move || trouble(run)));
+            let threads: Vec<_> = clients.into_iter().chain(tellers).chain(threads).collect();
+            self.go_on(troubles, || threads.iter().any(|thread| thread.is_finished()));
+            drop(end);
+            for thread in threads {
+                if let Err(fault) = thread.join() {
+                    std::panic::resume_unwind(fault);
+                }
+            }
+        });
+        lists::read_all(&self, &recorder);
+        let bank = accounts::read_all(&self, ledger);
+        let history = recorder.into_history();
+        self.says_nothing(&judge(&history), "history", || history.to_text());
+        self.says_nothing(&bank.judge(), "bank", || format!("{bank:#?}"));
+        let (transactions, transfers) = (history.transactions.len(), bank.transfers.len());
+        let (name, happened) =
+            (self.name, &*self.happened.lock().expect("nobody panicked with it"));
+        eprintln!(
+            "{name}: {transactions} transactions on lists, {transfers} transfers, {happened:?}"
+        );
+    }
+
+    /// Fails if there is an anomaly, and leaves what it is in as a file.
+    fn says_nothing(&self, wrong: &[Anomaly], kind: &str, text: impl Fn() -> String) {
+        if !wrong.is_empty() {
+            let path = self.server.folder.with_extension(kind);
+            std::fs::write(&path, text()).expect("a file for whoever looks at it");
+            let told: Vec<String> = wrong.iter().take(5).map(ToString::to_string).collect();
+            let (count, told, path) = (wrong.len(), told.join("\n"), path.display());
+            panic!("{count} anomalies; the whole {kind} is in {path}:\n{told}");
+        }
+    }
+
+    /// Until enough has happened, or a thread has failed.
+    #[allow(clippy::disallowed_methods, reason = "the long form ends by time")]
+    fn go_on(&self, troubles: &[(&'static str, fn(&Run))], has_failed: impl Fn() -> bool) {
+        let seconds = std::env::var("ISOMER_HISTORY_SECONDS").ok();
+        let seconds: Option<u64> = seconds.and_then(|seconds| seconds.parse().ok());
+        let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
+        wait_for("enough commits", || {
+            let happened = self.happened.lock().expect("nobody panics with it");
+            let often = |(name, _): &(&str, _)| happened.get(name).is_some_and(|&n| n >= OFTEN);
+            let is_enough = self.commits.load(Ordering::SeqCst) >= ENOUGH;
+            let is_enough = is_enough && troubles.iter().all(often);
+            has_failed() || (is_enough && Instant::now() >= until)
+        });
+    }
+}
+
+/// Waits until it is so; fails if it does not become so at all.
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "the limit ends a test that has failed already")]
+pub(crate) fn wait_for(what: &str, is: impl Fn() -> bool) {
+    let seconds = std::env::var("ISOMER_HISTORY_SECONDS").ok().and_then(|text| text.parse().ok());
+    let limit = LIMIT + Duration::from_secs(seconds.unwrap_or(0));
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < limit, "{what}: not within {limit:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+const DESIGNS: (&str, fn(&Run)) = ("designs", trouble::designs);
+
+#[test]
+fn while_the_design_and_the_definitions_change() {
+    Run::new("changed").judge(&[DESIGNS, ("definitions", trouble::definitions)]);
+}
+
+#[test]
+fn while_the_server_is_killed_and_starts_again() {
+    Run::new("killed").judge(&[DESIGNS, ("kills", trouble::kills)]);
+}
+
+#[test]
+fn while_the_server_is_stopped_and_goes_on() {
+    Run::new("stopped").judge(&[DESIGNS, ("stops", trouble::stops)]);
+}

@@ -1,0 +1,97 @@
+//! What goes on while clients work. Each trouble waits for clients to get on with their work before it goes on.
+
+use crate::Run;
+use postgres::Client;
+use std::time::Duration;
+
+/// Splits, merges, masters and replicas that move, of all tables.
+pub(crate) fn designs(run: &Run) {
+    let mut chance = run.chance(200);
+    let mut client = run.server.client();
+    if chance.below(2) == 0 {
+        ask(run, &mut client, "alter system set autopilot = auto");
+    }
+    while !run.is_over() {
+        let (table, keys) =
+            [("lists", 1000), ("accounts", 16), ("ledger", 2000)][chance.below(3) as usize];
+        let (key, site) = (chance.below(keys), 1 + chance.below(4));
+        let change = match chance.below(7) {
+            0 => format!("split at ({key})"),
+            1 => format!("merge at ({key})"),
+            2 | 3 => format!("add replica at ({key}) on site {site}"),
+            4 => format!("drop replica at ({key}) on site {site}"),
+            _ => format!("remaster at ({key}) to site {site}"),
+        };
+        if ask(run, &mut client, &format!("alter table {table} {change}")) {
+            run.happened("designs");
+        }
+        run.wait_for_commits(3);
+    }
+}
+
+/// Indexes and columns that come and go.
+pub(crate) fn definitions(run: &Run) {
+    let mut client = run.server.client();
+    while !run.is_over() {
+        for definition in [
+            "create index lists_g on lists (g)",
+            "create index lists_n on lists (n, k)",
+            "alter table accounts add column note text default 'none'",
+            "drop index lists_g",
+            "alter table lists add column w int default 7",
+            "create index ledger_src on ledger (src)",
+            "drop index lists_n",
+            "alter table lists drop column w",
+            "alter table accounts drop column note",
+            "drop index ledger_src",
+        ] {
+            client.batch_execute(definition).expect("a definition");
+            run.happened("definitions");
+            run.wait_for_commits(20);
+        }
+    }
+}
+
+/// `kill -9` in the middle of whatever is going on.
+#[allow(clippy::disallowed_methods, reason = "at a moment of chance")]
+pub(crate) fn kills(run: &Run) {
+    let mut chance = run.chance(300);
+    loop {
+        run.wait_for_commits(150);
+        std::thread::sleep(Duration::from_millis(chance.below(30) as u64));
+        if run.is_over() {
+            return;
+        }
+        run.server.kill_and_restart();
+        run.happened("kills");
+    }
+}
+
+/// The whole process stands still for a while, as one does whose machine swaps, or is moved.
+#[allow(clippy::disallowed_methods, reason = "it stands still for some time")]
+pub(crate) fn stops(run: &Run) {
+    let mut chance = run.chance(400);
+    loop {
+        run.wait_for_commits(150);
+        if run.is_over() {
+            return;
+        }
+        run.server.signal("STOP");
+        std::thread::sleep(Duration::from_millis(100 + chance.below(700) as u64));
+        run.server.signal("CONT");
+        run.happened("stops");
+    }
+}
+
+/// Asks for a change, and tells whether it was made. It may be refused, and the server may have gone.
+fn ask(run: &Run, client: &mut Client, change: &str) -> bool {
+    let Err(error) = client.batch_execute(change) else { return true };
+    match error.code().map(|code| code.code().to_owned()) {
+        // What it asks for is there already, or there is no such partition.
+        Some(code) if code == "22023" => {}
+        None => *client = run.server.client(),
+        Some(code) if code == "57P01" => *client = run.server.client(),
+        Some(_) => panic!("{change}: {error:?}"),
+    }
+    false
+}
