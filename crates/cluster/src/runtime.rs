@@ -173,11 +173,12 @@ impl Host {
                     self.sync();
                     synced = Instant::now();
                 }
-                self.site.tick();
+                let freed = self.site.tick();
                 ticked = Instant::now();
                 let before = end;
                 end = self.site.log().end();
-                pause = if end == before { (pause * 2).min(longest) } else { TICKS.0 };
+                let is_idle = end == before && !freed.is_more;
+                pause = if is_idle { (pause * 2).min(longest) } else { TICKS.0 };
             } else if !worked {
                 std::thread::park_timeout(pause.saturating_sub(ticked.elapsed()));
             }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 impl Site {
     /// Ends everything that the site holds of a table. Readers that have begun go on; the rows are freed
-    /// after them.
+    /// after them, a piece at each tick.
     ///
     /// # Errors
     /// [`Refusal::Log`]; nothing has changed then.

@@ -72,5 +72,6 @@ pub use silence::Silence;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
+pub use tick::{Freed, PURGED_PER_TICK};
 pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -226,7 +226,7 @@ impl Site {
             Event::Drop => self.replay_drop(&table, record, head),
             Event::Forget => {
                 self.end_all(&table, head.time);
-                self.purge_dropped();
+                self.purge_all_dropped();
             }
             _ => self.replay_event(&table, record, came),
         }
@@ -285,13 +285,13 @@ impl Site {
             partition.begin_publishing();
             self.end_replica(table, &partition, head.time);
             drop(held);
-            self.purge_dropped();
+            self.purge_all_dropped();
         }
     }
 
     /// No snapshot can be older than the recovery, as only the newest versions are here.
     fn finish_recovery(&self) {
-        self.purge_dropped();
+        self.purge_all_dropped();
         let now = self.store.clock.tick(self.time.now());
         let mut may_have_promised = false;
         let tables = self.tables();
@@ -337,6 +337,6 @@ impl Halves {
             let at = site.store.clock.last();
             site.dropped.lock().push(Dropped { table, range, at });
         }
-        site.purge_dropped();
+        site.purge_all_dropped();
     }
 }

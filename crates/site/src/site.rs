@@ -127,6 +127,8 @@ pub struct Site {
 
 /// A partition and the table it is of.
 pub(crate) type Owned = (Arc<Table>, Arc<SitePartition>);
+    /// Held by whoever frees these rows.
+    pub(crate) purging: Mutex<()>,
 
 /// Rows that wait for their last reader.
 pub(crate) struct Dropped {
@@ -215,6 +217,7 @@ impl Site {
         self.id
     }
 
+            purging: Mutex::new(()),
     /// The site's redo log, for whoever drives its disk.
     pub fn log(&self) -> &Arc<dyn Log> {
         &self.log

@@ -1,4 +1,13 @@
 //! What a site does from time to time, apart from what it is asked to.
+//!
+//! A tick is short: whoever calls it also drives the site's disk, which every commit waits for. So what
+//! was dropped, a table of a million rows perhaps, goes a piece at a time:
+//!
+//! ```text
+//!   drop table ─▶ partitions gone     dropped: [ .. ∞ ) at @90
+//!   tick                              once no snapshot is before @90: 1,024 rows, [ 1024 .. ∞ ) is left
+//!   tick, soon, as there is more                                      1,024 rows, [ 2048 .. ∞ ) is left
+//! ```
 
 use crate::partition::Table;
 use crate::site::{Dropped, Site, woken};
@@ -10,11 +19,24 @@ use std::task::Poll;
 /// History is kept for snapshots that read replicas, but not longer than this, in nanoseconds: a
 /// master that is silent for longer must not make memory grow.
 const HORIZON_NS_MAX: u64 = 10_000_000_000;
+/// The most rows of what was dropped that one tick takes out of an index: about a millisecond.
+pub const PURGED_PER_TICK: usize = 1024;
+/// About so many versions that nobody needs any more are freed by one tick: less than a millisecond.
+const FREED_PER_TICK: usize = 4096;
+
+/// What a tick has freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    /// Rows of what was dropped; at most [`PURGED_PER_TICK`].
+    pub rows: usize,
+    /// There is more that can be freed: the next tick should come soon.
+    pub is_more: bool,
+}
 
 impl Site {
     /// To be called every few milliseconds: sends heartbeats to followers, asks for what was lost
-    /// on the way, lets go of history that nobody needs, and frees what was dropped.
-    pub fn tick(&self) {
+    /// on the way, lets go of history that nobody needs, and frees what was dropped, a piece of it.
+    pub fn tick(&self) -> Freed {
         self.ship_at_tick();
         self.watch_links();
         let retry = std::mem::take(&mut *self.retry.lock());
@@ -23,27 +45,44 @@ impl Site {
         let closed = self.closed();
         let oldest = Time(self.time.now().0.saturating_sub(HORIZON_NS_MAX));
         self.store.set_horizon(if closed == Time::MAX { closed } else { closed.max(oldest) });
-        self.store.collect_idle();
-        self.purge_dropped();
+        let left_behind = self.store.collect_idle(FREED_PER_TICK);
+        let rows = self.purge_dropped();
         self.ticked.wake();
+        Freed { rows: rows.unwrap_or(0), is_more: left_behind || rows.is_some() }
     }
 
-    /// Frees the rows of dropped replicas that no snapshot can see any more.
-    pub(crate) fn purge_dropped(&self) {
+    /// Frees some rows of dropped replicas that no snapshot can see any more, and says how many.
+    /// `None`: there are none.
+    fn purge_dropped(&self) -> Option<usize> {
+        let is_below = |floor: Time| move |dropped: &Dropped| dropped.at <= floor;
         if self.dropped.lock().is_empty() {
-            return;
+            return None;
         }
-        let Some(mut context) = self.store.context() else { return };
-        context.collect();
-        let floor = self.store.floor();
+        // One at a time. A second one could still be at rows that the first has seen gone, and take
+        // those of a new copy of the range for them.
+        let _purging = self.purging.try_lock()?;
+        self.store.raise_floor();
+        let (at, table, range) = {
+            let dropped = self.dropped.lock();
+            let at = dropped.iter().position(is_below(self.store.floor()))?;
+            (at, dropped[at].table.clone(), dropped[at].range.clone())
+        };
+        let mut context = self.store.context()?;
+        let (rows, rest) = context.purge_some(&table.index, range, PURGED_PER_TICK);
+        drop(context);
+        // Others only add to the end meanwhile.
         let mut dropped = self.dropped.lock();
-        dropped.retain(|Dropped { table, range, at }| {
-            if *at > floor {
-                return true;
-            }
-            context.purge(&table.index, range);
-            false
-        });
+        match rest {
+            Some(rest) => dropped[at].range = rest,
+            None => drop(dropped.remove(at)),
+        }
+        Some(rows)
+    }
+
+    /// Frees all rows of dropped replicas that no snapshot can see any more: during recovery, which
+    /// nobody waits beside.
+    pub(crate) fn purge_all_dropped(&self) {
+        while self.purge_dropped().is_some() {}
     }
 
     /// Waits for the next tick.

@@ -72,9 +72,9 @@ impl Pair {
 
     /// All that was written is known to all.
     fn tick(&self) {
-        self.sites.iter().for_each(Site::tick);
+        self.sites.iter().for_each(|site| _ = site.tick());
         self.deliver();
-        self.sites.iter().for_each(Site::tick);
+        self.sites.iter().for_each(|site| _ = site.tick());
         self.deliver();
     }
 

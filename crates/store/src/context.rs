@@ -164,6 +164,11 @@ impl Contexts {
         abandoned.map(|(at, _)| at)
     }
 
+    /// The garbage in a slot that was given back is to be asked for soon.
+    pub(crate) fn abandon(&self, slot: usize) {
+        self.slots[slot].litter.store(ABANDONED, Ordering::Relaxed);
+    }
+
     fn release(&self, slot: usize) {
         self.unpin(slot);
         let Slot { owned, litter, garbage, .. } = &*self.slots[slot];

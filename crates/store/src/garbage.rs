@@ -108,7 +108,7 @@ impl Context<'_> {
         if self.garbage().fresh >= SCAN_AFTER {
             self.stamp_garbage();
             self.store.raise_floor();
-            self.collect_up_to(FREED_MAX);
+            self.collect_stamped(FREED_MAX);
         }
     }
 
@@ -116,7 +116,7 @@ impl Context<'_> {
     pub fn collect(&mut self) {
         self.stamp_garbage();
         self.store.raise_floor();
-        self.collect_stamped();
+        self.collect_stamped(usize::MAX);
     }
 
     /// Gives what is new a time at which it was gone.
@@ -127,18 +127,15 @@ impl Context<'_> {
         }
     }
 
-    /// Collects what the floor has passed; and the slow way, where that is worth it, what is above it.
-    pub(crate) fn collect_stamped(&mut self) {
-        self.collect_up_to(usize::MAX);
-    }
-
-    /// The same; of what the floor has passed, so many versions at most.
-    fn collect_up_to(&mut self, most: usize) {
+    /// Collects what the floor has passed, so many versions at most; and the slow way, where that is
+    /// worth it, what is above it. False if there is more that the floor has passed.
+    pub(crate) fn collect_stamped(&mut self, most: usize) -> bool {
         let (store, slot) = (self.store, self.slot);
         let is_all = self.garbage().collect_below(store.contexts.floor(), slot, most);
         if is_all && self.garbage().is_worth_the_slow_way() {
             self.collect_the_slow_way();
         }
+        is_all
     }
 
     fn collect_the_slow_way(&mut self) {

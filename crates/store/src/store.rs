@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::context::{Context, Contexts};
-use crate::epoch::{Guard, pin};
+use crate::epoch::{Guard, flush, pin};
 use crate::heap::Heap;
 use crate::index::{Index, Spot};
 use crate::partition::Partition;
@@ -64,19 +64,31 @@ impl Store {
         self.contexts.floor()
     }
 
-    /// Collects what was left behind in contexts that nobody has used since this was last called. One look at all
-    /// contexts does for all that is collected.
-    pub fn collect_idle(&self) {
+    /// Collects what was left behind in contexts that nobody has used since this was last called,
+    /// about `most` versions of what can go; true if there is more of it. One look at all contexts
+    /// does for all that is collected.
+    pub fn collect_idle(&self, most: usize) -> bool {
         let contexts = &self.contexts;
         let free = contexts.abandoned().filter(|&slot| contexts.acquire_at(slot));
         let mut idle: Vec<Context<'_>> = free.map(|slot| Context::new(self, slot)).collect();
         idle.iter_mut().for_each(Context::stamp_garbage);
         self.raise_floor();
-        idle.iter_mut().for_each(Context::collect_stamped);
+        let (mut left, mut is_more) = (most, false);
+        for mut context in idle {
+            let (slot, before) = (context.slot, context.garbage_len());
+            let is_all = context.collect_stamped(left);
+            left = left.saturating_sub(before - context.garbage_len());
+            drop(context);
+            if !is_all {
+                contexts.abandon(slot);
+                is_more = true;
+            }
+        }
+        is_more
     }
 
     /// Moves the floor up as far as all contexts allow, unless somebody else is at it.
-    pub(crate) fn raise_floor(&self) {
+    pub fn raise_floor(&self) {
         if let Some(turn) = self.contexts.turn() {
             turn.scan(self.clock.last());
         }
@@ -239,28 +251,45 @@ impl Context<'_> {
     /// Takes every row of `range` out of the index, for good. For ranges that no snapshot reads any
     /// more: see [`Store::floor`].
     pub fn purge(&mut self, index: &Arc<Index>, range: &KeyRange) {
+        let mut rest = Some(range.clone());
+        while let Some(range) = rest {
+            (_, rest) = self.purge_some(index, range, PURGED_AT_ONCE);
+        }
+        self.collect();
+    }
+
+    /// As [`Context::purge`], but takes no more than `most` keys. Gives how many it took, and what
+    /// is left of the range, if anything.
+    pub fn purge_some(
+        &mut self,
+        index: &Arc<Index>,
+        mut range: KeyRange,
+        most: usize,
+    ) -> (usize, Option<KeyRange>) {
         self.hold();
         let mut keys = Vec::new();
-        loop {
-            self.scan_newest(index, range, |row| {
-                keys.push(Key::from_bytes(row.key()));
-                if keys.len() < PURGED_AT_ONCE {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            });
-            if keys.is_empty() {
-                break;
-            }
+        self.scan_newest(index, &range, |row| {
+            keys.push(Key::from_bytes(row.key()));
+            if keys.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        for keys in keys.chunks(PURGED_AT_ONCE) {
             let guard = pin();
-            for key in keys.drain(..) {
-                if let Some(row) = index.remove_if(&key, &guard, |_| true) {
+            for key in keys {
+                if let Some(row) = index.remove_if(key, &guard, |_| true) {
                     self.retire_purged(index, row);
                 }
             }
+            guard.flush_some();
         }
         self.unpin();
-        self.collect();
+        self.collect_some();
+        let rest = keys.last().filter(|_| keys.len() == most).map(|last| {
+            range.start = last.successor();
+            range
+        });
+        if rest.is_none() {
+            flush();
+        }
+        (keys.len(), rest)
     }
 }

@@ -104,9 +104,9 @@ fn many_contexts_take_their_share_each_and_give_it_back() {
     let peak = table.update(&mut contexts, &mut Seeded(2), 200_000);
     assert!(peak <= 40 * GARBAGE_ROWS, "{peak} rows");
     drop(contexts);
-    table.store.collect_idle();
+    table.store.collect_idle(usize::MAX);
     assert!(table.extra_rows() > 0, "contexts leave behind what they did not collect");
-    table.store.collect_idle(); // Nobody has used them since.
+    table.store.collect_idle(usize::MAX); // Nobody has used them since.
     assert_eq!(table.extra_rows(), 0);
 }
 
@@ -205,7 +205,7 @@ fn cleaning_up_leaves_contexts_in_use_alone() {
     drop(writer); // Its garbage waits for the holder.
     let reader = table.look(); // Has the writer's slot now.
     drop(holder);
-    (0..2).for_each(|_| table.store.collect_idle());
+    (0..2).for_each(|_| _ = table.store.collect_idle(usize::MAX));
     let mut writer = table.store.context().unwrap();
     for number in 2..1000 {
         table.write(&mut writer, 1, Some(number));

@@ -252,7 +252,7 @@ fn a_leaf_grows_under(way: Direction) {
     site.commit(&[31, 32], None); // The keys stay in the index for the holder.
     drop(holder);
     let writer = thread(&site, |site| {
-        (0..2).for_each(|_| site.store.collect_idle());
+        (0..2).for_each(|_| _ = site.store.collect_idle(usize::MAX));
         site.commit(&[31], Some(8));
     });
     for _ in 0..2 {
