@@ -18,7 +18,7 @@
 use crate::failure::Failure;
 use crate::out;
 use crate::work::inspect;
-use isomer_cluster::{Abort, Database, Error, Options, Session, Txn};
+use isomer_cluster::{Abort, Checkpointing, Database, Error, Options, Session, Txn};
 use isomer_design::{
     Change, Column, ColumnType, Design, Footprint, Key, KeyRange, Schema, SiteId, TableId, Value,
 };
@@ -54,7 +54,9 @@ pub(crate) struct CrashChildArgs {
 /// # Errors
 /// Whatever goes wrong; nothing should.
 pub(crate) fn run(args: &CrashChildArgs) -> Result<(), Failure> {
-    let options = Options::in_folder(&args.folder, SITES);
+    // Most kills find a checkpoint that has just been made, or is being made.
+    let often = Checkpointing { log_bytes: 64 << 10, ..Checkpointing::default() };
+    let options = Options::in_folder(&args.folder, SITES).checkpoints(often);
     let options = if args.show { options } else { options.strategy(Telling::default()) };
     let db = Database::open(options)?;
     if !args.show {

@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::failure::Failure;
 use clap::Args;
-use isomer_cluster::{Durability, Options};
+use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
 use isomer_plan::learned::Mode;
 use isomer_server::{Engine, Server, ServerOptions, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -63,6 +63,26 @@ pub(crate) struct ServeArgs {
     /// Start even if a log has lost commits that were durable, and go on without them
     #[arg(long)]
     accept_loss: bool,
+    /// A site makes a checkpoint, and cuts its log, when the log has grown by so many MB, or by half of the
+    /// site's rows if that is more: a restart has no more than that to replay
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint_log_mb: u32,
+    /// It makes one after so many seconds at the latest, unless the log has hardly grown
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint_seconds: u32,
+    /// A checkpoint is written at so many MB a second, or faster where the log grows fast
+    #[arg(long, value_name = "MB", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint_mb_a_second: u32,
+}
+
+impl ServeArgs {
+    fn checkpoints(&self) -> Checkpointing {
+        Checkpointing {
+            log_bytes: u64::from(self.checkpoint_log_mb) << 20,
+            every: Duration::from_secs(self.checkpoint_seconds.into()),
+            bytes_per_second: u64::from(self.checkpoint_mb_a_second) << 20,
+        }
+    }
 }
 
 /// Serves until it is told to stop.
@@ -81,7 +101,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let options = Options::in_folder(&args.data, args.sites)
         .durability(durability)
-        .accept_loss(args.accept_loss);
+        .accept_loss(args.accept_loss)
+        .checkpoints(args.checkpoints())
+        .while_recovering(progress());
     let engine = Engine::open(options, args.autopilot).map_err(Failure::failed)?;
     for note in engine.database().notes() {
         eprintln!("{note}");
@@ -123,6 +145,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     engine.database().checkpoint().map_err(Failure::failed)?;
     eprintln!("stopped");
     Ok(())
+}
+
+/// Says on standard error how far the recovery is, if it takes longer than two seconds.
+fn progress() -> impl Fn(Recovering) + Send + Sync {
+    let begun = clock::now_us();
+    move |Recovering { read, total }| {
+        if clock::now_us() - begun >= 2_000_000 {
+            eprintln!("recovering: {} of {} MB are read", read >> 20, total >> 20);
+        }
+    }
 }
 
 /// Where clients of this machine find the Unix socket. A folder that was not asked for may be one that cannot have

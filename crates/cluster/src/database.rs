@@ -1,30 +1,31 @@
 //! An open database: the public face of this crate.
 
 use crate::assemble::{Assembled, assemble};
+use crate::checkpointer::{Checkpointer, Checkpointing};
 use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
 use crate::folder::{Catalog, Folder};
+use crate::opening::{Logs, Recovering, Told, open_sites};
 use crate::protocol;
 use crate::router::{Job, Ran, Router, Session};
 use crate::runtime::{Embedded, Runtime};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
 };
-use isomer_log::{Counters, DiskFaults, Durability, FileLog, Log, MemoryLog, MemoryOptions};
+use isomer_log::{Counters, DiskFaults, Durability};
 use isomer_site::{
-    Abort, Answer, Body, Procedures, Published, Request, Site, SiteOptions, Step, TimeSource, Txn,
+    Abort, Answer, Body, CheckpointReport, Procedures, Published, Request, Site, Step, TimeSource,
+    Txn,
 };
 use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// A log in memory keeps this much for replicas that have to catch up.
-const MEMORY_LOG_BYTES: u64 = 64 << 20;
 /// A procedure whose footprint was explored wrongly is tried again this often.
 const EXPLORED_MAX: usize = 20;
 /// After so many changes of the design, what the strategy remembers is written.
@@ -39,15 +40,24 @@ pub struct Options {
     accept_loss: bool,
     faults: BTreeMap<SiteId, Arc<DiskFaults>>,
     procedures: Procedures,
+    checkpoints: Checkpointing,
+    told: Box<Told>,
 }
 
 impl Options {
     /// A database of `sites` sites that lives in memory, and goes with the process.
     pub fn in_memory(sites: u16) -> Options {
-        let strategy = Box::new(OnDemand::default());
-        let (durability, procedures) = (Durability::None, Procedures::default());
-        let (accept_loss, faults) = (false, BTreeMap::new());
-        Options { folder: None, sites, durability, strategy, procedures, accept_loss, faults }
+        Options {
+            folder: None,
+            sites,
+            durability: Durability::None,
+            strategy: Box::new(OnDemand::default()),
+            procedures: Procedures::default(),
+            accept_loss: false,
+            faults: BTreeMap::new(),
+            checkpoints: Checkpointing::default(),
+            told: Box::new(|_| {}),
+        }
     }
 
     /// A database in a folder. A missing or empty folder becomes a new database of `sites` sites; an
@@ -84,6 +94,21 @@ impl Options {
         procedure: impl Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + Sync + 'static,
     ) -> Options {
         self.procedures.add(name, procedure);
+        self
+    }
+
+    /// When checkpoints are made, and how fast. (In memory there are none.)
+    pub fn checkpoints(mut self, checkpoints: Checkpointing) -> Options {
+        self.checkpoints = checkpoints;
+        self
+    }
+
+    /// Has `told` hear once a second how far the recovery is, while the database is being opened.
+    pub fn while_recovering(
+        mut self,
+        told: impl Fn(Recovering) + Send + Sync + 'static,
+    ) -> Options {
+        self.told = Box::new(told);
         self
     }
 
@@ -124,11 +149,13 @@ impl Options {
 pub struct Database {
     router: Arc<Router<Embedded>>,
     runtime: Arc<Runtime>,
-    /// They carry out the plans that no transaction waits for, and think of new ones.
+    checkpointer: Arc<Checkpointer>,
+    /// They carry out the plans that no transaction waits for, think of new ones, and make checkpoints.
     beside: Vec<JoinHandle<()>>,
     folder: Option<Arc<Folder>>,
     catalog: Mutex<Catalog>,
-    durability: Durability,
+    /// How the sites' logs are.
+    log: isomer_log::Options,
     /// The number given last: none is given twice while the process runs.
     last_table: AtomicU32,
     sessions: AtomicU64,
@@ -144,6 +171,10 @@ pub struct SiteReport {
     pub memory_bytes: usize,
     /// What its log has done.
     pub log: Counters,
+    /// What there is to say of its checkpoints.
+    pub checkpoint: CheckpointReport,
+    /// Why the last checkpoint was not made, if it was not.
+    pub checkpoint_error: Option<String>,
 }
 
 impl Database {
@@ -164,15 +195,14 @@ impl Database {
         };
         let runtime = Arc::new(Runtime::new(std::mem::take(&mut options.procedures)));
         let mut notes = Vec::new();
-        for &site in &catalog.sites {
-            let opening = Opening { folder: folder.as_deref(), site, options: &options };
-            match opening.site(&runtime, &mut notes) {
-                Ok(site) => runtime.add(site, options.durability),
-                Err(error) => {
-                    runtime.stop_all();
-                    return Err(error.into());
-                }
-            }
+        let logs_options = log_options(options.durability, &options.checkpoints);
+        let logs = Logs {
+            folder: folder.as_deref(),
+            options: isomer_log::Options { accept_loss: options.accept_loss, ..logs_options },
+            faults: std::mem::take(&mut options.faults),
+        };
+        for site in open_sites(&runtime, &logs, &catalog.sites, &options.told, &mut notes)? {
+            runtime.add(site, options.durability);
         }
         if let Err(error) = compare_logs(&runtime.sites()) {
             if !options.accept_loss {
@@ -201,13 +231,20 @@ impl Database {
             notes.extend(options.strategy.recall(&memory).err());
         }
         let router = Arc::new(Router::new(transport, design, options.strategy));
+        let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));
+        let mut beside = beside(&router, &runtime);
+        if folder.is_some() {
+            let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
+            beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
+        }
         let database = Database {
-            beside: beside(&router, &runtime),
+            checkpointer,
+            beside,
             router,
             runtime,
             folder,
             catalog: Mutex::new(catalog),
-            durability: options.durability,
+            log: logs_options,
             last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
             notes,
@@ -418,6 +455,8 @@ impl Database {
             site: site.id(),
             memory_bytes: site.memory_bytes(),
             log: site.log().counters(),
+            checkpoint: site.checkpoints(),
+            checkpoint_error: self.checkpointer.error(site.id()),
         };
         self.runtime.sites().iter().map(report).collect()
     }
@@ -447,15 +486,16 @@ impl Database {
         Ok(())
     }
 
-    /// Writes a checkpoint of every site and cuts its log.
+    /// Makes a checkpoint of every site and cuts its log, beside those that are made when they are due
+    /// ([`Options::checkpoints`]). A database in memory has none, and nothing is done.
     ///
     /// # Errors
     /// [`Error::Checkpoint`]; the checkpoints before stay in force.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        for site in self.runtime.sites() {
-            self.runtime.block_on(site.checkpoint())?;
+        match &self.folder {
+            Some(_) => Ok(self.checkpointer.make_all(&self.runtime)?),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The routing table as it is.
@@ -487,13 +527,12 @@ impl Database {
         entered.sites.push(site);
         entered.sites.sort();
         let folder = self.folder.as_deref();
-        let options = Options { durability: self.durability, ..Options::in_memory(0) };
-        let opening = Opening { folder, site, options: &options };
-        let opened = opening.site(&self.runtime, &mut Vec::new())?;
+        let logs = Logs { folder, options: self.log, faults: BTreeMap::new() };
+        let opened = open_sites(&self.runtime, &logs, &[site], &|_| {}, &mut Vec::new())?;
         if let Some(folder) = folder {
             folder.write_catalog(&entered)?;
         }
-        self.runtime.add(opened, self.durability);
+        opened.into_iter().for_each(|site| self.runtime.add(site, self.log.durability));
         *catalog = entered;
         self.runtime.block_on(self.router.change(change, reason))
     }
@@ -540,6 +579,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         self.router.close();
+        self.checkpointer.stop();
         for thread in self.beside.drain(..) {
             // A thread that panicked has said so already.
             let _ = thread.join();
@@ -596,19 +636,29 @@ impl Explorer<'_> {
     }
 }
 
+/// A log is cut by whole segments, so these are small beside what makes a checkpoint due.
+fn log_options(durability: Durability, checkpoints: &Checkpointing) -> isomer_log::Options {
+    let usual = isomer_log::Options::default();
+    let segment_bytes = (checkpoints.log_bytes / 4).clamp(64 << 10, usual.segment_bytes);
+    isomer_log::Options { segment_bytes, durability, ..usual }
+}
+
 /// Starts the threads that carry out what no transaction waits for, and think of it.
-#[allow(clippy::disallowed_methods, reason = "the edge: threads of the database's own")]
 fn beside(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> Vec<JoinHandle<()>> {
-    let start = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
+    let with = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
         let (router, runtime) = (router.clone(), runtime.clone());
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let started = thread.spawn(move || work(&router, &runtime));
-        started.expect("the system starts two threads for each database")
+        start(name, move || work(&router, &runtime))
     };
     vec![
-        start("isomer-tend", |router, runtime| runtime.block_on(router.tend())),
-        start("isomer-reflect", |router, runtime| runtime.block_on(router.reflect())),
+        with("isomer-tend", |router, runtime| runtime.block_on(router.tend())),
+        with("isomer-reflect", |router, runtime| runtime.block_on(router.reflect())),
     ]
+}
+
+#[allow(clippy::disallowed_methods, reason = "the edge: threads of the database's own")]
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.expect("the system starts three threads for each database")
 }
 
 /// Compares the logs with each other: a site that follows partitions of another knows how far it has read the
@@ -624,59 +674,4 @@ fn compare_logs(sites: &[Arc<Site>]) -> Result<(), OpenDatabaseError> {
         }
     }
     Ok(())
-}
-
-/// A site that is being opened.
-struct Opening<'o> {
-    folder: Option<&'o Folder>,
-    site: SiteId,
-    options: &'o Options,
-}
-
-impl Opening<'_> {
-    fn site(&self, runtime: &Runtime, notes: &mut Vec<String>) -> Result<Site, OpenDatabaseError> {
-        let id = self.site;
-        let (log, folder): (Arc<dyn Log>, _) = match self.folder {
-            None => {
-                let keep_bytes = Some(MEMORY_LOG_BYTES);
-                let options = MemoryOptions { keep_bytes, ..MemoryOptions::default() };
-                (Arc::new(MemoryLog::new(options)), None)
-            }
-            Some(folder) => {
-                let path = folder.site(id)?;
-                (self.log(folder, &path.join("log"), notes)?, Some(path))
-            }
-        };
-        let time: Arc<dyn TimeSource> = runtime.clock.clone();
-        let (network, procedures) = (runtime.post.clone(), runtime.procedures.clone());
-        Site::open(SiteOptions { folder, procedures, ..SiteOptions::new(id, log, network, time) })
-            .map_err(|error| OpenDatabaseError::Recover { site: id, error })
-    }
-
-    fn log(
-        &self,
-        folder: &Folder,
-        path: &Path,
-        notes: &mut Vec<String>,
-    ) -> Result<Arc<dyn Log>, OpenDatabaseError> {
-        let (site, Options { durability, accept_loss, faults, .. }) = (self.site, self.options);
-        let is_old = folder.has_log(site);
-        let options = isomer_log::Options {
-            durability: *durability,
-            must_exist: is_old,
-            accept_loss: *accept_loss,
-            ..isomer_log::Options::default()
-        };
-        let opened = match faults.get(&site) {
-            Some(faults) => FileLog::open_on(faults, path, options),
-            None => FileLog::open(path, options),
-        };
-        let (log, report) = opened.map_err(|error| OpenDatabaseError::Log { site, error })?;
-        if folder.is_new() && report.end > 0 {
-            return Err(folder.without_catalog());
-        }
-        notes.extend(report.torn.map(|torn| format!("site {site}: {torn}")));
-        notes.extend(report.lost.map(|lost| format!("site {site}: {lost}; that was accepted")));
-        Ok(Arc::new(log))
-    }
 }

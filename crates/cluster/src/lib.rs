@@ -23,6 +23,8 @@
 //! | `across` | who serves what of a transaction over several sites |
 //! | [`open`](OpenTransaction) | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
+//! | `checkpointer` | when checkpoints are made, and how fast |
+//! | `opening` | sites that come back, several at a time |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
 //! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
@@ -31,17 +33,20 @@
 mod across;
 mod assemble;
 mod backlog;
+mod checkpointer;
 mod database;
 mod error;
 mod event;
 mod folder;
 mod open;
+mod opening;
 mod protocol;
 mod reservation;
 mod router;
 mod runtime;
 mod transport;
 
+pub use checkpointer::Checkpointing;
 pub use database::{Database, Explorer, Options, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
@@ -56,5 +61,6 @@ pub use open::{
     Asked, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction, Owner,
     Patience, RowLocks, Savepoint, Snapshot,
 };
+pub use opening::Recovering;
 pub use router::{Job, Ran, Router, Session};
 pub use transport::{Transport, load_of};

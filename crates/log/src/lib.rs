@@ -45,6 +45,11 @@
 //! * [`FileLog`]: a folder of segment files, with recovery of a torn tail, a witness of what was durable, and a
 //!   clear refusal of anything worse.
 //!
+//! # Checkpoints
+//!
+//! What stands for a log up to a position, so that it can be cut there, is kept beside it:
+//! [`Checkpoints`], in a folder or in memory as well.
+//!
 //! # Invariants
 //!
 //! * `begin() <= end()` and `durable() <= end()`; none of the three goes back while a log is open.
@@ -62,11 +67,15 @@
 //! files (saves metadata writes, costs a second naming scheme); direct I/O (the tail of the log is
 //! read back by subscribers, so the page cache earns its copy).
 
+mod checkpoints;
 mod error;
 mod file;
 mod marks;
 mod memory;
 
+pub use checkpoints::{
+    CheckpointError, Checkpoints, Draft, FileCheckpoints, Found, MemoryCheckpoints,
+};
 pub use error::{Lack, LogError, OpenError};
 pub use file::{DiskFaults, FileLog, OpenReport, Options, TornTail};
 pub use memory::{MemoryLog, MemoryOptions};

@@ -3,7 +3,7 @@
 
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
-use isomer_design::{Change, Key, Placement, SiteId, TableId, Value};
+use isomer_design::{Change, Key, Placement, SiteId, TableId, Time, Value};
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::plain_name;
@@ -18,6 +18,7 @@ impl Engine {
         let (table, change) = match statement {
             DesignStatement::Alter { table, change } => (table, change),
             DesignStatement::Autopilot(mode) => return self.set_autopilot(mode),
+            DesignStatement::Checkpoint => return self.database().checkpoint().map_err(database),
             DesignStatement::Show(_) => return Ok(()),
         };
         let catalog = self.catalog();
@@ -159,6 +160,7 @@ impl DesignView for Engine {
             "tables" => self.table_rows(catalog),
             "partitions" => self.partition_rows(catalog),
             "sites" => self.site_rows(),
+            "checkpoints" => self.checkpoint_rows(),
             "changes" => self.change_rows(),
             "jobs" => self.job_rows(),
             _ => self.decision_rows(),
@@ -241,6 +243,34 @@ impl Engine {
                 Datum::Int(report.log.bytes as i64),
                 Datum::Int(commits as i64),
                 Datum::Int(coordinated as i64),
+            ]
+        };
+        self.database().sites().into_iter().map(row).collect()
+    }
+
+    fn checkpoint_rows(&self) -> Vec<Vec<Datum>> {
+        let at = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
+        let row = |report: isomer_cluster::SiteReport| {
+            let made = report.checkpoint;
+            let [begin, end, took, bytes] = match made.last {
+                Some(last) => {
+                    let took_ns = last.ended.0.saturating_sub(last.begun.0);
+                    let took_ms = Datum::Float(took_ns as f64 / 1e6);
+                    [at(last.begun), at(last.ended), took_ms, Datum::Int(last.bytes as i64)]
+                }
+                None => [Datum::Null, Datum::Null, Datum::Null, Datum::Null],
+            };
+            vec![
+                Datum::Text(report.site.to_string()),
+                Datum::Bool(made.running.is_some()),
+                made.running.map_or(Datum::Null, |(_, bytes)| Datum::Int(bytes as i64)),
+                begin,
+                end,
+                took,
+                bytes,
+                Datum::Int(made.log_bytes as i64),
+                Datum::Int(made.log_bytes_kept as i64),
+                report.checkpoint_error.map_or(Datum::Null, Datum::Text),
             ]
         };
         self.database().sites().into_iter().map(row).collect()

@@ -26,6 +26,11 @@ fn a_disk_that_loses_what_it_called_durable_breaks_no_lost_write() {
 }
 
 #[test]
+fn a_log_that_is_cut_for_a_checkpoint_that_a_crash_loses_cannot_be_recovered() {
+    caught(Plant::LostCheckpoints, &["no_panic"]);
+}
+
+#[test]
 fn a_feed_that_drops_events_and_claims_to_be_closed_is_noticed() {
     caught(Plant::DroppedEvents, &["settles", "snapshot_isolation", "copies_agree"]);
 }

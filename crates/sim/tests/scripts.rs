@@ -14,12 +14,14 @@
 //!   c1: commit · rollback                    ends it; statements without `begin` are one of their own
 //!   c2: has seen what c1 has                 it was told
 //!   split, merge, add_replica, …             an operator; `op: split …` gives it a name
-//!   hold, free                               letters s1 s2 · requests s1 · answers s1 · disk s1
+//!   hold, free                               letters s1 s2 · requests s1 · answers s1 · disk s1 ·
+//!                                            publish s1 · cut s1: two moments of a checkpoint
 //!   letters s1 s2                            what a held link keeps
 //!   deliver s1 s2 2                          the first two of them
 //!   muddle s1 s2                             reverses and doubles them
 //!   lose s1 s2                               loses the first of them
 //!   crash s1 · restart s1                    keeps what is durable, and nothing else
+//!   checkpoint s1                            makes one
 //!   wait                                     100 ms pass
 //!   settle                                   … or why it does not
 //!   show design | holdings | copies | log s1

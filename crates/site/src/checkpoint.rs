@@ -19,40 +19,157 @@
 //! What is prepared needs no place in it: its partitions stay locked, so a checkpoint waits for the end,
 //! which holds the rows once more. Decisions that participants may still ask for have one.
 //!
-//! A checkpoint is written under a temporary name and renamed when it is whole and the redo log is
-//! durable up to its end; older ones are then removed.
+//! When it is whole and the redo log is durable up to its end, it is published: it counts from then on,
+//! and the log can be cut ([`isomer_log::Checkpoints`]). When one is made, and how fast, is for others to
+//! decide ([`Pace`]): they hear how far it is, and it goes on when they say so.
 
 use crate::frame::TxnId;
+use crate::held::Held;
 use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer, put_range, put_sites};
 use crate::site::{Owned, Site};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
-use isomer_log::{Durability, FileLog, Log, LogError, OpenError, Options, Position};
-use std::fs;
+use isomer_log::{Draft, LogError, Position};
+use parking_lot::Mutex;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// After so many bytes the disk is waited for, so that its queue stays short for the redo log.
+const SETTLED_BYTES: u64 = 4 << 20;
 
 /// Why a checkpoint was not made. The site goes on, with the older one.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// A folder or file could not be made, renamed or removed.
-    #[error("checkpoint {path}: {error}")]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// The checkpoint's log could not be opened.
+    /// It could not be kept.
     #[error(transparent)]
-    Open(#[from] OpenError),
-    /// A log refused.
+    Checkpoints(#[from] isomer_log::CheckpointError),
+    /// The redo log has failed.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The site has no folder to keep checkpoints in.
+    /// The site has no place for checkpoints.
     #[error("the site keeps nothing on disk, so there is nowhere to put a checkpoint")]
-    NoFolder,
+    Nowhere,
+    /// One is being made.
+    #[error("the site makes a checkpoint already")]
+    Underway,
+}
+
+/// How far a checkpoint has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It holds so many bytes.
+    Copied(u64),
+    /// All of it is on disk, and the redo log as far as it needs it.
+    Settled,
+    /// It counts from now on. The redo log is not cut yet.
+    Published,
+}
+
+/// Decides how fast a checkpoint goes.
+#[allow(
+    async_fn_in_trait,
+    reason = "callers are generic; whether futures are Send is theirs to say"
+)]
+pub trait Pace {
+    /// Hears how far the checkpoint has come. It goes on when this is ready.
+    async fn reached(&mut self, stage: Stage);
+}
+
+/// As fast as it can.
+pub struct AtOnce;
+
+impl Pace for AtOnce {
+    async fn reached(&mut self, _: Stage) {}
+}
+
+/// What there is to say of a site's checkpoints and of the log that they let it cut.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CheckpointReport {
+    /// When the one that is being made began, and its bytes so far.
+    pub running: Option<(Time, u64)>,
+    /// The last one that this run of the site has made.
+    pub last: Option<Finished>,
+    /// Bytes of the newest one; 0 if there is none.
+    pub bytes: u64,
+    /// Bytes of the log since that one: what a restart replays.
+    pub log_bytes: u64,
+    /// Bytes of the log that are kept, for a restart or for followers.
+    pub log_bytes_kept: u64,
+}
+
+/// A checkpoint that was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// When it began.
+    pub begun: Time,
+    /// When the log was cut.
+    pub ended: Time,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// The checkpoint that a site is making, and the last one that it has made.
+#[derive(Default)]
+pub(crate) struct Progress {
+    running: Option<(Time, u64)>,
+    last: Option<Finished>,
+}
+
+/// The right to make a checkpoint. It is over when this is dropped.
+struct Running<'s>(&'s Mutex<Progress>);
+
+impl<'s> Running<'s> {
+    fn begin(site: &'s Site) -> Result<Running<'s>, CheckpointError> {
+        let mut progress = site.checkpointing.lock();
+        if progress.running.is_some() {
+            return Err(CheckpointError::Underway);
+        }
+        progress.running = Some((site.time.now(), 0));
+        Ok(Running(&site.checkpointing))
+    }
+
+    /// Counts what was written. Gives how much that is altogether.
+    fn add(&self, more: u64) -> u64 {
+        let mut progress = self.0.lock();
+        let (_, bytes) = progress.running.as_mut().expect("a checkpoint is being made");
+        *bytes += more;
+        *bytes
+    }
+
+    fn finish(&self, ended: Time) {
+        let mut progress = self.0.lock();
+        let (begun, bytes) = progress.running.expect("a checkpoint is being made");
+        progress.last = Some(Finished { begun, ended, bytes });
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.lock().running = None;
+    }
+}
+
+/// A checkpoint that is being written.
+struct Writing<'s, P> {
+    draft: Box<dyn Draft>,
+    running: Running<'s>,
+    unsettled: u64,
+    pace: &'s mut P,
+}
+
+impl<P: Pace> Writing<'_, P> {
+    async fn append(&mut self, piece: &Piece) -> Result<(), CheckpointError> {
+        let bytes = encode(piece);
+        self.draft.append(&bytes)?;
+        self.unsettled += bytes.len() as u64;
+        if self.unsettled >= SETTLED_BYTES {
+            self.draft.settle()?;
+            self.unsettled = 0;
+        }
+        let written = self.running.add(bytes.len() as u64);
+        self.pace.reached(Stage::Copied(written)).await;
+        Ok(())
+    }
 }
 
 /// The state of a partition, without its rows.
@@ -84,54 +201,74 @@ pub(crate) enum Piece {
 }
 
 impl Site {
-    /// Writes a checkpoint and cuts the redo log, as far as followers do not need it.
+    /// Makes a checkpoint and cuts the redo log, as far as followers do not need it.
     ///
     /// # Errors
     /// [`CheckpointError`]; the checkpoint before stays in force.
-    pub async fn checkpoint(&self) -> Result<(), CheckpointError> {
-        let folder = self.folder.as_deref().ok_or(CheckpointError::NoFolder)?;
+    pub async fn checkpoint(&self, pace: &mut impl Pace) -> Result<(), CheckpointError> {
+        let checkpoints = self.checkpoints.as_deref().ok_or(CheckpointError::Nowhere)?;
+        let running = Running::begin(self)?;
         let (begin, partitions, decisions) = self.frozen_shape();
-        let name = format!("checkpoint.{begin:016x}");
-        let path = folder.join(&name);
-        if path.exists() {
-            return Ok(()); // It holds all that this one would let the log forget.
+        if checkpoints.newest().is_some_and(|newest| newest.position == begin) {
+            return Ok(self.cut_log()?); // It holds all that this one would let the log forget.
         }
-        let unfinished = folder.join("checkpoint.unfinished");
-        remove_folder(&unfinished)?;
-        let options = Options { durability: Durability::None, ..Options::default() };
-        let (file, _) = FileLog::open(&unfinished, options)?;
-        file.append(&encode(&Piece::Begin { redo_from: begin, clock: self.store.clock.last() }))?;
+        let draft = checkpoints.begin(begin, self.checkpoint_bytes_max())?;
+        let mut writing = Writing { draft, running, unsettled: 0, pace };
+        let clock = self.store.clock.last();
+        writing.append(&Piece::Begin { redo_from: begin, clock }).await?;
         for (table, partition) in &partitions {
             let state = self.settled_state(partition).await;
-            file.append(&encode(&Piece::State(state)))?;
-            self.copy_rows(table, &partition.range, &file)?;
+            writing.append(&Piece::State(state)).await?;
+            self.copy_rows(table, &partition.range, &mut writing).await?;
         }
         for (txn, decided) in decisions {
-            file.append(&encode(&Piece::Decided(txn, decided.at, decided.waiting)))?;
+            writing.append(&Piece::Decided(txn, decided.at, decided.waiting)).await?;
         }
-        file.append(&encode(&Piece::End))?;
-        file.sync()?;
-        drop(file);
-        sync_files(&unfinished)?;
-        self.durable_now().await?;
-        fs::rename(&unfinished, &path).map_err(|error| CheckpointError::Folder { path, error })?;
-        sync_folder(folder)?;
-        for old in list(folder)?.into_iter().filter(|old| !old.ends_with(&name)) {
-            remove_folder(&old)?;
-        }
+        writing.append(&Piece::End).await?;
+        let Writing { mut draft, running, pace, .. } = writing;
+        draft.settle()?;
+        // What was copied may have been written a moment ago.
+        self.lasting_for_others(self.log.end()).await?;
+        pace.reached(Stage::Settled).await;
+        draft.publish()?;
+        pace.reached(Stage::Published).await;
         self.tell_checkpointed(&partitions);
-        self.log.truncate_before(begin.min(self.needed_by_followers()))?;
+        self.cut_log()?;
+        running.finish(self.time.now());
         Ok(())
     }
 
-    async fn durable_now(&self) -> Result<(), LogError> {
-        let end = self.log.end();
-        self.durable(end).await
+    /// What there is to say of the site's checkpoints.
+    pub fn checkpoints(&self) -> CheckpointReport {
+        let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
+        let (end, begin) = (self.log.end(), self.log.begin());
+        let redo_from = newest.map_or(begin, |newest| newest.position);
+        let Progress { running, last } = *self.checkpointing.lock();
+        CheckpointReport {
+            running,
+            last,
+            bytes: newest.map_or(0, |newest| newest.bytes),
+            log_bytes: end.saturating_sub(redo_from),
+            log_bytes_kept: end.saturating_sub(begin),
+        }
+    }
+
+    /// Cuts the log as far as neither a restart nor a follower needs it.
+    fn cut_log(&self) -> Result<(), LogError> {
+        let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
+        let Some(newest) = newest else { return Ok(()) };
+        self.log.truncate_before(newest.position.min(self.needed_by_followers()))
+    }
+
+    /// No checkpoint is longer than the rows in memory, nor than the last one and the log since then.
+    fn checkpoint_bytes_max(&self) -> u64 {
+        let CheckpointReport { bytes, log_bytes, .. } = self.checkpoints();
+        (bytes + log_bytes).min(self.memory_bytes() as u64)
     }
 
     /// The state of a partition between two events.
     async fn settled_state(&self, partition: &Arc<SitePartition>) -> PartitionState {
-        let mut held = crate::held::Held::default();
+        let mut held = Held::default();
         // If it is gone, its last state is the one from which the redo log goes on.
         let _ = held.wait_for(partition).await;
         let state = PartitionState {
@@ -152,36 +289,47 @@ impl Site {
         state
     }
 
-    fn copy_rows(&self, table: &Table, range: &KeyRange, file: &FileLog) -> Result<(), LogError> {
-        let mut rest = range.clone();
-        loop {
-            let mut rows = RowsBuffer::default();
-            let mut last = None;
-            {
-                let Some(mut context) = self.store.context() else { continue };
-                context.hold();
-                let mut bytes = 0;
-                context.scan_newest(&table.index, &rest, |row| {
-                    if let Some(value) = row.value() {
-                        rows.push(row.key(), value, row.time());
-                        bytes += row.key().len() + value.len();
-                    }
-                    if bytes < self.piece_bytes {
-                        return ControlFlow::Continue(());
-                    }
-                    last = Some(Key::from_bytes(row.key()));
-                    ControlFlow::Break(())
-                });
-            }
+    /// Copies the rows of a range, a piece at a time: the past is held for no longer than a piece.
+    async fn copy_rows(
+        &self,
+        table: &Table,
+        range: &KeyRange,
+        writing: &mut Writing<'_, impl Pace>,
+    ) -> Result<(), CheckpointError> {
+        let mut rest = Some(range.clone());
+        while let Some(range) = rest {
+            let Some((rows, left)) = self.next_rows(table, &range) else {
+                // All contexts are in use.
+                self.next_tick().await;
+                rest = Some(range);
+                continue;
+            };
             if !rows.is_empty() {
-                file.append(&encode(&Piece::Rows(table.id, rows)))?;
-                file.sync()?;
+                writing.append(&Piece::Rows(table.id, rows)).await?;
             }
-            match last {
-                Some(key) => rest.start = key.successor(),
-                None => return Ok(()),
-            }
+            rest = left;
         }
+        Ok(())
+    }
+
+    /// About a piece of a range's rows, and what is left of the range. `None` if too many
+    /// transactions are open.
+    fn next_rows(&self, table: &Table, range: &KeyRange) -> Option<(RowsBuffer, Option<KeyRange>)> {
+        let mut context = self.store.context()?;
+        context.hold();
+        let (mut rows, mut last, mut bytes) = (RowsBuffer::default(), None, 0);
+        context.scan_newest(&table.index, range, |row| {
+            if let Some(value) = row.value() {
+                rows.push(row.key(), value, row.time());
+                bytes += row.key().len() + value.len();
+            }
+            if bytes < self.piece_bytes {
+                return ControlFlow::Continue(());
+            }
+            last = Some(Key::from_bytes(row.key()));
+            ControlFlow::Break(())
+        });
+        Some((rows, last.map(|key| KeyRange { start: key.successor(), end: range.end.clone() })))
     }
 
     /// Followed masters may forget the part of their logs that this checkpoint covers.
@@ -280,44 +428,4 @@ pub(crate) enum Decoded<'a> {
     Rows(TableId, crate::record::Rows<'a>),
     End,
     Decided(TxnId, Time, SiteSet),
-}
-
-/// The checkpoints of a folder, oldest first.
-pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
-    let failed = |error| CheckpointError::Folder { path: folder.to_owned(), error };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let number = name.strip_prefix("checkpoint.").unwrap_or_default();
-        if number.len() == 16 && u64::from_str_radix(number, 16).is_ok() {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn remove_folder(path: &Path) -> Result<(), CheckpointError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(CheckpointError::Folder { path: path.to_owned(), error })
-        }
-        _ => Ok(()),
-    }
-}
-
-fn sync_files(folder: &Path) -> Result<(), CheckpointError> {
-    let failed = |error| CheckpointError::Folder { path: folder.to_owned(), error };
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        fs::File::open(&path).and_then(|file| file.sync_all()).map_err(failed)?;
-    }
-    sync_folder(folder)
-}
-
-fn sync_folder(folder: &Path) -> Result<(), CheckpointError> {
-    fs::File::open(folder)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| CheckpointError::Folder { path: folder.to_owned(), error })
 }

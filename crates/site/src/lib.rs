@@ -53,7 +53,7 @@ mod txn;
 mod versions;
 
 pub use change::Holding;
-pub use checkpoint::CheckpointError;
+pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use copy::{PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::Kept;
@@ -63,7 +63,7 @@ pub use message::{Epoch, Feed, FeedItem, Message, Network, Subscription, TimeSou
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
 };
-pub use recovery::RecoverError;
+pub use recovery::{RecoverError, RecoveryProgress};
 pub use request::{
     Body, CheckedWrite, CheckedWrites, Committed, Expect, Procedure, Procedures, Published, Reply,
     Request, Shares, Timing,

@@ -13,7 +13,7 @@
 //! Nothing of a log's damage is passed over: what the log itself cuts off was never acknowledged, and
 //! a frame that cannot be read is an error that names its position.
 
-use crate::checkpoint::{self, CheckpointError, Decoded, PartitionState};
+use crate::checkpoint::{self, Decoded, PartitionState};
 use crate::frame::{FrameHead, FrameKind};
 use crate::held::Held;
 use crate::partition::{SitePartition, Table, Term};
@@ -21,12 +21,12 @@ use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
 use crate::site::{Dropped, Site, SiteOptions};
 use isomer_design::{KeyRange, SiteId, Time, Version};
-use isomer_log::{Durability, FileLog, Log, LogError, Options, Position};
+use isomer_log::{Checkpoints, LogError, Position};
 use isomer_store::{Partition, Stamp};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a site could not be recovered. Nothing on disk was changed.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +44,12 @@ pub enum RecoverError {
     },
     /// A checkpoint could not be read.
     #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
+    Checkpoint(#[from] isomer_log::CheckpointError),
     /// A checkpoint's contents are damaged.
-    #[error("checkpoint {path} is damaged: {what}")]
+    #[error("the checkpoint of position {position:#x} is damaged: {what}")]
     Damaged {
-        /// The checkpoint.
-        path: PathBuf,
+        /// The position of the redo log that it is of.
+        position: Position,
         /// What is wrong.
         what: String,
     },
@@ -66,6 +66,31 @@ pub enum RecoverError {
     },
 }
 
+/// How far a site's recovery has come, for whoever waits for it.
+#[derive(Default, Debug)]
+pub struct RecoveryProgress(AtomicU64);
+
+impl RecoveryProgress {
+    /// Bytes of the checkpoint and the log that were read. [`SiteOptions::bytes_to_recover`] says how
+    /// many there are, about.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl SiteOptions {
+    /// About how many bytes [`Site::open`] will read.
+    pub fn bytes_to_recover(&self) -> u64 {
+        let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
+        let (redo_from, bytes) = newest.map_or((0, 0), |newest| (newest.position, newest.bytes));
+        bytes + self.log.end().saturating_sub(redo_from.max(self.log.begin()))
+    }
+}
+
 impl Site {
     /// Brings a site to the state in which it stopped. `now` must not be before the time at which it
     /// did.
@@ -74,19 +99,18 @@ impl Site {
     /// [`RecoverError`].
     pub fn open(options: SiteOptions) -> Result<Site, RecoverError> {
         let now = options.time.now();
+        let progress = options.progress.clone();
         let site = Site::new(options, now);
-        let redo_from = match site.folder.clone().map(|folder| checkpoint::list(&folder)) {
-            Some(checkpoints) => match checkpoints?.last() {
-                Some(path) => site.load_checkpoint(path)?,
-                None => 0,
-            },
-            None => 0,
-        };
+        let newest = site.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
+        let redo_from = newest.map_or(0, |newest| newest.position);
         let begin = site.log.begin();
         if begin > redo_from {
             return Err(RecoverError::Gap { begin, needed: redo_from });
         }
-        site.replay(redo_from)?;
+        if let Some(checkpoints) = &site.checkpoints {
+            site.load_checkpoint(&**checkpoints, redo_from, &progress)?;
+        }
+        site.replay(redo_from, &progress)?;
         site.finish_recovery();
         Ok(site)
     }
@@ -105,15 +129,21 @@ impl Site {
         read
     }
 
-    fn load_checkpoint(&self, path: &Path) -> Result<Position, RecoverError> {
-        let damaged = |what: String| RecoverError::Damaged { path: path.to_owned(), what };
-        let options = Options { durability: Durability::None, ..Options::default() };
-        let (file, _) = FileLog::open(path, options).map_err(CheckpointError::from)?;
-        let (mut redo_from, mut whole, mut bad) = (0, false, None);
-        file.read(file.begin(), &mut |_, frame| {
+    fn load_checkpoint(
+        &self,
+        checkpoints: &dyn Checkpoints,
+        position: Position,
+        progress: &RecoveryProgress,
+    ) -> Result<(), RecoverError> {
+        let damaged = |what: String| RecoverError::Damaged { position, what };
+        let (mut whole, mut bad) = (checkpoints.newest().is_none(), None);
+        checkpoints.read(&mut |frame| {
+            progress.add(frame.len() as u64);
             match checkpoint::decode(frame) {
-                Ok(Decoded::Begin { redo_from: from, clock }) => {
-                    redo_from = from;
+                Ok(Decoded::Begin { redo_from, clock }) => {
+                    if redo_from != position {
+                        bad = Some(format!("it says that it is of position {redo_from:#x}"));
+                    }
                     self.store.clock.raise(clock);
                 }
                 Ok(Decoded::State(state)) => self.restore(state),
@@ -123,14 +153,14 @@ impl Site {
                 }
                 Ok(Decoded::Decided(txn, at, waiting)) => self.restore_decision(txn, at, waiting),
                 Ok(Decoded::End) => whole = true,
-                Err(error) => bad = Some(error),
+                Err(error) => bad = Some(error.to_string()),
             }
             if bad.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         match bad {
-            Some(error) => Err(damaged(error.to_string())),
+            Some(what) => Err(damaged(what)),
             None if !whole => Err(damaged("it ends before its end mark".into())),
-            None => Ok(redo_from),
+            None => Ok(()),
         }
     }
 
@@ -148,10 +178,12 @@ impl Site {
         self.reshape(&table, &[], &[Arc::new(partition)]);
     }
 
-    fn replay(&self, from: Position) -> Result<(), RecoverError> {
+    fn replay(&self, from: Position, progress: &RecoveryProgress) -> Result<(), RecoverError> {
         let (mut bad, mut prepared, mut halves) = (None, BTreeMap::new(), Halves::default());
+        let mut before = from;
         self.log.read(from, &mut |position, frame| match read_frame(frame) {
             Ok((head, records)) => {
+                progress.add(position - std::mem::replace(&mut before, position));
                 self.store.clock.raise(head.time);
                 match &head.kind {
                     FrameKind::Prepare(txn) => {

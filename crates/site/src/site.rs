@@ -24,6 +24,7 @@
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
 //! | `hot_locks` | hot locks: `hot_lock` |
 
+use crate::checkpoint::Progress;
 use crate::copy::{PIECE_BYTES, Underway};
 use crate::error::Failure;
 use crate::frame::TxnId;
@@ -32,18 +33,18 @@ use crate::link::{LinkPatience, Links};
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, SitePartition, Table};
 use crate::record::FrameWriter;
+use crate::recovery::RecoveryProgress;
 use crate::request::Procedures;
 use crate::silence::Silence;
 use crate::two_phase::{Book, Decided};
 use arc_swap::ArcSwap;
 use isomer_design::{HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
-use isomer_log::{Log, LogError, Position};
+use isomer_log::{Checkpoints, Log, LogError, Position};
 use isomer_store::{CONTEXTS_MAX, Context, Store, Waiters};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -55,7 +56,7 @@ pub struct SiteOptions {
     /// Its redo log, recovered.
     pub log: Arc<dyn Log>,
     /// Where checkpoints are kept; `None`: nowhere, the log holds everything.
-    pub folder: Option<PathBuf>,
+    pub checkpoints: Option<Arc<dyn Checkpoints>>,
     /// The other sites.
     pub network: Arc<dyn Network>,
     /// The time.
@@ -71,10 +72,12 @@ pub struct SiteOptions {
     pub patience: LinkPatience,
     /// What can be called by name; the same at all sites.
     pub procedures: Arc<Procedures>,
+    /// Told how far the site's recovery has come.
+    pub progress: Arc<RecoveryProgress>,
 }
 
 impl SiteOptions {
-    /// A site without a folder and procedures, with pieces, silence and patience as they usually
+    /// A site without checkpoints and procedures, with pieces, silence and patience as they usually
     /// are.
     pub fn new(
         id: SiteId,
@@ -82,9 +85,18 @@ impl SiteOptions {
         network: Arc<dyn Network>,
         time: Arc<dyn TimeSource>,
     ) -> SiteOptions {
-        let (folder, piece_bytes, silence) = (None, PIECE_BYTES, Silence::default());
-        let (patience, procedures) = (LinkPatience::default(), Arc::default());
-        SiteOptions { id, log, folder, network, time, piece_bytes, silence, patience, procedures }
+        SiteOptions {
+            id,
+            log,
+            checkpoints: None,
+            network,
+            time,
+            piece_bytes: PIECE_BYTES,
+            silence: Silence::default(),
+            patience: LinkPatience::default(),
+            procedures: Arc::default(),
+            progress: Arc::default(),
+        }
     }
 }
 
@@ -95,7 +107,7 @@ pub struct Site {
     pub(crate) incarnation: u64,
     pub(crate) store: Store,
     pub(crate) log: Arc<dyn Log>,
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
     pub(crate) network: Arc<dyn Network>,
     pub(crate) time: Arc<dyn TimeSource>,
     tables: ArcSwap<Vec<Arc<Table>>>,
@@ -115,6 +127,10 @@ pub struct Site {
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
     pub(crate) hot_locks: HotLocks,
+    /// Held by whoever frees these rows.
+    pub(crate) purging: Mutex<()>,
+    /// The checkpoint that is being made.
+    pub(crate) checkpointing: Mutex<Progress>,
     /// Copies that are being written.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
@@ -127,8 +143,6 @@ pub struct Site {
 
 /// A partition and the table it is of.
 pub(crate) type Owned = (Arc<Table>, Arc<SitePartition>);
-    /// Held by whoever frees these rows.
-    pub(crate) purging: Mutex<()>,
 
 /// Rows that wait for their last reader.
 pub(crate) struct Dropped {
@@ -190,7 +204,7 @@ impl Site {
             incarnation: start.0.max(options.time.now().0),
             store: Store::new(start),
             log: options.log,
-            folder: options.folder,
+            checkpoints: options.checkpoints,
             network: options.network,
             time: options.time,
             tables: ArcSwap::from_pointee(Vec::new()),
@@ -203,6 +217,8 @@ impl Site {
             book: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
             hot_locks: HotLocks::default(),
+            purging: Mutex::new(()),
+            checkpointing: Mutex::default(),
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
             silence: options.silence,
@@ -217,7 +233,6 @@ impl Site {
         self.id
     }
 
-            purging: Mutex::new(()),
     /// The site's redo log, for whoever drives its disk.
     pub fn log(&self) -> &Arc<dyn Log> {
         &self.log

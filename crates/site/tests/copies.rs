@@ -6,8 +6,10 @@
 mod post;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
-use isomer_log::{Durability, FileLog, MemoryLog, MemoryOptions, Options};
-use isomer_site::{Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
+use isomer_log::{
+    Checkpoints, Durability, FileCheckpoints, FileLog, MemoryLog, MemoryOptions, Options,
+};
+use isomer_site::{AtOnce, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
 use post::Post;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -152,9 +154,10 @@ fn open(folder: &Path, post: &Arc<Post>) -> Site {
     let options = Options { durability: Durability::Commit, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
-    let (folder, piece_bytes) = (Some(folder.to_owned()), PIECE_BYTES);
+    let checkpoints: Arc<dyn Checkpoints> = Arc::new(FileCheckpoints::open(folder).unwrap());
+    let (checkpoints, piece_bytes) = (Some(checkpoints), PIECE_BYTES);
     let usual = SiteOptions::new(S2, log, network, time);
-    Site::open(SiteOptions { folder, piece_bytes, ..usual }).unwrap()
+    Site::open(SiteOptions { checkpoints, piece_bytes, ..usual }).unwrap()
 }
 
 #[test]
@@ -234,14 +237,14 @@ fn a_checkpoint_in_the_middle_of_a_copy_loses_none_of_it() {
             pair.replica().log().sync().unwrap();
         }
         for _ in 0..2 {
-            pair.drive(pair.replica().checkpoint()).unwrap();
+            pair.drive(pair.replica().checkpoint(&mut AtOnce)).unwrap();
         }
         pair.drive(install).unwrap();
     }
     pair.assert_alike();
     pair.restart();
     pair.assert_alike();
-    pair.drive(pair.replica().checkpoint()).unwrap();
+    pair.drive(pair.replica().checkpoint(&mut AtOnce)).unwrap();
     pair.restart();
     pair.assert_alike();
 }

@@ -4,9 +4,9 @@
 mod post;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
-use isomer_log::{Durability, FileLog, Options};
+use isomer_log::{Checkpoints, Durability, FileCheckpoints, FileLog, Options};
 use isomer_site::{
-    Body, Failure, Part, PartAnswer, Peers, Reply, Request, Site, SiteOptions, Step, Txn,
+    AtOnce, Body, Failure, Part, PartAnswer, Peers, Reply, Request, Site, SiteOptions, Step, Txn,
 };
 use post::Post;
 use std::collections::BTreeMap;
@@ -111,7 +111,8 @@ fn open(folder: &Path, id: SiteId, post: &Arc<Post>) -> Site {
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
     let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
     let usual = SiteOptions::new(id, log, network, time);
-    Site::open(SiteOptions { folder: Some(folder), ..usual }).unwrap()
+    let checkpoints: Arc<dyn Checkpoints> = Arc::new(FileCheckpoints::open(folder).unwrap());
+    Site::open(SiteOptions { checkpoints: Some(checkpoints), ..usual }).unwrap()
 }
 
 fn ready<F: Future>(future: F) -> F::Output {
@@ -126,7 +127,7 @@ fn ready<F: Future>(future: F) -> F::Output {
 fn a_decision_is_found_in_the_checkpoint_by_who_asks_late() {
     let mut pair = Pair::new();
     pair.transfer(1).unwrap();
-    ready(pair.sites[&S1].checkpoint()).unwrap();
+    ready(pair.sites[&S1].checkpoint(&mut AtOnce)).unwrap();
     pair.restart(S1);
     pair.restart(S2);
     assert_eq!(pair.sites[&S2].unfinished(), 1, "it was prepared, and heard nothing");
@@ -140,7 +141,8 @@ fn a_checkpoint_waits_for_the_end_of_what_is_prepared_and_holds_it() {
     let mut pair = Pair::new();
     pair.transfer(1).unwrap();
     {
-        let mut checkpoint = pin!(pair.sites[&S2].checkpoint());
+        let mut pace = AtOnce;
+        let mut checkpoint = pin!(pair.sites[&S2].checkpoint(&mut pace));
         let mut poll = || checkpoint.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(poll().is_pending(), "its partition is locked");
         pair.settle();

@@ -54,6 +54,8 @@ pub enum DesignStatement {
     },
     /// `ALTER SYSTEM SET autopilot = ..`
     Autopilot(String),
+    /// CHECKPOINT: at every site.
+    Checkpoint,
 }
 
 /// A statement about a user.
@@ -165,7 +167,7 @@ fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
     match (first.as_str(), second.as_str()) {
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
         ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
-        ("CHECKPOINT", _) => return Ok(Parsed::Nothing("CHECKPOINT")),
+        ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),
         ("REINDEX", _) => return Ok(Parsed::Nothing("REINDEX")),
         ("CLUSTER", _) => return Ok(Parsed::Nothing("CLUSTER")),
         ("COMMENT", _) => return Ok(Parsed::Nothing("COMMENT")),
@@ -188,7 +190,8 @@ fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
             return Ok(Parsed::Sql(Box::new(rollback)));
         }
         ("SHOW", show) => {
-            let system = ["tables", "partitions", "sites", "changes", "decisions", "jobs"];
+            let system =
+                ["tables", "partitions", "sites", "changes", "decisions", "jobs", "checkpoints"];
             if let Some(found) = system.iter().find(|name| name.eq_ignore_ascii_case(show)) {
                 return Ok(Parsed::Design(DesignStatement::Show(found)));
             }

@@ -96,8 +96,11 @@ impl Session {
             Action::Define(statement) => self.define(statement, out, flush),
             Action::Design(statement) => {
                 self.engine.change_design(statement)?;
-                let system = matches!(**statement, DesignStatement::Autopilot(_));
-                out.complete(if system { "ALTER SYSTEM" } else { "ALTER TABLE" });
+                out.complete(match **statement {
+                    DesignStatement::Autopilot(_) => "ALTER SYSTEM",
+                    DesignStatement::Checkpoint => "CHECKPOINT",
+                    _ => "ALTER TABLE",
+                });
                 Ok(())
             }
             Action::User(statement) => {

@@ -6,6 +6,7 @@
 //! | plant | border | caught by |
 //! | --- | --- | --- |
 //! | `lying-disk` | disk | no_lost_write: it says durable and loses |
+//! | `lost-checkpoints` | disk | no_panic: a checkpoint counts, the log is cut, and a crash loses it |
 //! | `dropped-events` | network | copies or snapshots: a feed loses events, keeps its closed time |
 //! | `early-close` | network | snapshot_isolation: a feed says it is closed when it is not |
 //! | `garbled-rows` | network | copies_agree: a replica gets another value |
@@ -30,6 +31,7 @@ use std::str::FromStr;
 #[allow(missing_docs, reason = "the table of the module says what each does")]
 pub enum Plant {
     LyingDisk,
+    LostCheckpoints,
     DroppedEvents,
     EarlyClose,
     GarbledRows,
@@ -45,8 +47,9 @@ pub enum Plant {
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 12] = [
+    pub const ALL: [(&str, Plant); 13] = [
         ("lying-disk", Plant::LyingDisk),
+        ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
         ("early-close", Plant::EarlyClose),
         ("garbled-rows", Plant::GarbledRows),
@@ -62,6 +65,10 @@ impl Plant {
 
     pub(crate) fn disk_lies(self) -> bool {
         self == Plant::LyingDisk
+    }
+
+    pub(crate) fn loses_checkpoints(self) -> bool {
+        self == Plant::LostCheckpoints
     }
 }
 

@@ -91,6 +91,7 @@ impl Draw {
             stall_every_ns,
             manners: Manners {
                 lose_per_mille: lose_per_mille(world, faults.loss),
+                checkpoint_ns: often(600, 5..80),
                 ..manners(world, faults.network)
             },
         }
@@ -146,6 +147,7 @@ fn manners(world: &World, unruly: bool) -> Manners {
         give_up_per_mille: if unruly && world.chance(500) { world.draw(0..60) } else { 0 },
         sync_ns: (50_000, world.draw(51_000..3 * MS)),
         tick_ns: world.draw(2..8) * MS,
+        checkpoint_ns: 0,
         shuffle: true,
     }
 }

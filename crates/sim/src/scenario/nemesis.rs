@@ -49,8 +49,10 @@ async fn stall(run: &Run) {
     while !run.stopping.get() {
         world.doing(|| "waits for a good moment".into());
         world.sleep(world.draw(1..run.draw.stall_every_ns)).await;
-        let gate = match world.draw(0..4) {
+        let gate = match world.draw(0..6) {
             0 => Gate::Disk(site(run)),
+            4 => Gate::Publish(site(run)),
+            5 => Gate::Cut(site(run)),
             1 => Gate::Requests(site(run)),
             2 => Gate::Answers(site(run)),
             _ => Gate::Letters(site(run), site(run)),

@@ -20,6 +20,10 @@ pub enum Gate {
     Answers(SiteId),
     /// The syncs of a site's disk.
     Disk(SiteId),
+    /// A site's checkpoints, all on disk, that are to count.
+    Publish(SiteId),
+    /// The logs that are to be cut, as a checkpoint counts.
+    Cut(SiteId),
 }
 
 impl fmt::Display for Gate {
@@ -29,6 +33,8 @@ impl fmt::Display for Gate {
             Gate::Requests(site) => write!(f, "requests to {site}"),
             Gate::Answers(site) => write!(f, "answers of {site}"),
             Gate::Disk(site) => write!(f, "syncs of {site}"),
+            Gate::Publish(site) => write!(f, "checkpoints of {site}"),
+            Gate::Cut(site) => write!(f, "the cut of {site}'s log"),
         }
     }
 }

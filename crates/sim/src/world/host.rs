@@ -3,13 +3,16 @@
 //! A **run** of a site is the time from one start to the next crash. Everything that belongs to a run
 //! (tasks, letters, requests in progress) ends with it; what stays is the disk, as the crash left it.
 
+use super::cut::CutLog;
 use super::network::{Letter, Port};
 use super::tasks::TaskId;
 use super::{Gate, World};
 use crate::plant::disk::LyingDisk;
 use isomer_design::SiteId;
-use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
-use isomer_site::{LinkPatience, Silence, Site, SiteOptions};
+use isomer_log::{
+    Checkpoints, Durability, Log, MemoryCheckpoints, MemoryLog, MemoryOptions, Position,
+};
+use isomer_site::{LinkPatience, Pace, Silence, Site, SiteOptions, Stage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,6 +22,8 @@ use std::task::{Poll, Waker};
 
 /// A few rows: most copies come in several pieces.
 const PIECE_BYTES: usize = 100;
+/// How often a site that makes no checkpoints looks whether it should.
+const LOOK_NS: u64 = 50_000_000;
 
 /// One site, running or not.
 pub(super) struct Host {
@@ -35,7 +40,9 @@ pub(super) struct Host {
 /// What a crash leaves, and what the site sees of it.
 struct Disk {
     real: Arc<MemoryLog>,
-    face: Arc<dyn Log>,
+    face: Arc<CutLog>,
+    checkpoints: MemoryCheckpoints,
+    shown_checkpoints: MemoryCheckpoints,
 }
 
 impl World {
@@ -47,7 +54,7 @@ impl World {
             let host = hosts.entry(id).or_insert_with(|| Host {
                 run: 1,
                 site: None,
-                disk: self.disk(MemoryLog::new(options())),
+                disk: self.disk(MemoryLog::new(options()), 0, MemoryCheckpoints::new()),
                 tasks: Vec::new(),
                 watchers: Vec::new(),
                 held_letters: BTreeMap::new(),
@@ -58,19 +65,24 @@ impl World {
             host.run
         };
         self.note(format_args!("{id} starts, run {run}"));
-        let log = self.hosts.borrow()[&id].disk.face.clone();
+        let (log, checkpoints): (_, Arc<dyn Checkpoints>) = {
+            let disk = &self.hosts.borrow()[&id].disk;
+            (disk.face.clone(), Arc::new(disk.shown_checkpoints.clone()))
+        };
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
         let silence = Silence { after_ns: 2_000_000, most_ns: 50_000_000 };
         let usual = SiteOptions::new(id, log, network, time);
         let patience = LinkPatience { gap_ns: 20_000_000, silent_ns: 250_000_000 };
-        let options = SiteOptions { piece_bytes: PIECE_BYTES, silence, patience, ..usual };
+        let (piece_bytes, checkpoints) = (PIECE_BYTES, Some(checkpoints));
+        let options = SiteOptions { piece_bytes, silence, patience, checkpoints, ..usual };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),
         });
         let Some(site) = opened else { return };
-        let tasks = vec![self.drive_disk(&site), self.drive_ticks(&site)];
+        let tasks =
+            vec![self.drive_disk(&site), self.drive_ticks(&site), self.drive_checkpoints(&site)];
         let others: Vec<SiteId> = {
             let mut hosts = self.hosts.borrow_mut();
             let host = hosts.get_mut(&id).expect("it was just entered");
@@ -111,7 +123,9 @@ impl World {
             let mut hosts = self.hosts.borrow_mut();
             let Some(host) = hosts.get_mut(&id) else { return };
             host.run += 1;
-            host.disk = self.disk(host.disk.real.crash(keep));
+            let checkpoints = host.disk.checkpoints.crash();
+            let (log, begin) = (host.disk.real.crash(keep), host.disk.face.begin());
+            host.disk = self.disk(log, begin, checkpoints);
             host.held_letters.clear();
             let tasks = std::mem::take(&mut host.tasks);
             (host.site.take(), tasks, std::mem::take(&mut host.watchers))
@@ -131,7 +145,7 @@ impl World {
         self.hosts.borrow().get(&id).and_then(|host| host.site.clone())
     }
 
-    /// A site's log.
+    /// A site's log, with all that the site has cut off.
     pub fn log(&self, id: SiteId) -> Option<Arc<MemoryLog>> {
         self.hosts.borrow().get(&id).map(|host| host.disk.real.clone())
     }
@@ -175,12 +189,16 @@ impl World {
         .await
     }
 
-    fn disk(&self, log: MemoryLog) -> Disk {
+    fn disk(&self, log: MemoryLog, begin: Position, checkpoints: MemoryCheckpoints) -> Disk {
         let real = Arc::new(log);
         let lies = self.plant.get().is_some_and(|plant| plant.disk_lies());
         let face: Arc<dyn Log> =
             if lies { Arc::new(LyingDisk::new(real.clone())) } else { real.clone() };
-        Disk { real, face }
+        let face = Arc::new(CutLog::new(face, begin));
+        let loses = self.plant.get().is_some_and(|plant| plant.loses_checkpoints());
+        // What is published there goes with the crash.
+        let shown_checkpoints = if loses { checkpoints.crash() } else { checkpoints.clone() };
+        Disk { real, face, checkpoints, shown_checkpoints }
     }
 
     /// Syncs whenever there is something to sync; a sync takes its time.
@@ -207,6 +225,66 @@ impl World {
                 site.tick();
             }
         })
+    }
+
+    /// Makes a checkpoint from time to time, if that is among the world's manners.
+    fn drive_checkpoints(self: &Rc<World>, site: &Arc<Site>) -> TaskId {
+        let (world, site) = (self.clone(), site.clone());
+        self.spawn(format!("checkpoints of {}", site.id()), async move {
+            loop {
+                match world.manners().checkpoint_ns {
+                    0 => world.sleep(LOOK_NS).await,
+                    most => {
+                        world.sleep(world.draw(1..most)).await;
+                        world.make_checkpoint(&site).await;
+                    }
+                }
+            }
+        })
+    }
+
+    /// Has a site make a checkpoint, which ends with the site's run.
+    pub fn checkpoint(self: &Rc<World>, id: SiteId) {
+        let Some(site) = self.site(id) else { return };
+        let world = self.clone();
+        let name = format!("a checkpoint of {id}");
+        let task = self.spawn(name, async move { world.make_checkpoint(&site).await });
+        let mut hosts = self.hosts.borrow_mut();
+        hosts.get_mut(&id).into_iter().for_each(|host| host.tasks.push(task));
+    }
+
+    async fn make_checkpoint(self: &Rc<World>, site: &Site) {
+        let mut pace = SlowPace { world: self.clone(), site: site.id() };
+        match site.checkpoint(&mut pace).await {
+            Ok(()) => self.note(format_args!("{} has cut its log", site.id())),
+            // A broken disk says so elsewhere, too.
+            Err(error) => self.murmur(format_args!("{} has made none: {error}", site.id())),
+        }
+    }
+}
+
+/// A checkpoint takes its time: every piece of it as long as a sync.
+struct SlowPace {
+    world: Rc<World>,
+    site: SiteId,
+}
+
+impl Pace for SlowPace {
+    async fn reached(&mut self, stage: Stage) {
+        let (world, site) = (&self.world, self.site);
+        let (least, below) = world.manners().sync_ns;
+        world.sleep(world.draw(least..below)).await;
+        match stage {
+            Stage::Copied(_) => {}
+            Stage::Settled => {
+                world.note(format_args!("{site} has a checkpoint on disk"));
+                world.pass(Gate::Publish(site)).await;
+            }
+            Stage::Published => {
+                world.note(format_args!("the checkpoint of {site} counts"));
+                world.pass(Gate::Cut(site)).await;
+            }
+        }
     }
 }
 

@@ -22,15 +22,17 @@
 //! | between sites | [`network`] | delays, reorders, doubles, loses |
 //! | router to site | [`transport`] | delays, loses; an answer that is lost leaves the outcome unknown |
 //! | disk | [`host`] | a sync takes time; a crash keeps what is durable and a torn piece more |
+//! | checkpoints | [`host`] | every piece takes time; a crash keeps the one that counts |
 //! | clock | [`agenda`] | virtual nanoseconds |
 //!
 //! A border can be *held* ([`Gate`]), which is how scripts write down one interleaving, and it can
 //! misbehave ([`crate::plant`]), which is how the checkers prove that they would notice.
 //!
-//! Left out: clocks that disagree between sites (their contract is one epoch for all), checkpoints
-//! (they write real files), a router that crashes (it keeps nothing that sites do not tell it).
+//! Left out: clocks that disagree between sites (their contract is one epoch for all), a router that
+//! crashes (it keeps nothing that sites do not tell it).
 
 pub(crate) mod agenda;
+mod cut;
 mod gate;
 mod host;
 mod network;

@@ -28,6 +28,8 @@ pub struct Manners {
     pub sync_ns: (u64, u64),
     /// From one tick of a site to the next.
     pub tick_ns: u64,
+    /// From one checkpoint of a site to the next, at most; 0: there are none.
+    pub checkpoint_ns: u64,
     /// Ready tasks run in the order of chance, not of readiness.
     pub shuffle: bool,
 }
@@ -44,6 +46,7 @@ impl Manners {
             give_up_per_mille: 0,
             sync_ns: (500_000, 500_000),
             tick_ns: 5_000_000,
+            checkpoint_ns: 0,
             shuffle: false,
         }
     }

@@ -106,6 +106,10 @@ impl Runner {
             "muddle" => self.muddle(rest)?,
             "lose" => self.lose(rest)?,
             "crash" => self.crash(rest)?,
+            "checkpoint" => {
+                self.world().checkpoint(site(rest)?);
+                String::new()
+            }
             "restart" => {
                 self.world().start(site(rest)?);
                 String::new()
@@ -242,7 +246,12 @@ impl Runner {
             ["requests", at] => Gate::Requests(site(at)?),
             ["answers", at] => Gate::Answers(site(at)?),
             ["disk", at] => Gate::Disk(site(at)?),
-            _ => return Err("letters s1 s2, requests s1, answers s1 or disk s1".into()),
+            ["publish", at] => Gate::Publish(site(at)?),
+            ["cut", at] => Gate::Cut(site(at)?),
+            _ => {
+                let gates = "letters s1 s2, requests s1, answers s1, disk s1, publish s1 or cut s1";
+                return Err(gates.into());
+            }
         };
         action(self.world(), gate);
         Ok(String::new())

@@ -85,7 +85,8 @@ fn log(cluster: &Cluster, site: SiteId) -> Answer {
     let log = cluster.world.log(site).ok_or("no such site")?;
     let mut text = String::new();
     let durable = log.durable();
-    log.read(log.begin(), &mut |position, frame| {
+    let begin = cluster.world.site(site).map_or(log.begin(), |site| site.log().begin());
+    log.read(begin, &mut |position, frame| {
         let (head, records) = read_any_frame(frame).expect("the site wrote it");
         let from = head.kind.origin().map(|(from, _)| format!("  from {from}")).unwrap_or_default();
         let mark = if position >= durable { "  not durable" } else { "" };

@@ -93,6 +93,9 @@ pub(super) static TABLES: &[Definition] = tables! {
         "replicas" TEXT)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,
         "log_frames" I8, "log_bytes" I8, "commits" I8, "coordinated" I8)
+    "isomer" "checkpoints" ("site" TEXT, "running" BOOL, "bytes_done" I8, "last_begin" TSTZ,
+        "last_end" TSTZ, "last_ms" F8, "last_bytes" I8, "log_bytes" I8, "log_bytes_kept" I8,
+        "error" TEXT)
     "isomer" "changes" ("number" I8, "change" TEXT, "reason" TEXT, "took_us" F8)
     "isomer" "decisions" ("number" I8, "trigger" TEXT, "runs" TEXT, "change" TEXT, "reason" TEXT,
         "outcome" TEXT, "saves_us" F8, "costs_us" F8, "before_us" F8, "after_us" F8,

@@ -1,0 +1,271 @@
+//! The thread that makes checkpoints, so that no log grows without bound.
+//!
+//! ```text
+//!   ten times a second:   which sites are due?  ──▶ the one whose log is longest, beside its limit
+//!                         (policy: log, time)        piece ─ pause ─ piece ─ pause ─ …  cut its log
+//!                                                          (policy: pace)
+//! ```
+//!
+//! One is made at a time in a process: its sites share disk and processors. Whoever asks for checkpoints
+//! (`CHECKPOINT`, a clean stop) waits for the one under way, which hurries then, and makes its own on its
+//! own thread, without pauses.
+//!
+//! A checkpoint waits for the locks of partitions. One that gets nowhere for long, because the outcome
+//! of a transaction over several sites is not known, say, is given up and tried again: the other sites'
+//! logs grow meanwhile.
+
+mod policy;
+
+pub use policy::Checkpointing;
+
+use crate::runtime::Runtime;
+use isomer_design::{SiteId, Time};
+use isomer_site::{AtOnce, CheckpointError, Pace, Site, Stage, TimeSource};
+use parking_lot::Mutex;
+use policy::{Pacing, Standing};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// How often the thread looks whether a checkpoint is due.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long it pauses before it looks again whether it may write more.
+const PAUSE: Duration = Duration::from_millis(2);
+/// A checkpoint that has not moved for so long is given up.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// See the [module documentation](self).
+pub(crate) struct Checkpointer {
+    policy: Checkpointing,
+    /// Held by whoever makes a checkpoint.
+    turn: Mutex<()>,
+    /// How many wait for their turn, or have it: the one under way does not pause.
+    hurried: AtomicUsize,
+    /// How many other sites are due.
+    waiting: AtomicU64,
+    stopped: AtomicBool,
+    thread: Mutex<Option<Thread>>,
+    attempts: Mutex<BTreeMap<SiteId, Attempts>>,
+}
+
+/// How it went at one site.
+#[derive(Clone, Default)]
+struct Attempts {
+    /// When the last one began, or the site was first seen.
+    since: Time,
+    failed: Option<(Time, u32)>,
+    /// Why the last one was not made.
+    error: Option<String>,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(policy: Checkpointing) -> Checkpointer {
+        Checkpointer {
+            policy,
+            turn: Mutex::new(()),
+            hurried: AtomicUsize::new(0),
+            waiting: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            thread: Mutex::new(None),
+            attempts: Mutex::default(),
+        }
+    }
+
+    /// Makes checkpoints when they are due, until it is stopped.
+    pub(crate) fn work(&self, runtime: &Runtime) {
+        *self.thread.lock() = Some(std::thread::current());
+        while !self.stopped.load(Ordering::SeqCst) {
+            match self.most_due(runtime) {
+                Some(site) => self.make_due(runtime, &site),
+                None => std::thread::park_timeout(LOOK),
+            }
+        }
+    }
+
+    /// Has the thread end soon, whatever it is at.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        if let Some(thread) = &*self.thread.lock() {
+            thread.unpark();
+        }
+    }
+
+    /// Makes a checkpoint of each site, without pauses.
+    ///
+    /// # Errors
+    /// The first error; the sites before have made theirs.
+    pub(crate) fn make_all(&self, runtime: &Runtime) -> Result<(), CheckpointError> {
+        let _hurried = Hurried::new(&self.hurried);
+        let _turn = self.turn.lock();
+        for site in runtime.sites() {
+            let begun = runtime.clock.now();
+            let made = runtime.block_on(site.checkpoint(&mut AtOnce));
+            self.remember(site.id(), begun, made.as_ref().err().map(ToString::to_string));
+            made?;
+        }
+        Ok(())
+    }
+
+    /// Why the last attempt at a site failed.
+    pub(crate) fn error(&self, site: SiteId) -> Option<String> {
+        self.attempts.lock().get(&site).and_then(|attempts| attempts.error.clone())
+    }
+
+    /// Of the sites that are due, the one whose log is longest beside its limit.
+    fn most_due(&self, runtime: &Runtime) -> Option<Arc<Site>> {
+        let now = runtime.clock.now();
+        let sites = runtime.sites();
+        let over = |site: &Site| self.policy.due(&self.standing(site, now));
+        let mut due: Vec<(u64, Arc<Site>)> =
+            sites.into_iter().filter_map(|site| Some((over(&site)?, site))).collect();
+        self.waiting.store((due.len() as u64).saturating_sub(1), Ordering::Relaxed);
+        due.sort_by_key(|(over, _)| *over);
+        due.pop().map(|(_, site)| site)
+    }
+
+    fn standing(&self, site: &Site, now: Time) -> Standing {
+        let mut attempts = self.attempts.lock();
+        let fresh = Attempts { since: now, ..Attempts::default() };
+        let Attempts { since, failed, .. } = attempts.entry(site.id()).or_insert(fresh);
+        let (since, failed, report) = (*since, *failed, site.checkpoints());
+        let table_bytes = table_bytes(site, report.bytes);
+        Standing { now, since, failed, log_bytes: report.log_bytes, table_bytes }
+    }
+
+    fn make_due(&self, runtime: &Runtime, site: &Arc<Site>) {
+        let _turn = self.turn.lock();
+        let begun = runtime.clock.now();
+        let moved = AtomicU64::new(begun.0);
+        let mut pace = Paced {
+            checkpointer: self,
+            runtime,
+            site,
+            begun,
+            log_begin: site.log().end(),
+            table_bytes: table_bytes(site, site.checkpoints().bytes),
+            moved: &moved,
+        };
+        let goes_on = || {
+            let still = runtime.clock.now().0.saturating_sub(moved.load(Ordering::Relaxed));
+            !self.stopped.load(Ordering::SeqCst) && Duration::from_nanos(still) < STUCK
+        };
+        match drive(site.checkpoint(&mut pace), goes_on) {
+            Some(made) => {
+                self.remember(site.id(), begun, made.err().map(|error| error.to_string()));
+            }
+            None if self.stopped.load(Ordering::SeqCst) => {}
+            None => {
+                let what = format!("a partition was locked for {} s", STUCK.as_secs());
+                self.remember(site.id(), begun, Some(what));
+            }
+        }
+    }
+
+    fn remember(&self, site: SiteId, begun: Time, error: Option<String>) {
+        let mut all = self.attempts.lock();
+        let attempts = all.entry(site).or_default();
+        if let Some(what) = &error {
+            if attempts.error.is_none() {
+                eprintln!("site {site}: no checkpoint was made, it is tried again: {what}");
+            }
+            let failures = attempts.failed.map_or(0, |(_, failures)| failures);
+            attempts.failed = Some((begun, failures + 1));
+        } else {
+            attempts.since = begun;
+            attempts.failed = None;
+        }
+        attempts.error = error;
+    }
+}
+
+/// About how many bytes a checkpoint takes: as the last one did, unless much has been added since. Rows
+/// take half as much again in memory.
+fn table_bytes(site: &Site, last: u64) -> u64 {
+    last.max(site.memory_bytes() as u64 * 2 / 3)
+}
+
+/// Counts who is in a hurry, until it is dropped.
+struct Hurried<'a>(&'a AtomicUsize);
+
+impl<'a> Hurried<'a> {
+    fn new(count: &'a AtomicUsize) -> Hurried<'a> {
+        count.fetch_add(1, Ordering::SeqCst);
+        Hurried(count)
+    }
+}
+
+impl Drop for Hurried<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The pace of a checkpoint that nobody waits for.
+struct Paced<'a> {
+    checkpointer: &'a Checkpointer,
+    runtime: &'a Runtime,
+    site: &'a Site,
+    begun: Time,
+    log_begin: u64,
+    table_bytes: u64,
+    /// When it came further last.
+    moved: &'a AtomicU64,
+}
+
+impl Paced<'_> {
+    fn may_have(&self, written: u64) -> bool {
+        let passed = self.runtime.clock.now().0.saturating_sub(self.begun.0);
+        let pacing = Pacing {
+            elapsed: Duration::from_nanos(passed),
+            log_bytes: self.site.log().end().saturating_sub(self.log_begin),
+            table_bytes: self.table_bytes,
+            waiting: self.checkpointer.waiting.load(Ordering::Relaxed),
+        };
+        written <= self.checkpointer.policy.allowed(&pacing)
+    }
+}
+
+impl Pace for Paced<'_> {
+    /// Blocks the checkpointer's own thread, which has nothing else to do.
+    async fn reached(&mut self, stage: Stage) {
+        let Stage::Copied(written) = stage else { return };
+        let Checkpointer { hurried, stopped, .. } = self.checkpointer;
+        let is_free = || hurried.load(Ordering::SeqCst) > 0 || stopped.load(Ordering::SeqCst);
+        while !is_free() && !self.may_have(written) {
+            std::thread::park_timeout(PAUSE);
+        }
+        self.moved.store(self.runtime.clock.now().0, Ordering::Relaxed);
+        if stopped.load(Ordering::SeqCst) {
+            // `drive` looks, and gives the checkpoint up.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Wakes a thread that waits for a future.
+struct Waiting(Thread);
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Waiting>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread, as long as it is to go on; `None` if it is not.
+fn drive<F: Future>(future: F, goes_on: impl Fn() -> bool) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Waiting(std::thread::current())));
+    let mut future = pin!(future);
+    while goes_on() {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(done);
+        }
+        if goes_on() {
+            std::thread::park_timeout(LOOK);
+        }
+    }
+    None
+}

@@ -1,0 +1,76 @@
+//! A log that a site has cut: the site does not find what was cut off, but the checkers still do, as
+//! they judge the whole history.
+
+use isomer_log::{Counters, Log, LogError, Position};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+
+/// See the [module documentation](self).
+pub(super) struct CutLog {
+    whole: Arc<dyn Log>,
+    begin: AtomicU64,
+}
+
+impl CutLog {
+    pub(super) fn new(whole: Arc<dyn Log>, begin: Position) -> CutLog {
+        CutLog { whole, begin: AtomicU64::new(begin) }
+    }
+}
+
+impl Log for CutLog {
+    fn append(&self, payload: &[u8]) -> Result<Position, LogError> {
+        self.whole.append(payload)
+    }
+
+    fn end(&self) -> Position {
+        self.whole.end()
+    }
+
+    fn durable(&self) -> Position {
+        self.whole.durable()
+    }
+
+    fn begin(&self) -> Position {
+        self.begin.load(Ordering::SeqCst)
+    }
+
+    fn sync(&self) -> Result<Position, LogError> {
+        self.whole.sync()
+    }
+
+    fn failure(&self) -> Option<LogError> {
+        self.whole.failure()
+    }
+
+    fn poll_durable(&self, position: Position, waker: &Waker) -> Poll<Result<(), LogError>> {
+        self.whole.poll_durable(position, waker)
+    }
+
+    fn poll_work(&self, waker: &Waker) -> Poll<Result<(), LogError>> {
+        self.whole.poll_work(waker)
+    }
+
+    fn read(
+        &self,
+        from: Position,
+        visit: &mut dyn FnMut(Position, &[u8]) -> ControlFlow<()>,
+    ) -> Result<Position, LogError> {
+        let begin = self.begin();
+        if from < begin {
+            return Err(LogError::Truncated { position: from, begin });
+        }
+        self.whole.read(from, visit)
+    }
+
+    /// To the frame: a file's log would keep a few more.
+    fn truncate_before(&self, position: Position) -> Result<(), LogError> {
+        self.begin.fetch_max(position.min(self.whole.durable()), Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.whole.counters()
+    }
+}
