@@ -31,12 +31,12 @@
 //! An answer is right for every later version of these keys, too: so it does no harm if it is late,
 //! or if the replica was dropped and installed again in between.
 
-use super::outgoing::{Link, feed_item};
+use super::outgoing::feed_item;
 use crate::message::{Epoch, FeedItem, Subscription};
 use crate::partition::{SitePartition, Term};
 use crate::record::read_frame;
 use crate::site::Site;
-use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
+use isomer_design::{Key, KeyRange, SiteId, TableId};
 use isomer_log::{LogError, Position};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -52,17 +52,15 @@ struct Wanted {
 impl Site {
     /// Sends a subscriber what it lacks, whoever is master now, by the stream that it names.
     pub(super) fn catch_up(&self, to: SiteId, epoch: Epoch, replicas: Vec<Subscription>) {
-        let mut links = self.links.outgoing.lock();
-        let link = links.entry(to).or_default();
-        if !link.open(epoch, self.log.end()) {
+        let Some(opened_at) = self.open_stream(to, epoch) else {
             return; // The receiver has opened the link anew, and asked again.
-        }
-        link.interest();
+        };
+        // What is shipped from now on goes by the stream, too, in front of the answer or behind it.
         let mut wanted: Vec<Wanted> = replicas
             .into_iter()
             .map(|subscription| {
                 let held = self.table_or_new(subscription.table).overlapping(&subscription.range);
-                let from = begins(link, to, &subscription, &held);
+                let from = begins(opened_at, to, &subscription, &held);
                 Wanted { subscription, held, from }
             })
             .collect();
@@ -91,7 +89,7 @@ impl Site {
                 range: partition.range.intersection(&subscription.range),
             }));
         }
-        self.send_feed(to, link, items, Time::ZERO);
+        self.answer(to, epoch, items);
     }
 
     /// The durable events that are wanted, in the order of the log.
@@ -120,7 +118,7 @@ impl Wanted {
 
 /// From where the log has to be read for a subscription: the table at the head of this module.
 fn begins(
-    link: &Link,
+    opened_at: Position,
     to: SiteId,
     subscription: &Subscription,
     held: &[Arc<SitePartition>],
@@ -134,7 +132,7 @@ fn begins(
     let term = held.iter().map(|p| p.term()).reduce(Term::with).unwrap_or(Term::UNKNOWN);
     let is_term = term.first <= version.saturating_add(1);
     let is_followed = |p: &Arc<SitePartition>| p.is_master() && p.followers().contains(to);
-    if is_term && term.begin >= link.opened_at && held.iter().all(is_followed) {
+    if is_term && term.begin >= opened_at && held.iter().all(is_followed) {
         return None;
     }
     Some(match position {

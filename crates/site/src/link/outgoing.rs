@@ -29,7 +29,7 @@ pub(super) struct Link {
     /// How many feeds of the stream were sent.
     sent: u64,
     /// Where the log ended when the stream was opened.
-    pub(super) opened_at: Position,
+    opened_at: Position,
     /// The receiver follows, or has followed, something here.
     interested: bool,
     /// Somebody there waits for the feed to be closed up to this time.
@@ -43,7 +43,7 @@ pub(super) struct Link {
 impl Link {
     /// Opens a stream, unless it is the present one. `end` is where the log ends. `false` if the
     /// receiver has opened a later one.
-    pub(super) fn open(&mut self, epoch: Epoch, end: Position) -> bool {
+    fn open(&mut self, epoch: Epoch, end: Position) -> bool {
         if self.epoch < Some(epoch) {
             (self.epoch, self.sent, self.opened_at) = (Some(epoch), 0, end);
         }
@@ -51,7 +51,7 @@ impl Link {
     }
 
     /// The receiver follows something here from now on, and is likely to read it.
-    pub(super) fn interest(&mut self) {
+    fn interest(&mut self) {
         (self.interested, self.unasked) = (true, 0);
     }
 
@@ -125,14 +125,28 @@ impl Site {
         followers.iter().for_each(|site| links.entry(site).or_default().interest());
     }
 
+    /// Opens a stream, unless it is the present one; gives the log's end when it was opened, or `None`
+    /// if the receiver has opened a later one.
+    pub(super) fn open_stream(&self, to: SiteId, epoch: Epoch) -> Option<Position> {
+        let mut links = self.links.outgoing.lock();
+        let link = links.entry(to).or_default();
+        let is_present = link.open(epoch, self.log.end());
+        is_present.then(|| {
+            link.interest();
+            link.opened_at
+        })
+    }
+
+    /// Sends what a subscriber lacks, if its stream is still the present one.
+    pub(super) fn answer(&self, to: SiteId, epoch: Epoch, items: Vec<FeedItem>) {
+        let mut links = self.links.outgoing.lock();
+        if let Some(link) = links.get_mut(&to).filter(|link| link.epoch == Some(epoch)) {
+            self.send_feed(to, link, items, Time::ZERO);
+        }
+    }
+
     /// Sends the next feed of the present stream.
-    pub(super) fn send_feed(
-        &self,
-        to: SiteId,
-        link: &mut Link,
-        items: Vec<FeedItem>,
-        closed: Time,
-    ) {
+    fn send_feed(&self, to: SiteId, link: &mut Link, items: Vec<FeedItem>, closed: Time) {
         let epoch = link.epoch.expect("a feed is sent by a stream that was opened");
         link.sent += 1;
         let (from, number, since) = (self.incarnation, link.sent, link.opened_at);
