@@ -3,7 +3,7 @@
 use crate::wait_for;
 use isomer_check::Outcome;
 use postgres::error::SqlState;
-use postgres::{Client, NoTls};
+use postgres::{Client, Config, NoTls};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -54,9 +54,10 @@ impl Server {
         client.expect("it was waited for")
     }
 
+    /// Over the Unix socket in the database's folder, where who runs the server is let in.
     fn try_client(&self) -> Result<Client, postgres::Error> {
-        let port = self.port.load(Ordering::SeqCst);
-        Client::connect(&format!("host=127.0.0.1 port={port} user=isomer dbname=isomer"), NoTls)
+        let (mut config, port) = (Config::new(), self.port.load(Ordering::SeqCst));
+        config.host_path(&self.folder).port(port).user("isomer").dbname("isomer").connect(NoTls)
     }
 }
 

@@ -34,7 +34,7 @@ impl Stock {
     #[allow(clippy::disallowed_methods, reason = "another program is waited for")]
     pub(crate) fn client(&self) -> Client {
         let config = format!("host=127.0.0.1 port={} user=postgres", self.port);
-        for _ in 0..300 {
+        for _ in 0..1200 {
             if let Ok(client) = Client::connect(&config, NoTls) {
                 return client;
             }
