@@ -1,0 +1,168 @@
+//! Clocks that jump, forth and back, by more than a site can wait for: the order of commits stays what it was.
+//!
+//! A time is drawn from a site's own clock, which is never behind what the site has seen; the computer's clock
+//! only pulls it forward (`docs/decisions/0002-commit-times.md`). So a computer that is set back loses nothing but
+//! the nearness of commit times to real time, until it has caught up.
+
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{Durability, Log, MemoryLog, MemoryOptions};
+use isomer_site::{Committed, Message, Network, Site, SiteOptions, Step, TimeSource, Txn};
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+const T: TableId = TableId(1);
+const S1: SiteId = SiteId(1);
+const S2: SiteId = SiteId(2);
+const HOUR: u64 = 3_600_000_000_000;
+/// Where the clocks begin.
+const NOON: u64 = 1000 * HOUR;
+
+/// A clock that says what the test wants it to say.
+struct Clock(AtomicU64);
+
+impl TimeSource for Clock {
+    fn now(&self) -> Time {
+        Time(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Clock {
+    fn set(&self, to: u64) {
+        self.0.store(to, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Post(Mutex<VecDeque<(SiteId, SiteId, Message)>>);
+
+impl Network for Post {
+    fn send(&self, from: SiteId, to: SiteId, message: Message) {
+        self.0.lock().unwrap().push_back((from, to, message));
+    }
+}
+
+/// `s1` is the master of everything; `s2` has a copy. Each has a clock of its own.
+struct Pair {
+    post: Arc<Post>,
+    clocks: [Arc<Clock>; 2],
+    logs: [Arc<MemoryLog>; 2],
+    sites: [Site; 2],
+}
+
+fn open(id: SiteId, log: &Arc<MemoryLog>, post: &Arc<Post>, clock: &Arc<Clock>) -> Site {
+    Site::open(SiteOptions::new(id, log.clone(), post.clone(), clock.clone())).unwrap()
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let post = Arc::new(Post::default());
+        let clocks = [(); 2].map(|()| Arc::new(Clock(AtomicU64::new(NOON))));
+        let options = MemoryOptions { durability: Durability::Commit, ..MemoryOptions::default() };
+        let logs = [(); 2].map(|()| Arc::new(MemoryLog::new(options)));
+        let sites = [0, 1].map(|at| open([S1, S2][at], &logs[at], &post, &clocks[at]));
+        let pair = Pair { post, clocks, logs, sites };
+        pair.drive(pair.sites[0].step(Step::Create(T, vec![KeyRange::all()]))).unwrap();
+        let snapshot = pair.drive(pair.sites[0].follow(T, &Key::min(), S2)).unwrap();
+        pair.drive(pair.sites[1].install(snapshot)).unwrap();
+        pair
+    }
+
+    /// Polls, and lets disks, post and ticks work in between; no clock goes on by itself.
+    fn drive<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        for _ in 0..1000 {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return done;
+            }
+            for site in &self.sites {
+                site.log().sync().unwrap();
+                site.tick();
+            }
+            while let Some((from, to, letter)) = self.next_letter() {
+                self.sites[usize::from(to.0) - 1].receive(from, letter);
+            }
+        }
+        panic!("it waits for ever");
+    }
+
+    fn next_letter(&self) -> Option<(SiteId, SiteId, Message)> {
+        self.post.0.lock().unwrap().pop_front()
+    }
+
+    /// Writes a row at the master, in a session that has seen nothing.
+    fn write(&self, value: u8) -> Time {
+        let footprint = Footprint::new().write(T, Key::int(1));
+        let mut procedure = |txn: &mut Txn<'_>| txn.put(T, &Key::int(1), &[value]);
+        let done = self.drive(self.sites[0].execute(&footprint, Time::ZERO, &mut procedure));
+        done.unwrap().commit.unwrap()
+    }
+
+    /// Reads the row at a site, in a session that has seen a time.
+    fn read(&self, site: usize, session: Time) -> (u8, Committed) {
+        let footprint = Footprint::new().read(T, Key::int(1));
+        let mut found = 0;
+        let mut procedure = |txn: &mut Txn<'_>| {
+            found = txn.get(T, &Key::int(1))?.unwrap()[0];
+            Ok(())
+        };
+        let done = self.drive(self.sites[site].execute(&footprint, session, &mut procedure));
+        (found, done.unwrap())
+    }
+}
+
+#[test]
+fn commit_times_stay_in_order_when_the_clock_jumps() {
+    let pair = Pair::new();
+    let mut last = Time::ZERO;
+    for (value, jump) in [0, 2 * HOUR, HOUR, 0, HOUR + 1, 5 * HOUR, 1].into_iter().enumerate() {
+        pair.clocks[0].set(NOON + jump);
+        for value in [value as u8 * 2, value as u8 * 2 + 1] {
+            let commit = pair.write(value);
+            assert!(commit > last, "{commit} after {last}, with the clock at {jump}");
+            last = commit;
+            assert_eq!(pair.read(0, commit).0, value);
+        }
+    }
+    assert!(last.0 < NOON + 5 * HOUR + 1_000_000_000, "a jump back is no jump forth: {last}");
+}
+
+#[test]
+fn a_session_is_served_by_a_site_whose_clock_is_hours_behind_or_ahead() {
+    let pair = Pair::new();
+    for (value, clocks) in [(1, [2, 0]), (2, [0, 3]), (3, [0, 0]), (4, [9, 1])] {
+        pair.clocks[0].set(NOON + clocks[0] * HOUR);
+        pair.clocks[1].set(NOON + clocks[1] * HOUR);
+        let commit = pair.write(value);
+        let (found, read) = pair.read(1, commit);
+        assert_eq!(found, value, "at the replica, with clocks at {clocks:?}");
+        assert!(read.snapshot >= commit);
+        // And back: what the replica has shown is not in the future of the master.
+        assert_eq!(pair.read(0, read.snapshot).0, value);
+    }
+}
+
+#[test]
+fn a_computer_that_starts_again_with_its_clock_set_back_goes_on_where_it_was() {
+    let mut pair = Pair::new();
+    pair.clocks[0].set(NOON + HOUR);
+    let before = pair.write(1);
+    for (value, hours) in [(2, 500), (3, 1)] {
+        for at in [0, 1] {
+            let log = Arc::new(pair.logs[at].crash(pair.logs[at].durable()));
+            pair.clocks[at].set(hours * HOUR);
+            pair.sites[at] = open([S1, S2][at], &log, &pair.post, &pair.clocks[at]);
+            pair.logs[at] = log;
+        }
+        pair.post.0.lock().unwrap().clear();
+        pair.sites[1].greet(std::iter::once(S1));
+        pair.sites[0].greet(std::iter::once(S2));
+        assert_eq!(pair.read(0, before).0, value - 1);
+        let commit = pair.write(value);
+        assert!(commit > before, "{commit} after {before}");
+        assert_eq!(pair.read(1, commit).0, value, "the copy goes on as well");
+    }
+}
