@@ -47,9 +47,18 @@ pub(crate) struct ServeArgs {
     /// The longest message of a client, in MB: a statement with its parameters, a line of COPY
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024))]
     message_mb: u16,
-    /// What one statement may keep in memory to sort, group and join, in MB
+    /// What one statement may have in memory, in MB: rows that it sorts, groups and joins, values that it makes
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     statement_mb: u32,
+    /// What one transaction may have in memory, in MB: its statement, and what it has written
+    #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    transaction_mb: u32,
+    /// What one session may have in memory, in MB: its transaction, what it has prepared, its messages
+    #[arg(long, value_name = "MB", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
+    session_mb: u32,
+    /// What all sessions may have in memory together, in MB
+    #[arg(long, value_name = "MB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    memory_mb: u32,
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
@@ -120,6 +129,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         connections_max: args.connections as usize,
         message_bytes_max: usize::from(args.message_mb) << 20,
         statement_bytes_max: (args.statement_mb as usize) << 20,
+        transaction_bytes_max: (args.transaction_mb as usize) << 20,
+        session_bytes_max: (args.session_mb as usize) << 20,
+        memory_bytes_max: (args.memory_mb as usize) << 20,
         settings: args.settings.clone(),
         ..ServerOptions::new(args.listen, clock::now_us, clock::random)
     };

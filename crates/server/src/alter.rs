@@ -183,10 +183,12 @@ impl Altering<'_, '_> {
     fn first(&self, query: &str) -> Result<Option<Datum>, SqlError> {
         let Some(parsed) = parse(query)?.pop() else { return Err(damaged("an empty query")) };
         let catalog = self.engine.catalog();
-        let compiled = compile(&parsed, query, &catalog, &[])?;
+        let budget = &self.around.budget;
+        let compiled = compile(&parsed, query, &catalog, &[], budget)?;
         let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.patience.clone());
         let (engine, patience) = (self.engine.clone(), self.patience.clone());
-        let mut backend = Backend::new(txn, engine, patience, true, self.around.begun_us);
+        let (begun_us, written) = (self.around.begun_us, budget.keep(0)?);
+        let mut backend = Backend::new(txn, engine, patience, true, begun_us, written);
         let mut found = None;
         compiled.run(&mut backend, &[], self.around, &catalog, &mut |values: &[Datum]| {
             found = values.first().cloned();

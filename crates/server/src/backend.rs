@@ -6,6 +6,7 @@ use isomer_cluster::{
     Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience, Savepoint,
 };
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
+use isomer_sql::budget::Holding;
 use isomer_sql::catalog::Table;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
@@ -29,7 +30,12 @@ pub(crate) struct Backend {
     pub(crate) is_used: bool,
     /// When it began: microseconds since 1970.
     pub(crate) begun_us: i64,
+    /// The memory of what it has written.
+    written: Holding,
 }
+
+/// What a written row takes beside its key and its bytes.
+const WRITTEN_BYTES: usize = 64;
 
 impl Backend {
     pub(crate) fn new(
@@ -38,9 +44,20 @@ impl Backend {
         patience: Arc<Patience>,
         read_only: bool,
         begun_us: i64,
+        written: Holding,
     ) -> Backend {
         let (tables, is_used, planned_for) = (Vec::new(), false, NEWEST);
-        Backend { txn, engine, patience, tables, planned_for, read_only, is_used, begun_us }
+        Backend {
+            txn,
+            engine,
+            patience,
+            tables,
+            planned_for,
+            read_only,
+            is_used,
+            begun_us,
+            written,
+        }
     }
 
     pub(crate) fn savepoint(&mut self) -> Savepoint {
@@ -177,6 +194,8 @@ impl Transaction for Backend {
             return Err(read_only());
         }
         self.hold_table(table)?;
+        let bytes = key.as_bytes().len() + row.as_ref().map_or(0, Vec::len);
+        self.written.more(WRITTEN_BYTES + bytes)?;
         let expect = match base {
             Base::Version(time) => Expect::Version(time),
             Base::Any => Expect::Anything,

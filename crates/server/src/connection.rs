@@ -6,13 +6,16 @@
 //! ```
 //!
 //! A message is lent from where it was read to. Room grows with what has come, not with what a message
-//! says of its length, and is given back when a long message has passed.
+//! says of its length, and is given back when a long message has passed. What is beyond a first piece is asked
+//! of the session's [memory](crate::limits::Memory); a message for which there is none is read and thrown away,
+//! and its client told.
 
-use crate::limits;
+use crate::limits::{self, Memory};
 use crate::session::Flush;
 use crate::stream::Stream;
 use crate::wire::Out;
 use isomer_sql::SqlError;
+use isomer_sql::budget::Holding;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::Range;
 use std::time::Duration;
@@ -33,11 +36,50 @@ pub(crate) struct Connection {
     /// The bytes of `input` from `used_to` to `read_to` are not handled yet.
     pub(crate) read_to: usize,
     pub(crate) used_to: usize,
+    /// The memory of `input`, once there is a session.
+    room: Option<Holding>,
+    /// A message that is thrown away: its tag, how much of it is to come, and why.
+    refused: Option<(u8, usize, SqlError)>,
+}
+
+/// What comes from a client.
+pub(crate) enum Incoming {
+    /// A message: its tag, and where its body is.
+    Message(u8, Range<usize>),
+    /// A message of this tag was too long for the memory there is.
+    Refused(u8, SqlError),
+    /// The client has gone.
+    End,
 }
 
 impl Connection {
     pub(crate) fn new(stream: Stream) -> Connection {
-        Connection { stream, silence: None, input: Vec::new(), read_to: 0, used_to: 0 }
+        let (silence, room, refused) = (None, None, None);
+        Connection { stream, silence, input: Vec::new(), read_to: 0, used_to: 0, room, refused }
+    }
+
+    /// Asks a session's memory for what its messages take.
+    pub(crate) fn ask(&mut self, memory: &Memory) -> Result<(), SqlError> {
+        self.room = Some(memory.input.keep(0)?);
+        Ok(())
+    }
+
+    /// Makes room for what is read.
+    fn grow(&mut self, bytes: usize) -> io::Result<()> {
+        if let Some(room) = &mut self.room {
+            let more = bytes.saturating_sub(READ_BYTES);
+            room.resize(more).map_err(|error| io::Error::new(ErrorKind::OutOfMemory, error))?;
+        }
+        self.input.reserve_exact(bytes.saturating_sub(self.input.len()));
+        self.input.resize(bytes, 0);
+        Ok(())
+    }
+
+    /// Gives back the room of long messages.
+    fn shrink(&mut self) {
+        self.input.truncate(READ_BYTES);
+        self.input.shrink_to_fit();
+        self.room.iter_mut().for_each(|room| room.resize(0).expect("less is always there"));
     }
 
     /// Reads until so many bytes are there; `false` if the client has gone.
@@ -53,20 +95,19 @@ impl Connection {
                 && wanted < READ_BYTES
                 && self.read_to < READ_BYTES
             {
-                // A long message has passed; its room is given back.
-                self.input.truncate(READ_BYTES);
-                self.input.shrink_to_fit();
+                // A long message has passed.
+                self.shrink();
             }
             if self.input.len() < wanted.max(READ_BYTES) {
                 // As long as the message is said to be, but no longer than what has come by twice.
                 let room = wanted.max(READ_BYTES).min(2 * self.read_to.max(READ_BYTES));
-                self.input.resize(room.max(self.input.len()), 0);
+                self.grow(room.max(self.input.len()))?;
             }
         }
         while self.read_to - self.used_to < wanted {
             if self.read_to == self.input.len() {
                 let room = (2 * self.input.len()).min(self.used_to + wanted.max(READ_BYTES));
-                self.input.resize(room.max(self.input.len() + 1), 0);
+                self.grow(room.max(self.input.len() + 1))?;
             }
             match self.stream.read(&mut self.input[self.read_to..]) {
                 Ok(0) => return Ok(false),
@@ -105,10 +146,13 @@ impl Connection {
         there >= 5 && usize::try_from(self.i32_at(1)).is_ok_and(|length| there > length)
     }
 
-    /// The next message: its tag, and where its body is; none if the client has gone.
-    pub(crate) fn message(&mut self, bytes_max: usize) -> io::Result<Option<(u8, Range<usize>)>> {
+    /// The next message.
+    pub(crate) fn message(&mut self, bytes_max: usize) -> io::Result<Incoming> {
+        if self.refused.is_some() {
+            return self.throw_away();
+        }
         if !self.fill(5)? {
-            return Ok(None);
+            return Ok(Incoming::End);
         }
         let (tag, length) = (self.input[self.used_to], self.i32_at(1));
         let Some(length) = usize::try_from(length).ok().filter(|l| (4..=bytes_max).contains(l))
@@ -116,12 +160,39 @@ impl Connection {
             let what = format!("a length of {length} is not from 4 to {bytes_max}");
             return Err(io::Error::new(ErrorKind::InvalidData, what));
         };
-        if !self.fill(1 + length)? {
-            return Ok(None);
+        match self.fill(1 + length) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Incoming::End),
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                let refused = error.into_inner().and_then(|error| error.downcast().ok());
+                let refused: Box<SqlError> = refused.expect("it says why there is no room");
+                let there = self.read_to - self.used_to;
+                self.refused = Some((tag, 1 + length - there, *refused));
+                (self.used_to, self.read_to) = (0, 0);
+                self.shrink();
+                return self.throw_away();
+            }
+            Err(error) => return Err(error),
         }
         let body = self.used_to + 5..self.used_to + 1 + length;
         self.used_to = body.end;
-        Ok(Some((tag, body)))
+        Ok(Incoming::Message(tag, body))
+    }
+
+    /// Reads the rest of a message for which there is no room.
+    fn throw_away(&mut self) -> io::Result<Incoming> {
+        let mut scrap = [0; 4096];
+        while let Some((_, left @ 1.., _)) = &mut self.refused {
+            let most = scrap.len().min(*left);
+            match self.stream.read(&mut scrap[..most]) {
+                Ok(0) => return Ok(Incoming::End),
+                Ok(count) => *left -= count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let (tag, _, why) = self.refused.take().expect("a message is thrown away");
+        Ok(Incoming::Refused(tag, why))
     }
 
     pub(crate) fn wait_at_most(&mut self, silence: Option<Duration>) -> io::Result<()> {
@@ -162,6 +233,9 @@ impl Flush for Sending<'_> {
         }
         let sent = self.stream.write_all(&out.bytes).and_then(|()| self.stream.flush());
         out.sent();
+        if out.bytes.capacity() > 4 * FLUSH_BYTES {
+            out.bytes.shrink_to(FLUSH_BYTES);
+        }
         sent.map_err(|error| SqlError::new("08006", format!("the client does not read: {error}")))
     }
 }

@@ -10,6 +10,7 @@
 
 use crate::session::{Call, Flush, Session};
 use crate::wire::{Out, Reader, violation};
+use isomer_sql::budget::Holding;
 use isomer_sql::datum::Datum;
 use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection};
 use isomer_sql::transaction::Transaction;
@@ -17,21 +18,25 @@ use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::sync::Arc;
 
 const BATCH_ROWS: usize = 1000;
+/// Or as soon as they take so much.
+const BATCH_BYTES: usize = 4 << 20;
 /// A line may be this long.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// A COPY that is under way.
 pub(crate) struct CopyIn {
     compiled: Arc<Compiled>,
-    /// What came after the last whole line.
+    /// What came after the last whole line, and how much of it has no end of a line.
     rest: Vec<u8>,
+    looked_to: usize,
     rows: Vec<Vec<Datum>>,
+    rows_bytes: usize,
+    /// The memory of what came and of the rows.
+    kept: Holding,
     lines: u64,
     count: u64,
     /// True after the line that ends the data.
     ended: bool,
-    /// True if the client has to be answered with ReadyForQuery at the end.
-    simple: bool,
 }
 
 impl Session {
@@ -58,12 +63,15 @@ impl Session {
                 self.copy = Some(CopyIn {
                     compiled: compiled.clone(),
                     rest: Vec::new(),
+                    looked_to: 0,
                     rows: Vec::new(),
+                    rows_bytes: 0,
+                    kept: self.memory.statement.keep(0)?,
                     lines: 0,
                     count: 0,
                     ended: false,
-                    simple: call.describes,
                 });
+                self.copying = Some(call.describes);
                 Ok(())
             }
             CopyDirection::Out(plan) => {
@@ -76,9 +84,15 @@ impl Session {
                     let line = names.join(&copy.delimiter.to_string());
                     out.message(b'd', |body| body.extend(format!("{line}\n").as_bytes()));
                 }
+                let budget = self.memory.statement.clone();
                 let rows =
                     copy.select(self.backend(), &around, &catalog, &mut |values: &[Datum]| {
+                        // Each sign may need a backslash.
+                        let (mark, bytes) = (budget.mark(), 2 * Out::row_bytes(values));
+                        budget.charge(bytes)?;
+                        out.reserve(bytes);
                         out.message(b'd', |body| put_line(copy, &types, values, body));
+                        budget.back_to(mark);
                         flush.flush_some(out)
                     })?;
                 out.empty(b'c');
@@ -114,13 +128,14 @@ impl Session {
 
     /// Ends a COPY, and tells the client what came of it.
     pub(crate) fn end_copy(&mut self, done: Result<u64, SqlError>, out: &mut Out) {
-        let Some(copy) = self.copy.take() else { return };
+        self.copy = None;
+        let Some(simple) = self.copying.take() else { return };
         let failed = done.is_err();
         match done {
             Ok(count) => out.complete(&format!("COPY {count}")),
             Err(error) => self.tell(error, out),
         }
-        if copy.simple {
+        if simple {
             if let Err(error) = self.end_implicit() {
                 out.error(&error);
             }
@@ -135,12 +150,15 @@ impl Session {
         let Action::Copy(options) = &compiled.action else { return Ok(()) };
         let CopyDirection::In(plan) = &options.direction else { return Ok(()) };
         self.backend().check_cancel()?;
+        // What grows has room for as much again.
+        copy.kept.resize(2 * (copy.rest.len() + data.len()) + copy.rows_bytes)?;
         copy.rest.extend_from_slice(data);
-        let mut at = 0;
-        while let Some(length) = copy.rest[at..].iter().position(|byte| *byte == b'\n') {
-            let line = &copy.rest[at..at + length];
+        let (mut at, mut looked_to) = (0, std::mem::take(&mut copy.looked_to));
+        while let Some(length) = copy.rest[looked_to..].iter().position(|byte| *byte == b'\n') {
+            let line = &copy.rest[at..looked_to + length];
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            at += length + 1;
+            at = looked_to + length + 1;
+            looked_to = at;
             copy.lines += 1;
             if copy.ended || (options.header && copy.lines == 1) {
                 continue;
@@ -150,13 +168,20 @@ impl Session {
                 continue;
             }
             let columns = &plan.source.output;
+            // The values, and the texts that they are read from.
+            copy.kept.more(line_bytes(line, columns.len()))?;
+            copy.rows_bytes += line_bytes(line, columns.len());
             let row = read_line(options, line, columns.iter().map(|column| column.ty));
             copy.rows.push(row.map_err(|error| located(error, &plan.table.name, copy.lines))?);
-            if copy.rows.len() >= BATCH_ROWS {
+            if copy.rows.len() >= BATCH_ROWS || copy.rows_bytes >= BATCH_BYTES {
                 self.copy_rows(copy, options)?;
             }
         }
         copy.rest.drain(..at);
+        copy.looked_to = copy.rest.len();
+        if copy.rest.is_empty() && copy.rest.capacity() > BATCH_BYTES {
+            copy.rest = Vec::new();
+        }
         if copy.rest.len() > LINE_BYTES_MAX {
             let message = format!("line {} is longer than 64 MB", copy.lines + 1);
             return Err(SqlError::new(code::PROGRAM_LIMIT, message));
@@ -175,10 +200,15 @@ impl Session {
 
     fn copy_rows(&mut self, copy: &mut CopyIn, options: &Copy) -> Result<(), SqlError> {
         let rows = std::mem::take(&mut copy.rows);
+        copy.rows_bytes = 0;
         let (around, catalog) = (self.surroundings(), self.engine.catalog());
         copy.count += options.insert(rows, self.backend(), &around, &catalog)?;
         Ok(())
     }
+}
+
+fn line_bytes(line: &[u8], columns: usize) -> usize {
+    3 * line.len() + columns * size_of::<Datum>() + size_of::<Vec<Datum>>()
 }
 
 fn located(error: SqlError, table: &str, line: u64) -> SqlError {

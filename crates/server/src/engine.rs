@@ -21,6 +21,7 @@ use isomer_cluster::{ChangeEvent, Database, Gateway, Options};
 use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Learned;
+use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
 use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
@@ -38,8 +39,26 @@ const BLOCK: i64 = 1024;
 const STATEMENTS_MAX: usize = 4096;
 /// A text longer than this is used once, most likely.
 const STATEMENT_BYTES_MAX: usize = 8 << 10;
+/// A plan that takes more than this is made again.
+const PLAN_BYTES_MAX: usize = 1 << 20;
+/// The plans of all statements that are remembered may take so much.
+const PLANS_BYTES_MAX: usize = 64 << 20;
 /// Changes of the design are remembered up to this many.
 const CHANGES_MAX: usize = 1000;
+
+/// Statements that were compiled, by their texts.
+#[derive(Default)]
+struct Known {
+    plans: HashMap<Arc<str>, Arc<Compiled>, FixedState>,
+    bytes: usize,
+}
+
+impl Known {
+    fn clear(&mut self) {
+        self.plans.clear();
+        self.bytes = 0;
+    }
+}
 
 /// See the [module documentation](self).
 pub struct Engine {
@@ -51,7 +70,7 @@ pub struct Engine {
     sequences_table: (TableId, Arc<Schema>),
     pub(crate) users_table: (TableId, Arc<Schema>),
     sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
-    compiled: Mutex<HashMap<Arc<str>, Arc<Compiled>, FixedState>>,
+    compiled: Mutex<Known>,
     /// For tables of the store that were defined anew: since which version of the catalog. Plans that are older
     /// know nothing of it; one that was dropped has no plans any more.
     redefined: Mutex<BTreeMap<TableId, u64>>,
@@ -166,16 +185,19 @@ impl Engine {
         parsed: &Parsed,
         text: &Arc<str>,
         params: &[SqlType],
+        budget: &Budget,
     ) -> Result<Arc<Compiled>, SqlError> {
         let catalog = self.catalog();
-        let compiled = Arc::new(compile(parsed, text, &catalog, params)?);
+        let compiled = Arc::new(compile(parsed, text, &catalog, params, budget)?);
         let is_typed = params.iter().any(|ty| *ty != SqlType::Unknown);
-        if !is_typed && text.len() <= STATEMENT_BYTES_MAX {
+        let is_short = text.len() <= STATEMENT_BYTES_MAX && compiled.bytes <= PLAN_BYTES_MAX;
+        if !is_typed && is_short {
             let mut known = self.compiled.lock();
-            if known.len() >= STATEMENTS_MAX {
+            if known.plans.len() >= STATEMENTS_MAX || known.bytes >= PLANS_BYTES_MAX {
                 known.clear();
             }
-            known.insert(text.clone(), compiled.clone());
+            known.bytes += compiled.bytes;
+            known.plans.insert(text.clone(), compiled.clone());
         }
         Ok(compiled)
     }
@@ -183,7 +205,7 @@ impl Engine {
     /// A statement that was compiled before, for the catalog as it is.
     pub(crate) fn known(&self, text: &str) -> Option<Arc<Compiled>> {
         let version = self.catalog.load().version;
-        let known = self.compiled.lock().get(text).cloned();
+        let known = self.compiled.lock().plans.get(text).cloned();
         known.filter(|compiled| compiled.version == version)
     }
 

@@ -1,4 +1,5 @@
-//! Limits on time, as clients set them: `SET statement_timeout = '5s'`.
+//! Limits on time, as clients set them, `SET statement_timeout = '5s'`; and on [memory](Memory), as the server has
+//! them.
 //!
 //! ```text
 //!            BEGIN        UPDATE ..            (thinks)          COMMIT       (thinks)
@@ -13,12 +14,62 @@
 //! Clients that are at work are watched by one thread ([`Watch`]); those that are silent by the
 //! time-out of their own socket. Without a limit neither costs anything.
 
+use crate::options::ServerOptions;
 use isomer_cluster::{Gateway, Impatience, Patience};
+use isomer_sql::budget::{Account, Budget};
 use isomer_sql::{SqlError, code};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// So much of its stack a statement may use, of what its thread has; the rest is for what is below.
+const STATEMENT_STACK_BYTES: usize = 6 << 20;
+
+/// The memory of a session: for each purpose what is asked before there is more. See [`isomer_sql::budget`].
+pub(crate) struct Memory {
+    /// For statements, one at a time.
+    pub(crate) statement: Rc<Budget>,
+    /// For what a transaction has written.
+    pub(crate) written: Rc<Budget>,
+    /// For what is there between statements: prepared ones, portals.
+    pub(crate) session: Rc<Budget>,
+    /// For messages that come in.
+    pub(crate) input: Rc<Budget>,
+}
+
+impl Memory {
+    /// The account of all sessions.
+    pub(crate) fn of_all(options: &ServerOptions) -> Arc<Account> {
+        Account::new("all sessions together", "--memory-mb", options.memory_bytes_max, None)
+    }
+
+    /// The memory of a session whose statements are wanted as long as its client is patient.
+    pub(crate) fn new(
+        all: &Arc<Account>,
+        options: &ServerOptions,
+        patience: &Arc<Patience>,
+    ) -> Memory {
+        let account = |what, option, limit, parent| Account::new(what, option, limit, Some(parent));
+        let session = account("a session", "--session-mb", options.session_bytes_max, all);
+        let most = options.transaction_bytes_max;
+        let transaction = account("a transaction", "--transaction-mb", most, &session);
+        let most = options.statement_bytes_max;
+        let statement = account("a statement", "--statement-mb", most, &transaction);
+        let patience = patience.clone();
+        let wanted = Box::new(move || patience.over().map_or(Ok(()), |why| Err(ended(why))));
+        let always = |account: &Arc<Account>| {
+            Budget::new(account.clone(), STATEMENT_STACK_BYTES, Box::new(|| Ok(())))
+        };
+        Memory {
+            statement: Budget::new(statement, STATEMENT_STACK_BYTES, wanted),
+            written: always(&transaction),
+            session: always(&session),
+            input: always(&session),
+        }
+    }
+}
 
 /// How long things may take, in milliseconds; zero: as long as they take.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

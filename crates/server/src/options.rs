@@ -17,9 +17,16 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with 08P01.
     pub message_bytes_max: usize,
-    /// What a statement may keep to sort, group and join, in bytes (256 MiB). One that needs more ends
-    /// with 53200.
+    /// What a statement may have in memory, in bytes (256 MiB): rows that it sorts, groups and joins, values that
+    /// it makes, its plan. One that needs more ends with 53200, as where one of the next three is exhausted.
     pub statement_bytes_max: usize,
+    /// What a transaction may have in memory, in bytes (1 GiB): its statement, and what it has written.
+    pub transaction_bytes_max: usize,
+    /// What a session may have in memory, in bytes (2 GiB): its transaction, what it has prepared, a message that
+    /// it sends.
+    pub session_bytes_max: usize,
+    /// What all sessions may have in memory together, in bytes (4 GiB).
+    pub memory_bytes_max: usize,
     /// Settings as all sessions begin with them: `statement_timeout` and so on.
     pub settings: Vec<(String, String)>,
     /// The time: microseconds since 1970.
@@ -38,6 +45,9 @@ impl ServerOptions {
             connections_max: 1000,
             message_bytes_max: 256 << 20,
             statement_bytes_max: 256 << 20,
+            transaction_bytes_max: 1 << 30,
+            session_bytes_max: 2 << 30,
+            memory_bytes_max: 4 << 30,
             settings: Vec::new(),
             clock,
             random,

@@ -10,9 +10,9 @@
 //! A thread blocks on its socket, or on a row lock, or on the disk; there is nothing else it could do
 //! meanwhile. So there is no runtime, and no hand-over between a statement and its answer.
 
-use crate::connection::{Connection, FLUSH_BYTES, Sending, is_silence};
+use crate::connection::{Connection, FLUSH_BYTES, Incoming, Sending, is_silence};
 use crate::engine::Engine;
-use crate::limits::{self, Watch};
+use crate::limits::{self, Memory, Watch};
 use crate::listener::Listener;
 use crate::options::ServerOptions;
 use crate::session::Session;
@@ -21,6 +21,7 @@ use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{Impatience, Patience};
+use isomer_sql::budget::Account;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
@@ -60,6 +61,7 @@ struct Shared {
     stop: AtomicBool,
     connected: AtomicUsize,
     next_process: AtomicI32,
+    memory: Arc<Account>,
     clients: Mutex<BTreeMap<i32, Client>>,
     /// What the salts of users that do not exist are made of.
     decoy: [u8; 16],
@@ -87,6 +89,7 @@ impl Server {
             settings.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error.to_string()))?;
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
+        let memory = Memory::of_all(&options);
         let shared = Arc::new(Shared {
             engine,
             options,
@@ -95,6 +98,7 @@ impl Server {
             stop: AtomicBool::new(false),
             connected: AtomicUsize::new(0),
             next_process: AtomicI32::new(1),
+            memory,
             clients: Mutex::default(),
             decoy,
         });
@@ -291,7 +295,9 @@ fn serve(shared: &Arc<Shared>, socket: Socket) -> io::Result<()> {
     shared.clients.lock().insert(process, client);
     let _listed = Listed { shared, process };
     let (engine, watch) = (shared.engine.clone(), shared.watch.clone());
-    let session = Session::new(engine, patience, own, watch, &shared.options);
+    let memory = Memory::new(&shared.memory, &shared.options, &patience);
+    connection.ask(&memory).map_err(io::Error::other)?;
+    let session = Session::new(engine, patience, own, watch, (memory, &shared.options));
     connection.talk(shared, session, out)
 }
 
@@ -315,9 +321,13 @@ impl Connection {
                 self.wait_at_most(session.silence())?;
             }
             let (tag, body) = match self.message(shared.options.message_bytes_max) {
-                Ok(Some(message)) => message,
-                Ok(None) if !shared.stop.load(Ordering::SeqCst) => return Ok(()),
-                Ok(None) => break limits::ended(Impatience::Shutdown),
+                Ok(Incoming::Message(tag, body)) => (tag, body),
+                Ok(Incoming::Refused(tag, error)) => match session.refused(tag, error, &mut out) {
+                    Ok(()) => continue,
+                    Err(last) => break last,
+                },
+                Ok(Incoming::End) if !shared.stop.load(Ordering::SeqCst) => return Ok(()),
+                Ok(Incoming::End) => break limits::ended(Impatience::Shutdown),
                 Err(error) if is_silence(&error) => match session.end_silence(&mut out) {
                     Ok(()) => continue,
                     Err(last) => break last,
@@ -329,20 +339,22 @@ impl Connection {
             };
             let mut sending = Sending { stream: &mut self.stream };
             let message = &self.input[body];
-            // A fault of a statement ends its own connection, and rolls back its own transaction.
+            // A fault of a statement is an error of it, and rolls back its transaction as every other. Only if that
+            // is a fault as well, the connection ends.
             let done = catch_unwind(AssertUnwindSafe(|| {
                 session.message(tag, message, &mut out, &mut sending)
             }));
+            let done = done.or_else(|_| {
+                catch_unwind(AssertUnwindSafe(|| {
+                    out.cut();
+                    session.refused(tag, fault(), &mut out).map(|()| true)
+                }))
+            });
             match done {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => return self.send(&mut out),
                 Ok(Err(last)) => break last,
-                Err(_) => {
-                    break SqlError::new(
-                        code::INTERNAL,
-                        "a fault of the server; its log says more",
-                    );
-                }
+                Err(_) => break fault(),
             }
             if out.bytes.len() > FLUSH_BYTES {
                 self.send(&mut out)?;
@@ -352,6 +364,10 @@ impl Connection {
         self.send(&mut out)?;
         self.linger()
     }
+}
+
+fn fault() -> SqlError {
+    SqlError::new(code::INTERNAL, "a fault of the server; its log says more")
 }
 
 impl Shared {

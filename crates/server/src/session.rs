@@ -20,17 +20,19 @@ pub(crate) use run::{Call, PlanAgain};
 use crate::backend::Backend;
 use crate::copy::CopyIn;
 use crate::engine::Engine;
-use crate::limits::{self, Watch};
+use crate::limits::{self, Memory, Watch};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings};
 use crate::wire::{Formats, Out, Reader, violation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{Impatience, Isolation, Patience, Ran, Savepoint};
+use isomer_sql::budget::Holding;
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::{Parsed, parse};
+use isomer_sql::parse::{Parsed, read};
 use isomer_sql::statement::{Compiled, Modes, compile};
 use isomer_sql::{SqlError, SqlType, code};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,7 +69,11 @@ pub(crate) struct Session {
     statement_until: Option<Instant>,
     clock: fn() -> i64,
     random: fn(&mut [u8]),
-    statement_bytes_max: usize,
+    pub(crate) memory: Memory,
+    /// The modes of the block, for when a definition has ended its transaction.
+    modes: Modes,
+    /// While a COPY goes on: true if ReadyForQuery is what ends it.
+    pub(crate) copying: Option<bool>,
     seed: u64,
     /// After an error in the extended protocol: messages are passed over until the next Sync.
     skips: bool,
@@ -82,6 +88,8 @@ pub(crate) struct Session {
 struct Statement {
     written: Arc<Written>,
     compiled: Option<Arc<Compiled>>,
+    /// The memory of both.
+    _kept: Option<Rc<Holding>>,
 }
 
 /// A statement as the client wrote it.
@@ -97,8 +105,18 @@ struct Portal {
     statement: Statement,
     params: Vec<Datum>,
     formats: Formats,
-    /// Rows that were not asked for yet, as messages, and the tag for the end.
-    rest: Option<(Vec<Vec<u8>>, String)>,
+    /// Rows that were not asked for yet.
+    rest: Option<Rest>,
+    /// The memory of the parameters.
+    _kept: Holding,
+}
+
+/// Messages of rows, and the one behind them that says how many they were.
+struct Rest {
+    messages: Vec<u8>,
+    /// Where the next one begins.
+    at: usize,
+    _kept: Holding,
 }
 
 impl Session {
@@ -107,7 +125,7 @@ impl Session {
         patience: Arc<Patience>,
         settings: Settings,
         watch: Arc<Watch>,
-        options: &ServerOptions,
+        (memory, options): (Memory, &ServerOptions),
     ) -> Session {
         patience.set_lock_limit(settings.limits.lock);
         Session {
@@ -128,7 +146,9 @@ impl Session {
             statement_until: None,
             clock: options.clock,
             random: options.random,
-            statement_bytes_max: options.statement_bytes_max,
+            memory,
+            modes: Modes::default(),
+            copying: None,
             skips: false,
             last: None,
             last_commit: None,
@@ -200,6 +220,19 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<bool, SqlError> {
+        self.memory.statement.begin();
+        let done = self.handle(tag, body, out, flush);
+        self.memory.statement.end();
+        done
+    }
+
+    fn handle(
+        &mut self,
+        tag: u8,
+        body: &[u8],
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<bool, SqlError> {
         let mut reader = Reader::new(body);
         match tag {
             b'X' => return Ok(false),
@@ -235,6 +268,36 @@ impl Session {
             other => return Err(violation(&format!("there is no message of type {other:#x}"))),
         }
         self.last.take().map_or(Ok(true), Err)
+    }
+
+    /// A message that was not handled, for this reason: an error of what the client has asked for with it.
+    ///
+    /// # Errors
+    /// What the client is told last.
+    pub(crate) fn refused(
+        &mut self,
+        tag: u8,
+        why: SqlError,
+        out: &mut Out,
+    ) -> Result<(), SqlError> {
+        match tag {
+            b'd' | b'c' | b'f' => self.end_copy(Err(why), out),
+            b'P' | b'B' | b'D' | b'E' | b'C' if self.skips => {}
+            b'P' | b'B' | b'D' | b'E' | b'C' => {
+                self.skips = true;
+                self.tell(why, out);
+            }
+            b'Q' | b'S' => {
+                self.tell(why, out);
+                if let Err(error) = self.end_implicit() {
+                    out.error(&error);
+                }
+                out.ready(self.status());
+            }
+            _ => {}
+        }
+        self.memory.statement.end();
+        self.last.take().map_or(Ok(()), Err)
     }
 
     /// Tells the client of an error, which ends its transaction and perhaps its connection.
@@ -282,27 +345,37 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
+        let budget = self.memory.statement.clone();
         if let Some(compiled) = self.engine.known(text) {
             let again: PlanAgain<'_> = &|catalog| {
-                let parsed = parse(text)?;
-                compile(&parsed[0], text, catalog, &[]).map(Arc::new)
+                let parsed = read(text, &budget, &mut Vec::new())?;
+                compile(&parsed[0], text, catalog, &[], &budget).map(Arc::new)
             };
             return self.run(Call::plain(&compiled, again, &Formats::default()), out, flush);
         }
-        let parsed = parse(text).map_err(|error| self.or_failed(error))?;
+        let mut limited = self.limited();
+        let mut notices = Vec::new();
+        let parsed = read(text, &budget, &mut notices).map_err(|error| self.or_failed(error))?;
+        notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         if parsed.is_empty() {
             out.empty(b'I');
         }
         let is_one = parsed.len() == 1;
         let shared: Arc<str> = Arc::from(text);
+        let mark = budget.mark();
         for parsed in &parsed {
             self.check_not_failed(parsed)?;
-            let again: PlanAgain<'_> = &|catalog| compile(parsed, text, catalog, &[]).map(Arc::new);
-            let compiled = match is_one {
-                true => self.engine.compiled(parsed, &shared, &[])?,
+            let again: PlanAgain<'_> =
+                &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
+            let compiled = match is_one && notices.is_empty() {
+                true => self.engine.compiled(parsed, &shared, &[], &budget)?,
                 false => again(&self.engine.catalog())?,
             };
-            self.run(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
+            // The time of the first statement begins before it is read, that of a later one where the one before ends.
+            self.perform(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
+            budget.back_to(mark);
+            drop(limited);
+            limited = self.limited();
         }
         Ok(())
     }
@@ -319,7 +392,8 @@ impl Session {
         let read_only = modes.read_only.unwrap_or(self.settings.read_only);
         let txn = self.engine.gateway().begin(isolation, self.patience.clone());
         let (engine, patience) = (self.engine.clone(), self.patience.clone());
-        self.txn = Some(Backend::new(txn, engine, patience, read_only, (self.clock)()));
+        let written = self.memory.written.keep(0).expect("nothing is always there");
+        self.txn = Some(Backend::new(txn, engine, patience, read_only, (self.clock)(), written));
         self.transaction_until = until(self.settings.limits.transaction);
     }
 

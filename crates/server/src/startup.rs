@@ -6,7 +6,7 @@
 //!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
 //! ```
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Incoming};
 use crate::engine::Engine;
 use crate::options::ServerOptions;
 use crate::scram::{Exchange, MECHANISM, Verifier};
@@ -123,7 +123,10 @@ impl Connection {
 
     fn password_message(&mut self) -> io::Result<Option<Vec<u8>>> {
         let message = self.message(STARTUP_BYTES_MAX)?;
-        Ok(message.filter(|(tag, _)| *tag == b'p').map(|(_, body)| self.input[body].to_vec()))
+        Ok(match message {
+            Incoming::Message(b'p', body) => Some(self.input[body].to_vec()),
+            _ => None,
+        })
     }
     /// Says that the protocol is 3.0, and which options are not known.
     fn negotiate(&mut self, body: &[u8]) -> io::Result<()> {

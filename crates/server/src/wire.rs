@@ -48,6 +48,11 @@ impl<'m> Reader<'m> {
         Ok(bytes)
     }
 
+    /// How many bytes are left.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) fn rest(&mut self) -> &'m [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -97,6 +102,8 @@ pub(crate) struct Out {
     pub(crate) bytes: Vec<u8>,
     /// How many bytes were sent before these.
     sent: u64,
+    /// Up to here are whole messages.
+    whole: usize,
 }
 
 impl Out {
@@ -104,6 +111,7 @@ impl Out {
     pub(crate) fn sent(&mut self) {
         self.sent += self.bytes.len() as u64;
         self.bytes.clear();
+        self.whole = 0;
     }
 
     /// Where the next message begins.
@@ -115,17 +123,31 @@ impl Out {
     pub(crate) fn back_to(&mut self, mark: u64) -> bool {
         let Some(length) = mark.checked_sub(self.sent) else { return false };
         self.bytes.truncate(length as usize);
+        self.whole = self.bytes.len();
         true
+    }
+
+    /// Takes back a message that was not finished.
+    pub(crate) fn cut(&mut self) {
+        self.bytes.truncate(self.whole);
     }
 
     /// Appends a message.
     pub(crate) fn message(&mut self, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+        self.whole = self.bytes.len();
         self.bytes.push(tag);
         let at = self.bytes.len();
         self.bytes.extend([0; 4]);
         body(&mut self.bytes);
         let length = (self.bytes.len() - at) as i32;
         self.bytes[at..at + 4].copy_from_slice(&length.to_be_bytes());
+        self.whole = self.bytes.len();
+    }
+
+    /// Appends messages that were made before.
+    pub(crate) fn made(&mut self, messages: &[u8]) {
+        self.bytes.extend_from_slice(messages);
+        self.whole = self.bytes.len();
     }
 
     /// A message without a body.
@@ -206,6 +228,18 @@ impl Out {
         });
     }
 
+    /// How many bytes of values a row has, which it takes once more as a message.
+    pub(crate) fn row_bytes(values: &[Datum]) -> usize {
+        values.iter().filter(|value| value.heap_bytes() > 0).map(text::format_bytes).sum()
+    }
+
+    /// Makes room for so much, and not for twice as much.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        if bytes > self.bytes.capacity() - self.bytes.len() {
+            self.bytes.reserve_exact(bytes);
+        }
+    }
+
     pub(crate) fn row(&mut self, values: &[Datum], columns: &[OutputColumn], formats: &Formats) {
         self.message(b'D', |body| {
             body.extend((values.len() as i16).to_be_bytes());
@@ -247,6 +281,11 @@ fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType) {
         (Datum::Int(number), ty) if ty != SqlType::Date => {
             use std::io::Write;
             write!(body, "{number}").expect("a vector takes what it is given");
+        }
+        (Datum::Bytes(bytes), SqlType::Bytea) => {
+            body.extend(b"\\x");
+            let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+            body.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
         }
         _ => body.extend(text::format(value, ty).as_bytes()),
     }

@@ -3,7 +3,7 @@
 
 mod fixture;
 
-use fixture::{Fixture, options};
+use fixture::{Fixture, code, options};
 use isomer_cluster::Options;
 use isomer_server::ServerOptions;
 use parking_lot::Mutex;
@@ -86,6 +86,52 @@ fn a_thousand_idle_clients_cost_little() {
     assert!(each < 256 << 10, "{each} bytes");
     drop(idle);
     fixture.wait_for_clients(1);
+}
+
+/// True if the next look at the clock is a fault of the server.
+static FAULT: AtomicBool = AtomicBool::new(false);
+
+fn faulty_clock() -> i64 {
+    assert!(!FAULT.swap(false, Ordering::SeqCst), "a planted fault");
+    1_700_000_000_000_000
+}
+
+/// A fault costs the statement in which it is: its session goes on, its transaction is undone, its locks are free.
+#[test]
+fn a_fault_costs_its_statement_and_nothing_else() {
+    let faulty = ServerOptions { clock: faulty_clock, ..options() };
+    let fixture = Fixture::serve(Options::in_memory(2), faulty);
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    client
+        .batch_execute("create table t (id int primary key, v int); insert into t values (1, 0)")
+        .expect("a table");
+    let fault = |client: &mut Client, text: &str| {
+        FAULT.store(true, Ordering::SeqCst);
+        code(client.batch_execute(text))
+    };
+    assert_eq!(fault(&mut client, "select 1"), SqlState::INTERNAL_ERROR);
+    assert_eq!(count(&mut client, "select count(*) from t"), 1);
+    client.batch_execute("begin; update t set v = 1 where id = 1").expect("a row");
+    assert_eq!(fault(&mut client, "select 1"), SqlState::INTERNAL_ERROR);
+    assert_eq!(fixture.engine.gateway().locked_rows(), 0);
+    other.batch_execute("update t set v = 2 where id = 1").expect("nobody holds it");
+    assert_eq!(code(client.batch_execute("select 1")), SqlState::IN_FAILED_SQL_TRANSACTION);
+    client.batch_execute("rollback").expect("an end");
+    client.batch_execute("begin; savepoint s").expect("a block");
+    assert_eq!(fault(&mut client, "select 1"), SqlState::INTERNAL_ERROR);
+    client
+        .batch_execute("rollback to s; update t set v = v + 1 where id = 1; commit")
+        .expect("it goes on");
+    let prepared = client.prepare("select v::bigint from t where id = $1").expect("a statement");
+    FAULT.store(true, Ordering::SeqCst);
+    assert_eq!(code(client.query(&prepared, &[&1])), SqlState::INTERNAL_ERROR);
+    assert_eq!(client.query_one(&prepared, &[&1]).expect("a row").get::<_, i64>(0), 3);
+    let mut copy = client.copy_in("copy t from stdin").expect("a copy");
+    copy.write_all(b"7\t7\n").expect("it is read");
+    copy.flush().expect("it is read");
+    FAULT.store(true, Ordering::SeqCst);
+    assert_eq!(code(copy.finish()), SqlState::INTERNAL_ERROR);
+    assert_eq!(count(&mut client, "select count(*) from t"), 1);
 }
 
 /// A client that asks for much and reads nothing: the answer is made as fast as it is taken.

@@ -160,19 +160,19 @@ fn one_client_too_many_is_told_so() {
 
 #[test]
 fn sizes_are_limited_each_with_its_own_error() {
-    let (message_bytes_max, statement_bytes_max) = (1 << 20, 1 << 20);
+    let (message_bytes_max, statement_bytes_max) = (1 << 20, 16 << 20);
     let limited = ServerOptions { message_bytes_max, statement_bytes_max, ..options() };
     let fixture = Fixture::serve(Options::in_memory(1), limited);
     let mut client = fixture.client();
-    let sorted = "select n from generate_series(1, 100000) n order by n desc";
+    let sorted = "select n from generate_series(1, 1000000) n order by n desc";
     assert_eq!(code(client.batch_execute(sorted)), SqlState::OUT_OF_MEMORY);
     for deep in [
-        format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
-        format!("select {}1", "- ".repeat(100_000)),
-        format!("select 1{}", " + 1".repeat(100_000)),
+        format!("select {}1{}", "(".repeat(20_000), ")".repeat(20_000)),
+        format!("select {}1", "- ".repeat(20_000)),
+        format!("select 1{}", " + 1".repeat(10_000)),
         format!("select {}", "case when true then ".repeat(5000)),
-        format!("select {}", "array[".repeat(50_000)),
-        format!("{}select 1", "select * from (".repeat(20_000)),
+        format!("select {}", "array[".repeat(20_000)),
+        format!("{}select 1", "select * from (".repeat(5_000)),
     ] {
         let shown = &deep[..40];
         let refused = code(client.batch_execute(&deep));

@@ -10,77 +10,169 @@
 //! more than one dimension.
 
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::types::SqlType;
+use std::borrow::Cow;
 
-/// The elements of an array or a vector.
+/// The elements of an array or a vector, one after the other.
 ///
-/// # Errors
-/// 22P02 if it is none, 0A000 for more than one dimension.
-pub(crate) fn elements(text: &str) -> Result<Vec<Option<String>>, SqlError> {
+/// Each is an error if it is none: 22P02, 0A000 for more than one dimension.
+pub(crate) fn elements(text: &str) -> Elements<'_> {
     let text = text.trim();
-    let Some(rest) = text.strip_prefix('{') else {
-        return Ok(text.split_whitespace().map(|element| Some(element.to_owned())).collect());
-    };
-    let wrong = || {
-        let message = format!("malformed array literal: \"{text}\"");
-        SqlError::new(code::INVALID_TEXT, message).hint("Write it as {1,2,3}.")
-    };
-    let mut found = Vec::new();
-    let (mut element, mut is_quoted) = (String::new(), false);
-    let mut signs = rest.chars();
-    let mut in_quotes = false;
-    loop {
-        match signs.next().ok_or_else(wrong)? {
-            '\\' => element.push(signs.next().ok_or_else(wrong)?),
-            '"' => (in_quotes, is_quoted) = (!in_quotes, true),
-            sign if in_quotes => element.push(sign),
-            '{' => return Err(SqlError::unsupported("an array of several dimensions")),
-            end @ (',' | '}') => {
-                let plain = if is_quoted { element.as_str() } else { element.trim() };
-                match plain {
-                    "" if !is_quoted && end == '}' && found.is_empty() => {}
-                    "" if !is_quoted => return Err(wrong()),
-                    null if !is_quoted && null.eq_ignore_ascii_case("null") => found.push(None),
-                    plain => found.push(Some(plain.to_owned())),
-                }
-                (element, is_quoted) = (String::new(), false);
-                if end == '}' {
-                    break;
-                }
+    match text.strip_prefix('{') {
+        Some(rest) => Elements { text, rest, form: Form::First },
+        None => Elements { text, rest: text, form: Form::Vector },
+    }
+}
+
+/// See [`elements`].
+pub(crate) struct Elements<'t> {
+    text: &'t str,
+    rest: &'t str,
+    form: Form,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// Behind the opening brace.
+    First,
+    /// Behind a comma.
+    Next,
+    /// Between blanks.
+    Vector,
+    /// Behind the closing brace, or a mistake.
+    End,
+}
+
+impl<'t> Iterator for Elements<'t> {
+    type Item = Result<Option<Cow<'t, str>>, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.form {
+            Form::End => None,
+            Form::Vector => {
+                self.rest = self.rest.trim_start();
+                let end = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
+                let (element, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                (!element.is_empty()).then_some(Ok(Some(Cow::Borrowed(element))))
             }
-            sign => element.push(sign),
+            Form::First | Form::Next => {
+                let element = self.element();
+                if element.is_err() {
+                    self.form = Form::End;
+                }
+                element.transpose()
+            }
         }
     }
-    if signs.as_str().is_empty() { Ok(found) } else { Err(wrong()) }
+}
+
+impl<'t> Elements<'t> {
+    fn wrong(&self) -> SqlError {
+        let message = format!("malformed array literal: \"{}\"", clipped(self.text));
+        SqlError::new(code::INVALID_TEXT, message).hint("Write it as {1,2,3}.")
+    }
+
+    /// What stands before the next comma or the closing brace; the outer none: nothing, in an array that is empty.
+    fn element(&mut self) -> Result<Option<Option<Cow<'t, str>>>, SqlError> {
+        let (mut element, mut is_quoted, mut in_quotes) = (String::new(), false, false);
+        // As long as all signs stand for themselves, the element is a part of the text.
+        let (mut is_plain, mut signs) = (true, self.rest.char_indices());
+        loop {
+            let (at, sign) = signs.next().ok_or_else(|| self.wrong())?;
+            match sign {
+                '\\' | '"' => {
+                    if is_plain {
+                        element.push_str(&self.rest[..at]);
+                        is_plain = false;
+                    }
+                    match sign {
+                        '"' => (in_quotes, is_quoted) = (!in_quotes, true),
+                        _ => element.push(signs.next().ok_or_else(|| self.wrong())?.1),
+                    }
+                }
+                sign if in_quotes => element.push(sign),
+                '{' => return Err(SqlError::unsupported("an array of several dimensions")),
+                end @ (',' | '}') => {
+                    let is_first = self.form == Form::First;
+                    let found = match (is_plain, is_quoted) {
+                        (true, _) => Cow::Borrowed(self.rest[..at].trim()),
+                        (false, true) => Cow::Owned(element),
+                        (false, false) => Cow::Owned(element.trim().to_owned()),
+                    };
+                    self.rest = &self.rest[at + 1..];
+                    self.form = if end == '}' { Form::End } else { Form::Next };
+                    if end == '}' && !self.rest.is_empty() {
+                        return Err(self.wrong());
+                    }
+                    if is_quoted || !found.is_empty() {
+                        let is_null = !is_quoted && found.eq_ignore_ascii_case("null");
+                        return Ok(Some((!is_null).then_some(found)));
+                    }
+                    return if end == '}' && is_first { Ok(None) } else { Err(self.wrong()) };
+                }
+                sign if !is_plain => element.push(sign),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Writes an array, an element at a time.
+#[derive(Default)]
+pub(crate) struct Writer {
+    text: String,
+}
+
+impl Writer {
+    /// Appends an element.
+    pub(crate) fn push(&mut self, element: Option<&str>) {
+        self.text.push(if self.text.is_empty() { '{' } else { ',' });
+        let is_plain = |text: &str| {
+            !text.is_empty()
+                && !text.eq_ignore_ascii_case("null")
+                && !text.contains(|c: char| c.is_whitespace() || "{}\",\\".contains(c))
+        };
+        match element {
+            None => self.text.push_str("NULL"),
+            Some(text) if is_plain(text) => self.text.push_str(text),
+            Some(text) => {
+                self.text.push('"');
+                for sign in text.chars() {
+                    if matches!(sign, '\\' | '"') {
+                        self.text.push('\\');
+                    }
+                    self.text.push(sign);
+                }
+                self.text.push('"');
+            }
+        }
+    }
+
+    /// The array.
+    pub(crate) fn end(mut self) -> String {
+        self.text.push_str(if self.text.is_empty() { "{}" } else { "}" });
+        self.text
+    }
 }
 
 /// The array of these elements.
 pub(crate) fn format<'e>(elements: impl IntoIterator<Item = Option<&'e str>>) -> String {
-    let plain = |text: &str| {
-        !text.is_empty()
-            && !text.eq_ignore_ascii_case("null")
-            && !text.contains(|c: char| c.is_whitespace() || "{}\",\\".contains(c))
-    };
-    let element = |element: Option<&str>| match element {
-        None => "NULL".to_owned(),
-        Some(text) if plain(text) => text.to_owned(),
-        Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-    };
-    let all: Vec<String> = elements.into_iter().map(element).collect();
-    format!("{{{}}}", all.join(","))
+    let mut writer = Writer::default();
+    elements.into_iter().for_each(|element| writer.push(element));
+    writer.end()
 }
 
-/// The values of an array, all of one type.
-///
-/// # Errors
-/// As [`elements`], and what is wrong with one of them.
-pub(crate) fn values(text: &str, ty: SqlType) -> Result<Vec<Datum>, SqlError> {
-    let value = |element: Option<String>| match element {
+/// The values of an array, all of one type. Each is an error as [`elements`] has them, or if it is no value.
+pub(crate) fn values(
+    text: &str,
+    ty: SqlType,
+) -> impl Iterator<Item = Result<Datum, SqlError>> + '_ {
+    elements(text).map(move |element| match element? {
         Some(text) => crate::text::parse(&text, ty),
         None => Ok(Datum::Null),
-    };
-    elements(text)?.into_iter().map(value).collect()
+    })
 }
 
 /// The number of the first element, in subscripts.
@@ -93,35 +185,35 @@ pub(crate) fn first_number(text: &str) -> i64 {
 /// # Errors
 /// As [`values`].
 pub(crate) fn element(text: &str, number: i64, first: i64, ty: SqlType) -> Result<Datum, SqlError> {
-    let at = usize::try_from(number.saturating_sub(first)).ok();
-    let mut values = values(text, ty)?;
-    let at = at.filter(|at| *at < values.len());
-    Ok(at.map_or(Datum::Null, |at| values.swap_remove(at)))
+    let Ok(at) = usize::try_from(number.saturating_sub(first)) else { return Ok(Datum::Null) };
+    values(text, ty).nth(at).unwrap_or(Ok(Datum::Null))
 }
 
 /// Appends an array as bytes: dimensions, whether there are NULLs, the type, the length, the first
 /// number; and each element with its length.
 pub(crate) fn encode(text: &str, ty: SqlType, out: &mut Vec<u8>) {
     // What is in an array was checked when it became one.
-    let values = values(text, ty).unwrap_or_default();
+    let all = || values(text, ty).map_while(Result::ok);
     let word = |value: usize| (value as i32).to_be_bytes();
-    let has_null = values.iter().any(Datum::is_null);
-    out.extend(word(usize::from(!values.is_empty())));
+    let (mut count, mut has_null) = (0, false);
+    all().for_each(|value| (count, has_null) = (count + 1, has_null | value.is_null()));
+    out.extend(word(usize::from(count > 0)));
     out.extend(word(usize::from(has_null)));
     out.extend(ty.oid().to_be_bytes());
-    if !values.is_empty() {
-        out.extend(word(values.len()));
+    if count > 0 {
+        out.extend(word(count));
         out.extend((first_number(text) as i32).to_be_bytes());
     }
-    for value in &values {
+    for value in all() {
         if value.is_null() {
             out.extend((-1i32).to_be_bytes());
             continue;
         }
-        let mut bytes = Vec::new();
-        crate::binary::encode(value, ty, &mut bytes);
-        out.extend(word(bytes.len()));
-        out.extend(bytes);
+        let at = out.len();
+        out.extend([0; 4]);
+        crate::binary::encode(&value, ty, out);
+        let length = word(out.len() - at - 4);
+        out[at..at + 4].copy_from_slice(&length);
     }
 }
 
@@ -150,18 +242,18 @@ pub(crate) fn decode(bytes: &[u8], ty: SqlType) -> Result<String, SqlError> {
     if dimensions == 1 {
         take(4)?;
     }
-    let mut elements = Vec::new();
+    let mut elements = Writer::default();
     for _ in 0..count {
         let length = number(take(4)?);
-        elements.push(match usize::try_from(length) {
+        match usize::try_from(length) {
             Ok(length) => {
                 let value = crate::binary::decode(take(length)?, of)?;
-                Some(crate::text::format(&value, of).into_owned())
+                elements.push(Some(&crate::text::format(&value, of)));
             }
-            Err(_) => None,
-        });
+            Err(_) => elements.push(None),
+        }
     }
-    Ok(format(elements.iter().map(Option::as_deref)))
+    Ok(elements.end())
 }
 
 #[cfg(test)]
@@ -176,9 +268,10 @@ mod tests {
             assert_eq!(decode(&bytes, SqlType::Int4).expect("it was written"), text);
         }
         let odd = "{\"a \\\"b\\\", c\",\"\",\"null\",plain}";
-        let read = elements(odd).expect("an array");
-        let expected = ["a \"b\", c", "", "null", "plain"].map(|text| Some(text.to_owned()));
-        assert_eq!(read, expected);
+        let read: Result<Vec<_>, _> = elements(odd).collect();
+        let read = read.expect("an array");
+        let shown: Vec<Option<&str>> = read.iter().map(Option::as_deref).collect();
+        assert_eq!(shown, ["a \"b\", c", "", "null", "plain"].map(Some));
         assert_eq!(format(read.iter().map(Option::as_deref)), odd);
         let at = |text, number| element(text, number, first_number(text), SqlType::Int4);
         assert_eq!(at("{5,6}", 1).expect("one"), Datum::Int(5));
@@ -195,7 +288,8 @@ mod tests {
             ("{\"1", code::INVALID_TEXT),
             ("{{1}}", code::FEATURE_NOT_SUPPORTED),
         ] {
-            assert_eq!(elements(text).unwrap_err().code, expected, "{text}");
+            let read: Result<Vec<_>, _> = elements(text).collect();
+            assert_eq!(read.unwrap_err().code, expected, "{text}");
         }
         for length in 0..40 {
             for fill in [0, 1, 0xff] {

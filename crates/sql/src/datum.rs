@@ -126,12 +126,16 @@ impl Datum {
 
     /// About how much memory it takes.
     pub fn bytes(&self) -> usize {
-        size_of::<Datum>()
-            + match self {
-                Datum::Text(text) => text.len(),
-                Datum::Bytes(bytes) => bytes.len(),
-                _ => 0,
-            }
+        size_of::<Datum>() + self.heap_bytes()
+    }
+
+    /// How much of that is not in the value itself.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Datum::Text(text) => text.len(),
+            Datum::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
     }
 
     fn rank(&self) -> u8 {
@@ -199,9 +203,15 @@ impl Hash for Datum {
         match self {
             Datum::Null => state.write_u8(0),
             Datum::Bool(truth) => truth.hash(state),
-            // Numbers that are equal must have one hash, whatever their kind.
-            Datum::Int(_) | Datum::Float(_) | Datum::Numeric(_) => {
-                let value = self.to_f64() + 0.0;
+            // Exact numbers that are equal must have one hash, whatever their kind. They have it to the last
+            // digit, or many large ones would share one. Binary numbers meet binary ones only.
+            Datum::Int(_) | Datum::Numeric(_) => {
+                let number = self.to_decimal().trim();
+                state.write_i128(number.mantissa);
+                state.write_u8(number.scale);
+            }
+            Datum::Float(value) => {
+                let value = value + 0.0;
                 let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
                 state.write_u64(bits);
             }
@@ -241,6 +251,23 @@ pub fn convert(value: Datum, to: SqlType, explicit: bool) -> Result<Datum, SqlEr
             let message = format!("cannot cast type {} to {to}", natural_type(&value));
             Err(SqlError::new(code::CANNOT_COERCE, message))
         }
+    }
+}
+
+/// How much memory a conversion takes beside its result, and for its result, where that is not the value itself.
+pub(crate) fn convert_bytes(value: &Datum, to: SqlType) -> usize {
+    match (value, to) {
+        (
+            Datum::Text(_),
+            SqlType::Text
+            | SqlType::Varchar(_)
+            | SqlType::Char(_)
+            | SqlType::Name
+            | SqlType::Unknown,
+        ) => 0,
+        (Datum::Text(text), _) => 2 * text.len(),
+        (Datum::Bytes(bytes), to) if to != SqlType::Bytea => 2 * bytes.len() + 2,
+        _ => 0,
     }
 }
 

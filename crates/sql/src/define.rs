@@ -10,6 +10,9 @@ use sqlparser::ast::{
     ObjectName, TableConstraint,
 };
 
+const TABLE_COLUMNS_MAX: usize = 1600;
+const INDEX_COLUMNS_MAX: usize = 32;
+
 /// A table to be made.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewTable {
@@ -135,6 +138,7 @@ impl NewTable {
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
         let at = self.columns.len();
+        check_columns(at + 1)?;
         let ty = SqlType::parse(&column.data_type)?;
         let mut not_null = false;
         if is_serial(&column.data_type) {
@@ -221,6 +225,18 @@ impl NewTable {
     }
 }
 
+/// True if a table may have so many columns: as many as PostgreSQL's.
+///
+/// # Errors
+/// 54011 if it may not.
+pub fn check_columns(count: usize) -> Result<(), SqlError> {
+    if count <= TABLE_COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("tables can have at most {TABLE_COLUMNS_MAX} columns");
+    Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
+}
+
 fn is_serial(ty: &DataType) -> bool {
     let DataType::Custom(name, _) = ty else { return false };
     let name = name.to_string().to_lowercase();
@@ -239,6 +255,10 @@ pub fn columns_of(
     table: &str,
     named: &[IndexColumn],
 ) -> Result<Vec<usize>, SqlError> {
+    if named.len() > INDEX_COLUMNS_MAX {
+        let message = format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index");
+        return Err(SqlError::new(code::TOO_MANY_COLUMNS, message));
+    }
     let mut places = Vec::new();
     for column in named {
         let Expr::Identifier(name) = &column.column.expr else {

@@ -1,5 +1,6 @@
 //! Errors as clients know them: a code of five characters, a sentence, where, and what would help.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a statement failed.
@@ -118,6 +119,15 @@ impl fmt::Display for SqlError {
 }
 
 impl std::error::Error for SqlError {}
+
+/// A text as errors show it: of a long one, the beginning.
+pub fn clipped(text: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 256;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
 
 /// The name among `known` that is most like `name`, if one is like it: for hints.
 pub fn similar<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {

@@ -224,6 +224,13 @@ impl Expr {
         found
     }
 
+    /// How many expressions it is made of, without those of queries inside.
+    pub(crate) fn size(&self) -> usize {
+        let mut size = 1;
+        self.children(&mut |child| size += child.size());
+        size
+    }
+
     /// Calls `visit` with each place of the row that is used; not those that queries inside use.
     pub fn columns(&self, visit: &mut dyn FnMut(usize)) {
         if let Expr::Column(slot) = self {

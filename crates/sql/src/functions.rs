@@ -2,19 +2,22 @@
 //!
 //! A name and the types of the arguments choose a function and its result's type when a statement is
 //! bound; running it calls it by its number. Unless a function says otherwise, NULL goes in and NULL
-//! comes out. Results that could grow without bound (repeat, lpad) are limited.
+//! comes out. What a result takes is asked of the [budget](crate::budget) before it is made.
 
 mod numbers;
 mod strings;
 mod times;
 
+use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::transaction::Surroundings;
 use crate::types::{Family, SqlType};
 use numbers::{float, number, power};
-use strings::{pad, repeat, substring, take};
+use std::collections::BTreeSet;
+pub(crate) use strings::lower;
+use strings::{cased_bytes, copy, join, pad, repeat, replace, substring, take};
 use times::extract;
 
 /// The elements of `current_schemas`.
@@ -94,6 +97,7 @@ pub enum Func {
     CurrentSchemas,
     CurrentSetting,
     Show,
+    TruthName,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -299,47 +303,60 @@ pub fn call(
     catalog: &Catalog,
 ) -> Result<Datum, SqlError> {
     use Func::*;
+    let budget = &*around.budget;
     if !takes_null(func) && args.iter().any(Datum::is_null) && func != NullIf {
         return Ok(Datum::Null);
     }
     let text = |at: usize| args.get(at).and_then(Datum::as_text).unwrap_or("");
     let int = |at: usize| args.get(at).map_or(0, |value| value.to_decimal().to_i64().unwrap_or(0));
     Ok(match func {
-        Lower => Datum::Text(text(0).to_lowercase()),
-        Upper => Datum::Text(text(0).to_uppercase()),
+        Lower => Datum::Text(lower(text(0), budget)?),
+        Upper => {
+            budget.charge(cased_bytes(text(0)))?;
+            Datum::Text(text(0).to_uppercase())
+        }
         Length => Datum::Int(match &args[0] {
             Datum::Bytes(bytes) => bytes.len() as i64,
             _ => text(0).chars().count() as i64,
         }),
-        Concat => Datum::Text(args.iter().filter_map(Datum::as_text).collect()),
-        ConcatWs => {
-            let parts: Vec<&str> = args[1..].iter().filter_map(Datum::as_text).collect();
-            if args[0].is_null() { Datum::Null } else { Datum::Text(parts.join(text(0))) }
-        }
-        Substring => substring(text(0), int(1), args.get(2).map(|_| int(2)))?,
+        Concat => join(args, "", budget)?,
+        ConcatWs if args[0].is_null() => Datum::Null,
+        ConcatWs => join(&args[1..], text(0), budget)?,
+        Substring => copy(substring(text(0), int(1), args.get(2).map(|_| int(2)))?, budget)?,
         Trim | LeftTrim | RightTrim => {
-            let blanks = if args.len() > 1 { text(1) } else { " " };
+            let blanks: BTreeSet<char> = match args.get(1) {
+                Some(_) => {
+                    budget.charge(text(1).len())?;
+                    text(1).chars().collect()
+                }
+                None => BTreeSet::from([' ']),
+            };
             let mut rest = text(0);
             if func != RightTrim {
-                rest = rest.trim_start_matches(|c| blanks.contains(c));
+                rest = rest.trim_start_matches(|c| blanks.contains(&c));
             }
             if func != LeftTrim {
-                rest = rest.trim_end_matches(|c| blanks.contains(c));
+                rest = rest.trim_end_matches(|c| blanks.contains(&c));
             }
-            Datum::text(rest)
+            copy(rest, budget)?
         }
-        Replace if text(1).is_empty() => args[0].clone(),
-        Replace => Datum::Text(text(0).replace(text(1), text(2))),
+        Replace => replace(text(0), text(1), text(2), budget)?,
         Position => Datum::Int(
             text(0).find(text(1)).map_or(0, |at| text(0)[..at].chars().count() as i64 + 1),
         ),
-        Left => Datum::Text(take(text(0), int(1), false)),
-        Right => Datum::Text(take(text(0), int(1), true)),
-        Repeat => repeat(text(0), int(1))?,
+        Left => copy(take(text(0), int(1), false), budget)?,
+        Right => copy(take(text(0), int(1), true), budget)?,
+        Repeat => repeat(text(0), int(1), budget)?,
         LPad | RPad => {
-            pad(text(0), int(1), if args.len() > 2 { text(2) } else { " " }, func == LPad)?
+            let with = if args.len() > 2 { text(2) } else { " " };
+            pad(text(0), int(1), with, func == LPad, budget)?
         }
-        Reverse => Datum::Text(text(0).chars().rev().collect()),
+        Reverse => {
+            budget.charge(text(0).len())?;
+            let mut reversed = String::with_capacity(text(0).len());
+            reversed.extend(text(0).chars().rev());
+            Datum::Text(reversed)
+        }
         StartsWith => Datum::Bool(text(0).starts_with(text(1))),
         Abs | Neg | Sign | Round | Floor | Ceil | Trunc => number(func, &args[0], int(1))?,
         Power => power(&args[0], &args[1])?,
@@ -347,12 +364,12 @@ pub fn call(
         Mod => crate::exec::arith(crate::expr::Arith::Rem, &args[0], &args[1])?,
         NullIf => {
             let same = !args[0].is_null() && !args[1].is_null() && args[0] == args[1];
-            if same { Datum::Null } else { args[0].clone() }
+            if same { Datum::Null } else { same_as(Some(&args[0]), budget)? }
         }
-        Coalesce => args.iter().find(|value| !value.is_null()).cloned().unwrap_or(Datum::Null),
+        Coalesce => same_as(args.iter().find(|value| !value.is_null()), budget)?,
         // Of equal ones the first, which may be written with other digits.
-        Greatest => known(args).rev().max_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
-        Least => known(args).min_by(|a, b| a.compare(b)).cloned().unwrap_or(Datum::Null),
+        Greatest => same_as(known(args).rev().max_by(|a, b| a.compare(b)), budget)?,
+        Least => same_as(known(args).min_by(|a, b| a.compare(b)), budget)?,
         Now => Datum::Timestamp(around.begun_us),
         ClockTime => Datum::Timestamp(around.now_us),
         CurrentDate => Datum::Int(around.begun_us.div_euclid(86_400_000_000)),
@@ -362,17 +379,17 @@ pub fn call(
         CurrentUser | UserById => Datum::text(&*around.user),
         BackendPid => Datum::Int(around.process.into()),
         EncodingName => Datum::text("UTF8"),
-        Random => Datum::Float((mix(around.seed) >> 11) as f64 / (1u64 << 53) as f64),
+        Random => random(around.seed),
         Extract => extract(text(0), &args[1])?,
         FormatType => format_type(args),
-        TypeOf => Datum::text(text(0)),
+        TypeOf => copy(text(0), budget)?,
         TableVisible | True => Datum::Bool(true),
         Zero => Datum::Int(0),
         // Rows of several tables share the memory of a site, so a table has no size of its own.
         RelationSize => Datum::Null,
         PrettySize => Datum::Text(format!("{} bytes", int(0))),
         NullText => Datum::Null,
-        ShowDefault => args[0].clone(),
+        ShowDefault => same_as(args.first(), budget)?,
         IndexDefinition => {
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
@@ -389,15 +406,28 @@ pub fn call(
             let first = args.get(3).map_or(1, |_| crate::array::first_number(text(0)));
             crate::array::element(text(0), int(1), first, ty.unwrap_or(SqlType::Text))?
         }
-        ArrayLength => match crate::array::elements(text(0))?.len() {
-            0 => Datum::Null,
-            count => Datum::Int(count as i64),
-        },
+        ArrayLength => {
+            let mut count = 0;
+            for element in crate::array::elements(text(0)) {
+                element?;
+                count += 1;
+            }
+            if count == 0 { Datum::Null } else { Datum::Int(count) }
+        }
         ArrayToString => {
             let (between, null) = (text(1), args.get(2).and_then(Datum::as_text));
-            let elements = crate::array::elements(text(0))?;
-            let shown = elements.iter().filter_map(|element| element.as_deref().or(null));
-            Datum::Text(shown.collect::<Vec<&str>>().join(between))
+            let mut joined = String::new();
+            let mut is_first = true;
+            for element in crate::array::elements(text(0)) {
+                let element = element?;
+                let Some(shown) = element.as_deref().or(null) else { continue };
+                let between = if std::mem::take(&mut is_first) { "" } else { between };
+                // A text that grows has room for as much again.
+                budget.charge(2 * (between.len() + shown.len()))?;
+                joined.push_str(between);
+                joined.push_str(shown);
+            }
+            Datum::Text(joined)
         }
         CurrentSchemas => Datum::text(if args[0].as_bool() == Some(true) {
             "{pg_catalog,public}"
@@ -408,7 +438,8 @@ pub fn call(
             Some(value) => Datum::Text(value),
             None if args.get(1).and_then(Datum::as_bool) == Some(true) => Datum::Null,
             None => {
-                let message = format!("unrecognized configuration parameter \"{}\"", text(0));
+                let name = clipped(text(0));
+                let message = format!("unrecognized configuration parameter \"{name}\"");
                 return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
             }
         },
@@ -416,8 +447,10 @@ pub fn call(
         Show => {
             let ty = u32::try_from(int(1)).ok().and_then(SqlType::of_oid);
             let ty = ty.unwrap_or(SqlType::Text).with_modifier(int(2) as i32);
+            budget.charge(2 * crate::text::format_bytes(&args[0]))?;
             Datum::Text(crate::text::format(&args[0], ty).into_owned())
         }
+        TruthName => Datum::text(if args[0].as_bool() == Some(true) { "true" } else { "false" }),
         NextVal | Sleep | Md5Like => return Err(SqlError::unsupported("this function")),
     })
 }
@@ -425,6 +458,18 @@ pub fn call(
 /// What `version()` says, and clients look at.
 pub fn version() -> String {
     format!("PostgreSQL 15.0 (Isomer {})", env!("CARGO_PKG_VERSION"))
+}
+
+/// A number from 0 up to 1.
+pub(crate) fn random(seed: u64) -> Datum {
+    Datum::Float((mix(seed) >> 11) as f64 / (1u64 << 53) as f64)
+}
+
+/// A copy of a value; NULL of none.
+fn same_as(value: Option<&Datum>, budget: &Budget) -> Result<Datum, SqlError> {
+    let Some(value) = value else { return Ok(Datum::Null) };
+    budget.charge(value.heap_bytes())?;
+    Ok(value.clone())
 }
 
 fn known(args: &[Datum]) -> impl DoubleEndedIterator<Item = &Datum> {

@@ -14,13 +14,14 @@
 //! | `bind` | names into places, types, the way to the rows |
 //! | [`plan`], [`expr`] | statements after compilation |
 //! | `exec` | running them |
+//! | [`budget`] | memory and time of a statement |
 //! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and how clients write them |
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
 //!
 //! A statement that names its rows by key (`where id = $1`) is compiled to spans of keys, once; running
 //! it evaluates the spans and looks the keys up. Wider statements run on the same steps, with grouping,
-//! hashing and sorting behind them, within a bound of memory.
+//! hashing and sorting behind them, within a [budget] of memory and time.
 //!
 //! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window
 //! functions, recursive queries, arrays, right and full joins, views, triggers, foreign keys (understood
@@ -29,6 +30,7 @@
 mod array;
 pub mod binary;
 mod bind;
+pub mod budget;
 pub mod catalog;
 pub mod datum;
 pub mod define;

@@ -25,6 +25,11 @@ fn overflow() -> SqlError {
     SqlError::new(code::OUT_OF_RANGE, "value overflows numeric format: 38 digits are possible")
 }
 
+/// Digits whose negative is there as well.
+fn even(mantissa: i128) -> Option<i128> {
+    Some(mantissa).filter(|mantissa| *mantissa != i128::MIN)
+}
+
 fn power(exponent: u8) -> Option<i128> {
     10i128.checked_pow(u32::from(exponent))
 }
@@ -49,10 +54,11 @@ impl Decimal {
             return None;
         }
         let sign = if digits.starts_with('-') { "-" } else { "" };
-        let mantissa: i128 = format!("{sign}{whole}{fraction}").parse().ok()?;
-        let scale = i32::try_from(fraction.len()).ok()? - exponent;
+        let mantissa: i128 = format!("{sign}{whole}{fraction}").parse().ok().and_then(even)?;
+        let scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
         if scale < 0 {
-            let mantissa = mantissa.checked_mul(power(u8::try_from(-scale).ok()?)?)?;
+            let factor = power(u8::try_from(-scale).ok()?)?;
+            let mantissa = mantissa.checked_mul(factor).and_then(even)?;
             return Some(Decimal { mantissa, scale: 0 });
         }
         let scale = u8::try_from(scale).ok().filter(|scale| *scale <= SCALE_MAX)?;
@@ -63,7 +69,7 @@ impl Decimal {
     pub fn rescale(self, scale: u8) -> Result<Decimal, SqlError> {
         let mantissa = if scale >= self.scale {
             let factor = power(scale - self.scale).ok_or_else(overflow)?;
-            self.mantissa.checked_mul(factor).ok_or_else(overflow)?
+            self.mantissa.checked_mul(factor).and_then(even).ok_or_else(overflow)?
         } else {
             match power(self.scale - scale) {
                 Some(divisor) => divide_rounded(self.mantissa, divisor),
@@ -76,7 +82,8 @@ impl Decimal {
     /// The sum.
     pub fn plus(self, other: Decimal) -> Result<Decimal, SqlError> {
         let (a, b) = self.aligned(other)?;
-        let mantissa = a.mantissa.checked_add(b.mantissa).ok_or_else(overflow)?;
+        let sum = a.mantissa.checked_add(b.mantissa).and_then(even);
+        let mantissa = sum.ok_or_else(overflow)?;
         Ok(Decimal { mantissa, scale: a.scale })
     }
 
@@ -87,7 +94,8 @@ impl Decimal {
 
     /// The product.
     pub fn times(self, other: Decimal) -> Result<Decimal, SqlError> {
-        let mantissa = self.mantissa.checked_mul(other.mantissa).ok_or_else(overflow)?;
+        let product = self.mantissa.checked_mul(other.mantissa).and_then(even);
+        let mantissa = product.ok_or_else(overflow)?;
         let scale = self.scale + other.scale;
         let product = Decimal { mantissa, scale };
         if scale <= SCALE_MAX { Ok(product) } else { product.rescale(SCALE_MAX) }
@@ -291,8 +299,10 @@ mod tests {
     fn what_does_not_fit_is_an_error() {
         let large = decimal("99999999999999999999999999999999999999");
         assert_eq!(large.times(large).unwrap_err().code, code::OUT_OF_RANGE);
+        let least = i128::MIN.to_string();
+        assert!(Decimal::parse(&least).is_none(), "its negative is none");
         assert_eq!(large.over(decimal("0")).unwrap_err().code, code::DIVISION_BY_ZERO);
-        for text in ["", "-", ".", "1.2.3", "x", "1e", "1e999999999999"] {
+        for text in ["", "-", ".", "1.2.3", "x", "1e", "1e999999999999", "1.5e-2147483648"] {
             assert!(Decimal::parse(text).is_none(), "{text}");
         }
     }

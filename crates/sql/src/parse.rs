@@ -15,17 +15,25 @@
 //! Statements that only make sense for PostgreSQL's own storage (VACUUM and the like) are understood,
 //! and do nothing.
 
-use crate::error::{SqlError, code};
+use crate::budget::Budget;
+use crate::error::{SqlError, clipped, code};
 use sqlparser::ast::{Expr, ObjectName, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
 
 /// How deep parentheses and the like may be nested.
 const DEPTH_MAX: usize = 60;
 /// How many operators one expression may have: its tree is as deep.
 const OPERATORS_MAX: usize = 2_000;
+
+/// A name has at most so many bytes.
+pub const NAME_BYTES_MAX: usize = 63;
+/// So many notices are made of one text.
+const NOTICES_MAX: usize = 100;
+/// What the tree of a statement takes for each word, number or text, about.
+const TREE_BYTES: usize = 400;
 
 /// A statement as it was written.
 #[derive(Clone, PartialEq, Debug)]
@@ -100,24 +108,141 @@ pub enum DesignChange {
     DropReplica(Option<Vec<Expr>>, u16),
 }
 
-/// Reads statements, separated by semicolons.
+/// Reads statements that Isomer itself has written.
 ///
 /// # Errors
-/// 42601 with the place, 54001 if they are too deeply nested.
+/// As [`read`].
 pub fn parse(text: &str) -> Result<Vec<Parsed>, SqlError> {
+    read(text, &Budget::unlimited(), &mut Vec::new())
+}
+
+/// Reads statements, separated by semicolons. Names of more than 63 bytes are cut, with a notice.
+///
+/// # Errors
+/// 42601 with the place, 54001 if they are too deeply nested; what the budget has against it.
+pub fn read(
+    text: &str,
+    budget: &Budget,
+    notices: &mut Vec<SqlError>,
+) -> Result<Vec<Parsed>, SqlError> {
+    let mark = budget.mark();
+    let counted = count(text);
+    // All tokens, and those of each statement.
+    let tokens_bytes = 2 * counted.tokens * size_of::<TokenWithSpan>() + text.len();
+    let tree_bytes = counted.words * TREE_BYTES + text.len();
+    budget.charge(tokens_bytes)?;
+    budget.charge(tree_bytes)?;
     let dialect = PostgreSqlDialect {};
-    let tokens = Tokenizer::new(&dialect, text).tokenize_with_location().map_err(|error| {
+    let mut tokens = Vec::with_capacity(counted.tokens);
+    let mut tokenizer = Tokenizer::new(&dialect, text);
+    tokenizer.tokenize_with_location_into_buf(&mut tokens).map_err(|error| {
         syntax(&error.message, Some((error.location.line, error.location.column)), text)
     })?;
-    let mut statements = Vec::new();
-    for part in tokens.split(|token| token.token == Token::SemiColon) {
-        if part.iter().all(|token| matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
+    budget.tick(16 * tokens.len())?;
+    for token in &mut tokens {
+        if let Token::Word(word) = &mut token.token {
+            cut_name(word, notices);
+        }
+    }
+    let lengths: Vec<usize> =
+        tokens.split(|token| token.token == Token::SemiColon).map(<[_]>::len).collect();
+    let (mut tokens, mut statements) = (tokens.into_iter(), Vec::new());
+    for length in lengths {
+        let part: Vec<TokenWithSpan> = tokens.by_ref().take(length).collect();
+        tokens.next();
+        let is_blank =
+            |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_) | Token::EOF);
+        if part.iter().all(is_blank) {
             continue;
         }
-        check_size(part)?;
+        check_size(&part)?;
+        budget.tick(16 * part.len())?;
         statements.push(statement(part, text)?);
     }
+    budget.settle(mark, tree_bytes)?;
     Ok(statements)
+}
+
+/// A name as PostgreSQL takes it: cut to 63 bytes.
+fn cut_name(word: &mut Word, notices: &mut Vec<SqlError>) {
+    if word.value.len() <= NAME_BYTES_MAX {
+        return;
+    }
+    let end = word.value.floor_char_boundary(NAME_BYTES_MAX);
+    let cut = word.value[..end].to_owned();
+    if notices.len() < NOTICES_MAX {
+        let name = clipped(&word.value);
+        let message = format!("identifier \"{name}\" will be truncated to \"{cut}\"");
+        notices.push(SqlError::new("42622", message));
+    }
+    word.value = cut;
+}
+
+/// How many tokens a text has, and how many of them are words, numbers or texts.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Counted {
+    tokens: usize,
+    words: usize,
+}
+
+/// Counts the tokens of a text, not one too few, without making them: what a text takes when it is read is
+/// asked for before.
+fn count(text: &str) -> Counted {
+    let bytes = text.as_bytes();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    let find = |from: usize, wanted: &[u8]| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        // The end of the text ends everything.
+        let at = rest.windows(wanted.len().max(1)).position(|window| window == wanted);
+        at.map_or(bytes.len(), |at| from + at + wanted.len())
+    };
+    let mut counted = Counted::default();
+    let (mut at, mut is_escape) = (0, false);
+    while let Some(&byte) = bytes.get(at) {
+        counted.tokens += 1;
+        let escapes = std::mem::take(&mut is_escape);
+        at = match byte {
+            b'\'' => {
+                counted.words += 1;
+                let mut end = at + 1;
+                while let Some(&inside) = bytes.get(end) {
+                    end += match inside {
+                        b'\\' if escapes => 2,
+                        b'\'' if bytes.get(end + 1) == Some(&b'\'') => 2,
+                        b'\'' => break,
+                        _ => 1,
+                    };
+                }
+                end + 1
+            }
+            b'"' => {
+                counted.words += 1;
+                find(at + 1, b"\"")
+            }
+            b'-' if bytes.get(at + 1) == Some(&b'-') => find(at, b"\n"),
+            b'/' if bytes.get(at + 1) == Some(&b'*') => {
+                // Comments are in each other; the shortest ends first, and what follows counts once more.
+                find(at + 2, b"*/")
+            }
+            b'$' => {
+                let name = bytes[at + 1..].iter().take_while(|byte| is_word(**byte)).count();
+                let end = at + 1 + name;
+                counted.words += 1;
+                match bytes.get(end) {
+                    Some(b'$') => find(end + 1, &bytes[at..=end]),
+                    _ => end,
+                }
+            }
+            byte if is_word(byte) => {
+                counted.words += 1;
+                let length = bytes[at..].iter().take_while(|byte| is_word(**byte)).count();
+                is_escape = length == 1 && matches!(byte, b'e' | b'E');
+                at + length
+            }
+            _ => at + 1,
+        };
+    }
+    counted
 }
 
 /// Reads one expression.
@@ -130,15 +255,38 @@ pub fn parse_expression(text: &str) -> Result<Expr, SqlError> {
     parser.parse_expr().map_err(|error| refused(error, text))
 }
 
-/// Trees are as deep as chains of operators are long, and are walked by recursion.
+/// Trees are as deep as chains of operators are long, and are walked by recursion. A chain goes on behind
+/// parentheses, and a part of a list is as deep as what stands before the list, and itself:
+///
+/// ```text
+///   1 + f(2 + 3, 4) + 5        1 +   at 1    f(2 + 3    at 2    , 4    at 1 again    ) + 5    at 3
+/// ```
 fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let mut operators = 0;
+    // For each list around: the operators before it, and of its parts that has most.
+    let mut lists: Vec<(usize, usize)> = vec![(0, 0)];
     for token in tokens {
         match &token.token {
-            Token::Comma => operators = 0,
+            Token::Comma => {
+                let (before, most) = lists.last_mut().expect("there is one around all");
+                *most = operators.max(*most);
+                operators = *before;
+                if lists.len() == 1 {
+                    lists[0] = (0, 0);
+                }
+            }
+            Token::LParen | Token::LBracket => {
+                operators += usize::from(token.token == Token::LBracket);
+                lists.push((operators, operators));
+            }
+            Token::RParen | Token::RBracket => {
+                if lists.len() > 1 {
+                    operators = lists.pop().map_or(0, |(_, most)| operators.max(most));
+                }
+            }
             Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) => {}
             Token::Word(word) if !is_operator(word.keyword) => {}
-            Token::LParen | Token::RParen | Token::Period | Token::Placeholder(_) => {}
+            Token::Period | Token::Placeholder(_) => {}
             _ => operators += 1,
         }
         if operators > OPERATORS_MAX {
@@ -149,16 +297,42 @@ fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Words that make a tree deeper by one, as often as they come.
 fn is_operator(word: Keyword) -> bool {
-    use Keyword::{AND, BETWEEN, IN, INTERSECT, IS, JOIN, LIKE, NOT, OR, UNION};
+    use Keyword::{
+        AND, AT, BETWEEN, COLLATE, DIV, EXCEPT, GLOB, ILIKE, IN, INTERSECT, IS, JOIN, LIKE, MATCH,
+        MEMBER, NOT, NOTNULL, OPERATOR, OR, OVERLAPS, REGEXP, RLIKE, SIMILAR, UNION, XOR,
+    };
     matches!(
         word,
-        AND | OR | NOT | IS | IN | LIKE | BETWEEN | UNION | INTERSECT | JOIN | Keyword::EXCEPT
+        AND | OR
+            | NOT
+            | IS
+            | IN
+            | LIKE
+            | ILIKE
+            | SIMILAR
+            | RLIKE
+            | REGEXP
+            | GLOB
+            | MATCH
+            | MEMBER
+            | BETWEEN
+            | COLLATE
+            | AT
+            | NOTNULL
+            | OVERLAPS
+            | OPERATOR
+            | DIV
+            | XOR
+            | UNION
+            | INTERSECT
+            | EXCEPT
+            | JOIN
     )
 }
 
-fn statement(tokens: &[TokenWithSpan], text: &str) -> Result<Parsed, SqlError> {
-    let mut tokens = tokens.to_vec();
+fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlError> {
     let word = |at: usize| -> String {
         let words = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
         words.map(|t| t.token.to_string().to_uppercase()).nth(at).unwrap_or_default()
@@ -442,6 +616,57 @@ mod tests {
         assert_eq!(parse(&"(".repeat(100_000)).unwrap_err().code, code::TOO_COMPLEX);
         let long = format!("select 1{}", "+1".repeat(100_000));
         assert_eq!(parse(&long).unwrap_err().code, code::TOO_COMPLEX);
+    }
+
+    #[test]
+    fn chains_are_as_deep_as_they_are_long_whatever_stands_between() {
+        for link in [
+            " + mod(3, 2)",
+            " collate \"C\"",
+            " at time zone 'UTC'",
+            " ilike 'a'",
+            "::int[]",
+            " + (1)",
+        ] {
+            let long = format!("select x{}", link.repeat(50_000));
+            assert_eq!(parse(&long).unwrap_err().code, code::TOO_COMPLEX, "{link}");
+        }
+        let nested =
+            (0..50).fold("1".to_owned(), |inner, _| format!("f({inner}{}, 2)", " + 1".repeat(100)));
+        assert_eq!(parse(&format!("select {nested}")).unwrap_err().code, code::TOO_COMPLEX);
+        let wide = format!("values {}", ["(1 + 1, f(2 + 2), 3)"; 5_000].join(", "));
+        assert!(parse(&wide).is_ok());
+    }
+
+    #[test]
+    fn names_are_cut_with_a_notice() {
+        let (name, mut notices) = ("ä".repeat(100), Vec::new());
+        let read = read(&format!("select {name}"), &Budget::unlimited(), &mut notices);
+        let [Parsed::Sql(query)] = &read.expect("one")[..] else { panic!("one statement of SQL") };
+        assert_eq!(query.to_string(), format!("SELECT {}", "ä".repeat(31)));
+        assert_eq!(notices[0].code, "42622");
+    }
+
+    #[test]
+    fn no_token_is_forgotten_when_they_are_counted() {
+        for text in [
+            "select 'a''b', \"c\"\"d\", e'f\\'g', $$h ' i$$, $j$ k $ l $j$, $1 from m -- n\n, o",
+            "select /* a /* b */ c */ 1.5e3::numeric(3,2)||x'ff'",
+            "insert into t values (1,2),(3,4),\t(5,'6')",
+            "select 1 --",
+            "",
+        ] {
+            let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().expect(text);
+            let counted = count(text);
+            assert!(
+                counted.tokens >= tokens.len(),
+                "{} of {}: {text}",
+                counted.tokens,
+                tokens.len()
+            );
+        }
+        let long = format!("select '{}'", "a, ' + b".replace('\'', "''").repeat(1000));
+        assert!(count(&long).tokens < 10);
     }
 
     #[test]

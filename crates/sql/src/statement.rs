@@ -8,6 +8,7 @@
 mod session;
 
 use crate::bind::{Binder, folded};
+use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -32,6 +33,8 @@ pub struct Compiled {
     pub version: u64,
     /// True if it reads one row, named by its key, and nothing else.
     pub reads_one_row: bool,
+    /// About how much memory it takes.
+    pub bytes: usize,
 }
 
 /// What a statement does.
@@ -148,18 +151,20 @@ pub fn compile(
     text: &str,
     catalog: &Catalog,
     params: &[SqlType],
+    budget: &Budget,
 ) -> Result<Compiled, SqlError> {
-    let mut binder = Binder::new(catalog, text, params);
+    let before = budget.mark();
+    let mut binder = Binder::new(catalog, text, params, budget);
     let action = match parsed {
         Parsed::Nothing(tag) => Action::Nothing(tag),
         Parsed::Design(crate::parse::DesignStatement::Show(name)) => {
             let query = format!("SELECT * FROM isomer.{name}");
-            return compile(&crate::parse::parse(&query)?[0], &query, catalog, params);
+            return compile(&crate::parse::parse(&query)?[0], &query, catalog, params, budget);
         }
         Parsed::Sql(statement) if session::is_show_all(statement) => {
             let query =
                 "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings";
-            return compile(&crate::parse::parse(query)?[0], query, catalog, params);
+            return compile(&crate::parse::parse(query)?[0], query, catalog, params, budget);
         }
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
         Parsed::User(statement) => Action::User(statement.clone()),
@@ -189,7 +194,8 @@ pub fn compile(
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
     let params = params.into_iter().map(known).collect();
     let reads_one_row = matches!(&action, Action::Select(plan) if plan.reads_one_row());
-    Ok(Compiled { action, params, output, version: catalog.version, reads_one_row })
+    let (version, bytes) = (catalog.version, budget.mark() - before);
+    Ok(Compiled { action, params, output, version, reads_one_row, bytes })
 }
 
 fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {

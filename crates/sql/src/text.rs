@@ -1,7 +1,7 @@
 //! Values as text: what clients read and write unless they ask for bytes.
 
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::numeric::Decimal;
 use crate::types::SqlType;
 use std::borrow::Cow;
@@ -28,21 +28,39 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
         (Datum::Float(value), _) => Cow::Owned(format_float(*value, false)),
         (Datum::Numeric(value), _) => Cow::Owned(value.to_string()),
         (Datum::Bytes(bytes), SqlType::Uuid) => {
-            let mut digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut digits = hexadecimal("", bytes);
             for at in [20, 16, 12, 8] {
                 digits.insert(at.min(digits.len()), '-');
             }
             Cow::Owned(digits)
         }
-        (Datum::Bytes(bytes), _) => {
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            Cow::Owned(format!("\\x{digits}"))
-        }
+        (Datum::Bytes(bytes), _) => Cow::Owned(hexadecimal("\\x", bytes)),
         (Datum::Timestamp(micros), SqlType::TimestampTz) => {
             Cow::Owned(format!("{}+00", format_timestamp(*micros)))
         }
         (Datum::Timestamp(micros), _) => Cow::Owned(format_timestamp(*micros)),
     }
+}
+
+/// How much memory that takes at most, for a value that is long.
+pub fn format_bytes(value: &Datum) -> usize {
+    match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytes(bytes) => 2 * bytes.len() + 2,
+        _ => 64,
+    }
+}
+
+fn hexadecimal(before: &str, bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let mut text = String::with_capacity(before.len() + 2 * bytes.len());
+    text.push_str(before);
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+    text
 }
 
 /// Reads a value of a type.
@@ -57,15 +75,16 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             match trimmed.parse::<i64>() {
                 Ok(value) => {
                     crate::datum::check_int(value, ty).map(Datum::Int).map_err(|mut error| {
-                        error.message =
-                            format!("value \"{trimmed}\" is out of range for type {ty}");
+                        let shown = clipped(trimmed);
+                        error.message = format!("value \"{shown}\" is out of range for type {ty}");
                         error
                     })
                 }
                 Err(error) => {
                     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
                     if matches!(error.kind(), PosOverflow | NegOverflow) {
-                        let message = format!("value \"{trimmed}\" is out of range for type {ty}");
+                        let shown = clipped(trimmed);
+                        let message = format!("value \"{shown}\" is out of range for type {ty}");
                         return Err(SqlError::new(code::OUT_OF_RANGE, message));
                     }
                     Err(bad(text, ty))
@@ -76,7 +95,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             let value = parse_float(trimmed).ok_or_else(|| bad(text, ty))?;
             let value = if ty == SqlType::Float4 { f64::from(value as f32) } else { value };
             if value.is_infinite() && !trimmed.to_ascii_lowercase().contains("inf") {
-                let message = format!("\"{trimmed}\" is out of range for type {ty}");
+                let message = format!("\"{}\" is out of range for type {ty}", clipped(trimmed));
                 return Err(SqlError::new(code::OUT_OF_RANGE, message));
             }
             Ok(Datum::Float(value))
@@ -100,7 +119,7 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         }
         SqlType::Uuid => parse_uuid(trimmed).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
-            crate::array::values(text, *element)?;
+            crate::array::values(text, *element).try_for_each(|value| value.map(|_| ()))?;
             Ok(Datum::text(trimmed))
         }
         SqlType::Int2Vector => Ok(Datum::text(trimmed)),
@@ -113,12 +132,13 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
 }
 
 fn bad(text: &str, ty: SqlType) -> SqlError {
-    let message = format!("invalid input syntax for type {}: \"{text}\"", without_modifier(ty));
+    let (ty, text) = (without_modifier(ty), clipped(text));
+    let message = format!("invalid input syntax for type {ty}: \"{text}\"");
     SqlError::new(code::INVALID_TEXT, message)
 }
 
 fn bad_time(text: &str, ty: SqlType) -> SqlError {
-    let message = format!("invalid input syntax for type {ty}: \"{text}\"");
+    let message = format!("invalid input syntax for type {ty}: \"{}\"", clipped(text));
     SqlError::new(code::INVALID_DATETIME, message).hint("write it as 2026-11-21 09:30:00.5")
 }
 

@@ -1,9 +1,11 @@
 //! What statements need of a transaction: the one way down to the store.
 
+use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::system::{DesignView, SettingsView};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,8 +172,8 @@ pub struct Surroundings {
     pub database: Arc<str>,
     /// The number of the connection.
     pub process: i32,
-    /// The most memory a statement may take for sorting, grouping and joining.
-    pub memory_bytes: usize,
+    /// What the statement may take of memory and time.
+    pub budget: Rc<Budget>,
     /// What is known about the design.
     pub design: Arc<dyn DesignView>,
     /// A number that differs from statement to statement, for random().

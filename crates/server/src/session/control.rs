@@ -25,6 +25,7 @@ impl Session {
                     if self.txn.is_none() {
                         self.begin(*modes);
                     }
+                    self.modes = *modes;
                     self.in_block = true;
                 }
                 Ok("BEGIN")
@@ -85,7 +86,8 @@ impl Session {
         let repeatable = old.isolation() == Isolation::RepeatableRead;
         let (repeatable, read_only) =
             (modes.repeatable.unwrap_or(repeatable), modes.read_only.unwrap_or(old.read_only));
-        self.begin(Modes { repeatable: Some(repeatable), read_only: Some(read_only) });
+        self.modes = Modes { repeatable: Some(repeatable), read_only: Some(read_only) };
+        self.begin(self.modes);
         Ok(())
     }
 
@@ -145,6 +147,7 @@ impl Session {
         }
         let failed = std::mem::replace(&mut self.failed, false);
         self.in_block = false;
+        self.modes = Modes::default();
         // As the block has it, if that is its own.
         let is_hasty = self.settings.is_hasty();
         self.end_settings(commits && !failed, out);

@@ -1,13 +1,15 @@
 //! The extended protocol: Parse, Bind, Describe, Execute, Close.
 
-use super::{Call, Flush, PlanAgain, Portal, Session, Statement, Written};
+use super::{Call, Flush, PlanAgain, Portal, Rest, Session, Statement, Written};
 use crate::wire::{Formats, Out, Reader, violation};
+use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::parse;
+use isomer_sql::parse::read;
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Prepared, compile};
 use isomer_sql::{SqlError, SqlType, binary, code, text};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A session may have prepared so many statements, and have so many portals.
@@ -26,7 +28,9 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new("42P05", message));
         }
-        let statement = self.prepare(text, given)?;
+        self.patience.renew();
+        let _limited = self.limited();
+        let statement = self.prepare(text, given, out)?;
         self.keep(name, statement)?;
         out.empty(b'1');
         Ok(())
@@ -45,9 +49,14 @@ impl Session {
         &mut self,
         text: &str,
         given: Vec<SqlType>,
+        out: &mut Out,
     ) -> Result<Statement, SqlError> {
+        let (budget, mut notices) = (self.memory.statement.clone(), Vec::new());
+        let before = budget.mark();
+        budget.charge(text.len())?;
         let text: Arc<str> = Arc::from(text);
-        let mut parsed = parse(&text)?;
+        let mut parsed = read(&text, &budget, &mut notices)?;
+        notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         if parsed.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(SqlError::new(code::SYNTAX, message));
@@ -57,8 +66,10 @@ impl Session {
             self.check_not_failed(parsed)?;
         }
         let written = Arc::new(Written { text, parsed, given });
-        let mut statement = Statement { written, compiled: None };
+        let mut statement = Statement { written, compiled: None, _kept: None };
         self.compile(&mut statement)?;
+        let kept = self.memory.session.keep(budget.mark() - before)?;
+        statement._kept = Some(Rc::new(kept));
         Ok(statement)
     }
 
@@ -70,18 +81,18 @@ impl Session {
         let Written { text, parsed: Some(parsed), given } = &*statement.written else {
             return Ok(None);
         };
-        let catalog = self.engine.catalog();
+        let (catalog, budget) = (self.engine.catalog(), &*self.memory.statement);
         let old = statement.compiled.as_ref();
         if let Some(compiled) = old.filter(|old| old.version == catalog.version) {
             return Ok(Some(compiled.clone()));
         }
         let untyped = given.iter().all(|ty| *ty == SqlType::Unknown);
         let known = if untyped { self.engine.known(text) } else { None };
-        let shared = known.map_or_else(|| self.engine.compiled(parsed, text, given), Ok);
+        let shared = known.map_or_else(|| self.engine.compiled(parsed, text, given, budget), Ok);
         let compiled = match (old, shared) {
             (None, shared) => shared?,
             (Some(old), Ok(new)) if new.params == old.params => unchanged(old, new)?,
-            (Some(_), _) => statement.planned_for(&catalog)?,
+            (Some(_), _) => statement.planned_for(&catalog, budget)?,
         };
         statement.compiled = Some(compiled.clone());
         Ok(Some(compiled))
@@ -116,6 +127,12 @@ impl Session {
             );
             return Err(SqlError::new("08P01", message));
         }
+        // A parameter that is read takes twice what its text does, at most, and as much again meanwhile.
+        let bytes = count * size_of::<Datum>() + 2 * reader.left();
+        self.patience.renew();
+        let _limited = self.limited();
+        self.memory.statement.charge(2 * bytes)?;
+        let kept = self.memory.session.keep(bytes)?;
         let mut params = Vec::with_capacity(count);
         for (at, ty) in types.iter().enumerate() {
             params.push(parameter(reader, *ty, formats.is_binary(at))?);
@@ -126,7 +143,8 @@ impl Session {
             let message = format!("a session may have at most {PREPARED_MAX} portals");
             return Err(SqlError::new(code::PROGRAM_LIMIT, message));
         }
-        self.portals.insert(portal, Portal { statement, params, formats, rest: None });
+        let portal_of = Portal { statement, params, formats, rest: None, _kept: kept };
+        self.portals.insert(portal, portal_of);
         out.empty(b'2');
         Ok(())
     }
@@ -200,7 +218,8 @@ impl Session {
             return Ok(());
         };
         let most = usize::try_from(most).unwrap_or(0);
-        let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog);
+        let budget = self.memory.statement.clone();
+        let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);
         let call = Call { compiled: &compiled, again, params, formats, describes: false };
         if most == 0 && portal.rest.is_none() {
@@ -211,18 +230,13 @@ impl Session {
             return done;
         }
         if portal.rest.is_none() {
-            let mut all = Out::default();
-            self.run(call, &mut all, &mut Kept)?;
-            portal.rest = Some(split_rows(&all.bytes));
+            let (mut all, kept) = (Out::default(), self.memory.session.keep(0)?);
+            let mut keeping = Keeping { kept };
+            self.run(call, &mut all, &mut keeping)?;
+            portal.rest = Some(Rest { messages: all.bytes, at: 0, _kept: keeping.kept });
         }
-        let (rows, tag) = portal.rest.as_mut().expect("just filled");
-        let shown = if most == 0 { rows.len() } else { most.min(rows.len()) };
-        rows.drain(..shown).for_each(|row| out.bytes.extend(row));
-        if rows.is_empty() {
-            out.complete(tag)
-        } else {
-            out.empty(b's')
-        }
+        let rest = portal.rest.as_mut().expect("just filled");
+        rest.show(if most == 0 { usize::MAX } else { most }, out, flush)?;
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }
@@ -231,11 +245,15 @@ impl Session {
 impl Statement {
     /// Its plan for another catalog. What the client was told stays true: its parameters keep their types; a
     /// result of other columns is refused.
-    pub(super) fn planned_for(&self, catalog: &Catalog) -> Result<Arc<Compiled>, SqlError> {
+    pub(super) fn planned_for(
+        &self,
+        catalog: &Catalog,
+        budget: &Budget,
+    ) -> Result<Arc<Compiled>, SqlError> {
         let (Some(old), Some(parsed)) = (&self.compiled, &self.written.parsed) else {
             unreachable!("what was never planned is not planned again")
         };
-        let new = compile(parsed, &self.written.text, catalog, &old.params)?;
+        let new = compile(parsed, &self.written.text, catalog, &old.params, budget)?;
         unchanged(old, Arc::new(new))
     }
 }
@@ -254,32 +272,39 @@ fn unchanged(old: &Compiled, new: Arc<Compiled>) -> Result<Arc<Compiled>, SqlErr
 }
 
 /// Keeps everything.
-struct Kept;
+struct Keeping {
+    kept: Holding,
+}
 
-impl Flush for Kept {
+impl Flush for Keeping {
     fn flush_some(&mut self, out: &mut Out) -> Result<(), SqlError> {
-        const KEPT_BYTES_MAX: usize = 256 << 20;
-        if out.bytes.len() <= KEPT_BYTES_MAX {
-            return Ok(());
-        }
-        let message = "a portal that is read in parts takes more than 256 MB";
-        Err(SqlError::new(code::OUT_OF_MEMORY, message))
+        // What grows has room for as much again.
+        self.kept.resize(2 * out.mark() as usize)
     }
 }
 
-/// The messages of rows, and the tag of what comes after them.
-fn split_rows(mut bytes: &[u8]) -> (Vec<Vec<u8>>, String) {
-    let (mut rows, mut tag) = (Vec::new(), String::new());
-    while let Some(length) = bytes.get(1..5) {
-        let length = i32::from_be_bytes(length.try_into().expect("four bytes")) as usize + 1;
-        let (message, rest) = bytes.split_at(length);
-        match message[0] {
-            b'C' => tag = String::from_utf8_lossy(&message[5..length - 1]).into_owned(),
-            _ => rows.push(message.to_vec()),
+impl Rest {
+    /// Shows so many rows, and what comes behind them.
+    fn show(&mut self, most: usize, out: &mut Out, flush: &mut dyn Flush) -> Result<(), SqlError> {
+        for shown in 0.. {
+            let left = &self.messages[self.at..];
+            let length = left[1..5].try_into().map(i32::from_be_bytes).expect("four bytes");
+            if left[0] == b'C' {
+                // It is said again to whoever asks again.
+                out.made(left);
+                break;
+            }
+            if shown == most {
+                out.empty(b's');
+                break;
+            }
+            let length = length as usize + 1;
+            out.made(&left[..length]);
+            self.at += length;
+            flush.flush_some(out)?;
         }
-        bytes = rest;
+        Ok(())
     }
-    (rows, tag)
 }
 
 fn no_portal(name: &str) -> SqlError {

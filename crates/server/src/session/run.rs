@@ -9,7 +9,7 @@ use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::DesignStatement;
 use isomer_sql::plan::OutputColumn;
-use isomer_sql::statement::{Action, Compiled, Control, Modes};
+use isomer_sql::statement::{Action, Compiled, Control};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Session {
     }
 
     /// Limits the time of the statement that begins.
-    fn limited(&mut self) -> Option<Limited> {
+    pub(super) fn limited(&mut self) -> Option<Limited> {
         self.statement_until = until(self.settings.limits.statement);
         self.watched()
     }
@@ -189,11 +189,16 @@ impl Session {
         if let (true, Some(output)) = (call.describes, &compiled.output) {
             out.row_description(output, call.formats);
         }
-        let backend = self.txn.as_mut().expect("a statement has a transaction");
+        let budget = self.memory.statement.clone();
+        let backend = self.backend();
         backend.planned_for = compiled.version;
         let tag =
             compiled.run(backend, call.params, &around, catalog, &mut |values: &[Datum]| {
+                let (mark, bytes) = (budget.mark(), Out::row_bytes(values));
+                budget.charge(bytes)?;
+                out.reserve(bytes);
                 out.row(values, output, call.formats);
+                budget.back_to(mark);
                 flush.flush_some(out)
             })?;
         out.complete(&tag);
@@ -209,7 +214,7 @@ impl Session {
             user: self.settings.user.clone(),
             database: self.settings.database.clone(),
             process: self.settings.process,
-            memory_bytes: self.statement_bytes_max,
+            budget: self.memory.statement.clone(),
             design: self.engine.clone(),
             settings: self.settings.clone(),
             seed: self.seed ^ now_us as u64,
@@ -218,18 +223,19 @@ impl Session {
 
     /// The transaction of the next statement, begun if there is none.
     pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
-        if self.txn.is_none() {
-            self.begin(Modes::default());
-        }
-        let backend = self.txn.as_mut().expect("just begun");
+        let backend = self.backend();
         backend.is_used = true;
         backend.planned_for = NEWEST;
         backend.txn.next_statement();
         Ok(())
     }
 
+    /// The transaction, begun if there is none: a definition ends that of its block.
     pub(crate) fn backend(&mut self) -> &mut Backend {
-        self.txn.as_mut().expect("a statement has a transaction")
+        if self.txn.is_none() {
+            self.begin(self.modes);
+        }
+        self.txn.as_mut().expect("just begun")
     }
 
     /// Shows texts, one a row.

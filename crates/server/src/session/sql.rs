@@ -23,7 +23,7 @@ impl Session {
                     let message = format!("prepared statement \"{name}\" already exists");
                     return Err(SqlError::new("42P05", message));
                 }
-                let statement = self.prepare(&statement.to_string(), types.clone())?;
+                let statement = self.prepare(&statement.to_string(), types.clone(), out)?;
                 self.keep(name, statement)?;
                 out.complete("PREPARE");
             }
@@ -45,7 +45,8 @@ impl Session {
                     .map(|(value, ty)| isomer_sql::datum::convert(value.clone(), *ty, false))
                     .collect::<Result<Vec<Datum>, SqlError>>()?;
                 let (params, formats) = (&params[..], &Formats::default());
-                let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog);
+                let budget = self.memory.statement.clone();
+                let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
                 let call = Call { compiled: &compiled, again, params, formats, describes };
                 self.perform(call, out, flush)?;
             }
@@ -94,9 +95,10 @@ impl Session {
         for target in &truncate.table_names {
             let name = isomer_sql::define::plain_name(&target.name)?;
             let text = format!("DELETE FROM \"{}\"", name.replace('"', "\"\""));
+            let budget = self.memory.statement.clone();
             let parsed = parse(&text)?.pop().expect("it is one statement");
             let again: PlanAgain<'_> =
-                &|catalog| compile(&parsed, &text, catalog, &[]).map(Arc::new);
+                &|catalog| compile(&parsed, &text, catalog, &[], &budget).map(Arc::new);
             let compiled = again(&self.engine.catalog())?;
             let formats = Formats::default();
             let call = Call::plain(&compiled, again, &formats);

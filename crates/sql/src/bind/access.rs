@@ -16,7 +16,9 @@
 //! Conditions stay in place and are looked at again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
 
+use crate::budget::Budget;
 use crate::catalog::Table;
+use crate::error::SqlError;
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::plan::{Access, SpanOf};
 use crate::types::SqlType;
@@ -24,6 +26,8 @@ use std::sync::Arc;
 
 /// More spans than this are not worth it: the lists of several columns multiply.
 const SPANS_MAX: usize = 10_000;
+/// Of an "or" inside of an "or" so many are looked into, as each is tried with all others.
+const ARMS_DEPTH: usize = 2;
 
 /// The best way to the rows of `table`, whose places begin at `offset`. `known` says which places have
 /// values already.
@@ -32,11 +36,12 @@ pub(crate) fn choose(
     offset: usize,
     conditions: &[Expr],
     known: &dyn Fn(usize) -> bool,
-) -> Access {
-    let finder = Finder { known };
+    budget: &Budget,
+) -> Result<Access, SqlError> {
+    let finder = Finder { known, budget };
     let conditions: Vec<&Expr> = conditions.iter().collect();
     let slots = |columns: &[usize]| columns.iter().map(|at| offset + at).collect::<Vec<usize>>();
-    let key = finder.spans(&slots(&table.key_slots()), &conditions);
+    let key = finder.spans(&slots(&table.key_slots()), &conditions, ARMS_DEPTH)?;
     let mut best = (score(&key) * 2 + 1, Access { spans: key, ..Access::default() });
     for index in table.readable_indexes() {
         // A bound or a value of a column; the key's columns follow those of the index.
@@ -45,13 +50,15 @@ pub(crate) fn choose(
         if index.columns.iter().any(|at| !table.columns[*at].ty.has_order()) {
             continue;
         }
-        let spans = finder.spans(&slots(&columns), &conditions);
+        let spans = finder.spans(&slots(&columns), &conditions, ARMS_DEPTH)?;
         let rank = score(&spans) * 2;
         if rank > best.0 {
             best = (rank, Access { index: Some(index.clone()), spans, ..Access::default() });
         }
     }
-    best.1
+    let bytes = |span: &SpanOf| size_of::<SpanOf>() + span.prefix.len() * size_of::<Expr>();
+    budget.charge(best.1.spans.iter().map(bytes).sum())?;
+    Ok(best.1)
 }
 
 /// How much spans narrow down: two for a value, one for a bound.
@@ -71,14 +78,22 @@ enum Values {
 
 struct Finder<'k> {
     known: &'k dyn Fn(usize) -> bool,
+    budget: &'k Budget,
 }
 
 impl Finder<'_> {
     /// The spans of the columns at these places; none if the conditions say nothing about the first.
-    fn spans(&self, columns: &[usize], conditions: &[&Expr]) -> Vec<SpanOf> {
+    /// Conditions inside of so many others are looked into.
+    fn spans(
+        &self,
+        columns: &[usize],
+        conditions: &[&Expr],
+        depth: usize,
+    ) -> Result<Vec<SpanOf>, SqlError> {
         let mut prefixes: Vec<Vec<Expr>> = vec![Vec::new()];
         let (mut at, mut each) = (0, None);
         while let Some(&column) = columns.get(at) {
+            self.budget.tick(1 + 4 * conditions.len())?;
             let Some(values) = conditions.iter().find_map(|c| self.values(column, c)) else {
                 break;
             };
@@ -101,6 +116,7 @@ impl Finder<'_> {
                     .into_iter()
                     .map(move |value| prefix.iter().cloned().chain([value]).collect::<Vec<Expr>>())
             };
+            self.budget.tick(prefixes.len() * values.len() * (at + 1) * 4)?;
             prefixes = prefixes.iter().flat_map(longer).collect();
             at += 1;
         }
@@ -110,14 +126,22 @@ impl Finder<'_> {
             upper = conditions.iter().find_map(|c| self.bound(column, c, false));
         }
         if at == 0 && lower.is_none() && upper.is_none() {
-            return self.alternatives(columns, conditions);
+            return self.alternatives(columns, conditions, depth);
         }
         let span = |prefix| SpanOf { prefix, each, lower: lower.clone(), upper: upper.clone() };
-        prefixes.into_iter().map(span).collect()
+        Ok(prefixes.into_iter().map(span).collect())
     }
 
     /// The spans of a condition that is an "or" of conditions which all have spans.
-    fn alternatives(&self, columns: &[usize], conditions: &[&Expr]) -> Vec<SpanOf> {
+    fn alternatives(
+        &self,
+        columns: &[usize],
+        conditions: &[&Expr],
+        depth: usize,
+    ) -> Result<Vec<SpanOf>, SqlError> {
+        if depth == 0 {
+            return Ok(Vec::new());
+        }
         for (at, condition) in conditions.iter().enumerate() {
             let Expr::Or(arms) = condition else { continue };
             let mut all = Vec::new();
@@ -126,7 +150,7 @@ impl Finder<'_> {
                 conjuncts(arm.clone(), &mut parts);
                 let others = conditions.iter().enumerate().filter(|(i, _)| *i != at);
                 let together: Vec<&Expr> = parts.iter().chain(others.map(|(_, c)| *c)).collect();
-                let spans = self.spans(columns, &together);
+                let spans = self.spans(columns, &together, depth - 1)?;
                 if spans.is_empty() || all.len() + spans.len() > SPANS_MAX {
                     all.clear();
                     break;
@@ -134,10 +158,10 @@ impl Finder<'_> {
                 all.extend(spans);
             }
             if !all.is_empty() {
-                return all;
+                return Ok(all);
             }
         }
-        Vec::new()
+        Ok(Vec::new())
     }
 
     /// The values of which a condition says that the column has one.

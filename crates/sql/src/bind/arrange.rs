@@ -11,41 +11,58 @@
 //! ```
 
 use super::access::choose;
+use crate::budget::Budget;
+use crate::error::SqlError;
 use crate::expr::{Compare, Expr};
 use crate::plan::{Access, Select, Source, SpanOf, Step};
 use isomer_design::Direction;
 
 /// Puts sources in the order in which they run, and conditions where they can be checked first.
-pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Select) {
+pub(crate) fn arrange(
+    steps: Vec<Step>,
+    mut conditions: Vec<Expr>,
+    plan: &mut Select,
+    budget: &Budget,
+) -> Result<(), SqlError> {
     let has_outer = steps.iter().any(|step| step.left || step.right);
     // Rows that a step adds at the end have not come by the conditions before it.
     let mut added_later = steps.iter().filter(|step| step.right).count();
     let mut known = vec![false; plan.width];
     let mut rest: Vec<Step> = steps;
     while !rest.is_empty() {
-        let rank = |step: &Step| {
-            let access = access_of(step, &conditions, &known);
+        let rank = |step: &Step| -> Result<usize, SqlError> {
+            let mark = budget.mark();
+            let access = access_of(step, &conditions, &known, budget)?;
+            budget.back_to(mark);
             let narrow = |span: &SpanOf| {
                 2 * span.prefix.len() + usize::from(span.lower.is_some() || span.upper.is_some())
             };
-            access.spans.iter().map(narrow).min().unwrap_or(0)
+            Ok(access.spans.iter().map(narrow).min().unwrap_or(0))
         };
         let at = if has_outer {
             0
         } else {
             // The first of those that can be looked up best, and need nothing that comes later.
-            let ready = |step: &&Step| step.source.is_ready(&|slot| known[slot]);
-            let best = rest.iter().filter(ready).map(rank).max().unwrap_or(0);
-            rest.iter().position(|step| ready(&step) && rank(step) == best).unwrap_or(0)
+            let mut best: Option<(usize, usize)> = None;
+            for (at, step) in rest.iter().enumerate() {
+                if step.source.is_ready(&|slot| known[slot]) {
+                    let rank = rank(step)?;
+                    if best.is_none_or(|(most, _)| rank > most) {
+                        best = Some((rank, at));
+                    }
+                }
+            }
+            best.map_or(0, |(_, at)| at)
         };
         let mut step = rest.remove(at);
         added_later -= usize::from(step.right);
         let decides = !step.left && !step.right && added_later == 0;
         let mut narrowing = step.on.clone();
         narrowing.extend(conditions.iter().filter(|_| decides).cloned());
+        budget.tick(known.len() / 8 + 16 * narrowing.len())?;
         step.hash = equal_pairs(&step, &narrowing, &known);
         if !step.right {
-            step.access = access_of(&step, &narrowing, &known);
+            step.access = access_of(&step, &narrowing, &known, budget)?;
         }
         known[step.offset..step.offset + step.width].fill(true);
         if decides {
@@ -63,12 +80,18 @@ pub(crate) fn arrange(steps: Vec<Step>, mut conditions: Vec<Expr>, plan: &mut Se
         plan.steps.push(step);
     }
     plan.filter = conditions;
+    Ok(())
 }
 
-fn access_of(step: &Step, conditions: &[Expr], known: &[bool]) -> Access {
+fn access_of(
+    step: &Step,
+    conditions: &[Expr],
+    known: &[bool],
+    budget: &Budget,
+) -> Result<Access, SqlError> {
     match &step.source {
-        Source::Table(table) => choose(table, step.offset, conditions, &|slot| known[slot]),
-        _ => Access::default(),
+        Source::Table(table) => choose(table, step.offset, conditions, &|slot| known[slot], budget),
+        _ => Ok(Access::default()),
     }
 }
 

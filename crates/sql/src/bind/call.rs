@@ -130,7 +130,10 @@ impl Binder<'_> {
                 arg.expr
             });
         }
-        Ok(typed(Expr::Call(func, exprs), ty))
+        let call = Expr::Call(func, exprs);
+        // The least number of a type is the negative of none.
+        let is_ranged = func == Func::Abs && ty.is_integer();
+        Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
     }
 
     /// An element of an array, by its number.
@@ -170,6 +173,9 @@ impl Binder<'_> {
         self.scope().in_aggregate = false;
         let (kind, of, filter, ty) = bound?;
         let aggregate = Aggregate { kind, of, distinct, filter, ty };
+        let known = self.scope().aggregates.as_ref().map_or(0, Vec::len);
+        self.budget.tick(known)?;
+        self.budget.charge(size_of::<Aggregate>())?;
         let found = self.scope().aggregates.as_mut().expect("just looked");
         let known = found.iter().position(|other| *other == aggregate);
         let at = known.unwrap_or_else(|| {

@@ -63,6 +63,7 @@ impl Binder<'_> {
     pub(super) fn default_of(&mut self, table: &Arc<Table>, at: usize) -> Result<Expr, SqlError> {
         let column = &table.columns[at];
         let Some(default) = &column.default else { return Ok(Expr::Const(Datum::Null)) };
+        self.budget.tick(default.len())?;
         let ast = crate::parse::parse_expression(default)?;
         let (expr, _) = self.within(Scope::default(), |binder| {
             let value = binder.expr(&ast)?;
@@ -253,14 +254,16 @@ impl Binder<'_> {
             conjuncts(condition, &mut filter);
             used = scope.used;
         }
-        let joined = (steps.len() > 1).then(|| {
+        let mut joined = None;
+        if steps.len() > 1 {
             table.key_slots().into_iter().for_each(|slot| used[slot] = true);
-            Box::new(joined_rows(steps.clone(), filter.clone(), &used))
-        });
+            let both = joined_rows(steps.clone(), filter.clone(), &used, self.budget)?;
+            joined = Some(Box::new(both));
+        }
         let mut step = steps.swap_remove(0);
         step.used = used[..table.width()].to_vec();
         looked_at.iter_mut().zip(&step.used).for_each(|(at, used)| *at |= used);
-        let step = changed_step(table, step, filter);
+        let step = changed_step(table, step, filter, self.budget)?;
         let (table, checks) = (table.clone(), Vec::new());
         Ok(Change { table, step, joined, looked_at, set: None, checks, returning: None })
     }

@@ -4,9 +4,9 @@
 //! statement is bound, and its errors are those of the statement. Anything else is converted when it runs.
 
 use super::Binder;
-use super::expr::{Typed, boolean, typed};
+use super::expr::{EXPR_BYTES, Typed, boolean, typed};
 use crate::datum::{Datum, convert};
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
 use crate::functions::{Func, common};
 use crate::numeric::Decimal;
@@ -28,13 +28,17 @@ impl Binder<'_> {
                     SqlError::new(code::UNDEFINED_PARAMETER, message)
                 })?;
                 if self.params.len() < number {
+                    self.budget.charge((number - self.params.len()) * size_of::<SqlType>())?;
                     self.params.resize(number, SqlType::Unknown);
                 }
                 typed(Expr::Param(number - 1), self.params[number - 1])
             }
             Value::HexStringLiteral(_) => return Err(SqlError::unsupported("a bit string")),
             other => match other.clone().into_string() {
-                Some(text) => typed(Expr::Const(Datum::Text(text)), SqlType::Unknown),
+                Some(text) => {
+                    self.budget.charge(text.len())?;
+                    typed(Expr::Const(Datum::Text(text)), SqlType::Unknown)
+                }
                 None => return Err(SqlError::unsupported(format!("the literal {other}"))),
             },
         })
@@ -90,6 +94,7 @@ impl Binder<'_> {
             let message = format!("cannot cast type {} to {}", bare(value.ty), bare(ty));
             return Err(SqlError::new(code::CANNOT_COERCE, message));
         }
+        self.budget.charge(EXPR_BYTES)?;
         if ty.family() == Family::Text && value.ty.family() != Family::Unknown {
             let text = self.as_text(value)?;
             let is_same = matches!(ty, SqlType::Text | SqlType::Varchar(None));
@@ -134,12 +139,7 @@ impl Binder<'_> {
                 Ok(value.expr)
             }
             SqlType::Unknown => self.coerce(value, SqlType::Text),
-            SqlType::Bool => {
-                let says = |text| Expr::Const(Datum::text(text));
-                let not = Expr::Not(Box::new(value.expr.clone()));
-                let cases = vec![(value.expr, says("true")), (not, says("false"))];
-                Ok(Expr::Case(cases, Box::new(Expr::Const(Datum::Null))))
-            }
+            SqlType::Bool => Ok(Expr::Call(Func::TruthName, vec![value.expr])),
             _ => Ok(show(value)),
         }
     }
@@ -207,7 +207,7 @@ pub(super) fn number(digits: &str) -> Result<Typed, SqlError> {
             Ok(typed(Expr::Const(Datum::Float(value)), SqlType::Float8))
         }
         None => {
-            let message = format!("the number {digits} has more than 38 digits");
+            let message = format!("the number {} has more than 38 digits", clipped(digits));
             Err(SqlError::new(code::OUT_OF_RANGE, message))
         }
     }

@@ -23,6 +23,9 @@ use crate::functions::{self, Func};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
+/// An expression, and what holds it while it is bound.
+pub(super) const EXPR_BYTES: usize = 2 * size_of::<Expr>();
+
 /// An expression and its type.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Typed {
@@ -45,6 +48,8 @@ impl Binder<'_> {
         if self.depth > DEPTH_MAX {
             return Err(SqlError::new(code::TOO_COMPLEX, "the expression is too deeply nested"));
         }
+        self.budget.deeper()?;
+        self.budget.charge(EXPR_BYTES)?;
         let result = self.expr_inner(ast);
         self.depth -= 1;
         result
@@ -74,7 +79,7 @@ impl Binder<'_> {
             ast::Expr::IsNotDistinctFrom(a, b) => self.same(a, b),
             ast::Expr::IsDistinctFrom(a, b) => Ok(negate(self.same(a, b)?, true)),
             ast::Expr::Between { expr, negated, low, high } => {
-                let value = self.expr(expr)?;
+                let value = self.copied(1, |binder| binder.expr(expr))?;
                 let (low, high) = (self.expr(low)?, self.expr(high)?);
                 let low = self.compare(Compare::Ge, value.clone(), low)?;
                 let high = self.compare(Compare::Le, value, high)?;
@@ -255,7 +260,8 @@ impl Binder<'_> {
         whens: &[ast::CaseWhen],
         otherwise: Option<&ast::Expr>,
     ) -> Result<Typed, SqlError> {
-        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let bind = |operand| self.copied(whens.len(), |binder| binder.expr(operand));
+        let operand = operand.map(bind).transpose()?;
         let (mut conditions, mut results) = (Vec::new(), Vec::new());
         for when in whens {
             conditions.push(match &operand {

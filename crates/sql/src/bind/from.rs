@@ -4,7 +4,7 @@ use super::{Binder, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
-use crate::plan::{Access, Source, Step};
+use crate::plan::{Access, OutputColumn, Select, Source, Step};
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
@@ -55,6 +55,14 @@ impl Binder<'_> {
                 }
                 JoinConstraint::Natural => return Err(SqlError::unsupported("NATURAL JOIN")),
                 JoinConstraint::None => {}
+            }
+            if right && steps[count..].iter().any(|step| !step.source.is_ready(&|_| false)) {
+                let message =
+                    "invalid reference to a FROM-clause entry beside a RIGHT or FULL JOIN";
+                let detail =
+                    "The combining JOIN type must be INNER or LEFT for a LATERAL reference.";
+                let error = SqlError::new(code::INVALID_COLUMN_REFERENCE, message);
+                return Err(error.detail(detail));
             }
             if left || right || decided {
                 let step = steps.last_mut().expect("it was just put there");
@@ -120,11 +128,8 @@ impl Binder<'_> {
                 self.table_function(&name.to_string(), args, alias.as_ref(), steps)
             }
             TableFactor::Derived { subquery, alias, lateral: false, .. } => {
-                // Inside, the other sources of this query are not seen.
-                let hidden = std::mem::take(self.scope());
-                let query = self.query(subquery);
-                *self.scope() = hidden;
-                self.enter(Source::Query(Box::new(query?)), alias.as_ref(), "", steps)
+                let query = self.query_apart(subquery)?;
+                self.enter(Source::Query(Box::new(query)), alias.as_ref(), "", steps)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.table_with_joins(table_with_joins, steps, conditions)
@@ -133,22 +138,29 @@ impl Binder<'_> {
         }
     }
 
+    /// Binds a query inside of which the other sources of this one are not seen.
+    fn query_apart(&mut self, query: &ast::Query) -> Result<Select, SqlError> {
+        let hidden = self.scopes.pop().expect("a source is bound in a query");
+        let bound = self.query(query);
+        self.scopes.push(hidden);
+        bound
+    }
+
     fn named_source(
         &mut self,
         schema: Option<&str>,
         name: &str,
         ident: &ast::Ident,
     ) -> Result<Source, SqlError> {
+        self.budget.tick(self.named.len())?;
         if schema.is_none()
-            && let Some(query) = self.named.get(name).cloned()
+            && let Some(at) = self.named.iter().rposition(|(known, _)| known == name)
         {
             // A named query sees those before it, not itself.
-            let names = self.named.clone();
-            self.named.remove(name);
-            let hidden = std::mem::take(self.scope());
-            let bound = self.query(&query);
-            *self.scope() = hidden;
-            self.named = names;
+            let later = self.named.split_off(at);
+            let query = later[0].1.clone();
+            let bound = self.query_apart(&query);
+            self.named.extend(later);
             return Ok(Source::Query(Box::new(bound?)));
         }
         let own = schema.is_none_or(|schema| schema == "public");
@@ -168,7 +180,24 @@ impl Binder<'_> {
         Err(self.at(SqlError::new(code::UNDEFINED_TABLE, message), ident))
     }
 
+    /// A table function, whose arguments may look at the sources before it, but not out of a query.
     fn table_function(
+        &mut self,
+        name: &str,
+        args: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let seen_before = std::mem::take(&mut self.scope().seen_inside);
+        self.function_source(name, args, alias, steps)?;
+        if std::mem::replace(&mut self.scope().seen_inside, seen_before) {
+            let what = "a query in an argument of a table function that looks at what is beside it";
+            return Err(SqlError::unsupported(what));
+        }
+        Ok(())
+    }
+
+    fn function_source(
         &mut self,
         name: &str,
         args: &[ast::FunctionArg],
@@ -224,11 +253,15 @@ impl Binder<'_> {
                 column.0 = folded(&renamed.name);
             }
         }
+        self.budget.tick(self.scopes.last().map_or(0, |scope| scope.columns.len()))?;
         if !shown.is_empty() && self.scope().columns.iter().any(|column| column.alias == shown) {
             let message = format!("table name \"{shown}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_ALIAS, message));
         }
         let offset = self.scope().used.len();
+        let each = size_of::<ScopeColumn>() + size_of::<OutputColumn>() + shown.len();
+        let names: usize = columns.iter().map(|(name, ..)| 2 * name.len() + each).sum();
+        self.budget.charge(size_of::<Step>() + names)?;
         let hidden = match &source {
             Source::Table(table) => table.width() - table.columns.len(),
             _ => 0,

@@ -26,6 +26,8 @@ impl Grouped<'_> {
         expr: &mut Expr,
         binder: &mut Binder<'_>,
     ) -> Result<(), SqlError> {
+        binder.budget.deeper()?;
+        binder.budget.tick(self.keys.len())?;
         if let Some(at) = self.keys.iter().position(|key| key == expr) {
             *expr = Expr::Column(at);
             return Ok(());
@@ -37,6 +39,9 @@ impl Grouped<'_> {
             }
             Expr::Column(slot) => {
                 let slot = *slot;
+                let known = binder.scope().columns.len();
+                binder.budget.tick(self.steps.len() + known)?;
+                binder.budget.charge(size_of::<Aggregate>())?;
                 if !self.decided_by_keys(slot) {
                     let found = binder.scope().columns.iter().find(|column| column.slot == slot);
                     let name = found.map_or(String::new(), |c| format!("{}.{}", c.alias, c.name));

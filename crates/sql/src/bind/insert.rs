@@ -77,6 +77,7 @@ impl Binder<'_> {
         query: &ast::Query,
     ) -> Result<Select, SqlError> {
         let SetExpr::Values(values) = &*query.body else {
+            self.targets = columns.iter().map(|at| table.columns[*at].ty).collect();
             let mut plan = self.query(query)?;
             for (at, column) in columns.iter().zip(plan.output.clone()) {
                 check_assignable(&table.columns[*at], column.ty)?;

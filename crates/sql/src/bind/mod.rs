@@ -11,6 +11,11 @@
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
+//!
+//! **Memory and time.** A short text can mean a large plan: a query with a name is bound wherever it is named, a
+//! star stands for all columns, a value that is looked at twice is there twice. So expressions, columns and
+//! copies are charged to the [budget](crate::budget) of the statement as they are made; what binding has charged
+//! is what the plan takes, and what a copy of it takes.
 
 mod access;
 mod arrange;
@@ -27,13 +32,14 @@ mod operators;
 mod query;
 mod select;
 
+use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
 use crate::plan::Aggregate;
 use crate::types::SqlType;
 use sqlparser::ast::{Ident, Query};
 use sqlparser::tokenizer::Span;
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
 pub(crate) use convert::bare;
 pub(crate) use expr::Typed;
@@ -50,9 +56,12 @@ pub(crate) struct Binder<'a> {
     pub(crate) params: Vec<SqlType>,
     /// The queries around the place that is bound; the last is the next.
     scopes: Vec<Scope>,
-    /// Queries with names.
-    named: BTreeMap<String, Query>,
+    /// Queries with names; each sees those before it.
+    named: Vec<(String, Rc<Query>)>,
     depth: usize,
+    /// The types of the columns that the next query's result becomes, as INSERT has them.
+    targets: Vec<SqlType>,
+    pub(crate) budget: &'a Budget,
 }
 
 /// The names of a query.
@@ -81,10 +90,15 @@ struct ScopeColumn {
 }
 
 impl<'a> Binder<'a> {
-    pub(crate) fn new(catalog: &'a Catalog, text: &'a str, params: &[SqlType]) -> Binder<'a> {
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        text: &'a str,
+        params: &[SqlType],
+        budget: &'a Budget,
+    ) -> Binder<'a> {
         let params = params.to_vec();
-        let (scopes, named) = (Vec::new(), BTreeMap::new());
-        Binder { catalog, text, params, scopes, named, depth: 0 }
+        let (scopes, named) = (Vec::new(), Vec::new());
+        Binder { catalog, text, params, scopes, named, depth: 0, targets: Vec::new(), budget }
     }
 
     /// Where a part of the statement begins.
@@ -94,6 +108,18 @@ impl<'a> Binder<'a> {
 
     fn at(&self, error: SqlError, ident: &Ident) -> SqlError {
         error.at(self.position(ident.span))
+    }
+
+    /// Binds something that is put into the plan so many times more.
+    fn copied<T>(
+        &mut self,
+        copies: usize,
+        bind: impl FnOnce(&mut Binder<'a>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let before = self.budget.mark();
+        let bound = bind(self)?;
+        self.budget.charge((self.budget.mark() - before).saturating_mul(copies))?;
+        Ok(bound)
     }
 
     fn scope(&mut self) -> &mut Scope {

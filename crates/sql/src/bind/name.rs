@@ -81,6 +81,7 @@ impl Binder<'_> {
                 column.name == wanted && alias_name.as_ref().is_none_or(|a| *a == column.alias)
             };
             let scope = &self.scopes[at];
+            self.budget.tick(scope.columns.len())?;
             let found: Vec<&ScopeColumn> = scope
                 .columns
                 .iter()

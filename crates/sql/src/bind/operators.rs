@@ -92,7 +92,9 @@ impl Binder<'_> {
             }
             return Ok(boolean(Expr::Or(rows)));
         }
+        let before = self.budget.mark();
         let mut left = self.expr(value)?;
+        let left_bytes = self.budget.mark() - before;
         let list = list.iter().map(|one| self.expr(one)).collect::<Result<Vec<Typed>, _>>()?;
         // A parameter takes the type of all of them, not that of the first alone.
         let types: Vec<SqlType> = list.iter().map(|one| one.ty).chain([left.ty]).collect();
@@ -100,6 +102,8 @@ impl Binder<'_> {
         let together = if list.len() > 1 { bare(common) } else { beside(common) };
         let mut bound = Vec::with_capacity(list.len());
         for mut one in list {
+            // The value is copied for each, and the copy is gone again.
+            self.budget.tick(left_bytes / 16)?;
             if one.ty == SqlType::Unknown && matches!(one.expr, Expr::Param(_)) {
                 one = typed(self.coerce(one, together)?, together);
             }

@@ -12,6 +12,7 @@ use super::access::choose;
 use super::arrange::arrange;
 use super::convert::bare;
 use super::{Binder, Scope, Typed, folded};
+use crate::budget::Budget;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -22,6 +23,8 @@ use crate::types::{Family, SqlType};
 use sqlparser::ast::{
     self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
+use std::fmt::{self, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -36,17 +39,26 @@ impl Binder<'_> {
         if self.depth > 100 {
             return Err(SqlError::new(code::TOO_COMPLEX, "queries are nested too deeply"));
         }
-        let names = self.named.clone();
+        self.budget.deeper()?;
+        let names = self.named.len();
         if let Some(with) = &query.with {
             if with.recursive {
                 return Err(SqlError::unsupported("WITH RECURSIVE"));
             }
             for table in &with.cte_tables {
-                self.named.insert(folded(&table.alias.name), (*table.query).clone());
+                self.budget.charge(tree_bytes(&table.query))?;
+                let name = folded(&table.alias.name);
+                self.budget.tick(self.named.len() - names)?;
+                if self.named[names..].iter().any(|(known, _)| *known == name) {
+                    let message = format!("WITH query name \"{name}\" specified more than once");
+                    let error = SqlError::new(code::DUPLICATE_ALIAS, message);
+                    return Err(self.at(error, &table.alias.name));
+                }
+                self.named.push((name, Rc::new((*table.query).clone())));
             }
         }
         let bound = self.query_body(query);
-        self.named = names;
+        self.named.truncate(names);
         self.depth -= 1;
         bound
     }
@@ -58,8 +70,9 @@ impl Binder<'_> {
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
         let lock = lock_of(query)?;
+        let targets = std::mem::take(&mut self.targets);
         let mut plan = match &*query.body {
-            SetExpr::Select(select) => self.select(select, order, lock)?,
+            SetExpr::Select(select) => self.select(select, order, lock, &targets)?,
             SetExpr::Values(values) => {
                 let rows: Vec<&Vec<ast::Expr>> =
                     values.rows.iter().map(|row| &row.content).collect();
@@ -67,6 +80,7 @@ impl Binder<'_> {
                 self.order_by_output(plan, order)?
             }
             SetExpr::Query(inner) => {
+                self.targets = targets;
                 let plan = self.query(inner)?;
                 if order.is_empty() && query.limit_clause.is_none() {
                     return Ok(plan);
@@ -118,7 +132,7 @@ impl Binder<'_> {
         quantifier: SetQuantifier,
     ) -> Result<Select, SqlError> {
         let mut side = |body: &SetExpr| match body {
-            SetExpr::Select(select) => self.select(select, &[], None),
+            SetExpr::Select(select) => self.select(select, &[], None, &[]),
             SetExpr::Query(query) => self.query(query),
             SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } => {
                 self.union(left, right, *set_quantifier)
@@ -193,6 +207,20 @@ impl Binder<'_> {
         }
         Ok(of_values(bound, output))
     }
+}
+
+/// About what a copy of a query as it was written takes: its text says how large its tree is.
+fn tree_bytes(query: &Query) -> usize {
+    struct Length(usize);
+    impl Write for Length {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    let _ = write!(length, "{query}");
+    64 * length.0
 }
 
 /// True if a column of a query is a NULL that is written there, and so of any type.
@@ -319,14 +347,24 @@ fn lock_of(query: &Query) -> Result<Option<Lock>, SqlError> {
 }
 
 /// The step of a table that is changed, in a scope that has been entered.
-pub(crate) fn changed_step(table: &Arc<Table>, mut step: Step, filter: Vec<Expr>) -> Step {
-    step.access = choose(table, 0, &filter, &|_| false);
+pub(crate) fn changed_step(
+    table: &Arc<Table>,
+    mut step: Step,
+    filter: Vec<Expr>,
+    budget: &Budget,
+) -> Result<Step, SqlError> {
+    step.access = choose(table, 0, &filter, &|_| false, budget)?;
     step.on = filter;
-    step
+    Ok(step)
 }
 
 /// A query of the rows of several sources, side by side.
-pub(crate) fn joined_rows(mut steps: Vec<Step>, conditions: Vec<Expr>, used: &[bool]) -> Select {
+pub(crate) fn joined_rows(
+    mut steps: Vec<Step>,
+    conditions: Vec<Expr>,
+    used: &[bool],
+    budget: &Budget,
+) -> Result<Select, SqlError> {
     for step in &mut steps {
         step.used = used[step.offset..step.offset + step.width].to_vec();
     }
@@ -335,6 +373,6 @@ pub(crate) fn joined_rows(mut steps: Vec<Step>, conditions: Vec<Expr>, used: &[b
         project: (0..used.len()).map(Expr::Column).collect(),
         ..empty(Vec::new())
     };
-    arrange(steps, conditions, &mut plan);
-    plan
+    arrange(steps, conditions, &mut plan, budget)?;
+    Ok(plan)
 }

@@ -19,23 +19,25 @@ use sqlparser::ast::{self, Distinct, GroupByExpr, JoinOperator, SelectItem, Tabl
 const COLUMNS_MAX: usize = 1664;
 
 impl Binder<'_> {
-    /// Binds a SELECT without what stands around it, but for its order.
+    /// Binds a SELECT without what stands around it, but for its order. Of the columns of the result, those of
+    /// no type of their own become what they are put into, if that is known.
     pub(super) fn select(
         &mut self,
         select: &ast::Select,
         order: &[ast::OrderByExpr],
         lock: Option<Lock>,
+        targets: &[SqlType],
     ) -> Result<Select, SqlError> {
         check_supported(select)?;
         if let Some(expanded) = super::drivers::expanded(select) {
-            return self.select(&expanded, order, lock);
+            return self.select(&expanded, order, lock, targets);
         }
         if select.from.iter().any(is_void) {
             return Ok(nothing(&select.projection));
         }
         let scope = Scope { aggregates: None, ..Scope::default() };
         let (mut plan, scope) =
-            self.within(scope, |binder| binder.select_inside(select, order, lock))?;
+            self.within(scope, |binder| binder.select_inside(select, order, lock, targets))?;
         for step in &mut plan.steps {
             step.used = scope.used[step.offset..step.offset + step.width].to_vec();
         }
@@ -47,6 +49,7 @@ impl Binder<'_> {
         select: &ast::Select,
         order: &[ast::OrderByExpr],
         lock: Option<Lock>,
+        targets: &[SqlType],
     ) -> Result<Select, SqlError> {
         let (mut steps, mut conditions) = (Vec::new(), Vec::new());
         for table in &select.from {
@@ -59,11 +62,12 @@ impl Binder<'_> {
         let width = self.scope().used.len();
         self.scope().seen_inside = false;
         self.scope().aggregates = Some(Vec::new());
-        let (mut project, mut output) = self.projection(&select.projection)?;
+        let (mut project, mut output) = self.projection(&select.projection, targets)?;
         let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         let mut sort = Vec::new();
         for by in order {
+            self.budget.tick(project.len())?;
             let place = match output_place(&output, &project, &by.expr)? {
                 Some(place) => place,
                 None => {
@@ -143,7 +147,7 @@ impl Binder<'_> {
             }
             plan.lock = lock;
         }
-        arrange(steps, conditions, &mut plan);
+        arrange(steps, conditions, &mut plan, self.budget)?;
         if let Some(way) = comes_sorted(&plan) {
             plan.sorted = true;
             plan.steps[0].access.way = way;
@@ -161,6 +165,7 @@ impl Binder<'_> {
     ) -> Result<Vec<usize>, SqlError> {
         let mut places: Vec<usize> = Vec::new();
         for expr in exprs {
+            self.budget.tick(project.len())?;
             let place = match output_place(output, project, expr)? {
                 Some(place) => place,
                 None => {
@@ -191,17 +196,21 @@ impl Binder<'_> {
     fn projection(
         &mut self,
         items: &[SelectItem],
+        targets: &[SqlType],
     ) -> Result<(Vec<Expr>, Vec<OutputColumn>), SqlError> {
         let (mut project, mut output) = (Vec::new(), Vec::new());
         for item in items {
+            let target = targets.get(output.len()).copied();
+            check_columns(output.len() + 1)?;
+            self.budget.charge(size_of::<OutputColumn>())?;
             match item {
                 SelectItem::UnnamedExpr(expr) => {
-                    let value = self.shown(expr)?;
+                    let value = self.shown(expr, target)?;
                     output.push(self.output(column_name(expr), &value));
                     project.push(value.expr);
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    let value = self.shown(expr)?;
+                    let value = self.shown(expr, target)?;
                     output.push(self.output(folded(alias), &value));
                     project.push(value.expr);
                 }
@@ -218,19 +227,16 @@ impl Binder<'_> {
                 }
             }
         }
-        if output.len() > COLUMNS_MAX {
-            let message = format!("a result has at most {COLUMNS_MAX} columns");
-            return Err(SqlError::new(code::TOO_MANY_COLUMNS, message));
-        }
         Ok((project, output))
     }
 
-    /// An expression of the result; literals in quotes are texts.
-    fn shown(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
+    /// An expression of the result; literals in quotes are of the type that they are put into, or texts.
+    fn shown(&mut self, expr: &ast::Expr, target: Option<SqlType>) -> Result<Typed, SqlError> {
         let value = self.expr(expr)?;
         if value.ty == SqlType::Unknown {
-            let expr = self.coerce(value, SqlType::Text)?;
-            return Ok(Typed { expr, ty: SqlType::Text });
+            let ty = target.unwrap_or(SqlType::Text);
+            let expr = self.coerce(value, ty)?;
+            return Ok(Typed { expr, ty });
         }
         Ok(value)
     }
@@ -257,6 +263,8 @@ impl Binder<'_> {
             Some(alias) => column.alias == alias && column.origin.1 >= 0,
             None => column.shown,
         };
+        let found = scope.columns.iter().filter(&wanted).count();
+        check_columns(output.len() + found)?;
         let columns: Vec<ScopeColumn> = scope.columns.iter().filter(wanted).cloned().collect();
         if columns.is_empty() {
             let message = match alias {
@@ -288,6 +296,7 @@ impl Binder<'_> {
         }
         let mut keys = Vec::new();
         for expr in exprs {
+            self.budget.tick(output.len() + self.scope().columns.len())?;
             let is_number = matches!(expr, ast::Expr::Value(_));
             let is_column = match expr {
                 ast::Expr::Identifier(name) => {
@@ -299,7 +308,10 @@ impl Binder<'_> {
             let place =
                 if is_number || !is_column { output_place(output, project, expr)? } else { None };
             let key = match place {
-                Some(place) => project[place].clone(),
+                Some(place) => {
+                    self.budget.charge(size_of::<Expr>() * project[place].size())?;
+                    project[place].clone()
+                }
                 None => self.expr(expr)?.expr,
             };
             if key.has_aggregate() {
@@ -310,6 +322,14 @@ impl Binder<'_> {
         }
         Ok(keys)
     }
+}
+
+fn check_columns(count: usize) -> Result<(), SqlError> {
+    if count <= COLUMNS_MAX {
+        return Ok(());
+    }
+    let message = format!("target lists can have at most {COLUMNS_MAX} entries");
+    Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
 }
 
 /// True if a source that rows must come from is always empty.

@@ -1,6 +1,7 @@
 //! Grouping and aggregates.
 
-use super::{Exec, Row};
+use super::{Exec, Row, row_bytes};
+use crate::budget::Held;
 use crate::datum::{Datum, convert};
 use crate::error::SqlError;
 use crate::expr::Arith;
@@ -17,6 +18,7 @@ pub(crate) struct Groups<'g> {
     group: &'g Group,
     places: HashMap<Vec<Datum>, usize, Hasher>,
     groups: Vec<(Vec<Datum>, Vec<State>)>,
+    held: Held<'g>,
 }
 
 /// What is known of an aggregate so far.
@@ -28,8 +30,9 @@ struct State {
 }
 
 impl<'g> Groups<'g> {
-    pub(crate) fn new(group: &'g Group) -> Groups<'g> {
-        let mut groups = Groups { group, places: HashMap::default(), groups: Vec::new() };
+    pub(crate) fn new(exec: &'g Exec<'_>, group: &'g Group) -> Groups<'g> {
+        let (places, groups, held) = (HashMap::default(), Vec::new(), exec.budget.held());
+        let mut groups = Groups { group, places, groups, held };
         if group.keys.is_empty() {
             // Without GROUP BY there is one group, even of no rows.
             groups.place(Vec::new());
@@ -38,9 +41,6 @@ impl<'g> Groups<'g> {
     }
 
     fn place(&mut self, key: Vec<Datum>) -> usize {
-        if let Some(&at) = self.places.get(&key) {
-            return at;
-        }
         let states = self.group.aggregates.iter().map(|_| State::default()).collect();
         self.places.insert(key.clone(), self.groups.len());
         self.groups.push((key, states));
@@ -50,11 +50,16 @@ impl<'g> Groups<'g> {
     pub(crate) fn add(&mut self, exec: &Exec<'_>, row: Row<'_>) -> Result<(), SqlError> {
         let key = self.group.keys.iter().map(|expr| exec.eval(expr, row));
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
-        let before = self.groups.len();
-        let at = if key.is_empty() { 0 } else { self.place(key) };
-        if self.groups.len() > before {
-            exec.keep_row(&self.groups[at].0)?;
-        }
+        let at = match self.places.get(&key) {
+            _ if key.is_empty() => 0,
+            Some(at) => *at,
+            None => {
+                // Its key is there twice.
+                let states = self.group.aggregates.len() * size_of::<State>();
+                self.held.add(2 * row_bytes(&key) + states)?;
+                self.place(key)
+            }
+        };
         for (aggregate, state) in self.group.aggregates.iter().zip(&mut self.groups[at].1) {
             if let Some(filter) = &aggregate.filter
                 && exec.holds(filter, row)? != Some(true)
@@ -72,16 +77,16 @@ impl<'g> Groups<'g> {
                 if state.seen.contains(&value) {
                     continue;
                 }
-                exec.keep(value.bytes())?;
+                self.held.add(value.bytes() + size_of::<usize>())?;
                 state.seen.insert(value.clone());
             }
-            state.add(aggregate, value)?;
+            state.add(aggregate, value, &mut self.held)?;
         }
         Ok(())
     }
 
-    /// For each group, its key and its aggregates.
-    pub(crate) fn finish(self) -> Result<Vec<Vec<Datum>>, SqlError> {
+    /// For each group, its key and its aggregates; and what these hold.
+    pub(crate) fn finish(self) -> Result<(Vec<Vec<Datum>>, Held<'g>), SqlError> {
         let aggregates = &self.group.aggregates;
         let finish = |(mut key, states): (Vec<Datum>, Vec<State>)| {
             for (aggregate, state) in aggregates.iter().zip(states) {
@@ -89,14 +94,22 @@ impl<'g> Groups<'g> {
             }
             Ok(key)
         };
-        self.groups.into_iter().map(finish).collect()
+        drop(self.places);
+        let groups = self.groups.into_iter().map(finish).collect::<Result<_, SqlError>>()?;
+        Ok((groups, self.held))
     }
 }
 
 impl State {
-    fn add(&mut self, aggregate: &Aggregate, value: Datum) -> Result<(), SqlError> {
+    fn add(
+        &mut self,
+        aggregate: &Aggregate,
+        value: Datum,
+        held: &mut Held<'_>,
+    ) -> Result<(), SqlError> {
         self.count += 1;
         let Some(before) = self.value.take() else {
+            held.add(value.heap_bytes())?;
             self.value = Some(match aggregate.kind {
                 // Sums of whole numbers are kept wider than the numbers.
                 AggregateKind::Sum | AggregateKind::Avg if value.as_int().is_some() => {
@@ -109,19 +122,18 @@ impl State {
         self.value = Some(match &aggregate.kind {
             AggregateKind::Count | AggregateKind::First => before,
             AggregateKind::Sum | AggregateKind::Avg => super::arith(Arith::Add, &before, &value)?,
-            AggregateKind::Min => {
-                if value.compare(&before).is_lt() {
-                    value
-                } else {
-                    before
+            AggregateKind::Min | AggregateKind::Max => {
+                let order = value.compare(&before);
+                let is_better = match aggregate.kind {
+                    AggregateKind::Min => order.is_lt(),
+                    _ => order.is_gt(),
+                };
+                let (best, other) = if is_better { (value, before) } else { (before, value) };
+                if is_better {
+                    held.add(best.heap_bytes())?;
+                    held.less(other.heap_bytes());
                 }
-            }
-            AggregateKind::Max => {
-                if value.compare(&before).is_gt() {
-                    value
-                } else {
-                    before
-                }
+                best
             }
             AggregateKind::All => {
                 Datum::Bool(before.as_bool() == Some(true) && value.as_bool() == Some(true))
@@ -130,8 +142,12 @@ impl State {
                 Datum::Bool(before.as_bool() == Some(true) || value.as_bool() == Some(true))
             }
             AggregateKind::Join(between) => match (before, &value) {
-                (Datum::Text(before), Datum::Text(value)) => {
-                    Datum::Text([before.as_str(), between, value].concat())
+                (Datum::Text(mut before), Datum::Text(value)) => {
+                    // A text that grows has room for as much again.
+                    held.add(2 * (between.len() + value.len()))?;
+                    before.push_str(between);
+                    before.push_str(value);
+                    Datum::Text(before)
                 }
                 (before, _) => before,
             },

@@ -9,7 +9,8 @@
 
 use super::find::decode;
 use super::write::{duplicate, encode, key_of, patch, show};
-use super::{Exec, Row};
+use super::{Exec, Row, key_bytes};
+use crate::budget::Held;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -22,11 +23,16 @@ use std::ops::ControlFlow;
 
 pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
     let table = &plan.table;
+    let mut held = exec.budget.held();
     let targets = match &plan.joined {
-        None => exec.keys(plan)?.into_iter().map(|key| (key, Vec::new())).collect(),
-        Some(query) => exec.joined(table, query)?,
+        None => {
+            let keys = exec.keys(plan, &mut held)?;
+            keys.into_iter().map(|key| (key, Vec::new())).collect()
+        }
+        Some(query) => exec.joined(table, query, &mut held)?,
     };
     for (key, _) in &targets {
+        exec.tick()?;
         exec.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
     }
     if !targets.is_empty() {
@@ -34,6 +40,8 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     }
     let mut count = 0;
     for (key, mut beside) in targets {
+        exec.tick()?;
+        let mark = exec.budget.mark();
         let Some((mut both, old)) = exec.locked_row(table, &key, &plan.looked_at)? else {
             continue;
         };
@@ -57,6 +65,7 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
             let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
             sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
         }
+        exec.budget.back_to(mark);
     }
     Ok(count)
 }
@@ -110,11 +119,11 @@ impl Exec<'_> {
     }
 
     /// The keys of the rows to change.
-    fn keys(&self, plan: &Change) -> Result<Vec<Key>, SqlError> {
+    fn keys(&self, plan: &Change, held: &mut Held<'_>) -> Result<Vec<Key>, SqlError> {
         let Source::Table(table) = &plan.step.source else {
             return Err(SqlError::unsupported("a change of anything but a table"));
         };
-        if let Some(keys) = self.named_keys(table, &plan.step.access)? {
+        if let Some(keys) = self.named_keys(table, &plan.step.access, held)? {
             return Ok(keys);
         }
         let nothing = Row { values: &[], outer: None };
@@ -123,10 +132,13 @@ impl Exec<'_> {
         table.key_slots().into_iter().for_each(|slot| used[slot] = true);
         let slots = table.key_slots();
         let _ = self.find(table, &plan.step.access, &used, nothing, &mut |values| {
+            self.tick()?;
             let row = Row { values: values.as_slice(), outer: None };
             if self.all_hold(&plan.step.on, row)? {
                 let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
-                keys.push(key_of(table, &key)?);
+                let key = key_of(table, &key)?;
+                held.add(key_bytes(&key))?;
+                keys.push(key);
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -134,14 +146,20 @@ impl Exec<'_> {
     }
 
     /// The keys of the rows to change, each with the first row beside it that fits.
-    fn joined(&self, table: &Table, query: &Select) -> Result<Vec<(Key, Vec<Datum>)>, SqlError> {
+    fn joined(
+        &self,
+        table: &Table,
+        query: &Select,
+        held: &mut Held<'_>,
+    ) -> Result<Vec<(Key, Vec<Datum>)>, SqlError> {
         let (slots, width) = (table.key_slots(), table.width());
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         self.rows(query, None, &mut |values| {
             let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
             let key = key_of(table, &key)?;
             if seen.insert(key.clone()) {
-                self.keep_row(values)?;
+                held.add(2 * key_bytes(&key))?;
+                held.add_row(&values[width..])?;
                 found.push((key, values[width..].to_vec()));
             }
             Ok(ControlFlow::Continue(()))

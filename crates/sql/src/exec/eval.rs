@@ -26,25 +26,43 @@ use std::time::Duration;
 const SLEEP_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 impl Exec<'_> {
-    /// The value of an expression.
+    /// The value of an expression. What it takes beside its place stays charged until whoever asked goes back
+    /// to a mark from before.
     pub(crate) fn eval(&self, expr: &Expr, row: Row<'_>) -> Result<Datum, SqlError> {
+        self.budget.deeper()?;
+        let mark = self.budget.mark();
+        let value = self.value(expr, row)?;
+        self.budget.settle(mark, value.heap_bytes())?;
+        Ok(value)
+    }
+
+    fn value(&self, expr: &Expr, row: Row<'_>) -> Result<Datum, SqlError> {
         Ok(match expr {
-            Expr::Const(value) => value.clone(),
-            Expr::Param(number) => self.params.get(*number).cloned().unwrap_or(Datum::Null),
-            Expr::Column(slot) => row.values[*slot].clone(),
+            Expr::Const(value) => self.cloned(value)?,
+            Expr::Param(number) => {
+                self.params.get(*number).map_or(Ok(Datum::Null), |p| self.cloned(p))?
+            }
+            Expr::Column(slot) => self.cloned(&row.values[*slot])?,
             Expr::Outer(levels, slot) => {
                 let mut at = row;
                 for _ in 0..*levels {
                     at = *at.outer.expect("a query inside runs inside");
                 }
-                at.values[*slot].clone()
+                self.cloned(&at.values[*slot])?
             }
             Expr::Aggregate(_) => unreachable!("aggregates are places when a statement runs"),
-            Expr::Cast(inner, ty) => convert(self.eval(inner, row)?, *ty, true)?,
+            Expr::Cast(inner, ty) => {
+                let value = self.eval(inner, row)?;
+                self.budget.charge(crate::datum::convert_bytes(&value, *ty))?;
+                convert(value, *ty, true)?
+            }
             Expr::Arith(op, ty, both) => {
                 let (a, b) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
                 if a.is_null() || b.is_null() {
                     return Ok(Datum::Null);
+                }
+                if *op == Arith::Concat {
+                    self.budget.charge(a.heap_bytes() + b.heap_bytes())?;
                 }
                 ranged(arith(*op, &a, &b)?, *ty)?
             }
@@ -57,10 +75,12 @@ impl Exec<'_> {
             }
             Expr::Same(both) => Datum::Bool(self.eval(&both[0], row)? == self.eval(&both[1], row)?),
             Expr::Like { both, folds } => {
-                self.matches(both, row, |text, pattern| Ok(pattern::like(text, pattern, *folds)))?
+                let budget = self.budget;
+                self.matches(both, row, |text, like| pattern::like(text, like, *folds, budget))?
             }
             Expr::Matches { both, folds } => {
-                self.matches(both, row, |text, pattern| pattern::regex(text, pattern, *folds))?
+                let budget = self.budget;
+                self.matches(both, row, |text, regex| pattern::regex(text, regex, *folds, budget))?
             }
             Expr::Case(whens, otherwise) => {
                 for (when, then) in whens {
@@ -81,28 +101,31 @@ impl Exec<'_> {
                             "more than one row returned by a subquery used as an expression";
                         return Err(SqlError::new(code::CARDINALITY_VIOLATION, message));
                     }
-                    found = values[0].clone();
+                    found = self.cloned(&values[0])?;
                     Ok(ControlFlow::Continue(()))
                 })?;
                 found
             }
             Expr::Gathered(query) => {
-                let mut gathered = Vec::new();
+                let (mut gathered, mut held) =
+                    (crate::array::Writer::default(), self.budget.held());
                 let ty = query.output[0].ty;
                 self.rows(query, Some(&row), &mut |values| {
-                    let known = (!values[0].is_null())
-                        .then(|| crate::text::format(&values[0], ty).into_owned());
-                    self.keep(known.as_ref().map_or(0, String::len) + size_of::<String>())?;
-                    gathered.push(known);
+                    // The element as text, with a backslash before each sign, and room for as much again.
+                    held.add(4 * crate::text::format_bytes(&values[0]) + 8)?;
+                    let known = (!values[0].is_null()).then(|| crate::text::format(&values[0], ty));
+                    gathered.push(known.as_deref());
                     Ok(ControlFlow::Continue(()))
                 })?;
-                Datum::Text(crate::array::format(gathered.iter().map(Option::as_deref)))
+                Datum::Text(gathered.end())
             }
             Expr::Elements { compare, all, both, element } => {
                 let (value, array) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
                 let Some(array) = array.as_text() else { return Ok(Datum::Null) };
                 let mut unknown = false;
-                for other in crate::array::values(array, *element)? {
+                for other in crate::array::values(array, *element) {
+                    let other = other?;
+                    self.tick()?;
                     if value.is_null() || other.is_null() {
                         unknown = true;
                     } else if compare.holds(value.compare(&other)) != *all {
@@ -176,6 +199,7 @@ impl Exec<'_> {
             Expr::In(value, list) => {
                 let value = self.eval(value, row)?;
                 let mut result = Some(false);
+                self.budget.tick(list.len())?;
                 for one in list {
                     let one = self.eval(one, row)?;
                     if one.is_null() || value.is_null() {
@@ -238,10 +262,9 @@ impl Exec<'_> {
                 Ok(Datum::text(""))
             }
             Func::Random => {
-                let mut around = self.around.clone();
                 self.calls.set(self.calls.get() + 1);
-                around.seed = around.seed.wrapping_add(self.calls.get());
-                functions::call(func, &values, &around, self.catalog)
+                let seed = self.around.seed.wrapping_add(self.calls.get());
+                Ok(functions::random(seed))
             }
             func => functions::call(func, &values, self.around, self.catalog),
         }

@@ -9,7 +9,8 @@
 //! one whole key is looked up; ranges are scanned a page at a time, so that nothing is held open
 //! while the rows are worked on.
 
-use super::{Exec, Row};
+use super::{Exec, Row, key_bytes};
+use crate::budget::Held;
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -22,6 +23,8 @@ use std::ops::ControlFlow;
 
 const FIRST_PAGE_ROWS: usize = 16;
 const PAGE_ROWS_MAX: usize = 1024;
+/// A page ends behind the row with which it is longer than this.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Where rows are. These order by their first key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +56,8 @@ impl Exec<'_> {
         let way = access.way;
         if let Some(index) = &access.index {
             let ty = |at: usize| index.slot_type(table, at);
-            let found = spans(self, &index.schema, access, &ty, row)?;
+            let mut held = self.budget.held();
+            let found = spans(self, &index.schema, access, &ty, row, &mut held)?;
             for found in way.through(found.into_iter()) {
                 let flow = self.pages(index.id, found.into_range(), way, &mut |entry, _| {
                     let key = row_key(table, index, entry)?;
@@ -67,7 +71,8 @@ impl Exec<'_> {
         }
         let slots = table.key_slots();
         let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
-        let found = spans(self, &table.schema, access, &ty, row)?;
+        let mut held = self.budget.held();
+        let found = spans(self, &table.schema, access, &ty, row, &mut held)?;
         for found in way.through(found.into_iter()) {
             let flow = match found {
                 Found::Row(key) => self.lookup(table, &key, used, &mut values, take)?,
@@ -104,6 +109,7 @@ impl Exec<'_> {
         &self,
         table: &Table,
         access: &Access,
+        held: &mut Held<'_>,
     ) -> Result<Option<Vec<Key>>, SqlError> {
         if access.index.is_some() {
             return Ok(None);
@@ -111,7 +117,7 @@ impl Exec<'_> {
         let slots = table.key_slots();
         let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
         let nothing = Row { values: &[], outer: None };
-        let found = spans(self, &table.schema, access, &ty, nothing)?.into_iter();
+        let found = spans(self, &table.schema, access, &ty, nothing, held)?.into_iter();
         let key = |found| match found {
             Found::Row(key) => Some(key),
             Found::Rows(_) => None,
@@ -132,17 +138,27 @@ impl Exec<'_> {
         loop {
             page.clear();
             self.txn.borrow().check_cancel()?;
+            let (mut held, mut room, mut is_full) = (self.budget.held(), Ok(()), false);
+            let mut page_bytes = 0;
             self.txn.borrow_mut().scan(table, &range, way, &mut |key, bytes| {
+                let row_bytes = key.len() + bytes.len() + 64;
+                room = held.add(row_bytes);
+                if room.is_err() {
+                    return ControlFlow::Break(());
+                }
                 page.push((Key::from_bytes(key), bytes.to_vec()));
-                if page.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                page_bytes += row_bytes;
+                is_full = page.len() >= most || page_bytes >= PAGE_BYTES;
+                if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
+            room?;
             for (key, bytes) in &page {
                 if visit(key, bytes)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
             match page.last() {
-                Some((last, _)) if page.len() == most => range = range.after(last, way),
+                Some((last, _)) if is_full => range = range.after(last, way),
                 _ => return Ok(ControlFlow::Continue(())),
             }
             most = (most * 2).min(PAGE_ROWS_MAX);
@@ -163,6 +179,7 @@ fn spans(
     access: &Access,
     ty: KeyType<'_>,
     row: Row<'_>,
+    held: &mut Held<'_>,
 ) -> Result<Vec<Found>, SqlError> {
     if access.spans.is_empty() {
         return Ok(vec![Found::Rows(KeyRange::all())]);
@@ -175,9 +192,11 @@ fn spans(
         };
         let array = exec.eval(&span.prefix[at], row)?;
         let mut one = SpanOf { each: None, ..span.clone() };
-        for value in crate::array::values(array.as_text().unwrap_or("{}"), element)? {
-            one.prefix[at] = Expr::Const(value);
-            found.extend(range_of(exec, schema, &one, ty, row)?);
+        for value in crate::array::values(array.as_text().unwrap_or("{}"), element) {
+            one.prefix[at] = Expr::Const(value?);
+            let range = range_of(exec, schema, &one, ty, row)?;
+            held.add(range.as_ref().map_or(0, |found| 2 * key_bytes(found.start())))?;
+            found.extend(range);
         }
     }
     Ok(disjoint(found))

@@ -5,7 +5,8 @@
 //! is found to be there already.
 
 use super::write::{duplicate, encode};
-use super::{Exec, Row};
+use super::{Exec, Row, key_bytes, row_bytes};
+use crate::budget::Held;
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -18,14 +19,23 @@ use std::sync::Arc;
 
 /// Rows are locked and written so many at a time.
 const BATCH_ROWS: usize = 512;
+/// Or when they take so much.
+const BATCH_BYTES: usize = 4 << 20;
 
 pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
-    let (mut batch, mut count) = (Vec::new(), 0);
-    let (row_ids, mut written) = (row_ids(plan), BTreeSet::new());
+    let (mut batch, mut count, mut held) = (Vec::new(), 0, exec.budget.held());
+    let (row_ids, mut written) = (row_ids(plan), Written::new(exec));
+    let mut bytes = 0;
     exec.rows(&plan.source, None, &mut |given| {
-        batch.push(exec.new_row(plan, row_ids.as_deref(), |at| given[at].clone())?);
-        if batch.len() >= BATCH_ROWS {
+        let row = exec.new_row(plan, row_ids.as_deref(), |at| exec.cloned(&given[at]))?;
+        // The row, and its bytes as they are written.
+        let row_bytes = 2 * row_bytes(&row);
+        held.add(row_bytes)?;
+        bytes += row_bytes;
+        batch.push(row);
+        if batch.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
             count += write(exec, plan, &mut batch, &mut written, sink)?;
+            held.less(std::mem::take(&mut bytes));
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -37,10 +47,10 @@ pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Res
     let mut batch = Vec::with_capacity(rows.len());
     let row_ids = row_ids(plan);
     for mut given in rows {
-        let take = |at: usize| std::mem::replace(&mut given[at], Datum::Null);
+        let take = |at: usize| Ok(std::mem::replace(&mut given[at], Datum::Null));
         batch.push(exec.new_row(plan, row_ids.as_deref(), take)?);
     }
-    write(exec, plan, &mut batch, &mut BTreeSet::new(), &mut |_: &[Datum]| Ok(()))
+    write(exec, plan, &mut batch, &mut Written::new(exec), &mut |_: &[Datum]| Ok(()))
 }
 
 /// The sequence of the row ids of a table that has no other key.
@@ -52,7 +62,7 @@ fn write(
     exec: &Exec<'_>,
     plan: &Insert,
     batch: &mut Vec<Vec<Datum>>,
-    written: &mut BTreeSet<Key>,
+    written: &mut Written<'_>,
     sink: &mut dyn Sink,
 ) -> Result<u64, SqlError> {
     let table = &plan.table;
@@ -68,6 +78,8 @@ fn write(
     exec.txn.borrow_mut().look_again();
     let mut count = 0;
     for (key, bytes, values) in rows {
+        exec.tick()?;
+        let mark = exec.budget.mark();
         if let Some(values) = exec.insert_row(plan, written, (key, bytes, values))? {
             count += 1;
             if let Some(returning) = &plan.returning {
@@ -76,8 +88,27 @@ fn write(
                 sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
             }
         }
+        exec.budget.back_to(mark);
     }
     Ok(count)
+}
+
+/// The keys of rows that ON CONFLICT may not change a second time.
+struct Written<'b> {
+    keys: BTreeSet<Key>,
+    held: Held<'b>,
+}
+
+impl Written<'_> {
+    fn new<'e>(exec: &'e Exec<'_>) -> Written<'e> {
+        Written { keys: BTreeSet::new(), held: exec.budget.held() }
+    }
+
+    fn insert(&mut self, key: Key) -> Result<(), SqlError> {
+        self.held.add(key_bytes(&key))?;
+        self.keys.insert(key);
+        Ok(())
+    }
 }
 
 /// What is in the way of a new row.
@@ -93,12 +124,12 @@ impl Exec<'_> {
         &self,
         plan: &Insert,
         row_ids: Option<&str>,
-        mut given: impl FnMut(usize) -> Datum,
+        mut given: impl FnMut(usize) -> Result<Datum, SqlError>,
     ) -> Result<Vec<Datum>, SqlError> {
         let mut values = Vec::with_capacity(plan.table.width());
         for filled in &plan.columns {
             values.push(match filled {
-                Filled::Given(at) => given(*at),
+                Filled::Given(at) => given(*at)?,
                 Filled::Default(expr) => self.eval(expr, Row { values: &[], outer: None })?,
             });
         }
@@ -113,7 +144,7 @@ impl Exec<'_> {
     fn insert_row(
         &self,
         plan: &Insert,
-        written: &mut BTreeSet<Key>,
+        written: &mut Written<'_>,
         (key, bytes, values): (Key, Vec<u8>, Vec<Datum>),
     ) -> Result<Option<Vec<Datum>>, SqlError> {
         let table = &plan.table;
@@ -135,7 +166,7 @@ impl Exec<'_> {
         }
         let Some(obstacle) = obstacle else {
             if updates {
-                written.insert(key.clone());
+                written.insert(key.clone())?;
             }
             self.txn.borrow_mut().put(table.id, key, base, Some(bytes))?;
             for index in &table.indexes {
@@ -146,7 +177,7 @@ impl Exec<'_> {
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
             None => Err(duplicate(table, &obstacle.constraint, &obstacle.columns, &values)),
             Some(Conflict { set: None, .. }) => Ok(None),
-            Some(Conflict { set: Some(_), .. }) if written.contains(&obstacle.key) => {
+            Some(Conflict { set: Some(_), .. }) if written.keys.contains(&obstacle.key) => {
                 let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
                 let hint = "Ensure that no rows proposed for insertion within the same command have \
                             duplicate constrained values.";
@@ -156,7 +187,7 @@ impl Exec<'_> {
                 let changed =
                     self.update_instead(plan, &obstacle.key, values, set, condition.as_ref())?;
                 if changed.is_some() {
-                    written.insert(obstacle.key);
+                    written.insert(obstacle.key)?;
                 }
                 Ok(changed)
             }

@@ -10,28 +10,47 @@
 //! an equality. A right join keeps its rows as well, to know which have matched.
 
 use super::select::{Emit, Hasher};
-use super::{Exec, Row};
+use super::{Exec, Row, row_bytes};
+use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::plan::{Select, Source, Step};
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
 /// The rows of a source that does not depend on the rows before it, kept while the query runs.
-struct Kept {
+struct Kept<'b> {
     rows: Vec<Vec<Datum>>,
     /// Which of them have matched: a right join shows the others at the end.
     matched: Vec<Cell<bool>>,
     by_key: Option<HashMap<Vec<Datum>, Vec<usize>, Hasher>>,
+    _held: Held<'b>,
 }
 
 /// What a query's steps have found and keep.
-type Memory = Vec<Option<Rc<Kept>>>;
+type Memory<'b> = Vec<Option<Rc<Kept<'b>>>>;
 
-impl Exec<'_> {
+/// The kept rows that can match: by their places.
+enum Candidates<'k> {
+    All(Range<usize>),
+    These(std::slice::Iter<'k, usize>),
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Candidates::All(places) => places.next(),
+            Candidates::These(places) => places.next().copied(),
+        }
+    }
+}
+
+impl<'a> Exec<'a> {
     /// The rows of all sources that pass the filter.
     pub(super) fn joined_rows(
         &self,
@@ -58,7 +77,7 @@ impl Exec<'_> {
         plan: &Select,
         at: usize,
         row: &mut Vec<Datum>,
-        memory: &mut Memory,
+        memory: &mut Memory<'a>,
         outer: Option<&Row<'_>>,
         emit: Emit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
@@ -81,7 +100,7 @@ impl Exec<'_> {
         plan: &Select,
         at: usize,
         row: &mut Vec<Datum>,
-        memory: &mut Memory,
+        memory: &mut Memory<'a>,
         outer: Option<&Row<'_>>,
         emit: Emit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
@@ -91,20 +110,26 @@ impl Exec<'_> {
             }
             return emit(row);
         };
+        self.budget.deeper()?;
         let places = step.offset..step.offset + step.width;
         let mut matched = false;
         // What comes after, and whether the row fits to those before.
         let mut next = |values: &mut [Datum],
                         row: &mut Vec<Datum>,
-                        memory: &mut Memory|
+                        memory: &mut Memory<'a>|
          -> Result<(ControlFlow<()>, bool), SqlError> {
             self.tick()?;
             row[places.clone()].swap_with_slice(values);
+            let mark = self.budget.mark();
             if !self.all_hold(&step.on, Row { values: row, outer })? {
+                self.budget.back_to(mark);
                 return Ok((ControlFlow::Continue(()), false));
             }
             matched = true;
-            Ok((self.step(plan, at + 1, row, memory, outer, emit)?, true))
+            let flow = self.step(plan, at + 1, row, memory, outer, emit)?;
+            // What was made of this row is done with.
+            self.budget.back_to(mark);
+            Ok((flow, true))
         };
         // What depends on no row before is looked up once.
         let whole = step.access.spans.is_empty() && step.source.is_ready(&|_| false);
@@ -149,7 +174,10 @@ impl Exec<'_> {
         match &step.source {
             Source::Table(table) => self.find(table, &step.access, &step.used, row, take),
             Source::System(system) => {
-                for mut values in system.rows(self.catalog, self.around)? {
+                let mut held = self.budget.held();
+                let rows = system.rows(self.catalog, self.around)?;
+                rows.iter().try_for_each(|row| held.add_row(row))?;
+                for mut values in rows {
                     if take(&mut values)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -179,8 +207,8 @@ impl Exec<'_> {
             Source::Series(bounds) => self.series(bounds, row, take),
             Source::Elements(array, ty) => {
                 let array = self.eval(array, row)?;
-                for value in crate::array::values(array.as_text().unwrap_or("{}"), *ty)? {
-                    if take(&mut vec![value])?.is_break() {
+                for value in crate::array::values(array.as_text().unwrap_or("{}"), *ty) {
+                    if take(&mut vec![value?])?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -219,22 +247,28 @@ impl Exec<'_> {
         &self,
         step: &Step,
         at: usize,
-        memory: &mut Memory,
+        memory: &mut Memory<'a>,
         outer: Option<&Row<'_>>,
-    ) -> Result<Rc<Kept>, SqlError> {
+    ) -> Result<Rc<Kept<'a>>, SqlError> {
         if let Some(kept) = &memory[at] {
             return Ok(kept.clone());
         }
-        let mut rows = Vec::new();
+        let (mut rows, mut held) = (Vec::new(), self.budget.held());
+        let mark = self.budget.mark();
         let _ = self.source(step, Row { values: &[], outer }, &mut |values| {
-            self.keep_row(values)?;
+            self.tick()?;
+            held.add_row(values)?;
             rows.push(values.clone());
+            self.budget.back_to(mark);
             Ok(ControlFlow::Continue(()))
         })?;
-        let by_key =
-            if step.hash.is_empty() { None } else { Some(self.hashed(step, &rows, outer)?) };
+        let by_key = match step.hash.is_empty() {
+            true => None,
+            false => Some(self.hashed(step, &rows, outer, &mut held)?),
+        };
+        held.add(rows.len())?;
         let matched = vec![Cell::new(false); rows.len()];
-        let kept = Rc::new(Kept { rows, matched, by_key });
+        let kept = Rc::new(Kept { rows, matched, by_key, _held: held });
         memory[at] = Some(kept.clone());
         Ok(kept)
     }
@@ -244,6 +278,7 @@ impl Exec<'_> {
         step: &Step,
         rows: &[Vec<Datum>],
         outer: Option<&Row<'_>>,
+        held: &mut Held<'_>,
     ) -> Result<HashMap<Vec<Datum>, Vec<usize>, Hasher>, SqlError> {
         let mut by_key: HashMap<Vec<Datum>, Vec<usize>, Hasher> = HashMap::default();
         let mut wide = vec![Datum::Null; step.offset + step.width];
@@ -251,19 +286,27 @@ impl Exec<'_> {
             wide[step.offset..].clone_from_slice(values);
             let row = Row { values: &wide, outer };
             let key = step.hash.iter().map(|(_, own)| self.eval(own, row));
+            let mark = self.budget.mark();
             let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
             if !key.iter().any(Datum::is_null) {
+                held.add(row_bytes(&key) + size_of::<Vec<usize>>())?;
                 by_key.entry(key).or_default().push(at);
             }
+            self.budget.back_to(mark);
+            self.tick()?;
         }
         Ok(by_key)
     }
 
-    /// The kept rows that can match.
-    fn candidates(&self, step: &Step, kept: &Kept, row: Row<'_>) -> Result<Vec<usize>, SqlError> {
-        let Some(by_key) = &kept.by_key else { return Ok((0..kept.rows.len()).collect()) };
+    fn candidates<'k>(
+        &self,
+        step: &Step,
+        kept: &'k Kept<'_>,
+        row: Row<'_>,
+    ) -> Result<Candidates<'k>, SqlError> {
+        let Some(by_key) = &kept.by_key else { return Ok(Candidates::All(0..kept.rows.len())) };
         let key = step.hash.iter().map(|(before, _)| self.eval(before, row));
         let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
-        Ok(by_key.get(&key).cloned().unwrap_or_default())
+        Ok(Candidates::These(by_key.get(&key).map_or(&[][..], Vec::as_slice).iter()))
     }
 }

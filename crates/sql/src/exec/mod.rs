@@ -2,7 +2,8 @@
 //!
 //! Rows are pushed: a source calls what comes after it with one row at a time, so a query that only
 //! looks up and shows holds one page of rows and no more. Sorting, grouping, hashing and inner queries
-//! keep rows; what they keep is counted, and a statement that keeps too much ends with 53200.
+//! keep rows. What they keep, and what evaluation makes, is asked of the statement's [budget](crate::budget)
+//! before it is there.
 
 mod aggregate;
 mod change;
@@ -16,15 +17,14 @@ mod write;
 pub(crate) use eval::arith;
 pub(crate) use write::{entry_key, parts_of_entry, row_of};
 
+use crate::budget::{Budget, Held, ROW_WORK};
 use crate::catalog::Catalog;
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
+use crate::error::SqlError;
 use crate::plan::{Change, Insert, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
+use isomer_design::Key;
 use std::cell::{Cell, RefCell};
-
-/// A statement looks up once for so many rows.
-const TICKS: u32 = 512;
 
 /// A statement that runs.
 pub(crate) struct Exec<'a> {
@@ -32,9 +32,8 @@ pub(crate) struct Exec<'a> {
     params: &'a [Datum],
     around: &'a Surroundings,
     catalog: &'a Catalog,
-    kept_bytes: Cell<usize>,
+    budget: &'a Budget,
     calls: Cell<u64>,
-    ticks: Cell<u32>,
 }
 
 /// A row, and the row of the query around.
@@ -52,8 +51,8 @@ impl<'a> Exec<'a> {
         around: &'a Surroundings,
         catalog: &'a Catalog,
     ) -> Exec<'a> {
-        let (kept_bytes, calls, ticks) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        Exec { txn: RefCell::new(txn), params, around, catalog, kept_bytes, calls, ticks }
+        let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
+        Exec { txn, params, around, catalog, budget, calls }
     }
 
     /// Runs a query; returns how many rows it has.
@@ -102,38 +101,36 @@ impl<'a> Exec<'a> {
     /// Called for each row that is looked at: a statement that is at work for long learns in time that
     /// nobody waits for it any more.
     fn tick(&self) -> Result<(), SqlError> {
-        self.ticks.set(self.ticks.get().wrapping_add(1));
-        if self.ticks.get().is_multiple_of(TICKS) {
-            self.txn.borrow().check_cancel()
-        } else {
-            Ok(())
+        self.budget.tick(ROW_WORK)
+    }
+
+    /// A copy of a value.
+    fn cloned(&self, value: &Datum) -> Result<Datum, SqlError> {
+        let bytes = value.heap_bytes();
+        if bytes > 0 {
+            self.budget.charge(bytes)?;
         }
-    }
-
-    /// Counts memory that is kept until the statement ends.
-    fn keep(&self, bytes: usize) -> Result<(), SqlError> {
-        let kept = self.kept_bytes.get() + bytes;
-        self.kept_bytes.set(kept);
-        if kept <= self.around.memory_bytes {
-            return Ok(());
-        }
-        let message = format!(
-            "the statement needs more than {} MB to sort, group or join",
-            self.around.memory_bytes >> 20
-        );
-        Err(SqlError::new(code::OUT_OF_MEMORY, message).hint("Ask for fewer rows."))
-    }
-
-    fn keep_row(&self, row: &[Datum]) -> Result<(), SqlError> {
-        self.keep(row_bytes(row))
-    }
-
-    /// A row is kept no longer.
-    fn forget_row(&self, row: &[Datum]) {
-        self.kept_bytes.set(self.kept_bytes.get() - row_bytes(row));
+        Ok(value.clone())
     }
 }
 
+/// Rows that are held.
+impl Held<'_> {
+    fn add_row(&mut self, row: &[Datum]) -> Result<(), SqlError> {
+        self.add(row_bytes(row))
+    }
+
+    fn less_row(&mut self, row: &[Datum]) {
+        self.less(row_bytes(row));
+    }
+}
+
+/// What it takes to remember a row by its key.
+fn key_bytes(key: &Key) -> usize {
+    key.as_bytes().len() + 64
+}
+
+/// A row's values, and the two words that an allocation costs.
 fn row_bytes(row: &[Datum]) -> usize {
-    row.iter().map(Datum::bytes).sum::<usize>() + size_of::<Vec<Datum>>()
+    row.iter().map(Datum::bytes).sum::<usize>() + 2 * size_of::<Vec<Datum>>()
 }

@@ -12,7 +12,8 @@
 //! then do not fit. Left out: joins in any other order than that of the plan, and spilling to the disk.
 
 use super::aggregate::Groups;
-use super::{Exec, Row};
+use super::{Exec, Row, key_bytes};
+use crate::budget::Held;
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -27,6 +28,9 @@ use std::ops::ControlFlow;
 
 /// Takes a row; breaks when it has enough.
 pub(crate) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<ControlFlow<()>, SqlError>;
+
+/// A sort of more rows than this looks up in between.
+const SORTED_AT_ONCE: usize = 8 << 10;
 
 pub(super) type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 
@@ -95,7 +99,8 @@ impl Exec<'_> {
         if plan.order.is_empty() || plan.sorted {
             return self.distinct_rows(plan, outer, emit);
         }
-        for row in &self.sorted(plan, outer, keep)? {
+        let (rows, _held) = self.sorted(plan, outer, keep)?;
+        for row in &rows {
             if emit(row)?.is_break() {
                 break;
             }
@@ -109,23 +114,51 @@ impl Exec<'_> {
         plan: &Select,
         outer: Option<&Row<'_>>,
         keep: Option<usize>,
-    ) -> Result<Vec<Vec<Datum>>, SqlError> {
-        let mut rows: Vec<Vec<Datum>> = Vec::new();
+    ) -> Result<(Vec<Vec<Datum>>, Held<'_>), SqlError> {
+        let (mut rows, mut held) = (Vec::new(), self.budget.held());
         let by = |a: &Vec<Datum>, b: &Vec<Datum>| compare(&plan.order, a, b);
         self.distinct_rows(plan, outer, &mut |values| {
-            self.keep_row(values)?;
+            held.add_row(values)?;
             rows.push(values.to_vec());
             // Twice as many as needed are sorted now and then, and the second half forgotten.
             if let Some(keep) = keep
                 && rows.len() >= 2 * keep.max(512)
             {
                 rows.sort_by(by);
-                rows.drain(keep..).for_each(|row| self.forget_row(&row));
+                rows.drain(keep..).for_each(|row| held.less_row(&row));
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        rows.sort_by(by);
-        Ok(rows)
+        Ok((self.in_order(rows, &by)?, held))
+    }
+
+    /// Sorts rows; equal ones stay as they are. A sort of many is one of parts that are merged, so that it can be
+    /// interrupted.
+    fn in_order(
+        &self,
+        mut rows: Vec<Vec<Datum>>,
+        by: &dyn Fn(&Vec<Datum>, &Vec<Datum>) -> Ordering,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        if rows.len() <= SORTED_AT_ONCE {
+            rows.sort_by(by);
+            return Ok(rows);
+        }
+        let mut both = self.budget.held();
+        both.add(rows.len() * size_of::<Vec<Datum>>())?;
+        let upper = rows.split_off(rows.len() / 2);
+        let mut lower = self.in_order(rows, by)?.into_iter().peekable();
+        let mut upper = self.in_order(upper, by)?.into_iter().peekable();
+        let mut merged = Vec::with_capacity(lower.len() + upper.len());
+        loop {
+            self.tick()?;
+            let first = match (lower.peek(), upper.peek()) {
+                (Some(a), Some(b)) if by(a, b).is_gt() => upper.next(),
+                (Some(_), _) => lower.next(),
+                (None, _) => upper.next(),
+            };
+            let Some(first) = first else { return Ok(merged) };
+            merged.push(first);
+        }
     }
 
     fn distinct_rows(
@@ -139,14 +172,16 @@ impl Exec<'_> {
             return self.grouped_rows(plan, outer, emit);
         }
         let mut seen: HashSet<Vec<Datum>, Hasher> = HashSet::default();
+        let mut held = self.budget.held();
         let width = plan.output.len();
         let mut done = false;
         let mut once = |values: &[Datum]| {
-            if is_set && !seen.insert(values[..width].to_vec()) {
+            if is_set && seen.contains(&values[..width]) {
                 return Ok(ControlFlow::Continue(()));
             }
             if is_set {
-                self.keep_row(&values[..width])?;
+                held.add_row(&values[..width])?;
+                seen.insert(values[..width].to_vec());
             }
             let flow = emit(values)?;
             done = flow.is_break();
@@ -178,27 +213,35 @@ impl Exec<'_> {
             return self
                 .joined_rows(plan, outer, &mut |values| project(Row { values, outer }, &mut emit));
         };
-        let mut groups = Groups::new(group);
+        let mut groups = Groups::new(self, group);
         self.joined_rows(plan, outer, &mut |values| {
             groups.add(self, Row { values, outer })?;
             Ok(ControlFlow::Continue(()))
         })?;
-        for values in groups.finish()? {
-            let row = Row { values: &values, outer };
+        let (groups, _held) = groups.finish()?;
+        for values in groups {
+            self.tick()?;
+            let (row, mark) = (Row { values: &values, outer }, self.budget.mark());
             if self.all_hold(&group.having, row)? && project(row, &mut emit)?.is_break() {
                 break;
             }
+            self.budget.back_to(mark);
         }
         Ok(())
     }
 
     /// The keys of a query's rows, in the order in which they are shown.
-    fn keys_to_lock(&self, plan: &Select, table: &Table) -> Result<Vec<Key>, SqlError> {
+    fn keys_to_lock(
+        &self,
+        plan: &Select,
+        table: &Table,
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Key>, SqlError> {
         let in_order = plan.order.is_empty() || plan.sorted;
         if in_order
             && plan.limit.is_none()
             && plan.offset.is_none()
-            && let Some(keys) = self.named_keys(table, &plan.steps[0].access)?
+            && let Some(keys) = self.named_keys(table, &plan.steps[0].access, held)?
         {
             return Ok(keys);
         }
@@ -206,7 +249,9 @@ impl Exec<'_> {
         let key_at = plan.project.len() - table.key_slots().len();
         let mut keys = Vec::new();
         self.rows(plan, None, &mut |values| {
-            keys.push(super::write::key_of(table, &values[key_at..])?);
+            let key = super::write::key_of(table, &values[key_at..])?;
+            held.add(2 * key_bytes(&key))?;
+            keys.push(key);
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(keys)
@@ -222,10 +267,12 @@ impl Exec<'_> {
         let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         };
-        let keys = self.keys_to_lock(plan, table)?;
+        let mut held = self.budget.held();
+        let keys = self.keys_to_lock(plan, table, &mut held)?;
         let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
         let mut locked = Vec::with_capacity(keys.len());
         for key in keys {
+            self.tick()?;
             let waits = lock.busy == Busy::Wait;
             if self.txn.borrow_mut().lock(table.id, &key, kind, waits)? {
                 locked.push(key);
@@ -239,6 +286,8 @@ impl Exec<'_> {
         let step = &plan.steps[0];
         let mut values = Vec::new();
         for key in locked {
+            self.tick()?;
+            let mark = self.budget.mark();
             let mut decoded = Ok(());
             let row = self.txn.borrow_mut().get_locked(table.id, &key, &mut |bytes| {
                 decoded = super::find::decode(table, &key, bytes, &step.used, &mut values);
@@ -251,6 +300,7 @@ impl Exec<'_> {
                     break;
                 }
             }
+            self.budget.back_to(mark);
         }
         Ok(())
     }

@@ -93,11 +93,18 @@ impl Exec<'_> {
     }
 }
 
+/// Of a long value of a row, errors show so much.
+const SHOWN_BYTES: usize = 64;
+
 /// A row as errors show it.
 pub(super) fn show(table: &Table, values: &[Datum]) -> String {
     let shown = table.columns.iter().zip(values).map(|(column, value)| match value {
         Datum::Null => "null".to_owned(),
-        value => crate::text::format(value, column.ty).into_owned(),
+        value => {
+            let shown = crate::text::format(value, column.ty);
+            let end = shown.floor_char_boundary(SHOWN_BYTES);
+            if end < shown.len() { format!("{}...", &shown[..end]) } else { shown.into_owned() }
+        }
     });
     format!("({})", shown.collect::<Vec<_>>().join(", "))
 }

@@ -1,9 +1,75 @@
-//! Functions of texts. Positions count characters, not bytes; what would become very long is an error.
+//! Functions of texts. Positions count characters, not bytes. What a result takes is asked for before it is made.
 
+use crate::budget::Budget;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 
-pub(super) fn substring(text: &str, from: i64, length: Option<i64>) -> Result<Datum, SqlError> {
+/// The longest text: longer ones fit into no message.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+
+/// Room for a result of so many bytes.
+fn room(bytes: Option<usize>, budget: &Budget) -> Result<String, SqlError> {
+    let bytes = bytes.filter(|bytes| *bytes <= TEXT_BYTES_MAX).ok_or_else(|| {
+        let message = "requested length too large: a text has at most 1 GB";
+        SqlError::new(code::PROGRAM_LIMIT, message)
+    })?;
+    budget.charge(bytes)?;
+    Ok(String::with_capacity(bytes))
+}
+
+/// A part of an argument.
+pub(super) fn copy(text: &str, budget: &Budget) -> Result<Datum, SqlError> {
+    budget.charge(text.len())?;
+    Ok(Datum::text(text))
+}
+
+/// What a text may take with all its letters large or small: the longest are three times as long.
+pub(super) fn cased_bytes(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { 3 * text.len() }
+}
+
+/// A text with small letters.
+pub(crate) fn lower(text: &str, budget: &Budget) -> Result<String, SqlError> {
+    budget.charge(cased_bytes(text))?;
+    Ok(text.to_lowercase())
+}
+
+/// The texts among values, and something between each two.
+pub(super) fn join(values: &[Datum], between: &str, budget: &Budget) -> Result<Datum, SqlError> {
+    let parts = || values.iter().filter_map(Datum::as_text);
+    let gaps = parts().count().saturating_sub(1).checked_mul(between.len());
+    let bytes = gaps.and_then(|gaps| parts().map(str::len).sum::<usize>().checked_add(gaps));
+    let mut joined = room(bytes, budget)?;
+    for (at, part) in parts().enumerate() {
+        joined.push_str(if at > 0 { between } else { "" });
+        joined.push_str(part);
+    }
+    Ok(Datum::Text(joined))
+}
+
+/// A text with another in the place of each that is like `from`.
+pub(super) fn replace(
+    text: &str,
+    from: &str,
+    to: &str,
+    budget: &Budget,
+) -> Result<Datum, SqlError> {
+    if from.is_empty() {
+        return copy(text, budget);
+    }
+    budget.tick(text.len() / 16)?;
+    let count = text.matches(from).count();
+    let kept = text.len() - count * from.len();
+    let bytes = count.checked_mul(to.len()).and_then(|new| new.checked_add(kept));
+    let mut replaced = room(bytes, budget)?;
+    for (at, part) in text.split(from).enumerate() {
+        replaced.push_str(if at > 0 { to } else { "" });
+        replaced.push_str(part);
+    }
+    Ok(Datum::Text(replaced))
+}
+
+pub(super) fn substring(text: &str, from: i64, length: Option<i64>) -> Result<&str, SqlError> {
     if length.is_some_and(|length| length < 0) {
         return Err(SqlError::new("22011", "negative substring length not allowed"));
     }
@@ -11,42 +77,52 @@ pub(super) fn substring(text: &str, from: i64, length: Option<i64>) -> Result<Da
     let start = from.max(1);
     let count = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
     let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
-    Ok(Datum::Text(text.chars().skip(skip).take(count).collect()))
+    Ok(characters(text, skip, count))
+}
+
+/// So many characters behind so many others.
+fn characters(text: &str, skip: usize, count: usize) -> &str {
+    let place =
+        |text: &str, at: usize| text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
+    let rest = &text[place(text, skip)..];
+    &rest[..place(rest, count)]
 }
 
 /// The first (or last) characters; with a negative count, all but so many.
-pub(super) fn take(text: &str, count: i64, from_end: bool) -> String {
+pub(super) fn take(text: &str, count: i64, from_end: bool) -> &str {
     let length = text.chars().count() as i64;
-    let count = if count < 0 { (length + count).max(0) } else { count.min(length) };
+    let count = if count < 0 { length.saturating_add(count).max(0) } else { count.min(length) };
     let skip = if from_end { length - count } else { 0 };
-    text.chars().skip(skip as usize).take(count as usize).collect()
+    characters(text, skip as usize, count as usize)
 }
 
-const TEXT_BYTES_MAX: usize = 64 << 20;
-
-fn too_long() -> SqlError {
-    SqlError::new(code::PROGRAM_LIMIT, "requested length too large: a text has at most 64 MB")
-}
-
-pub(super) fn repeat(text: &str, count: i64) -> Result<Datum, SqlError> {
+pub(super) fn repeat(text: &str, count: i64, budget: &Budget) -> Result<Datum, SqlError> {
     let count = usize::try_from(count).unwrap_or(0);
-    match text.len().checked_mul(count) {
-        Some(bytes) if bytes <= TEXT_BYTES_MAX => Ok(Datum::Text(text.repeat(count))),
-        _ => Err(too_long()),
-    }
+    let mut repeated = room(text.len().checked_mul(count), budget)?;
+    (0..if text.is_empty() { 0 } else { count }).for_each(|_| repeated.push_str(text));
+    Ok(Datum::Text(repeated))
 }
 
-pub(super) fn pad(text: &str, length: i64, with: &str, left: bool) -> Result<Datum, SqlError> {
+pub(super) fn pad(
+    text: &str,
+    length: i64,
+    with: &str,
+    left: bool,
+    budget: &Budget,
+) -> Result<Datum, SqlError> {
     let length = usize::try_from(length).unwrap_or(0);
-    if length > TEXT_BYTES_MAX {
-        return Err(too_long());
-    }
     let have = text.chars().count();
-    let cut: String = text.chars().take(length).collect();
-    let fill: String = with
-        .chars()
-        .cycle()
-        .take(if with.is_empty() { 0 } else { length.saturating_sub(have) })
-        .collect();
-    Ok(Datum::Text(if left { format!("{fill}{cut}") } else { format!("{cut}{fill}") }))
+    let cut = characters(text, 0, length);
+    let missing = if with.is_empty() { 0 } else { length.saturating_sub(have) };
+    let width = with.chars().map(char::len_utf8).max().unwrap_or(0);
+    let bytes = missing.checked_mul(width).and_then(|fill| fill.checked_add(cut.len()));
+    let mut padded = room(bytes, budget)?;
+    if !left {
+        padded.push_str(cut);
+    }
+    padded.extend(with.chars().cycle().take(missing));
+    if left {
+        padded.push_str(cut);
+    }
+    Ok(Datum::Text(padded))
 }

@@ -1,7 +1,7 @@
 //! Functions of dates and times.
 
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::numeric::Decimal;
 
 pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
@@ -14,7 +14,7 @@ pub(super) fn extract(field: &str, value: &Datum) -> Result<Datum, SqlError> {
     let (year, month, day) = crate::text::civil(days);
     let exact = |micros: i64| Datum::Numeric(Decimal { mantissa: micros.into(), scale: 6 });
     let whole = |value: i64| Datum::Numeric(Decimal::int(value));
-    Ok(match field.to_lowercase().as_str() {
+    Ok(match clipped(field).to_lowercase().as_str() {
         "year" => whole(year),
         "month" => whole(month.into()),
         "day" => whole(day.into()),
