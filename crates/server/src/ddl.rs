@@ -14,6 +14,7 @@ use crate::alter::Altering;
 use crate::backend::explain;
 use crate::engine::Engine;
 use crate::indexes::index_name;
+use crate::limits;
 use isomer_cluster::{Isolation, LockMode, OpenTransaction, Patience};
 use isomer_design::Time;
 use isomer_sql::catalog::{Catalog, Table, row_schema};
@@ -67,6 +68,7 @@ impl Engine {
                 let (notices, defining) = (&mut notices, &mut defining);
                 let mut altering = Altering { engine: self, defining, patience, around, notices };
                 for operation in &alter.operations {
+                    patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
                     altering.alter(&alter.name, operation)?;
                 }
                 "ALTER TABLE"

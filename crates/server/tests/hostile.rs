@@ -60,7 +60,7 @@ const TABLES: &str = "
 fn no_client_takes_the_server_down() {
     let is_all = std::env::var("ISOMER_HOSTILE").is_ok_and(|how| how == "all");
     let only = std::env::var("ISOMER_HOSTILE_ONLY").unwrap_or_default();
-    let fixture = serve(if is_all { "2s" } else { "150ms" });
+    let fixture = serve(if is_all { "2s" } else { "100ms" });
     let address = fixture.server.address();
     let mut other = Wire::start(address);
     other.statement("set statement_timeout = 0");
@@ -126,7 +126,7 @@ fn run(case: &Case, session: &mut Wire, address: std::net::SocketAddr) -> Outcom
             let mut all: Vec<Wire> = (0..*clients).map(|_| Wire::start(address)).collect();
             let piece = vec![b'x'; 1 << 20];
             for client in &mut all {
-                client.bytes(&[b'Q']);
+                client.bytes(b"Q");
                 client.bytes(&(*length as i32).to_be_bytes());
             }
             for _ in 0..sent >> 20 {
@@ -150,7 +150,7 @@ fn a_message_for_which_there_is_no_room_is_an_error_of_its_own() {
     let fixture = serve("0");
     let address = fixture.server.address();
     let mut client = Wire::start(address);
-    client.bytes(&[b'Q']);
+    client.bytes(b"Q");
     client.bytes(&(100i32 << 20).to_be_bytes());
     let piece = vec![b' '; 1 << 20];
     (0..99).for_each(|_| client.bytes(&piece));

@@ -44,6 +44,8 @@ const STEP_BYTES: usize = 256 << 10;
 const FREE_BYTES: usize = 64 << 10;
 /// A budget that uses less than half of what it took, and this less, gives it back.
 const SPARE_BYTES: usize = 1 << 20;
+/// Nobody has more than this, and sums of it do not overflow.
+const BYTES_MAX: usize = 1 << 60;
 /// After so much work a budget looks whether the statement is still wanted.
 const WORK: usize = 1 << 16;
 /// The work of looking at a row.
@@ -235,8 +237,10 @@ impl Budget {
 
     fn grow(&self, part: &Cell<usize>, bytes: usize) -> Result<(), SqlError> {
         let before = part.get();
-        let Some(after) = before.checked_add(bytes) else { return Err(self.account.exhausted()) };
-        part.set(after);
+        if bytes > BYTES_MAX {
+            return Err(self.account.exhausted());
+        }
+        part.set(before + bytes);
         let (used, covered) = (self.used(), self.covered.get());
         if used <= covered {
             return Ok(());
@@ -379,6 +383,7 @@ mod tests {
             budget.back_to(mark);
         }
         assert_eq!(budget.used(), 0);
+        assert_eq!(budget.charge(usize::MAX).unwrap_err().code, code::OUT_OF_MEMORY);
         drop(budget);
         assert_eq!(all.used(), 0);
     }

@@ -9,9 +9,11 @@ use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateIndex, CreateTable, DataType, Expr, Ident, IndexColumn,
     ObjectName, TableConstraint,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 const TABLE_COLUMNS_MAX: usize = 1600;
 const INDEX_COLUMNS_MAX: usize = 32;
+const INDEXES_MAX: usize = 256;
 
 /// A table to be made.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +36,9 @@ pub struct NewTable {
     pub serial: Vec<usize>,
     /// What was understood, and has no effect: for notices.
     pub ignored: Vec<String>,
+    /// The names of the checks, and for each wanted name the next number that may be free.
+    check_names: BTreeSet<String>,
+    check_numbers: BTreeMap<String, usize>,
 }
 
 /// An index to be made.
@@ -90,6 +95,7 @@ pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
+    check_indexes(table.unique.len())?;
     Ok(table)
 }
 
@@ -128,6 +134,8 @@ impl NewTable {
             unique: Vec::new(),
             serial: Vec::new(),
             ignored: Vec::new(),
+            check_names: BTreeSet::new(),
+            check_numbers: BTreeMap::new(),
         }
     }
 
@@ -203,13 +211,16 @@ impl NewTable {
     }
 
     fn add_check(&mut self, name: Option<&Ident>, wanted: &str, condition: &Expr) {
-        let taken = |name: &str| self.checks.iter().any(|check| check.name == name);
-        let numbered = || (1..).map(|number| format!("{wanted}{number}"));
-        let free = || {
-            let mut names = std::iter::once(wanted.to_owned()).chain(numbered());
-            names.find(|name| !taken(name)).expect("numbers do not end")
-        };
-        let name = name.map_or_else(free, folded);
+        let number = self.check_numbers.entry(wanted.to_owned()).or_default();
+        let name = name.map(folded).unwrap_or_else(|| {
+            let mut name = wanted.to_owned();
+            while self.check_names.contains(&name) {
+                *number += 1;
+                name = format!("{wanted}{number}");
+            }
+            name
+        });
+        self.check_names.insert(name.clone());
         self.checks.push(Check { name, condition: condition.to_string() });
     }
 
@@ -235,6 +246,18 @@ pub fn check_columns(count: usize) -> Result<(), SqlError> {
     }
     let message = format!("tables can have at most {TABLE_COLUMNS_MAX} columns");
     Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
+}
+
+/// True if a table may have so many indexes.
+///
+/// # Errors
+/// 54000 if it may not.
+pub fn check_indexes(count: usize) -> Result<(), SqlError> {
+    if count <= INDEXES_MAX {
+        return Ok(());
+    }
+    let message = format!("a table can have at most {INDEXES_MAX} indexes");
+    Err(SqlError::new(code::PROGRAM_LIMIT, message))
 }
 
 fn is_serial(ty: &DataType) -> bool {

@@ -26,6 +26,7 @@ impl Altering<'_, '_> {
                 .push(SqlError::new(code::DUPLICATE_COLUMN, format!("{message}, skipping")));
             return Ok(());
         }
+        define::check_columns(table.columns.len() + 1)?;
         let new = define::new_column(&table.name, column)?;
         let value = match &new.column.default {
             Some(default) => self.first(&format!("SELECT ({default})::{}", new.column.ty))?,
