@@ -52,7 +52,7 @@ impl Engine {
         defining: &mut Defining<'_>,
         patience: &Arc<Patience>,
     ) -> Result<(), SqlError> {
-        isomer_sql::define::check_indexes(table.indexes.len() + 1)?;
+        define::check_indexes(table.indexes.len() + 1)?;
         let mut index = self.store_index(table, new, name, self.fresh_oid(), constraint)?;
         let with = |index: &Index| {
             let mut changed = Table::clone(table);
