@@ -35,6 +35,9 @@ const OFTEN: u64 = 3;
 /// How long a test waits for what has to come: many times what a slow machine needs.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// Something that goes on while clients work, and what it is called where it is counted.
+type Trouble = (&'static str, fn(&Run));
+
 /// What all threads of a run share.
 pub(crate) struct Run {
     pub(crate) server: Server,
@@ -84,7 +87,7 @@ impl Run {
     }
 
     /// Lets clients work while `troubles` go on, and judges what they saw.
-    fn judge(self, troubles: &[(&'static str, fn(&Run))]) {
+    fn judge(self, troubles: &[Trouble]) {
         let (recorder, ledger) = (Recorder::default(), Ledger::default());
         self.server.client().batch_execute(lists::TABLE).expect("a table");
         self.server.client().batch_execute(&accounts::tables()).expect("tables");
@@ -131,7 +134,7 @@ impl Run {
 
     /// Until enough has happened, or a thread has failed.
     #[allow(clippy::disallowed_methods, reason = "the long form ends by time")]
-    fn go_on(&self, troubles: &[(&'static str, fn(&Run))], has_failed: impl Fn() -> bool) {
+    fn go_on(&self, troubles: &[Trouble], has_failed: impl Fn() -> bool) {
         let seconds = std::env::var("ISOMER_HISTORY_SECONDS").ok();
         let seconds: Option<u64> = seconds.and_then(|seconds| seconds.parse().ok());
         let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(0));
@@ -158,7 +161,7 @@ pub(crate) fn wait_for(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-const DESIGNS: (&str, fn(&Run)) = ("designs", trouble::designs);
+const DESIGNS: Trouble = ("designs", trouble::designs);
 
 #[test]
 fn while_the_design_and_the_definitions_change() {
