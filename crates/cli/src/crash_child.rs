@@ -185,6 +185,14 @@ impl Strategy for Telling {
     fn observe(&self, report: &Report<'_>) {
         self.0.observe(report);
     }
+
+    fn memory(&self, design: &Design) -> Option<String> {
+        self.0.memory(design)
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        self.0.recall(memory)
+    }
 }
 
 /// Makes one random change after the other, and a checkpoint from time to time.

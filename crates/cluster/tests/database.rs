@@ -298,6 +298,14 @@ impl Strategy for ChangesOnce {
             self.left.lock().unwrap().push(changed.change.clone());
         }
     }
+
+    fn memory(&self, _design: &isomer_design::Design) -> Option<String> {
+        None
+    }
+
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Waits until it is; fails if it does not become so at all.

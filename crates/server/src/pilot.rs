@@ -69,4 +69,12 @@ impl Strategy for Pilot {
     fn loads(&self, now: Time, loads: &[SiteLoad]) {
         self.learned.loads(now, loads);
     }
+
+    fn memory(&self, design: &isomer_design::Design) -> Option<String> {
+        self.learned.memory(design)
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        self.learned.recall(memory)
+    }
 }

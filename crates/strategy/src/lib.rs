@@ -231,18 +231,16 @@ pub trait Strategy: Send + Sync {
     /// Hears what became of a change that it asked for, or that somebody else did.
     fn changed(&self, _changed: &Changed<'_>) {}
 
-    /// What it has learned and decided, as text for [`Strategy::recall`]; `None` if it learns nothing.
-    fn memory(&self, _design: &Design) -> Option<String> {
-        None
-    }
+    /// What it has learned and decided, as text for [`Strategy::recall`]; `None` if it learns
+    /// nothing. Required, as is the other, so that a strategy around another one cannot lose what
+    /// that one knows.
+    fn memory(&self, design: &Design) -> Option<String>;
 
     /// Goes on with what it knew when [`Strategy::memory`] was asked for.
     ///
     /// # Errors
     /// In words, if it cannot make sense of it; it then begins anew.
-    fn recall(&self, _memory: &str) -> Result<(), String> {
-        Ok(())
-    }
+    fn recall(&self, memory: &str) -> Result<(), String>;
 
     /// Thinks about all transactions together, for as long as that takes. Asked after [`Strategy::loads`], on no
     /// transaction's way, by one thread at a time.

@@ -55,6 +55,14 @@ impl Strategy for OnDemand {
     fn observe(&self, report: &Report<'_>) {
         self.ran[usize::from(report.site.0)].fetch_add(1, Ordering::Relaxed);
     }
+
+    fn memory(&self, _design: &isomer_design::Design) -> Option<String> {
+        None
+    }
+
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl OnDemand {

@@ -22,4 +22,12 @@ impl Strategy for Static {
             }),
         }
     }
+
+    fn memory(&self, _design: &isomer_design::Design) -> Option<String> {
+        None
+    }
+
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
 }

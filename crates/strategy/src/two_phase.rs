@@ -28,6 +28,14 @@ impl Strategy for TwoPhase {
             Route::Nowhere { .. } => Ok(Verdict::Run(Decision::across(coordinator(request)))),
         }
     }
+
+    fn memory(&self, _design: &isomer_design::Design) -> Option<String> {
+        None
+    }
+
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// The site that has most to do with what it runs.

@@ -58,6 +58,14 @@ impl Strategy for Adr {
         let meanwhile = state.changes.pop_front().unwrap_or_default();
         Ok(Verdict::Run(Decision { meanwhile, ..decision }))
     }
+
+    fn memory(&self, _design: &Design) -> Option<String> {
+        None
+    }
+
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl State {

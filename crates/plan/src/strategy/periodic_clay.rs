@@ -65,6 +65,14 @@ impl Strategy for PeriodicClay {
         let meanwhile = state.moves.pop_front().unwrap_or_default();
         Ok(Verdict::Run(Decision { meanwhile, ..decision }))
     }
+
+    fn memory(&self, _design: &Design) -> Option<String> {
+        None
+    }
+
+    fn recall(&self, _memory: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// What Clay would move, a plan for each block.

@@ -64,6 +64,14 @@ impl Strategy for Replicated {
     fn changed(&self, changed: &Changed<'_>) {
         self.updates.changed(changed);
     }
+
+    fn memory(&self, design: &isomer_design::Design) -> Option<String> {
+        self.updates.memory(design)
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        self.updates.recall(memory)
+    }
 }
 
 #[cfg(test)]
