@@ -58,8 +58,8 @@ pub use isomer_site::{
 };
 pub use isomer_strategy::Place;
 pub use open::{
-    Asked, Gateway, Impatience, Isolation, LockMode, Locked, OpenError, OpenTransaction, Owner,
-    Patience, RowLocks, Savepoint, Snapshot,
+    Asked, ClosedTables, Gateway, Impatience, Isolation, LockMode, Locked, OpenError,
+    OpenTransaction, Owner, Patience, RowLocks, Savepoint, Snapshot,
 };
 pub use opening::Recovering;
 pub use router::{Job, Ran, Router, Session};

@@ -1,9 +1,17 @@
 //! A transaction of a client: an open transaction of the database, with what SQL needs besides.
+//!
+//! **Tables** are locked at a place of their own, before all rows ([`LockMode`]). Who changes rows
+//! of a table holds it [`RowExclusive`](LockMode::RowExclusive), so a definition waits for him, and
+//! so does LOCK TABLE, in the modes that PostgreSQL has. Who reads locks nothing, so that reading
+//! costs nothing; only while somebody has locked a table, or wants to, in the mode that keeps out
+//! readers does each reader ask ([`Backend::read`]). So such a lock does not wait for who has read
+//! before: that one goes on with what was there then, and waits when it reads again.
 
 use crate::engine::Engine;
 use crate::limits;
 use isomer_cluster::{
-    Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience, Savepoint,
+    ClosedTables, Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience,
+    Savepoint,
 };
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::budget::Holding;
@@ -21,8 +29,11 @@ pub(crate) struct Backend {
     pub(crate) txn: OpenTransaction,
     engine: Arc<Engine>,
     patience: Arc<Patience>,
-    /// Tables that the transaction has written to, which nobody may drop or alter meanwhile.
-    tables: Vec<TableId>,
+    /// Tables that the transaction has locked for a statement, which nobody may drop or alter
+    /// meanwhile.
+    tables: Vec<(TableId, LockMode)>,
+    /// It has locked tables so that nobody else reads them.
+    closed: Vec<ClosedTables>,
     /// The version of the catalog that the statement at work was planned for.
     pub(crate) planned_for: u64,
     pub(crate) read_only: bool,
@@ -46,15 +57,15 @@ impl Backend {
         begun_us: i64,
         written: Holding,
     ) -> Backend {
-        let (tables, is_used, planned_for) = (Vec::new(), false, NEWEST);
         Backend {
             txn,
             engine,
             patience,
-            tables,
-            planned_for,
+            tables: Vec::new(),
+            closed: Vec::new(),
+            planned_for: NEWEST,
             read_only,
-            is_used,
+            is_used: false,
             begun_us,
             written,
         }
@@ -76,7 +87,7 @@ impl Backend {
 
     /// Keeps others from dropping or altering a table and its indexes until the transaction ends.
     pub(crate) fn hold(&mut self, table: &Table) -> Result<(), SqlError> {
-        table.parts().try_for_each(|(id, _)| self.hold_table(id))
+        table.parts().try_for_each(|(id, _)| self.hold_table(id, LockMode::RowExclusive))
     }
 
     /// Refuses to read a table whose rows were all written after what the transaction sees.
@@ -90,16 +101,79 @@ impl Backend {
         Ok(())
     }
 
-    fn hold_table(&mut self, table: TableId) -> Result<(), SqlError> {
-        if self.tables.contains(&table) {
+    /// Locks a table as LOCK TABLE asks for it.
+    pub(crate) fn lock_table(
+        &mut self,
+        table: &Table,
+        mode: LockMode,
+        waits: bool,
+    ) -> Result<(), SqlError> {
+        if mode == LockMode::Exclusive {
+            self.closed.push(self.engine.gateway().close_tables());
+        }
+        for (id, _) in table.parts() {
+            match self.txn.lock(id, &Key::min(), mode, waits) {
+                Ok(()) => self.check_current(id)?,
+                Err(OpenError::Locked) => {
+                    let message = format!("could not obtain lock on relation \"{}\"", table.name);
+                    return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
+                }
+                Err(error) => return Err(explain(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a table for a statement that reads or changes it.
+    fn hold_table(&mut self, table: TableId, mode: LockMode) -> Result<(), SqlError> {
+        let holds = |held: &(TableId, LockMode)| {
+            held.0 == table && (held.1 == mode || held.1 == LockMode::RowExclusive)
+        };
+        if self.tables.iter().any(holds) {
             return Ok(());
         }
-        self.txn.lock(table, &Key::min(), LockMode::Shared, true).map_err(explain)?;
+        self.txn.lock(table, &Key::min(), mode, true).map_err(explain)?;
+        self.check_current(table)?;
+        self.tables.push((table, mode));
+        Ok(())
+    }
+
+    /// Before a table is read: waits for who keeps readers out of it.
+    #[inline]
+    fn read(&mut self, table: TableId) -> Result<(), SqlError> {
+        match self.engine.gateway().has_closed_tables() {
+            true => self.read_closed(table),
+            false => Ok(()),
+        }
+    }
+
+    fn read_closed(&mut self, table: TableId) -> Result<(), SqlError> {
+        if self.tables.iter().any(|(held, _)| *held == table) {
+            return Ok(());
+        }
+        let mode = LockMode::AccessShare;
+        match self.txn.lock(table, &Key::min(), mode, false) {
+            Ok(()) => {}
+            Err(OpenError::Locked) => {
+                self.txn.lock(table, &Key::min(), mode, true).map_err(explain)?;
+                if self.isolation() == Isolation::ReadCommitted {
+                    // What the others did is seen by the whole statement or by nothing of it.
+                    let message = "the table was locked against readers while the statement ran";
+                    return Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."));
+                }
+            }
+            Err(error) => return Err(explain(error)),
+        }
+        self.tables.push((table, mode));
+        Ok(())
+    }
+
+    /// Of what was locked just now: refuses a table that is another one by now.
+    fn check_current(&self, table: TableId) -> Result<(), SqlError> {
         if self.engine.is_stale(table, self.planned_for) {
             let message = "the table was dropped or altered while the statement waited";
             return Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."));
         }
-        self.tables.push(table);
         Ok(())
     }
 }
@@ -116,6 +190,7 @@ impl Transaction for Backend {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, SqlError> {
         self.check_filled(table)?;
+        self.read(table)?;
         self.txn.get(table, key, visit).map_err(explain)
     }
 
@@ -127,6 +202,7 @@ impl Transaction for Backend {
         visit: Visit<'_>,
     ) -> Result<(), SqlError> {
         self.check_filled(table)?;
+        self.read(table)?;
         self.txn.scan(table, range, way, visit).map_err(explain)
     }
 
@@ -149,11 +225,12 @@ impl Transaction for Backend {
         if self.read_only {
             return Err(read_only());
         }
-        self.hold_table(table)?;
-        let mode = match kind {
-            LockKind::Shared => LockMode::Shared,
-            LockKind::Exclusive => LockMode::Exclusive,
+        let (of_table, mode) = match kind {
+            LockKind::Shared => (LockMode::RowShare, LockMode::Shared),
+            // Most who lock a row so are about to change it, and ask once.
+            LockKind::Exclusive => (LockMode::RowExclusive, LockMode::Exclusive),
         };
+        self.hold_table(table, of_table)?;
         match self.txn.lock(table, key, mode, waits) {
             Ok(()) => Ok(true),
             Err(OpenError::Locked) => Ok(false),
@@ -193,7 +270,7 @@ impl Transaction for Backend {
         if self.read_only {
             return Err(read_only());
         }
-        self.hold_table(table)?;
+        self.hold_table(table, LockMode::RowExclusive)?;
         let bytes = key.as_bytes().len() + row.as_ref().map_or(0, Vec::len);
         self.written.more(WRITTEN_BYTES + bytes)?;
         let expect = match base {

@@ -16,7 +16,7 @@ use isomer_design::{Key, SITES_MAX, SiteId, TableId, Time};
 use isomer_strategy::Place;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Where open transactions meet.
@@ -25,6 +25,8 @@ pub struct Gateway {
     shared: Mutex<Shared>,
     next_owner: AtomicU64,
     latest: AtomicU64,
+    /// How often tables are closed to readers.
+    closed: AtomicUsize,
     /// For each site: commits there, and commits over several sites that it coordinated.
     commits: Vec<[AtomicU64; 2]>,
 }
@@ -49,6 +51,15 @@ pub enum Impatience {
     LockTime,
     /// The database is going down.
     Shutdown,
+    /// It may not be here any more.
+    SentAway,
+}
+
+impl Impatience {
+    /// True if the client has to go, whatever it does.
+    pub fn is_final(self) -> bool {
+        matches!(self, Impatience::Shutdown | Impatience::SentAway)
+    }
 }
 
 /// How long a client is willing to wait: until it, or somebody for it, says that it is not.
@@ -64,15 +75,16 @@ pub struct Patience {
 impl Patience {
     /// Why the client waits no longer, if so.
     pub fn over(&self) -> Option<Impatience> {
-        use Impatience::{Asked, LockTime, Shutdown, StatementTime, TransactionTime};
-        let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown];
+        use Impatience::{Asked, LockTime, SentAway, Shutdown, StatementTime, TransactionTime};
+        let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway];
         let over = self.over.load(Ordering::Relaxed);
         all.into_iter().find(|why| *why as u8 == over)
     }
 
-    /// The client is patient again.
+    /// The client is patient again, unless it [has to go](Impatience::is_final).
     pub fn renew(&self) {
-        self.over.store(0, Ordering::Relaxed);
+        let stays = |over| (over < Impatience::Shutdown as u8).then_some(0);
+        let _ = self.over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stays);
     }
 
     /// The client waits for a row no longer than this, in milliseconds; zero: as long as it takes.
@@ -89,6 +101,7 @@ impl Gateway {
             shared: Mutex::default(),
             next_owner: AtomicU64::new(1),
             latest: AtomicU64::new(0),
+            closed: AtomicUsize::new(0),
             commits: (0..=SITES_MAX).map(|_| Default::default()).collect(),
         })
     }
@@ -193,6 +206,18 @@ impl Gateway {
         }
     }
 
+    /// Somebody closes tables to readers, until what is returned is dropped: readers lock what they
+    /// read meanwhile.
+    pub fn close_tables(self: &Arc<Gateway>) -> ClosedTables {
+        self.closed.fetch_add(1, Ordering::SeqCst);
+        ClosedTables { gateway: self.clone() }
+    }
+
+    /// True if somebody closes tables to readers, so that they have to ask.
+    pub fn has_closed_tables(&self) -> bool {
+        self.closed.load(Ordering::SeqCst) > 0
+    }
+
     /// How many transactions wait for others.
     pub fn waiting(&self) -> usize {
         self.shared.lock().locks.waiting()
@@ -210,6 +235,17 @@ impl Gateway {
         let mut shared = self.shared.lock();
         let woken = shared.locks.release(owner, places);
         shared.wake(&woken);
+    }
+}
+
+/// Tables may be closed to readers until this is dropped.
+pub struct ClosedTables {
+    gateway: Arc<Gateway>,
+}
+
+impl Drop for ClosedTables {
+    fn drop(&mut self) {
+        self.gateway.closed.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -19,6 +19,10 @@
 //! an owner waits for one row at a time, so the search is short. The one that closes the circle is
 //! refused.
 //!
+//! **Tables** are locked like rows, at a place of their own, in eight modes, which are
+//! PostgreSQL's; rows in two of these ([`LockMode`]). An owner may hold a place in several modes at
+//! once.
+//!
 //! **Outliving.** Who wants nothing of a row but that those who hold it now have ended waits beside the queue:
 //! nobody waits for it, so the row is held up for no one.
 //!
@@ -39,18 +43,81 @@ pub type Owner = u64;
 /// A row, existing or not.
 type Place = (TableId, Key);
 
-/// How a row is locked.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// How a place is locked: a row [`Shared`](LockMode::Shared) or [`Exclusive`](LockMode::Exclusive),
+/// a table in any of these modes. An `x` stands where two owners cannot hold one place.
+///
+/// ```text
+///                           AS RS RE SU S  SR E  AE
+///   AccessShare             .  .  .  .  .  .  .  x    reads the table
+///   RowShare                .  .  .  .  .  .  x  x    locks rows for others' changes
+///   RowExclusive            .  .  .  .  x  x  x  x    changes rows
+///   ShareUpdateExclusive    .  .  .  x  x  x  x  x
+///   Shared                  .  .  x  x  .  x  x  x    nobody may change it
+///   ShareRowExclusive       .  .  x  x  x  x  x  x
+///   AllButReads             .  x  x  x  x  x  x  x    EXCLUSIVE, as PostgreSQL has it for tables
+///   Exclusive               x  x  x  x  x  x  x  x    nobody else holds it: ACCESS EXCLUSIVE
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the table above says what they are")]
 pub enum LockMode {
-    /// Others may hold it too, but nobody may write it.
+    AccessShare,
+    RowShare,
+    RowExclusive,
+    ShareUpdateExclusive,
     Shared,
-    /// Nobody else holds it.
+    ShareRowExclusive,
+    AllButReads,
     Exclusive,
 }
 
 impl LockMode {
-    fn conflicts(self, other: LockMode) -> bool {
-        self == LockMode::Exclusive || other == LockMode::Exclusive
+    /// The modes that others cannot hold beside this one: a bit for each.
+    fn conflicts(self) -> u8 {
+        match self {
+            LockMode::AccessShare => 0b1000_0000,
+            LockMode::RowShare => 0b1100_0000,
+            LockMode::RowExclusive => 0b1111_0000,
+            LockMode::ShareUpdateExclusive => 0b1111_1000,
+            LockMode::Shared => 0b1110_1100,
+            LockMode::ShareRowExclusive => 0b1111_1100,
+            LockMode::AllButReads => 0b1111_1110,
+            LockMode::Exclusive => 0b1111_1111,
+        }
+    }
+}
+
+/// The modes in which an owner holds a place.
+#[derive(Clone, Copy)]
+struct Modes(u8);
+
+impl Modes {
+    fn of(mode: LockMode) -> Modes {
+        Modes(1 << mode as u8)
+    }
+
+    fn and(self, mode: LockMode) -> Modes {
+        Modes(self.0 | Modes::of(mode).0)
+    }
+
+    fn conflicts(self, mode: LockMode) -> bool {
+        self.0 & mode.conflicts() != 0
+    }
+
+    /// True if who holds this keeps out everybody that the mode would.
+    fn covers(self, mode: LockMode) -> bool {
+        let all = [
+            LockMode::AccessShare,
+            LockMode::RowShare,
+            LockMode::RowExclusive,
+            LockMode::ShareUpdateExclusive,
+            LockMode::Shared,
+            LockMode::ShareRowExclusive,
+            LockMode::AllButReads,
+            LockMode::Exclusive,
+        ];
+        let held = all.into_iter().filter(|held| self.0 & Modes::of(*held).0 != 0);
+        let kept_out = held.fold(0, |kept_out, held| kept_out | held.conflicts());
+        kept_out & mode.conflicts() == mode.conflicts()
     }
 }
 
@@ -75,7 +142,7 @@ pub struct RowLocks {
 
 #[derive(Default)]
 struct Row {
-    holders: Vec<(Owner, LockMode)>,
+    holders: Vec<(Owner, Modes)>,
     queue: VecDeque<(Owner, LockMode)>,
     /// Who waits until these holders have let go.
     outliving: Vec<(Owner, Vec<Owner>)>,
@@ -106,14 +173,14 @@ impl RowLocks {
         assert!(!self.waiting.contains_key(&owner), "an owner waits for one row at a time");
         let row = self.rows.entry(place.clone()).or_default();
         let held = row.holders.iter().position(|(holder, _)| *holder == owner);
-        if held.is_some_and(|at| row.holders[at].1 >= mode) {
+        if held.is_some_and(|at| row.holders[at].1.covers(mode)) {
             return Asked::Granted(false);
         }
         let before = row.before(owner, mode, held.is_some());
         if before.is_empty() {
             match held {
-                Some(at) => row.holders[at].1 = mode,
-                None => row.holders.push((owner, mode)),
+                Some(at) => row.holders[at].1 = row.holders[at].1.and(mode),
+                None => row.holders.push((owner, Modes::of(mode))),
             }
             return Asked::Granted(held.is_none());
         }
@@ -199,14 +266,21 @@ impl RowLocks {
     fn advance(&mut self, place: &Place) -> Vec<Owner> {
         let mut woken = Vec::new();
         let Some(row) = self.rows.get_mut(place) else { return woken };
-        while let Some(&(owner, mode)) = row.queue.front() {
-            let others = row.holders.iter().filter(|(holder, _)| *holder != owner);
-            if others.into_iter().any(|(_, held)| held.conflicts(mode)) {
-                break;
+        let mut at = 0;
+        while let Some(&(owner, mode)) = row.queue.get(at) {
+            if row.ahead(owner, mode, at).next().is_some() {
+                if mode == LockMode::Exclusive {
+                    // Nobody gets past it.
+                    break;
+                }
+                at += 1;
+                continue;
             }
-            row.queue.pop_front();
-            row.holders.retain(|(holder, _)| *holder != owner);
-            row.holders.push((owner, mode));
+            row.queue.remove(at);
+            match row.holders.iter_mut().find(|(holder, _)| *holder == owner) {
+                Some((_, held)) => *held = held.and(mode),
+                None => row.holders.push((owner, Modes::of(mode))),
+            }
             self.waiting.remove(&owner);
             woken.push(owner);
         }
@@ -242,11 +316,7 @@ impl RowLocks {
         let at = row.queue.iter().position(|(waiting, _)| *waiting == owner);
         let at = at.expect("who waits is in the queue");
         let mode = row.queue[at].1;
-        let ahead = row.holders.iter().chain(row.queue.iter().take(at));
-        ahead
-            .filter(|(other, held)| *other != owner && held.conflicts(mode))
-            .map(|(other, _)| *other)
-            .collect()
+        row.ahead(owner, mode, at).collect()
     }
 }
 
@@ -258,14 +328,18 @@ impl Row {
         done.map(|(owner, _)| owner).collect()
     }
 
+    /// For whom somebody waits who is there in the queue.
+    fn ahead(&self, owner: Owner, mode: LockMode, at: usize) -> impl Iterator<Item = Owner> {
+        let queue = self.queue.iter().take(at).map(|(other, mode)| (*other, Modes::of(*mode)));
+        let ahead = self.holders.iter().copied().chain(queue);
+        let is_ahead =
+            move |(other, held): &(Owner, Modes)| *other != owner && held.conflicts(mode);
+        ahead.filter(is_ahead).map(|(other, _)| other)
+    }
+
     /// For whom a new request would wait.
     fn before(&self, owner: Owner, mode: LockMode, is_holder: bool) -> Vec<Owner> {
-        let queue = self.queue.iter().filter(|_| !is_holder);
-        self.holders
-            .iter()
-            .chain(queue)
-            .filter(|(other, held)| *other != owner && held.conflicts(mode))
-            .map(|(other, _)| *other)
-            .collect()
+        let at = if is_holder { 0 } else { self.queue.len() };
+        self.ahead(owner, mode, at).collect()
     }
 }

@@ -43,7 +43,7 @@ pub(crate) mod snapshot;
 pub(crate) mod transaction;
 pub(crate) mod workspace;
 
-pub use gateway::{Gateway, Impatience, Patience};
+pub use gateway::{ClosedTables, Gateway, Impatience, Patience};
 pub use locks::{Asked, LockMode, Owner, RowLocks};
 pub use snapshot::Snapshot;
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};
