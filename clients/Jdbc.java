@@ -186,7 +186,7 @@ public class Jdbc {
     /** What pools do with a connection before they lend it. */
     static void pooled(Connection db) throws SQLException {
         check(db.isValid(1), "it is alive");
-        db.setTransactionIsolation(Connection.TRANSACTION_SERIALIZABLE);
+        db.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
         db.setReadOnly(true);
         db.setAutoCommit(false);
         check(state(db, "delete from jdbc_rows").equals("25006"), "read only");

@@ -69,7 +69,8 @@ impl Altering<'_, '_> {
             Operation::RenameTable {
                 table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
             } => self.rename_table(&table, plain_name(to)?),
-            Operation::OwnerTo { .. } => Ok(()),
+            Operation::OwnerTo { .. } => Err(SqlError::unsupported("ALTER TABLE .. OWNER TO")
+                .hint("Tables belong to nobody: every user may do everything with them.")),
             other => Err(SqlError::unsupported(format!("ALTER TABLE .. {other}"))),
         }
     }
@@ -79,6 +80,7 @@ impl Altering<'_, '_> {
         table: &Arc<Table>,
         constraint: &TableConstraint,
     ) -> Result<(), SqlError> {
+        define::check_constraint(constraint)?;
         let columns = |columns| define::columns_of(&table.columns, &table.name, columns);
         match constraint {
             TableConstraint::PrimaryKey(key) => {

@@ -18,6 +18,7 @@ mod sql;
 pub(crate) use run::{Call, PlanAgain};
 
 use crate::backend::Backend;
+use crate::clients::Clients;
 use crate::copy::CopyIn;
 use crate::engine::Engine;
 use crate::limits::{self, Memory, Watch};
@@ -64,6 +65,7 @@ pub(crate) struct Session {
     statements: HashMap<String, Statement, FixedState>,
     portals: HashMap<String, Portal, FixedState>,
     watch: Arc<Watch>,
+    clients: Arc<Clients>,
     /// When the time of the transaction is over, and that of the statement.
     transaction_until: Option<Instant>,
     statement_until: Option<Instant>,
@@ -125,6 +127,7 @@ impl Session {
         patience: Arc<Patience>,
         settings: Settings,
         watch: Arc<Watch>,
+        clients: Arc<Clients>,
         (memory, options): (Memory, &ServerOptions),
     ) -> Session {
         patience.set_lock_limit(settings.limits.lock);
@@ -142,6 +145,7 @@ impl Session {
             statements: HashMap::default(),
             portals: HashMap::default(),
             watch,
+            clients,
             transaction_until: None,
             statement_until: None,
             clock: options.clock,
@@ -166,6 +170,11 @@ impl Session {
 
     pub(crate) fn is_in_block(&self) -> bool {
         self.in_block
+    }
+
+    /// True if its transaction has one snapshot; none if it has no transaction.
+    pub(crate) fn is_repeatable(&self) -> Option<bool> {
+        self.txn.as_ref().map(|txn| txn.isolation() == Isolation::RepeatableRead)
     }
 
     /// How long the client may be silent now; none: as long as it likes.

@@ -1,5 +1,4 @@
-//! Settings of a session: what clients set and ask for. Few have an effect; unknown ones are kept, as
-//! clients set what their own server knows.
+//! Settings of a session: what clients set and ask for, and what comes of it.
 //!
 //! ```text
 //!   BEGIN        SET a = 1        SET LOCAL b = 2        COMMIT: a = 1, b as before
@@ -7,6 +6,17 @@
 //! ```
 //!
 //! Defaults come from the server's options (`--set`), and over these from the client's start-up message.
+//!
+//! A setting either has its effect, or has only those values that are how things are anyway
+//! ([`ONLY`]): `TimeZone` is UTC, `DateStyle` is ISO. Settings of PostgreSQL that are about speed
+//! alone are taken with a warning ([`is_about_speed`]). Names with a dot are an application's own.
+//! All others are unknown, as in PostgreSQL.
+//!
+//! Isomer's own:
+//!
+//! | setting | values |
+//! | --- | --- |
+//! | `isomer.serializable` | what SERIALIZABLE means: `refuse` (0A000), or `repeatable read`, where write skew is possible |
 
 use crate::limits::{self, Limits};
 use crate::session::{Call, Session};
@@ -23,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) user: Arc<str>,
     pub(crate) database: Arc<str>,
     pub(crate) process: i32,
+    /// As its user is at the start of the session.
+    pub(crate) superuser: bool,
     pub(crate) limits: Limits,
     /// Transactions have one snapshot, unless they say otherwise.
     pub(crate) repeatable: bool,
@@ -30,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) read_only: bool,
     /// `synchronous_commit` is off: who commits is told before it is durable.
     hasty: bool,
+    /// `isomer.serializable` is `repeatable read`.
+    serializable_is_repeatable: bool,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
 }
@@ -54,7 +68,7 @@ pub(crate) const REPORTED: [&str; 10] = [
     "is_superuser",
 ];
 
-const DEFAULTS: [(&str, &str); 17] = [
+const DEFAULTS: [(&str, &str); 16] = [
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
     ("server_encoding", "UTF8"),
@@ -64,7 +78,6 @@ const DEFAULTS: [(&str, &str); 17] = [
     ("timezone", "UTC"),
     ("integer_datetimes", "on"),
     ("standard_conforming_strings", "on"),
-    ("is_superuser", "on"),
     ("application_name", ""),
     ("search_path", "\"$user\", public"),
     ("extra_float_digits", "1"),
@@ -73,6 +86,139 @@ const DEFAULTS: [(&str, &str); 17] = [
     ("max_index_keys", "32"),
     ("password_encryption", "scram-sha-256"),
 ];
+
+/// How the server is, which nobody sets.
+const FIXED: [&str; 7] = [
+    "server_version",
+    "server_version_num",
+    "server_encoding",
+    "integer_datetimes",
+    "is_superuser",
+    "max_identifier_length",
+    "max_index_keys",
+];
+
+/// Settings whose values change nothing, as they are how things are anyway; other values are
+/// refused. In small letters; `*` stands for all.
+const ONLY: [(&str, &[&str]); 37] = [
+    ("application_name", &["*"]),
+    (
+        "client_min_messages",
+        &[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice",
+            "warning", "error",
+        ],
+    ),
+    ("client_encoding", &["utf8", "utf-8", "utf_8", "unicode", "sql_ascii"]),
+    ("datestyle", &["iso", "iso, mdy", "iso, dmy", "iso, ymd", "iso,mdy", "iso,dmy", "iso,ymd"]),
+    // No type is an interval.
+    ("intervalstyle", &["postgres", "postgres_verbose", "iso_8601", "sql_standard"]),
+    (
+        "timezone",
+        &[
+            "utc",
+            "etc/utc",
+            "gmt",
+            "etc/gmt",
+            "uct",
+            "etc/uct",
+            "zulu",
+            "etc/zulu",
+            "universal",
+            "etc/universal",
+            "greenwich",
+            "etc/greenwich",
+            "z",
+            "0",
+            "+00",
+            "+00:00",
+            "-00:00",
+            "utc0",
+            "gmt0",
+            "etc/gmt0",
+            "<+00>-00",
+        ],
+    ),
+    ("standard_conforming_strings", &["on", "true", "yes", "1"]),
+    ("backslash_quote", &["safe_encoding", "off", "false", "no", "0"]),
+    ("escape_string_warning", &["*"]),
+    ("array_nulls", &["on", "true", "yes", "1"]),
+    ("transform_null_equals", &["off", "false", "no", "0"]),
+    // Digits enough to read the same number again.
+    ("extra_float_digits", &["1", "2", "3"]),
+    ("bytea_output", &["hex"]),
+    ("xmloption", &["*"]),
+    ("password_encryption", &["scram-sha-256"]),
+    ("default_transaction_deferrable", &["off", "false", "no", "0"]),
+    ("transaction_deferrable", &["off", "false", "no", "0"]),
+    // There are no policies, functions, triggers and object identifiers for these to be about.
+    ("row_security", &["*"]),
+    ("check_function_bodies", &["*"]),
+    ("session_replication_role", &["origin"]),
+    ("default_with_oids", &["off", "false", "no", "0"]),
+    ("default_tablespace", &["", "pg_default"]),
+    ("temp_tablespaces", &[""]),
+    ("default_table_access_method", &["heap"]),
+    ("allow_system_table_mods", &["off", "false", "no", "0"]),
+    ("quote_all_identifiers", &["*"]),
+    ("lo_compat_privileges", &["*"]),
+    ("lc_messages", &["", "c", "posix", "c.utf-8", "c.utf8", "en_us.utf-8", "en_us.utf8"]),
+    ("lc_monetary", &["", "c", "posix", "c.utf-8", "c.utf8"]),
+    ("lc_numeric", &["", "c", "posix", "c.utf-8", "c.utf8"]),
+    ("lc_time", &["", "c", "posix", "c.utf-8", "c.utf8"]),
+    ("role", &["none"]),
+    ("zero_damaged_pages", &["off", "false", "no", "0"]),
+    ("ignore_checksum_failure", &["off", "false", "no", "0"]),
+    ("exit_on_error", &["off", "false", "no", "0"]),
+    ("restart_after_crash", &["*"]),
+    ("client_connection_check_interval", &["0"]),
+];
+
+/// Settings of PostgreSQL that change no result, only how it is come by there.
+fn is_about_speed(name: &str) -> bool {
+    const STARTS: [&str; 19] = [
+        "enable_",
+        "geqo",
+        "jit",
+        "cpu_",
+        "log_",
+        "track_",
+        "debug_",
+        "vacuum_",
+        "parallel_",
+        "max_parallel_",
+        "min_parallel_",
+        "effective_",
+        "gin_",
+        "tcp_",
+        "commit_",
+        "autovacuum_",
+        "maintenance_",
+        "wal_",
+        "stats_",
+    ];
+    const NAMES: [&str; 18] = [
+        "work_mem",
+        "temp_buffers",
+        "temp_file_limit",
+        "logical_decoding_work_mem",
+        "hash_mem_multiplier",
+        "random_page_cost",
+        "seq_page_cost",
+        "plan_cache_mode",
+        "join_collapse_limit",
+        "from_collapse_limit",
+        "constraint_exclusion",
+        "cursor_tuple_fraction",
+        "default_statistics_target",
+        "recursive_worktable_factor",
+        "force_parallel_mode",
+        "synchronize_seqscans",
+        "deadlock_timeout",
+        "update_process_title",
+    ];
+    STARTS.iter().any(|start| name.starts_with(start)) || NAMES.contains(&name)
+}
 
 impl Settings {
     /// Settings as the server's options have them.
@@ -84,10 +230,12 @@ impl Settings {
             user: Arc::default(),
             database: Arc::default(),
             process: 0,
+            superuser: false,
             limits: Limits::default(),
             repeatable: false,
             read_only: false,
             hasty: false,
+            serializable_is_repeatable: false,
             values: BTreeMap::new(),
             defaults,
         };
@@ -100,9 +248,14 @@ impl Settings {
     pub(crate) fn of_client(mut self, given: Vec<(String, String)>) -> (Settings, Vec<SqlError>) {
         let mut wrong = Vec::new();
         let mut defaults = self.defaults.to_vec();
-        for (name, value) in given {
+        let (own, others): (Vec<_>, Vec<_>) = given.into_iter().partition(|(name, _)| is_own(name));
+        // What others mean depends on these.
+        for (name, value) in own.into_iter().chain(others) {
             match self.set(&name, Some(value.clone())) {
-                Ok(()) => defaults.push((name, value)),
+                Ok(warning) => {
+                    wrong.extend(warning);
+                    defaults.push((name, value));
+                }
                 Err(error) => wrong.push(error),
             }
         }
@@ -121,6 +274,7 @@ impl Settings {
             "default_transaction_read_only" | "transaction_read_only" => {
                 Some(if self.read_only { "on" } else { "off" }.to_owned())
             }
+            "is_superuser" => Some(if self.superuser { "on" } else { "off" }.to_owned()),
             "session_authorization" | "role" => Some(self.user.to_string()),
             limit if Limits::default().named(limit).is_some() => {
                 let mut limits = self.limits;
@@ -134,16 +288,44 @@ impl Settings {
         }
     }
 
+    /// What a client does not want to hear: as the severities are written.
+    pub(crate) fn keeps_quiet(&self) -> &'static [&'static str] {
+        match self.values.get("client_min_messages").map(|least| least.to_lowercase()).as_deref() {
+            Some("warning") => &["NOTICE"],
+            Some("error") => &["NOTICE", "WARNING"],
+            _ => &[],
+        }
+    }
+
     /// True if who commits is told before it is durable.
     pub(crate) fn is_hasty(&self) -> bool {
         self.hasty
     }
 
-    /// Sets a setting; `None`: to its default.
+    /// Refuses SERIALIZABLE, unless it is to mean REPEATABLE READ.
     ///
     /// # Errors
-    /// 22023 for values that are not possible.
-    pub(crate) fn set(&mut self, name: &str, value: Option<String>) -> Result<(), SqlError> {
+    /// 0A000.
+    pub(crate) fn check_serializable(&self) -> Result<(), SqlError> {
+        if self.serializable_is_repeatable {
+            return Ok(());
+        }
+        Err(SqlError::unsupported("SERIALIZABLE").hint(
+            "REPEATABLE READ is snapshot isolation: lost updates cannot happen, write skew can. Where that is enough, \
+             SET isomer.serializable = 'repeatable read' lets SERIALIZABLE mean it.",
+        ))
+    }
+
+    /// Sets a setting; `None`: to its default. Returns a warning if it has no effect.
+    ///
+    /// # Errors
+    /// 22023 for values that are not possible, 0A000 for those that would have no effect, 42704,
+    /// 55P02.
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        value: Option<String>,
+    ) -> Result<Option<SqlError>, SqlError> {
         let name = name.to_lowercase();
         let default = || self.defaults.iter().rfind(|(known, _)| known.eq_ignore_ascii_case(&name));
         let value = value.or_else(|| default().map(|(_, value)| value.clone()));
@@ -153,34 +335,23 @@ impl Settings {
             let right =
                 "Times are written as 500ms, 5s, 1min, 2h or 1d, or as a number of milliseconds.";
             *limit = ms.ok_or_else(|| not_possible(&name, &text, right))?;
-            return Ok(());
+            return Ok(None);
         }
-        let is_on =
-            |value: &str| matches!(value.to_lowercase().as_str(), "on" | "true" | "1" | "yes");
-        match (name.as_str(), &value) {
-            ("client_encoding", Some(encoding)) => {
-                let plain = encoding.to_lowercase().replace(['-', '_', '\''], "");
-                if !matches!(plain.as_str(), "utf8" | "unicode" | "sqlascii") {
-                    return Err(not_possible(&name, encoding, "UTF8 is the one there is"));
-                }
-                return Ok(());
+        if FIXED.contains(&name.as_str()) {
+            let message = format!("parameter \"{name}\" cannot be changed");
+            return Err(SqlError::new("55P02", message));
+        }
+        match name.as_str() {
+            "default_transaction_isolation" | "transaction_isolation" => {
+                self.set_isolation(&name, value.as_deref())?;
+                return Ok(None);
             }
-            ("timezone", Some(zone)) => {
-                // Times are shown in UTC, whatever a client's own zone is.
-                self.values.insert(name, zone.clone());
-                return Ok(());
+            "default_transaction_read_only" | "transaction_read_only" => {
+                self.read_only = switch(&name, value.as_deref().unwrap_or("off"))?;
+                return Ok(None);
             }
-            ("default_transaction_isolation" | "transaction_isolation", value) => {
-                let level = value.as_deref().unwrap_or("read committed").to_lowercase();
-                self.repeatable = matches!(level.as_str(), "repeatable read" | "serializable");
-                return Ok(());
-            }
-            ("default_transaction_read_only" | "transaction_read_only", value) => {
-                self.read_only = value.as_deref().is_some_and(is_on);
-                return Ok(());
-            }
-            ("synchronous_commit", level) => {
-                self.hasty = match level.as_deref().unwrap_or("on").to_lowercase().as_str() {
+            "synchronous_commit" => {
+                self.hasty = match value.as_deref().unwrap_or("on").to_lowercase().as_str() {
                     "on" | "local" | "remote_write" | "remote_apply" | "true" | "yes" | "1" => {
                         false
                     }
@@ -191,15 +362,53 @@ impl Settings {
                     }
                 };
             }
-            ("server_version" | "integer_datetimes" | "server_encoding", _) => {
-                let message = format!("parameter \"{name}\" cannot be changed");
-                return Err(SqlError::new("55P02", message));
+            "isomer.serializable" => {
+                self.serializable_is_repeatable =
+                    match value.as_deref().unwrap_or("refuse").to_lowercase().as_str() {
+                        "refuse" => false,
+                        "repeatable read" => true,
+                        wrong => {
+                            let right = "Available values: refuse, 'repeatable read'.";
+                            return Err(not_possible(&name, wrong, right));
+                        }
+                    };
             }
+            "search_path" => check_search_path(value.as_deref())?,
+            "session_authorization" if value.is_none() => return Ok(None),
+            _ if is_own(&name) => return Err(unknown(&name)),
             _ => {}
         }
+        let only = ONLY.iter().find(|(known, _)| *known == name).map(|(_, only)| *only);
+        if let (Some(only), Some(value)) = (only, &value) {
+            check_only(&name, value, only)?;
+        }
+        let is_known = only.is_some() || DEFAULTS.iter().any(|(known, _)| *known == name);
+        let is_idle = !is_known && !name.contains('.') && is_about_speed(&name);
+        if !is_known && !is_idle && !name.contains('.') {
+            return Err(unknown(&name));
+        }
+        let warning = (is_idle && value.is_some()).then(|| {
+            let message = format!("parameter \"{name}\" has no effect here");
+            SqlError::new("01000", message)
+        });
         match value {
+            // What a client is told of its encoding is its name.
+            Some(_) if name == "client_encoding" => None,
             Some(value) => self.values.insert(name, value),
             None => self.values.remove(&name),
+        };
+        Ok(warning)
+    }
+
+    fn set_isolation(&mut self, name: &str, level: Option<&str>) -> Result<(), SqlError> {
+        self.repeatable = match level.unwrap_or("read committed").to_lowercase().as_str() {
+            "read committed" | "read uncommitted" => false,
+            "repeatable read" => true,
+            "serializable" => self.check_serializable().map(|()| true)?,
+            wrong => {
+                let right = "Available values: read committed, repeatable read.";
+                return Err(not_possible(name, wrong, right));
+            }
         };
         Ok(())
     }
@@ -214,8 +423,11 @@ impl Settings {
         self.repeatable = false;
         self.read_only = false;
         self.hasty = false;
+        self.serializable_is_repeatable = false;
         let defaults = self.defaults.clone();
-        defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())))
+        let (own, others): (Vec<_>, Vec<_>) = defaults.iter().partition(|(name, _)| is_own(name));
+        let mut all = own.into_iter().chain(others);
+        all.try_for_each(|(name, value)| self.set(name, Some(value.clone())).map(drop))
     }
 }
 
@@ -233,6 +445,49 @@ impl SettingsView for Settings {
         let value = |name: &str| Some((name.to_owned(), self.get(name)?));
         names.into_iter().filter_map(value).collect()
     }
+}
+
+/// One of Isomer's own settings.
+fn is_own(name: &str) -> bool {
+    name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("isomer."))
+}
+
+fn switch(name: &str, value: &str) -> Result<bool, SqlError> {
+    match value.to_lowercase().as_str() {
+        "on" | "true" | "1" | "yes" => Ok(true),
+        "off" | "false" | "0" | "no" => Ok(false),
+        _ => Err(not_possible(name, value, "Available values: on, off.")),
+    }
+}
+
+/// Tables are in the schema public, so a path that passes it by would not find them.
+fn check_search_path(path: Option<&str>) -> Result<(), SqlError> {
+    let Some(path) = path else { return Ok(()) };
+    let mut schemas = path.split(',').map(|schema| schema.trim().trim_matches('"'));
+    if path.trim().trim_matches('"').is_empty() || schemas.any(|schema| schema == "public") {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(format!("the search_path {path}"))
+        .hint("Tables are in the schema public, and there is no other for them."))
+}
+
+fn check_only(name: &str, value: &str, only: &[&str]) -> Result<(), SqlError> {
+    let plain = value.trim().trim_matches('\'').to_lowercase();
+    if only.iter().any(|allowed| *allowed == "*" || *allowed == plain) {
+        return Ok(());
+    }
+    let hint = match name {
+        "timezone" => "Times are in UTC; convert them in the client.".to_owned(),
+        "datestyle" => "Dates are written and read as ISO 8601 has them.".to_owned(),
+        _ => format!("Available values: {}.", only.join(", ")),
+    };
+    Err(SqlError::unsupported(format!("the value \"{value}\" of the parameter \"{name}\""))
+        .hint(hint))
+}
+
+fn unknown(name: &str) -> SqlError {
+    let message = format!("unrecognized configuration parameter \"{name}\"");
+    SqlError::new(code::UNDEFINED_OBJECT, message)
 }
 
 fn not_possible(name: &str, value: &str, right: &str) -> SqlError {
@@ -253,9 +508,10 @@ impl Session {
                     let message = "SET LOCAL can only be used in transaction blocks";
                     out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
                 } else {
-                    self.change_settings(*is_local, out, |settings| {
-                        settings.set(name, value.clone())
-                    })?;
+                    let set = |settings: &mut Settings| settings.set(name, value.clone());
+                    if let Some(warning) = self.change_settings(*is_local, out, set)? {
+                        out.notice("WARNING", &warning);
+                    }
                 }
                 out.complete(if value.is_none() { "RESET" } else { "SET" });
             }
@@ -264,10 +520,7 @@ impl Session {
                 out.complete("RESET");
             }
             Setting::Show(name) => {
-                let value = self.shown(name).ok_or_else(|| {
-                    let message = format!("unrecognized configuration parameter \"{name}\"");
-                    SqlError::new(code::UNDEFINED_OBJECT, message)
-                })?;
+                let value = self.shown(name).ok_or_else(|| unknown(name))?;
                 self.show_lines(call, vec![value], out);
             }
         }
@@ -279,19 +532,24 @@ impl Session {
         match name {
             "autopilot" => Some(self.engine.autopilot().mode().to_string()),
             "last_commit" => Some(self.last_commit()),
+            "transaction_isolation" if self.is_in_block() && self.is_repeatable().is_some() => {
+                let level =
+                    if self.is_repeatable()? { "repeatable read" } else { "read committed" };
+                Some(level.to_owned())
+            }
             _ => self.settings.get(name),
         }
     }
 
     /// Changes settings, in a block so that its end can take them back.
-    pub(crate) fn change_settings(
+    pub(crate) fn change_settings<T>(
         &mut self,
         is_local: bool,
         out: &mut Out,
-        change: impl Fn(&mut Settings) -> Result<(), SqlError>,
-    ) -> Result<(), SqlError> {
+        change: impl Fn(&mut Settings) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         let before = self.settings.clone();
-        change(Arc::make_mut(&mut self.settings))?;
+        let changed = change(Arc::make_mut(&mut self.settings))?;
         if self.is_in_block() {
             let kept = self
                 .kept_settings
@@ -301,7 +559,7 @@ impl Session {
             }
         }
         self.settings_changed(&before, out);
-        Ok(())
+        Ok(changed)
     }
 
     /// Gives the settings back what a block has changed for itself.
@@ -315,11 +573,80 @@ impl Session {
 
     fn settings_changed(&self, before: &Settings, out: &mut Out) {
         self.patience.set_lock_limit(self.settings.limits.lock);
+        out.keep_to_itself(self.settings.keeps_quiet());
         for name in REPORTED {
             let value = self.settings.get(name);
             if value != before.get(name) {
                 out.parameter(name, &value.unwrap_or_default());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings::new(Arc::default()).expect("the defaults")
+    }
+
+    fn outcome(settings: &mut Settings, name: &str, value: &str) -> &'static str {
+        match settings.set(name, Some(value.to_owned())) {
+            Ok(None) => "set",
+            Ok(Some(warning)) => warning.code,
+            Err(error) => error.code,
+        }
+    }
+
+    #[test]
+    fn a_setting_has_its_effect_or_is_how_things_are_or_is_refused() {
+        let mut settings = settings();
+        for (name, value, expected) in [
+            ("TimeZone", "UTC", "set"),
+            ("TimeZone", "Etc/UTC", "set"),
+            ("TimeZone", "Europe/Berlin", "0A000"),
+            ("DateStyle", "ISO, DMY", "set"),
+            ("DateStyle", "German", "0A000"),
+            ("client_encoding", "'utf-8'", "set"),
+            ("client_encoding", "latin1", "0A000"),
+            ("extra_float_digits", "3", "set"),
+            ("extra_float_digits", "0", "0A000"),
+            ("standard_conforming_strings", "off", "0A000"),
+            ("search_path", "app, public", "set"),
+            ("search_path", "app", "0A000"),
+            ("search_path", "", "set"),
+            ("work_mem", "1GB", "01000"),
+            ("enable_seqscan", "off", "01000"),
+            ("app.user", "7", "set"),
+            ("isomer.unheard_of", "7", "42704"),
+            ("unheard_of", "7", "42704"),
+            ("server_version", "16", "55P02"),
+            ("is_superuser", "on", "55P02"),
+            ("default_transaction_isolation", "chaos", "22023"),
+            ("default_transaction_isolation", "serializable", "0A000"),
+            ("isomer.serializable", "repeatable read", "set"),
+            ("default_transaction_isolation", "serializable", "set"),
+        ] {
+            assert_eq!(outcome(&mut settings, name, value), expected, "{name} = {value}");
+        }
+        assert_eq!(settings.get("app.user").as_deref(), Some("7"));
+        assert_eq!(settings.get("transaction_isolation").as_deref(), Some("repeatable read"));
+        assert_eq!(settings.get("TimeZone").as_deref(), Some("Etc/UTC"));
+    }
+
+    #[test]
+    fn what_serializable_means_is_known_before_it_is_asked_for() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let given = vec![
+            pair("default_transaction_isolation", "serializable"),
+            pair("isomer.serializable", "repeatable read"),
+        ];
+        let (mut of_client, wrong) = settings().of_client(given.clone());
+        assert_eq!(wrong, []);
+        assert!(of_client.repeatable);
+        of_client.reset().expect("the defaults");
+        assert!(of_client.repeatable);
+        assert!(Settings::new(given.into()).expect("of the server").repeatable);
     }
 }

@@ -104,6 +104,8 @@ pub(crate) struct Out {
     sent: u64,
     /// Up to here are whole messages.
     whole: usize,
+    /// Severities of notices that the client does not want to hear of.
+    kept_quiet: &'static [&'static str],
 }
 
 impl Out {
@@ -112,6 +114,11 @@ impl Out {
         self.sent += self.bytes.len() as u64;
         self.bytes.clear();
         self.whole = 0;
+    }
+
+    /// From here on the client does not hear of notices of these severities.
+    pub(crate) fn keep_to_itself(&mut self, severities: &'static [&'static str]) {
+        self.kept_quiet = severities;
     }
 
     /// Where the next message begins.
@@ -187,6 +194,9 @@ impl Out {
     }
 
     pub(crate) fn notice(&mut self, severity: &str, notice: &SqlError) {
+        if self.kept_quiet.contains(&severity) {
+            return;
+        }
         self.report(b'N', severity, notice);
     }
 

@@ -1,9 +1,11 @@
-//! Definitions: what CREATE TABLE, CREATE INDEX and ALTER TABLE ask for, checked, and without anything
-//! that is understood but has no meaning here (storage parameters, foreign keys, tablespaces).
+//! Definitions: what CREATE TABLE, CREATE INDEX and ALTER TABLE ask for, checked. What would mean
+//! something that is not kept is refused ([`crate::refuse`]); but foreign keys are left out with a
+//! notice.
 
 use crate::bind::folded;
 use crate::catalog::{Check, Table, TableColumn};
 use crate::error::{SqlError, code};
+use crate::refuse;
 use crate::types::SqlType;
 use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateIndex, CreateTable, DataType, Expr, Ident, IndexColumn,
@@ -74,16 +76,7 @@ pub fn plain_name(name: &ObjectName) -> Result<String, SqlError> {
 /// # Errors
 /// 42601, 42701, 42P16, 0A000.
 pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
-    let unsupported = [
-        (create.query.is_some(), "CREATE TABLE AS"),
-        (create.temporary, "a temporary table"),
-        (create.like.is_some(), "CREATE TABLE LIKE"),
-        (create.inherits.is_some(), "INHERITS"),
-        (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
-    ];
-    if let Some((_, what)) = unsupported.iter().find(|(is_used, _)| *is_used) {
-        return Err(SqlError::unsupported(what));
-    }
+    refuse::create_table(create)?;
     let mut table = NewTable::of(plain_name(&create.name)?);
     table.if_not_exists = create.if_not_exists;
     for column in &create.columns {
@@ -155,6 +148,7 @@ impl NewTable {
         }
         let mut default = None;
         for option in &column.options {
+            refuse::column_option(&option.option)?;
             match &option.option {
                 ColumnOption::NotNull => not_null = true,
                 ColumnOption::Null => {}
@@ -169,7 +163,7 @@ impl NewTable {
                     self.unique.push(NewIndex { name, columns: vec![at], unique: true });
                 }
                 ColumnOption::ForeignKey(_) => self.ignored.push("a foreign key".to_owned()),
-                ColumnOption::Collation(_) | ColumnOption::Comment(_) => {}
+                ColumnOption::Collation(_) => {}
                 ColumnOption::Generated { generation_expr: None, .. } => {
                     self.serial.push(at);
                     not_null = true;
@@ -188,10 +182,12 @@ impl NewTable {
     fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<(), SqlError> {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
+                refuse::primary_key(key)?;
                 let columns = columns_of(&self.columns, &self.name, &key.columns)?;
                 self.set_key(columns, key.name.as_ref().map(folded))
             }
             TableConstraint::Unique(unique) => {
+                refuse::unique(unique)?;
                 let columns = columns_of(&self.columns, &self.name, &unique.columns)?;
                 let name = unique.name.as_ref().map(folded);
                 self.unique.push(NewIndex { name, columns, unique: true });
@@ -202,6 +198,7 @@ impl NewTable {
                 Ok(())
             }
             TableConstraint::Check(check) => {
+                refuse::enforced(check.enforced)?;
                 let wanted = format!("{}_check", self.name);
                 self.add_check(check.name.as_ref(), &wanted, &check.expr);
                 Ok(())
@@ -269,6 +266,19 @@ fn is_serial(ty: &DataType) -> bool {
     )
 }
 
+/// What an ADD CONSTRAINT asks for that is not kept.
+///
+/// # Errors
+/// 0A000.
+pub fn check_constraint(constraint: &TableConstraint) -> Result<(), SqlError> {
+    match constraint {
+        TableConstraint::PrimaryKey(key) => refuse::primary_key(key),
+        TableConstraint::Unique(unique) => refuse::unique(unique),
+        TableConstraint::Check(check) => refuse::enforced(check.enforced),
+        _ => Ok(()),
+    }
+}
+
 /// The places of the columns of an index or a key.
 ///
 /// # Errors
@@ -308,11 +318,9 @@ pub fn columns_of(
 /// What a CREATE INDEX asks for, of a table.
 ///
 /// # Errors
-/// 0A000 for partial indexes and those of expressions.
+/// 0A000 for partial indexes, those of expressions and other kinds than B-trees.
 pub fn new_index(create: &CreateIndex, table: &Table) -> Result<NewIndex, SqlError> {
-    if create.predicate.is_some() {
-        return Err(SqlError::unsupported("a partial index"));
-    }
+    refuse::create_index(create)?;
     let name = create.name.as_ref().map(plain_name).transpose()?;
     let columns = columns_of(&table.columns, &table.name, &create.columns)?;
     Ok(NewIndex { name, columns, unique: create.unique })

@@ -42,6 +42,7 @@ pub mod numeric;
 pub mod parse;
 pub mod pattern;
 pub mod plan;
+pub mod refuse;
 pub mod statement;
 pub mod system;
 pub mod text;

@@ -9,11 +9,13 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
-//!   CREATE | ALTER USER name PASSWORD 'text'  DROP USER [IF EXISTS] name
+//!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
+//!   DROP USER [IF EXISTS] name
 //! ```
 //!
-//! Statements that only make sense for PostgreSQL's own storage (VACUUM and the like) are understood,
-//! and do nothing.
+//! VACUUM and ANALYZE are understood and have nothing to do: garbage is freed without them, and
+//! there are no statistics. What would promise something that is not kept (GRANT, COMMENT ..) is
+//! refused ([`REFUSED`]).
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
@@ -34,6 +36,15 @@ pub const NAME_BYTES_MAX: usize = 63;
 const NOTICES_MAX: usize = 100;
 /// What the tree of a statement takes for each word, number or text, about.
 const TREE_BYTES: usize = 400;
+
+/// Statements that are refused by their first word, and what to do instead.
+const REFUSED: [(&str, &str); 5] = [
+    ("GRANT", "Every user may read and write every table; superusers manage users (ALTER USER)."),
+    ("REVOKE", "Every user may read and write every table; who must not is not made a user."),
+    ("COMMENT", "Comments on tables and columns are not kept."),
+    ("CLUSTER", "A table is in the order of its primary key."),
+    ("REINDEX", "Drop the index and create it again."),
+];
 
 /// A statement as it was written.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,15 +84,15 @@ pub enum UserStatement {
     Create {
         /// Its name.
         name: String,
-        /// Its password; none: it cannot connect where one is asked for.
-        password: Option<String>,
+        /// What is said of it. Without a password it cannot connect where one is asked for.
+        attributes: UserAttributes,
     },
     /// `ALTER USER`
     Alter {
         /// Its name.
         name: String,
-        /// Its new password; none: none.
-        password: Option<String>,
+        /// What changes; the rest stays as it is.
+        attributes: UserAttributes,
     },
     /// `DROP USER`
     Drop {
@@ -90,6 +101,17 @@ pub enum UserStatement {
         /// True if it need not exist.
         if_exists: bool,
     },
+}
+
+/// What a statement says of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UserAttributes {
+    /// Its password; `Some(None)`: none from now on.
+    pub password: Option<Option<String>>,
+    /// True if it may manage other users and the server.
+    pub superuser: Option<bool>,
+    /// True if it may connect.
+    pub login: Option<bool>,
 }
 
 /// What is to be changed in the design of a table. Keys are values of the key columns, or of the first
@@ -338,21 +360,18 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         words.map(|t| t.token.to_string().to_uppercase()).nth(at).unwrap_or_default()
     };
     let (first, second) = (word(0), word(1));
+    if let Some((_, hint)) = REFUSED.iter().find(|(word, _)| *word == first) {
+        return Err(SqlError::unsupported(first).hint(*hint));
+    }
     match (first.as_str(), second.as_str()) {
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
         ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),
-        ("REINDEX", _) => return Ok(Parsed::Nothing("REINDEX")),
-        ("CLUSTER", _) => return Ok(Parsed::Nothing("CLUSTER")),
-        ("COMMENT", _) => return Ok(Parsed::Nothing("COMMENT")),
-        ("GRANT", _) => return Ok(Parsed::Nothing("GRANT")),
-        ("REVOKE", _) => return Ok(Parsed::Nothing("REVOKE")),
         // There are no cursors of SQL and no channels: none of them is open.
         ("CLOSE", "ALL") => return Ok(Parsed::Nothing("CLOSE CURSOR ALL")),
         ("UNLISTEN", _) => return Ok(Parsed::Nothing("UNLISTEN")),
-        ("LOCK", _) => return Ok(Parsed::Nothing("LOCK TABLE")),
         ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") => {
-            return user(&tokens).map(Parsed::User).map_err(|error| refused(error, text));
+            return user(&tokens, text).map(Parsed::User);
         }
         ("ALTER", "SYSTEM") => {
             let system = system(&tokens).map_err(|error| refused(error, text))?;
@@ -495,37 +514,56 @@ fn site(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
     })
 }
 
-/// `CREATE | ALTER | DROP USER name ..`; ROLE is another word for it, and what else is said of one, such as
-/// LOGIN or SUPERUSER, is so for every user.
-fn user(tokens: &[TokenWithSpan]) -> Result<UserStatement, ParserError> {
+/// What is said of a user by a word of its own, and holds for all of them or for none.
+const SAID_OF_ALL: [&str; 6] =
+    ["INHERIT", "ENCRYPTED", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS"];
+
+/// `CREATE | ALTER | DROP USER name ..`; ROLE is another word for it, but that a role that is made
+/// so may not connect unless that is said.
+fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement, SqlError> {
+    let wrong = |error| refused(error, text);
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
     let verb = parser.next_token().token.to_string().to_uppercase();
-    parser.next_token();
-    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
-    let ident = parser.parse_identifier()?;
+    let is_user = parser.next_token().token.to_string().eq_ignore_ascii_case("user");
+    let if_exists = verb == "DROP" && parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let ident = parser.parse_identifier().map_err(wrong)?;
     let name = if ident.quote_style.is_some() { ident.value } else { ident.value.to_lowercase() };
-    let mut password = None;
+    let mut attributes = UserAttributes::default();
     loop {
         let word = parser.next_token();
-        match word.token.to_string().to_uppercase().as_str() {
+        let upper = word.token.to_string().to_uppercase();
+        match upper.as_str() {
             "EOF" => break,
-            "PASSWORD" if verb != "DROP" => {
-                let null = parser.parse_keyword(Keyword::NULL);
-                password = if null { None } else { Some(parser.parse_literal_string()?) };
-            }
-            "WITH" | "LOGIN" | "SUPERUSER" | "ENCRYPTED" | "INHERIT" | "CREATEDB"
-            | "CREATEROLE"
-                if verb != "DROP" => {}
-            _ => {
+            _ if verb == "DROP" => {
                 let message =
-                    format!("Expected: PASSWORD 'text', found: {}{}", word.token, word.span.start);
-                return Err(ParserError::ParserError(message));
+                    format!("Expected: one name, found: {}{}", word.token, word.span.start);
+                return Err(wrong(ParserError::ParserError(message)));
+            }
+            "PASSWORD" => {
+                let null = parser.parse_keyword(Keyword::NULL);
+                let given = if null { None } else { Some(parser.parse_literal_string()) };
+                attributes.password = Some(given.transpose().map_err(wrong)?);
+            }
+            "SUPERUSER" => attributes.superuser = Some(true),
+            "NOSUPERUSER" => attributes.superuser = Some(false),
+            "LOGIN" => attributes.login = Some(true),
+            "NOLOGIN" => attributes.login = Some(false),
+            "WITH" => {}
+            word if SAID_OF_ALL.contains(&word) => {}
+            _ => {
+                let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user.";
+                return Err(
+                    SqlError::unsupported(format!("the attribute {upper} of a user")).hint(known)
+                );
             }
         }
     }
     Ok(match verb.as_str() {
-        "CREATE" => UserStatement::Create { name, password },
-        "ALTER" => UserStatement::Alter { name, password },
+        "CREATE" => {
+            attributes.login.get_or_insert(is_user);
+            UserStatement::Create { name, attributes }
+        }
+        "ALTER" => UserStatement::Alter { name, attributes },
         _ => UserStatement::Drop { name, if_exists },
     })
 }
@@ -667,6 +705,30 @@ mod tests {
         }
         let long = format!("select '{}'", "a, ' + b".replace('\'', "''").repeat(1000));
         assert!(count(&long).tokens < 10);
+    }
+
+    #[test]
+    fn what_is_said_of_a_user_is_kept_and_nothing_else() {
+        let parsed = parse("alter user bob superuser").expect("one");
+        let attributes = UserAttributes { superuser: Some(true), ..UserAttributes::default() };
+        let name = "bob".to_owned();
+        assert_eq!(parsed, [Parsed::User(UserStatement::Alter { name, attributes })]);
+        let role = parse("create role bob with password null noreplication").expect("one");
+        let attributes =
+            UserAttributes { password: Some(None), superuser: None, login: Some(false) };
+        let name = "bob".to_owned();
+        assert_eq!(role, [Parsed::User(UserStatement::Create { name, attributes })]);
+        for refused in [
+            "create user bob valid until 'tomorrow'",
+            "alter role bob createdb",
+            "grant select on t to bob",
+            "revoke all on t from bob",
+            "comment on table t is 'it'",
+        ] {
+            let error = parse(refused).expect_err("a refusal");
+            assert_eq!(error.code, code::FEATURE_NOT_SUPPORTED, "{refused}");
+            assert!(error.hint.is_some(), "{refused}");
+        }
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub enum Action {
     Prepared(Prepared),
     /// A definition: carried out by whoever owns the catalog.
     Define(Box<Statement>),
+    /// LOCK TABLE.
+    Lock(Box<ast::Lock>),
     /// A statement about the design: likewise.
     Design(Box<crate::parse::DesignStatement>),
     /// A statement about a user: likewise.
@@ -92,6 +94,8 @@ pub enum Control {
 pub struct Modes {
     /// True: one snapshot for all statements.
     pub repeatable: Option<bool>,
+    /// True if more than that is asked for: SERIALIZABLE.
+    pub serializable: bool,
     /// True: no writes.
     pub read_only: Option<bool>,
 }
@@ -204,7 +208,8 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert)?)),
         Statement::Update(update) => Action::Update(Box::new(binder.update(update)?)),
         Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?)),
-        Statement::Explain { statement, analyze: false, .. } => {
+        Statement::Explain { statement, analyze: false, options, .. } => {
+            crate::refuse::explain(options.as_deref())?;
             let inner = action(binder, statement)?;
             if !matches!(
                 inner,
@@ -216,6 +221,9 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         }
         Statement::StartTransaction { modes: given, .. } => {
             Action::Control(Control::Begin(modes(given)?))
+        }
+        Statement::Commit { chain: true, .. } | Statement::Rollback { chain: true, .. } => {
+            return Err(SqlError::unsupported("AND CHAIN").hint("Say BEGIN after it."));
         }
         Statement::Commit { .. } => Action::Control(Control::Commit),
         Statement::Rollback { savepoint: None, .. } => Action::Control(Control::Rollback),
@@ -233,9 +241,16 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             ast::Reset::ConfigurationParameter(name) => {
                 Action::Setting(Setting::Set(name.to_string().to_lowercase(), None, false))
             }
-            _ => return Err(SqlError::unsupported(statement)),
+            ast::Reset::SessionAuthorization => Action::Nothing("RESET"),
         },
-        Statement::Discard { .. } => Action::Prepared(Prepared::DiscardAll),
+        // Plans are made anew by themselves, sequences give no numbers in advance, and there are no
+        // temporary tables.
+        Statement::Discard { object_type } => match object_type {
+            ast::DiscardObject::ALL => Action::Prepared(Prepared::DiscardAll),
+            ast::DiscardObject::PLANS => Action::Nothing("DISCARD PLANS"),
+            ast::DiscardObject::SEQUENCES => Action::Nothing("DISCARD SEQUENCES"),
+            ast::DiscardObject::TEMP => Action::Nothing("DISCARD TEMP"),
+        },
         Statement::Prepare { name, data_types, statement } => {
             let types = data_types.iter().map(SqlType::parse).collect::<Result<_, _>>()?;
             Action::Prepared(Prepared::Prepare(folded(name), types, statement.clone()))
@@ -247,6 +262,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             let name = folded(name);
             Action::Prepared(Prepared::Deallocate((name != "all").then_some(name)))
         }
+        Statement::Lock(lock) => Action::Lock(Box::new(lock.clone())),
         Statement::Copy { source, to, target, options, legacy_options, .. } => {
             copy(binder, source, *to, target, options, legacy_options)?
         }

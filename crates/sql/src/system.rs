@@ -26,7 +26,8 @@ const ISOMER: i64 = 2201;
 const INFORMATION: i64 = 2202;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
-const OWNER: i64 = 10;
+/// The user that a new database has; there are no rights to tables, so all of them are its.
+pub const OWNER: i64 = 10;
 const DATABASE: i64 = 5;
 /// The keys of tables are constraints whose numbers are those of the tables, and this.
 const KEY_OID: i64 = 1 << 30;
@@ -43,10 +44,32 @@ impl fmt::Debug for SystemTable {
     }
 }
 
-/// What somebody else knows about the design.
+/// What somebody else knows about the design, and about the users.
 pub trait DesignView: Send + Sync {
     /// The rows of a table of the schema `isomer`.
     fn rows(&self, table: &str, catalog: &Catalog) -> Vec<Vec<Datum>>;
+
+    /// All users.
+    fn roles(&self) -> Vec<Role>;
+}
+
+/// A user, as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Role {
+    /// Its number.
+    pub oid: i64,
+    /// Its name.
+    pub name: String,
+    /// True if it may manage other users and the server.
+    pub superuser: bool,
+    /// True if it may connect.
+    pub login: bool,
+}
+
+/// The name of the user with this number.
+pub(crate) fn role_name(around: &Surroundings, oid: i64) -> String {
+    let found = around.design.roles().into_iter().find(|role| role.oid == oid);
+    found.map_or_else(|| format!("unknown (OID={oid})"), |role| role.name)
 }
 
 /// What a session has set.
@@ -129,22 +152,29 @@ impl SystemTable {
                 int(-1),
             ]],
             ("pg_catalog", "pg_roles") => {
-                let role = vec![
-                    int(OWNER),
-                    text(&around.user),
-                    yes(true),
-                    yes(true),
-                    yes(true),
-                    yes(true),
-                    yes(true),
-                    yes(false),
-                    yes(true),
-                    int(-1),
-                    Datum::Null,
-                ];
-                vec![role]
+                let row = |role: Role| {
+                    vec![
+                        int(role.oid),
+                        Datum::Text(role.name),
+                        yes(role.superuser),
+                        yes(role.login),
+                        yes(true),
+                        yes(role.superuser),
+                        yes(role.superuser),
+                        yes(false),
+                        yes(role.superuser),
+                        int(-1),
+                        Datum::Null,
+                    ]
+                };
+                around.design.roles().into_iter().map(row).collect()
             }
-            ("pg_catalog", "pg_user") => vec![vec![text(&around.user), int(OWNER), yes(true)]],
+            ("pg_catalog", "pg_user") => {
+                let users = around.design.roles().into_iter().filter(|role| role.login);
+                users
+                    .map(|role| vec![Datum::Text(role.name), int(role.oid), yes(role.superuser)])
+                    .collect()
+            }
             ("pg_catalog", "pg_settings") => {
                 let row = |(name, value): (String, String)| {
                     let blank = || text("");
@@ -160,8 +190,9 @@ impl SystemTable {
                 around.settings.settings().into_iter().map(row).collect()
             }
             ("pg_catalog", "pg_tables") => {
+                let owner = role_name(around, OWNER);
                 let row = |table: &std::sync::Arc<Table>| {
-                    vec![text("public"), text(&table.name), text(&around.user)]
+                    vec![text("public"), text(&table.name), text(&owner)]
                 };
                 catalog.tables.values().map(row).collect()
             }

@@ -13,6 +13,11 @@ impl Session {
         control: &Control,
         out: &mut Out,
     ) -> Result<&'static str, SqlError> {
+        if let Control::Begin(modes) | Control::Set(modes, _) = control
+            && modes.serializable
+        {
+            self.settings.check_serializable()?;
+        }
         match control {
             Control::Begin(modes) => {
                 if self.in_block {
@@ -86,12 +91,13 @@ impl Session {
         let repeatable = old.isolation() == Isolation::RepeatableRead;
         let (repeatable, read_only) =
             (modes.repeatable.unwrap_or(repeatable), modes.read_only.unwrap_or(old.read_only));
-        self.modes = Modes { repeatable: Some(repeatable), read_only: Some(read_only) };
+        let (repeatable, read_only) = (Some(repeatable), Some(read_only));
+        self.modes = Modes { repeatable, read_only, serializable: false };
         self.begin(self.modes);
         Ok(())
     }
 
-    fn needs_block(&self, what: &str) -> Result<(), SqlError> {
+    pub(super) fn needs_block(&self, what: &str) -> Result<(), SqlError> {
         if self.in_block {
             return Ok(());
         }

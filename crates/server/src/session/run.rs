@@ -4,14 +4,16 @@ use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::backend::{Backend, NEWEST};
 use crate::limits::Limited;
 use crate::wire::{Formats, Out};
-use isomer_cluster::{Impatience, Isolation};
+use isomer_cluster::{Impatience, Isolation, LockMode};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::DesignStatement;
+use isomer_sql::define::plain_name;
+use isomer_sql::parse::{DesignStatement, UserStatement};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
+use sqlparser::ast::{Lock, LockTableMode};
 use std::sync::Arc;
 
 /// Plans a statement once more, for another catalog.
@@ -95,6 +97,14 @@ impl Session {
             }
             Action::Define(statement) => self.define(statement, out, flush),
             Action::Design(statement) => {
+                let what = match **statement {
+                    DesignStatement::Autopilot(_) => Some("set what the server does"),
+                    DesignStatement::Checkpoint => Some("make checkpoints"),
+                    _ => None,
+                };
+                if let Some(what) = what {
+                    self.engine.check_superuser(&self.settings.user, what)?;
+                }
                 self.engine.change_design(statement)?;
                 out.complete(match **statement {
                     DesignStatement::Autopilot(_) => "ALTER SYSTEM",
@@ -103,13 +113,8 @@ impl Session {
                 });
                 Ok(())
             }
-            Action::User(statement) => {
-                let mut salt = [0; 16];
-                (self.random)(&mut salt);
-                let tag = self.engine.change_user(statement, salt)?;
-                out.complete(tag);
-                Ok(())
-            }
+            Action::Lock(lock) => self.lock_tables(lock, out),
+            Action::User(statement) => self.user(statement, out),
             Action::Explain(inner) => {
                 let lines = crate::explain::explain(&self.engine, inner);
                 self.show_lines(call, lines, out);
@@ -118,6 +123,44 @@ impl Session {
             Action::Copy(_) => self.begin_copy(call, out, flush),
             _ => self.query(call, out, flush),
         }
+    }
+
+    /// LOCK TABLE: the tables are locked until the transaction ends.
+    fn lock_tables(&mut self, lock: &Lock, out: &mut Out) -> Result<(), SqlError> {
+        self.needs_block("LOCK TABLE")?;
+        self.begin_statement()?;
+        let mode = match lock.lock_mode {
+            Some(LockTableMode::AccessShare) => LockMode::AccessShare,
+            Some(LockTableMode::RowShare) => LockMode::RowShare,
+            Some(LockTableMode::RowExclusive) => LockMode::RowExclusive,
+            Some(LockTableMode::ShareUpdateExclusive) => LockMode::ShareUpdateExclusive,
+            Some(LockTableMode::Share) => LockMode::Shared,
+            Some(LockTableMode::ShareRowExclusive) => LockMode::ShareRowExclusive,
+            Some(LockTableMode::Exclusive) => LockMode::AllButReads,
+            None | Some(LockTableMode::AccessExclusive) => LockMode::Exclusive,
+        };
+        for target in &lock.tables {
+            let catalog = self.engine.catalog();
+            let table = catalog.table(&plain_name(&target.name)?)?.clone();
+            let backend = self.backend();
+            backend.planned_for = catalog.version;
+            backend.lock_table(&table, mode, !lock.nowait)?;
+        }
+        out.complete("LOCK TABLE");
+        Ok(())
+    }
+
+    /// Makes, changes or drops a user.
+    fn user(&mut self, statement: &UserStatement, out: &mut Out) -> Result<(), SqlError> {
+        self.commit_before_definition(out)?;
+        let mut salt = [0; 16];
+        (self.random)(&mut salt);
+        let changed = self.engine.change_user(statement, &self.settings.user, salt)?;
+        if let Some(dropped) = changed.dropped {
+            self.clients.send_away(self.engine.gateway(), &dropped);
+        }
+        out.complete(changed.tag);
+        Ok(())
     }
 
     /// Runs a statement over rows; again if the rows it read have moved so far that no site has them as

@@ -92,6 +92,7 @@ impl Session {
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
+        isomer_sql::refuse::truncate(truncate)?;
         for target in &truncate.table_names {
             let name = isomer_sql::define::plain_name(&target.name)?;
             let text = format!("DELETE FROM \"{}\"", name.replace('"', "\"\""));

@@ -9,6 +9,7 @@ use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions::{self, Func};
 use crate::plan::{Aggregate, AggregateKind};
+use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
 
@@ -37,6 +38,7 @@ impl Binder<'_> {
             let ty = column.ty.array().unwrap_or(SqlType::Text);
             return Ok(typed(Expr::Gathered(Box::new(query)), ty));
         }
+        refuse::function(function)?;
         if function.over.is_some() {
             return Err(SqlError::unsupported("a window function"));
         }

@@ -15,6 +15,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Change, OutputColumn, Returning, RowCheck, Source, Step};
+use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, FromTable, SelectItem, TableFactor, UpdateTableFromKind,
@@ -167,6 +168,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<Change, SqlError> {
+        refuse::update(update)?;
         if !update.table.joins.is_empty() {
             return Err(SqlError::unsupported("UPDATE of a join"));
         }
@@ -190,6 +192,7 @@ impl Binder<'_> {
     }
 
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<Change, SqlError> {
+        refuse::delete(delete)?;
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let [from] = from.as_slice() else {
             return Err(SqlError::unsupported("DELETE from several tables"));
@@ -232,6 +235,7 @@ impl Binder<'_> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else {
             return Err(SqlError::unsupported("a change of anything but a table"));
         };
+        refuse::source(factor)?;
         Ok((self.table_named(name)?, alias.as_ref().map(|alias| folded(&alias.name))))
     }
 

@@ -5,6 +5,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::plan::{Access, OutputColumn, Select, Source, Step};
+use crate::refuse;
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
@@ -110,6 +111,7 @@ impl Binder<'_> {
         steps: &mut Vec<Step>,
         conditions: &mut Vec<Expr>,
     ) -> Result<(), SqlError> {
+        refuse::source(factor)?;
         match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let parts: Vec<&ast::Ident> = name.0.iter().filter_map(|p| p.as_ident()).collect();

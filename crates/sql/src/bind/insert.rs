@@ -9,11 +9,13 @@ use super::{Binder, Scope, folded};
 use crate::catalog::{Index, Table};
 use crate::error::{SqlError, code};
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Select};
+use crate::refuse;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
 
 impl Binder<'_> {
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<Insert, SqlError> {
+        refuse::insert(insert)?;
         let TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::unsupported("INSERT into anything but a table"));
         };

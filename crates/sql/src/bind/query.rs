@@ -19,6 +19,7 @@ use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions;
 use crate::plan::{Access, Busy, Lock, OutputColumn, Select, SortKey, Source, Step};
+use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{
     self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
@@ -39,6 +40,7 @@ impl Binder<'_> {
         if self.depth > 100 {
             return Err(SqlError::new(code::TOO_COMPLEX, "queries are nested too deeply"));
         }
+        refuse::query(query)?;
         self.budget.deeper()?;
         let names = self.named.len();
         if let Some(with) = &query.with {
@@ -46,6 +48,10 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("WITH RECURSIVE"));
             }
             for table in &with.cte_tables {
+                if !table.alias.columns.is_empty() {
+                    return Err(SqlError::unsupported("a list of columns of a name in WITH")
+                        .hint("Name them inside: SELECT .. AS name."));
+                }
                 self.budget.charge(tree_bytes(&table.query))?;
                 let name = folded(&table.alias.name);
                 self.budget.tick(self.named.len() - names)?;
@@ -110,7 +116,9 @@ impl Binder<'_> {
             }
             Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
         };
-        let fetched = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref());
+        // FETCH FIRST ROW ONLY.
+        let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
+        let fetched = query.fetch.as_ref().map(|fetch| fetch.quantity.as_ref().unwrap_or(&one));
         let limit = limit.or(fetched);
         let mut count = |expr: Option<&ast::Expr>| -> Result<Option<Expr>, SqlError> {
             let Some(expr) = expr else { return Ok(None) };

@@ -11,6 +11,7 @@ use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Group, Lock, OutputColumn, Select, SortKey, Source, Step};
+use crate::refuse;
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, Distinct, GroupByExpr, JoinOperator, SelectItem, TableFactor};
@@ -28,7 +29,7 @@ impl Binder<'_> {
         lock: Option<Lock>,
         targets: &[SqlType],
     ) -> Result<Select, SqlError> {
-        check_supported(select)?;
+        refuse::select(select)?;
         if let Some(expanded) = super::drivers::expanded(select) {
             return self.select(&expanded, order, lock, targets);
         }
@@ -363,18 +364,4 @@ fn nothing(items: &[SelectItem]) -> Select {
     };
     let column = |item| OutputColumn { name: name(item), ty: SqlType::Text, origin: (0, 0) };
     of_values(Vec::new(), items.iter().map(column).collect())
-}
-
-fn check_supported(select: &ast::Select) -> Result<(), SqlError> {
-    let unsupported = [
-        (select.top.is_some(), "TOP"),
-        (select.into.is_some(), "SELECT INTO"),
-        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
-        (!select.named_window.is_empty(), "WINDOW"),
-        (select.qualify.is_some(), "QUALIFY"),
-    ];
-    match unsupported.iter().find(|(is_used, _)| *is_used) {
-        Some((_, what)) => Err(SqlError::unsupported(what)),
-        None => Ok(()),
-    }
 }

@@ -3,7 +3,7 @@
 use super::{Action, Control, Copy, CopyDirection, Modes, Setting};
 use crate::bind::Binder;
 use crate::datum::Datum;
-use crate::error::SqlError;
+use crate::error::{SqlError, code};
 use sqlparser::ast::{
     self, CopySource, CopyTarget, Set, TransactionIsolationLevel, TransactionMode,
 };
@@ -35,10 +35,26 @@ pub(super) fn modes(given: &[TransactionMode]) -> Result<Modes, SqlError> {
                     TransactionIsolationLevel::ReadUncommitted
                         | TransactionIsolationLevel::ReadCommitted
                 ));
+                modes.serializable = *level == TransactionIsolationLevel::Serializable;
             }
         }
     }
     Ok(modes)
+}
+
+/// An isolation level, as the settings have it.
+fn isolation(level: &str) -> Result<Modes, SqlError> {
+    let (repeatable, serializable) = match level.to_lowercase().as_str() {
+        "read committed" | "read uncommitted" => (false, false),
+        "repeatable read" => (true, false),
+        "serializable" => (true, true),
+        _ => {
+            let message =
+                format!("invalid value for parameter \"transaction_isolation\": \"{level}\"");
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+    };
+    Ok(Modes { repeatable: Some(repeatable), serializable, read_only: None })
 }
 
 pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
@@ -47,23 +63,45 @@ pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {
             let local = matches!(scope, Some(ast::ContextModifier::Local));
             let value: Vec<String> = values.iter().map(setting_value).collect();
             let value = value.join(", ");
+            // That of the transaction, not of the session.
+            if variable.to_string().eq_ignore_ascii_case("transaction_isolation") {
+                return isolation(&value).map(|modes| Action::Control(Control::Set(modes, false)));
+            }
             let value = (!value.eq_ignore_ascii_case("default")).then_some(value);
             Action::Setting(Setting::Set(variable.to_string().to_lowercase(), value, local))
         }
         Set::SetTimeZone { local, value } => {
-            let value = Some(setting_value(value));
+            let value = setting_value(value);
+            let is_own = ["local", "default"].iter().any(|word| value.eq_ignore_ascii_case(word));
+            let value = (!is_own).then_some(value);
             Action::Setting(Setting::Set("timezone".to_owned(), value, *local))
         }
         Set::SetNames { charset_name, .. } => {
             let value = Some(charset_name.value.clone());
             Action::Setting(Setting::Set("client_encoding".to_owned(), value, false))
         }
+        Set::SetTransaction { snapshot: Some(_), .. } => {
+            return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT"));
+        }
         Set::SetTransaction { modes: given, session, .. } => {
             Action::Control(Control::Set(modes(given)?, *session))
         }
-        Set::SetRole { .. } | Set::SetSessionAuthorization(_) => Action::Nothing("SET"),
+        // Everybody is who has logged in.
+        Set::SetRole { role_name: None, .. } => Action::Nothing("SET"),
+        Set::SetRole { .. } => return Err(another_user("SET ROLE")),
+        Set::SetSessionAuthorization(given)
+            if matches!(given.kind, ast::SetSessionAuthorizationParamKind::Default) =>
+        {
+            Action::Nothing("SET")
+        }
+        Set::SetSessionAuthorization(_) => return Err(another_user("SET SESSION AUTHORIZATION")),
         other => return Err(SqlError::unsupported(other)),
     })
+}
+
+fn another_user(what: &str) -> SqlError {
+    let hint = "All users have the same rights to tables; connect as the other user.";
+    SqlError::unsupported(what).hint(hint)
 }
 
 fn setting_value(value: &ast::Expr) -> String {
@@ -108,7 +146,11 @@ pub(super) fn copy(
             ast::CopyOption::Delimiter(sign) => delimiter = *sign,
             ast::CopyOption::Null(text) => null.clone_from(text),
             ast::CopyOption::Header(given) => header = *given,
-            ast::CopyOption::Freeze(_) | ast::CopyOption::Encoding(_) => {}
+            // Who has just made a table would have his rows seen by all at once, which they are at
+            // the commit.
+            ast::CopyOption::Freeze(_) => {}
+            ast::CopyOption::Encoding(name)
+                if name.replace('-', "").eq_ignore_ascii_case("utf8") => {}
             other => return Err(SqlError::unsupported(format!("the option {other} of COPY"))),
         }
     }

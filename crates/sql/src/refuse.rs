@@ -1,0 +1,329 @@
+//! What the grammar takes and is not kept here, refused, so that nobody believes in it.
+//!
+//! The grammar is that of many databases: it knows clauses of others (`DELETE .. LIMIT`), and
+//! clauses of PostgreSQL that mean nothing here yet (`NULLS NOT DISTINCT`). The binder reads what
+//! it keeps; whatever stands beside that in the tree would be dropped without a word. So each
+//! statement is looked through for it first.
+//!
+//! What is left in peace asks for less than there is, or only for speed: UNLOGGED, `fillfactor`,
+//! `FREEZE` of COPY, MATERIALIZED, an index's DESC, CASCADE where nothing hangs on a table.
+
+use crate::error::{SqlError, code};
+use sqlparser::ast::{
+    self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
+    DeferrableInitial, GeneratedAs, IndexType, LimitClause, NullsDistinctOption, Query, SetExpr,
+    SqlOption, TableFactor,
+};
+
+/// What may be wrong, and what it is called.
+type Wrong<'w> = (bool, &'w str);
+
+fn refuse(all: &[Wrong<'_>]) -> Result<(), SqlError> {
+    match all.iter().find(|(is_used, _)| *is_used) {
+        Some((_, what)) => Err(SqlError::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+/// What no PostgreSQL understands either.
+fn foreign(all: &[Wrong<'_>]) -> Result<(), SqlError> {
+    match all.iter().find(|(is_used, _)| *is_used) {
+        Some((_, what)) => {
+            Err(SqlError::new(code::SYNTAX, format!("syntax error at or near {what}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What stands around a query.
+pub(crate) fn query(query: &Query) -> Result<(), SqlError> {
+    let fetch = query.fetch.as_ref();
+    refuse(&[
+        (fetch.is_some_and(|fetch| fetch.with_ties), "FETCH .. WITH TIES"),
+        (fetch.is_some_and(|fetch| fetch.percent), "FETCH .. PERCENT"),
+    ])?;
+    let is_foreign = query.for_clause.is_some()
+        || query.settings.is_some()
+        || query.format_clause.is_some()
+        || !query.pipe_operators.is_empty();
+    let limit_by = matches!(&query.limit_clause,
+        Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty());
+    let comma = matches!(&query.limit_clause, Some(LimitClause::OffsetCommaLimit { .. }));
+    foreign(&[(is_foreign, "\"FOR\""), (limit_by, "\"BY\""), (comma, "\",\"")])
+}
+
+/// A SELECT.
+pub(crate) fn select(select: &ast::Select) -> Result<(), SqlError> {
+    let modified = match &select.group_by {
+        ast::GroupByExpr::All(_) => true,
+        ast::GroupByExpr::Expressions(_, modifiers) => !modifiers.is_empty(),
+    };
+    refuse(&[
+        (select.into.is_some(), "SELECT INTO"),
+        (!select.named_window.is_empty(), "WINDOW"),
+        (modified, "GROUP BY ALL or with a modifier"),
+    ])?;
+    let is_foreign = select.prewhere.is_some()
+        || !select.connect_by.is_empty()
+        || !select.cluster_by.is_empty()
+        || !select.distribute_by.is_empty()
+        || !select.sort_by.is_empty()
+        || select.value_table_mode.is_some()
+        || select.exclude.is_some();
+    foreign(&[
+        (select.top.is_some(), "\"TOP\""),
+        (!select.lateral_views.is_empty(), "\"LATERAL VIEW\""),
+        (select.qualify.is_some(), "\"QUALIFY\""),
+        (is_foreign, "a clause of another database"),
+    ])
+}
+
+/// A source in FROM.
+pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
+    match factor {
+        TableFactor::Table {
+            with_hints,
+            version,
+            with_ordinality,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+            ..
+        } => {
+            refuse(&[(sample.is_some(), "TABLESAMPLE"), (*with_ordinality, "WITH ORDINALITY")])?;
+            let is_foreign = !with_hints.is_empty()
+                || version.is_some()
+                || !partitions.is_empty()
+                || json_path.is_some()
+                || !index_hints.is_empty();
+            foreign(&[(is_foreign, "what stands behind a table")])
+        }
+        TableFactor::Derived { sample, .. } => refuse(&[(sample.is_some(), "TABLESAMPLE")]),
+        TableFactor::Function { with_ordinality: true, .. } => {
+            Err(SqlError::unsupported("WITH ORDINALITY"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A function and its arguments.
+pub(crate) fn function(function: &ast::Function) -> Result<(), SqlError> {
+    let ast::FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    refuse(&[
+        (
+            !list.clauses.is_empty(),
+            "ORDER BY, or another clause, among the arguments of a function",
+        ),
+        (!function.within_group.is_empty(), "WITHIN GROUP"),
+        (function.null_treatment.is_some(), "IGNORE NULLS"),
+    ])
+}
+
+/// An INSERT.
+pub(crate) fn insert(insert: &ast::Insert) -> Result<(), SqlError> {
+    let is_foreign = insert.or.is_some()
+        || insert.ignore
+        || insert.overwrite
+        || insert.replace_into
+        || insert.partitioned.is_some()
+        || !insert.after_columns.is_empty()
+        || !insert.assignments.is_empty()
+        || insert.priority.is_some()
+        || insert.insert_alias.is_some()
+        || insert.output.is_some()
+        || insert.settings.is_some()
+        || insert.format_clause.is_some();
+    foreign(&[(is_foreign, "a clause of another database")])?;
+    let Some(query) = &insert.source else { return Ok(()) };
+    let is_values = matches!(&*query.body, SetExpr::Values(_));
+    let more = query.limit_clause.is_some()
+        || query.fetch.is_some()
+        || query.order_by.is_some()
+        || query.with.is_some();
+    refuse(&[
+        (is_values && more, "VALUES with LIMIT, ORDER BY or WITH in an INSERT"),
+        (!query.locks.is_empty(), "FOR UPDATE in an INSERT"),
+    ])
+}
+
+/// An UPDATE.
+pub(crate) fn update(update: &ast::Update) -> Result<(), SqlError> {
+    foreign(&[
+        (update.limit.is_some(), "\"LIMIT\""),
+        (!update.order_by.is_empty(), "\"ORDER\""),
+        (update.or.is_some(), "\"OR\""),
+        (update.output.is_some(), "\"OUTPUT\""),
+    ])
+}
+
+/// A DELETE.
+pub(crate) fn delete(delete: &ast::Delete) -> Result<(), SqlError> {
+    foreign(&[
+        (delete.limit.is_some(), "\"LIMIT\""),
+        (!delete.order_by.is_empty(), "\"ORDER\""),
+        (!delete.tables.is_empty(), "the table before FROM"),
+        (delete.output.is_some(), "\"OUTPUT\""),
+    ])
+}
+
+/// TRUNCATE.
+///
+/// # Errors
+/// 0A000 for RESTART IDENTITY, as a sequence cannot be rolled back with the rows.
+pub fn truncate(truncate: &ast::Truncate) -> Result<(), SqlError> {
+    let restarts = matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart));
+    refuse(&[(restarts, "TRUNCATE .. RESTART IDENTITY")])?;
+    foreign(&[(truncate.partitions.is_some(), "\"PARTITION\"")])
+}
+
+/// CREATE TABLE.
+pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
+    refuse(&[
+        (create.query.is_some(), "CREATE TABLE AS"),
+        (create.temporary, "a temporary table"),
+        (create.like.is_some(), "CREATE TABLE LIKE"),
+        (create.inherits.is_some(), "INHERITS"),
+        (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
+        (create.on_commit.is_some(), "ON COMMIT"),
+    ])?;
+    let is_foreign = create.or_replace
+        || create.external
+        || create.transient
+        || create.volatile
+        || create.without_rowid
+        || create.strict
+        || create.clone.is_some()
+        || create.comment.is_some()
+        || create.primary_key.is_some()
+        || create.order_by.is_some()
+        || create.cluster_by.is_some()
+        || create.clustered_by.is_some()
+        || create.on_cluster.is_some();
+    foreign(&[(is_foreign, "a clause of another database")])?;
+    match &create.table_options {
+        CreateTableOptions::None => Ok(()),
+        CreateTableOptions::With(options) => options.iter().try_for_each(storage_parameter),
+        _ => Err(SqlError::unsupported("an option of the table, such as TABLESPACE,")),
+    }
+}
+
+/// Rows have their place by their key, so how full a page is to be filled says nothing here.
+fn storage_parameter(option: &SqlOption) -> Result<(), SqlError> {
+    match option {
+        SqlOption::KeyValue { key, .. } if key.value.eq_ignore_ascii_case("fillfactor") => Ok(()),
+        other => Err(SqlError::unsupported(format!("the storage parameter {other}"))),
+    }
+}
+
+/// A column's option.
+pub(crate) fn column_option(option: &ColumnOption) -> Result<(), SqlError> {
+    match option {
+        ColumnOption::PrimaryKey(key) => characteristics(key.characteristics.as_ref()),
+        ColumnOption::Unique(unique) => self::unique(unique),
+        ColumnOption::Check(check) => enforced(check.enforced),
+        ColumnOption::Comment(_) => Err(SqlError::unsupported("COMMENT of a column")),
+        ColumnOption::Collation(name) => {
+            let name = name.to_string().replace('"', "").to_lowercase();
+            let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+            match name {
+                "default" | "c" | "posix" | "ucs_basic" | "c.utf-8" | "c.utf8" => Ok(()),
+                other => Err(SqlError::unsupported(format!("the collation \"{other}\""))
+                    .hint("Texts are in the order of their bytes, as in the collation \"C\".")),
+            }
+        }
+        ColumnOption::Generated {
+            generated_as, sequence_options, generation_expr: None, ..
+        } => {
+            if *generated_as == GeneratedAs::Always {
+                return Err(SqlError::unsupported("GENERATED ALWAYS AS IDENTITY")
+                    .hint("GENERATED BY DEFAULT AS IDENTITY lets rows bring their own values."));
+            }
+            let has_options = sequence_options.as_ref().is_some_and(|all| !all.is_empty());
+            refuse(&[(has_options, "an option of an identity's sequence")])
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A unique constraint.
+pub(crate) fn unique(unique: &ast::UniqueConstraint) -> Result<(), SqlError> {
+    refuse(&[
+        (unique.nulls_distinct == NullsDistinctOption::NotDistinct, "NULLS NOT DISTINCT"),
+        (!unique.include.is_empty(), "INCLUDE"),
+    ])?;
+    index_type(unique.index_type.as_ref())?;
+    characteristics(unique.characteristics.as_ref())
+}
+
+/// A primary key.
+pub(crate) fn primary_key(key: &ast::PrimaryKeyConstraint) -> Result<(), SqlError> {
+    refuse(&[(!key.include.is_empty(), "INCLUDE")])?;
+    index_type(key.index_type.as_ref())?;
+    characteristics(key.characteristics.as_ref())
+}
+
+/// A condition of rows.
+pub(crate) fn enforced(enforced: Option<bool>) -> Result<(), SqlError> {
+    refuse(&[(enforced == Some(false), "NOT ENFORCED")])
+}
+
+fn characteristics(given: Option<&ConstraintCharacteristics>) -> Result<(), SqlError> {
+    let Some(given) = given else { return Ok(()) };
+    let deferred = matches!(given.initially, Some(DeferrableInitial::Deferred));
+    refuse(&[(given.deferrable == Some(true) || deferred, "DEFERRABLE")])?;
+    enforced(given.enforced)
+}
+
+/// CREATE INDEX.
+pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
+    let storage = create.with.iter().any(|option| {
+        !option.to_string().to_lowercase().replace(' ', "").starts_with("fillfactor=")
+    });
+    refuse(&[
+        (create.predicate.is_some(), "a partial index"),
+        (!create.include.is_empty(), "INCLUDE"),
+        (create.nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+        (storage, "a storage parameter of an index"),
+        (
+            !create.index_options.is_empty() || !create.alter_options.is_empty(),
+            "an option of an index",
+        ),
+        (create.r#async, "ASYNC"),
+    ])?;
+    index_type(create.using.as_ref())?;
+    for column in &create.columns {
+        // Texts are in the order of their bytes anyway, in which prefixes are found.
+        let class = column.operator_class.as_ref().map(|class| class.to_string().to_lowercase());
+        if let Some(class) = class.filter(|class| !class.ends_with("_pattern_ops")) {
+            return Err(SqlError::unsupported(format!("the operator class {class}")));
+        }
+    }
+    Ok(())
+}
+
+fn index_type(given: Option<&IndexType>) -> Result<(), SqlError> {
+    match given {
+        None | Some(IndexType::BTree) => Ok(()),
+        Some(other) => Err(SqlError::unsupported(format!("the index method {other}"))
+            .hint("USING btree, or nothing.")),
+    }
+}
+
+/// EXPLAIN.
+pub(crate) fn explain(options: Option<&[ast::UtilityOption]>) -> Result<(), SqlError> {
+    let kept = |option: &&ast::UtilityOption| {
+        let name = option.name.value.to_lowercase();
+        let off = option.arg.as_ref().is_some_and(|arg| {
+            matches!(arg.to_string().to_lowercase().as_str(), "off" | "false" | "0")
+        });
+        let text =
+            option.arg.as_ref().is_some_and(|arg| arg.to_string().eq_ignore_ascii_case("text"));
+        off || matches!(name.as_str(), "costs" | "verbose" | "summary")
+            || (name == "format" && text)
+    };
+    match options.unwrap_or_default().iter().find(|option| !kept(option)) {
+        Some(option) => Err(SqlError::unsupported(format!("EXPLAIN ({option})"))),
+        None => Ok(()),
+    }
+}
