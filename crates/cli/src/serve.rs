@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
 use isomer_plan::learned::Mode;
-use isomer_server::{Engine, Server, ServerOptions, Tls};
+use isomer_server::{Engine, Server, ServerOptions, Tls, Trust};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,20 +28,21 @@ pub(crate) struct ServeArgs {
     /// Where to listen; other addresses than loopback need a certificate and a user with a password
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
-    /// A folder for a Unix socket, which only clients of the user who runs this can use: `psql -h DIR`; it
-    /// saves them what TCP costs [default: the database's folder]
+    /// A folder for a Unix socket, which only clients of the user who runs this can use, without a
+    /// password: `psql -h DIR`; it saves them what TCP costs [default: the database's folder]
     #[arg(long, value_name = "DIR")]
     socket: Option<PathBuf>,
     /// A certificate (PEM), to encrypt connections with; clients of other machines have to
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key (PEM)
+    /// The certificate's key (PEM), which nobody else can read
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Ask clients of this machine for a password too
-    #[arg(long)]
-    passwords_always: bool,
-    /// The most clients at a time
+    /// Which clients of this machine need no password: nobody; owner (over the Unix socket, who
+    /// runs this); or loopback (everybody who has an account on this machine)
+    #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
+    trust: Trust,
+    /// The most clients at a time; the last three places are for superusers
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
     /// The longest message of a client, in MB: a statement with its parameters, a line of COPY
@@ -62,8 +63,9 @@ pub(crate) struct ServeArgs {
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Whether the database looks for a better design, this time: off, recommend (it shows what it would
-    /// change) or auto; otherwise as ALTER SYSTEM SET autopilot has said last, off in a new database
+    /// Whether the database looks for a better design, this time: off, recommend (it shows what it
+    /// would change) or auto; otherwise as ALTER SYSTEM SET autopilot has said last, auto in a new
+    /// database
     #[arg(long, value_name = "MODE")]
     autopilot: Option<Mode>,
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
@@ -108,6 +110,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     } else {
         Durability::Commit
     };
+    isomer_server::make_private_files();
+    let descriptors = isomer_server::raise_limit();
+    let is_new = !args.data.join("catalog").exists();
     let options = Options::in_folder(&args.data, args.sites)
         .durability(durability)
         .accept_loss(args.accept_loss)
@@ -117,6 +122,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     for note in engine.database().notes() {
         eprintln!("{note}");
     }
+    if is_new && args.autopilot.is_none() {
+        engine.set_autopilot(&Mode::Auto.to_string()).map_err(Failure::failed)?;
+    }
+    let sites = engine.database().sites().len();
+    let connections_max = connections_max(args, descriptors, sites)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
             Some(Tls::open(certificate, key).map_err(Failure::failed)?)
@@ -125,8 +135,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     let server = ServerOptions {
         tls,
-        passwords_always: args.passwords_always,
-        connections_max: args.connections as usize,
+        trust: args.trust,
+        connections_max,
+        logins_max: connections_max,
         message_bytes_max: usize::from(args.message_mb) << 20,
         statement_bytes_max: (args.statement_mb as usize) << 20,
         transaction_bytes_max: (args.transaction_mb as usize) << 20,
@@ -138,16 +149,20 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let mut server = Server::start(engine.clone(), server)
         .map_err(|error| Failure::failed(format!("{}: {error}", args.listen)))?;
     let socket = listen_in_folder(&mut server, args)?;
+    if args.trust != Trust::Loopback && socket.is_none() && !engine.has_passwords() {
+        return Err(Failure::failed(
+            "nobody could connect: there is no Unix socket, and no user has a password; --socket DIR names a folder \
+             for one",
+        ));
+    }
     let address = server.address();
     println!(
-        "isomer serves {} at {address}: {} sites, {} tables; psql -h {} -p {} -d isomer -U isomer{}",
+        "isomer serves {} at {address}: {sites} sites, {} tables; psql {}",
         args.data.display(),
-        engine.database().sites().len(),
         engine.catalog().tables.len(),
-        address.ip(),
-        address.port(),
-        socket.map_or(String::new(), |folder| format!(", or -h {}", folder.display()))
+        ways(&server, args.trust, socket.as_deref())
     );
+    eprintln!("{}", autopilot(engine.autopilot().mode()));
     while !stop.load(Ordering::SeqCst) {
         clock::sleep(LOOK);
     }
@@ -169,6 +184,63 @@ fn progress() -> impl Fn(Recovering) + Send + Sync {
     }
 }
 
+/// How many clients there are descriptors for; says so if they are fewer than were asked for.
+fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<usize, Failure> {
+    let wanted = args.connections as usize;
+    let places = isomer_server::places(descriptors, sites, wanted).map_err(Failure::failed)?;
+    if places < wanted {
+        eprintln!(
+            "at most {places} clients at a time, not {wanted}: the system lets this process have {descriptors} \
+             descriptors (ulimit -n)"
+        );
+    }
+    Ok(places)
+}
+
+/// What the autopilot does, and how that is changed.
+fn autopilot(mode: Mode) -> String {
+    let isomer_plan::learned::Options { horizon_ns, limits, .. } = Default::default();
+    match mode {
+        Mode::Auto => format!(
+            "the autopilot is auto: it changes the design where that pays within {} s, at most {} times a second, a \
+             partition at most every {} ms; ALTER SYSTEM SET autopilot = off leaves the design as it is",
+            horizon_ns / 1_000_000_000,
+            limits.changes_per_second,
+            limits.cooldown_ns / 1_000_000
+        ),
+        Mode::Recommend => {
+            "the autopilot is recommend: isomer.decisions has what it would change; \
+                            ALTER SYSTEM SET autopilot = auto lets it"
+                .to_owned()
+        }
+        Mode::Off => {
+            "the autopilot is off: the design stays as it is, but for what a transaction needs; \
+                      ALTER SYSTEM SET autopilot = auto lets it be changed"
+                .to_owned()
+        }
+    }
+}
+
+/// How psql gets here.
+fn ways(server: &Server, trust: Trust, socket: Option<&Path>) -> String {
+    let address = server.address();
+    let port = address.port();
+    let rest = format!("-p {port} -d isomer -U isomer");
+    match (trust, socket) {
+        (Trust::Owner, Some(folder)) => {
+            format!("-h {} {rest}; over TCP with a password", folder.display())
+        }
+        (Trust::Loopback, socket) => {
+            let folder = socket.map(|folder| format!(", or -h {}", folder.display()));
+            let all = "; everybody on this machine may connect as any user";
+            format!("-h {} {rest}{}{all}", address.ip(), folder.unwrap_or_default())
+        }
+        (Trust::Nobody | Trust::Owner, _) => {
+            format!("-h {} -p {port} -d isomer, with a user and its password", address.ip())
+        }
+    }
+}
+
 /// Where clients of this machine find the Unix socket. A folder that was not asked for may be one that cannot have
 /// a socket: its path may be too long for one.
 fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<PathBuf>, Failure> {
@@ -176,7 +248,9 @@ fn listen_in_folder(server: &mut Server, args: &ServeArgs) -> Result<Option<Path
     match server.listen_in(folder) {
         Ok(socket) => Ok(socket.parent().map(Path::to_owned)),
         Err(error) if args.socket.is_none() => {
-            eprintln!("{error}. Clients connect over TCP; --socket DIR names another folder");
+            eprintln!(
+                "{error}. Clients connect over TCP, with a password; --socket DIR names another folder"
+            );
             Ok(None)
         }
         Err(error) => Err(Failure::failed(error)),

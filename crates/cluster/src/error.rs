@@ -101,6 +101,17 @@ pub enum OpenDatabaseError {
         /// The file that every database has.
         expected: &'static str,
     },
+    /// Others than its owner can use the folder.
+    #[error(
+        "others than its owner can use the folder {path}, as its mode is {mode:04o}; see who did, and then: \
+         chmod -R go= {path}"
+    )]
+    OpenToOthers {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// Another process has the database open.
     #[error("the database {path} is in use by another process; stop it first")]
     InUse {

@@ -10,13 +10,27 @@
 //!       checkpoint.…
 //!     site-2/ …
 //! ```
+//!
+//! The catalog's first line has the number of its format. A newer program reads older ones (1 had
+//! no number), and writes its own with the next change; a number that it does not know is refused
+//! by name.
+//!
+//! The folder is its owner's alone (mode 0700), as whoever reads the files has read the tables, and
+//! the server's Unix socket may be in it. A new database makes it so; of an existing one that
+//! others may enter nothing is touched.
 
 use crate::error::OpenDatabaseError;
 use isomer_design::{Design, Placement, Schema, SiteId, TableId};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The format of the catalog that is written here, and the newest that is read.
+const FORMAT: u32 = 2;
+/// What a catalog begins with, and then its number.
+const TITLE: &str = "# An Isomer database, format ";
 
 const CATALOG: &str = "catalog";
 const CATALOG_NEW: &str = "catalog.new";
@@ -49,7 +63,7 @@ impl Folder {
     /// yet to be [written](Folder::write_catalog), once the logs of its sites are there: a site that is in the
     /// catalog has a log.
     pub(crate) fn open(path: &Path, sites: u16) -> Result<(Folder, Catalog), OpenDatabaseError> {
-        fs::create_dir_all(path).map_err(failed(path))?;
+        make_folder(path).map_err(failed(path))?;
         let is_new = !path.join(CATALOG).exists();
         if is_new {
             let mut entries = fs::read_dir(path).map_err(failed(path))?;
@@ -65,6 +79,7 @@ impl Folder {
                 return Err(OpenDatabaseError::NotADatabase { path, expected: CATALOG });
             }
         }
+        close_to_others(path, is_new)?;
         let _lock = lock(path)?;
         let mut folder = Folder { path: path.to_owned(), is_new, sites: Vec::new(), _lock };
         if is_new {
@@ -90,7 +105,7 @@ impl Folder {
 
     /// Notes that what is found here without a catalog is what is left of the making of a database.
     fn begin_catalog(&self) -> std::io::Result<()> {
-        File::create(self.path.join(CATALOG_NEW))?.sync_all()?;
+        create(&self.path.join(CATALOG_NEW))?.sync_all()?;
         File::open(&self.path)?.sync_all()
     }
 
@@ -103,11 +118,11 @@ impl Folder {
     pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
         let (path, new) = (self.path.join(CATALOG), self.path.join(CATALOG_NEW));
         let text = format!(
-            "# An Isomer database: its sites and tables. Where partitions are stands in the sites' logs.\n{}",
+            "{TITLE}{FORMAT}: its sites and tables. Where partitions are stands in the sites' logs.\n{}",
             catalog.to_text()
         );
         let write = || -> std::io::Result<()> {
-            let mut file = File::create(&new)?;
+            let mut file = create(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
@@ -120,7 +135,7 @@ impl Folder {
     /// for the disk.
     pub(crate) fn write_memory(&self, text: &str) -> std::io::Result<()> {
         let (path, new) = (self.path.join(STRATEGY), self.path.join(STRATEGY_NEW));
-        fs::write(&new, text)?;
+        create(&new)?.write_all(text.as_bytes())?;
         fs::rename(&new, &path)
     }
 
@@ -132,7 +147,7 @@ impl Folder {
     /// The folder of a site, made if it is missing.
     pub(crate) fn site(&self, site: SiteId) -> Result<PathBuf, OpenDatabaseError> {
         let path = self.path.join(format!("{SITE}{}", site.0));
-        fs::create_dir_all(&path).map_err(failed(&path))?;
+        make_folder(&path).map_err(failed(&path))?;
         Ok(path)
     }
 }
@@ -162,12 +177,52 @@ fn read_catalog(folder: &Path) -> Result<Design, OpenDatabaseError> {
     let path = folder.join(CATALOG);
     let text = fs::read_to_string(&path).map_err(failed(&path))?;
     let wrong = |what: String| OpenDatabaseError::Catalog { path: path.clone(), what };
+    check_format(&text).map_err(wrong)?;
     Design::parse(&text).map_err(|error| wrong(error.to_string()))
+}
+
+fn check_format(catalog: &str) -> Result<(), String> {
+    let Some(title) = catalog.strip_prefix(TITLE) else { return Ok(()) };
+    let number = title.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default();
+    match number.parse::<u32>() {
+        Ok(1..=FORMAT) => Ok(()),
+        Ok(_) => Err(format!(
+            "it has format {number}, and this program knows those up to {FORMAT}; open it with a newer one"
+        )),
+        Err(_) => Err("its first line does not say which format it has".to_owned()),
+    }
+}
+
+/// A new folder is its owner's alone.
+fn make_folder(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Files that are made are their owner's alone.
+fn own_file() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).write(true).mode(0o600);
+    options
+}
+
+fn create(path: &Path) -> std::io::Result<File> {
+    own_file().truncate(true).open(path)
+}
+
+/// Closes the folder of a new database to others; refuses that of an old one that is open to them,
+/// as somebody may have been there.
+fn close_to_others(path: &Path, is_new: bool) -> Result<(), OpenDatabaseError> {
+    let mode = fs::metadata(path).map_err(failed(path))?.permissions().mode() & 0o777;
+    match (mode & 0o077, is_new) {
+        (0, _) => Ok(()),
+        (_, true) => fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed(path)),
+        (_, false) => Err(OpenDatabaseError::OpenToOthers { path: path.to_owned(), mode }),
+    }
 }
 
 fn lock(path: &Path) -> Result<File, OpenDatabaseError> {
     let file = path.join(LOCK);
-    let lock = File::options().create(true).truncate(false).write(true).open(&file);
+    let lock = own_file().truncate(false).open(&file);
     let lock = lock.map_err(failed(&file))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

@@ -21,7 +21,10 @@ use isomer_sql::{SqlError, code};
 
 impl Engine {
     /// From now on the autopilot is in this mode, also when the server starts again.
-    pub(crate) fn set_autopilot(&self, mode: &str) -> Result<(), SqlError> {
+    ///
+    /// # Errors
+    /// 22023 if there is no such mode; what the database has against it.
+    pub fn set_autopilot(&self, mode: &str) -> Result<(), SqlError> {
         let mode: Mode = mode.parse().map_err(|wrong: String| {
             let message = format!("invalid value for parameter \"autopilot\": \"{mode}\"");
             SqlError::new(code::INVALID_PARAMETER, message).hint(wrong)

@@ -123,12 +123,15 @@ impl Connection {
         let bytes = &self.input[self.used_to + at..self.used_to + at + 4];
         i32::from_be_bytes(bytes.try_into().expect("four bytes"))
     }
+
+    /// Says why the connection ends.
     pub(crate) fn refuse<T>(&mut self, error: &SqlError) -> io::Result<Option<T>> {
         let mut out = Out::default();
         out.fatal(error);
         self.send(&mut out)?;
         Ok(None)
     }
+
     /// Takes what the client still sends, as it might not see its last answer otherwise: a socket that is
     /// closed with something unread is reset.
     pub(crate) fn linger(&mut self) -> io::Result<()> {

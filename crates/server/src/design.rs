@@ -8,7 +8,7 @@ use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::plain_name;
 use isomer_sql::parse::{DesignChange, DesignStatement};
-use isomer_sql::system::DesignView;
+use isomer_sql::system::{DesignView, Role};
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Expr, UnaryOperator};
 
@@ -165,6 +165,10 @@ impl DesignView for Engine {
             "jobs" => self.job_rows(),
             _ => self.decision_rows(),
         }
+    }
+
+    fn roles(&self) -> Vec<Role> {
+        Engine::roles(self)
     }
 }
 

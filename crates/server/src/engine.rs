@@ -9,11 +9,13 @@
 mod stored;
 mod tables;
 
+pub(crate) use stored::system_table;
 pub(crate) use tables::values_of;
 
 use crate::backend::database;
 use crate::indexes::Build;
 use crate::pilot::Pilot;
+use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -31,7 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stored::{catalog_schema, sequences_schema, system_table};
+use stored::{catalog_schema, sequences_schema};
 
 /// Numbers are taken from a sequence so many at a time.
 const BLOCK: i64 = 1024;
@@ -68,7 +70,7 @@ pub struct Engine {
     pub(crate) defining: Mutex<()>,
     pub(crate) catalog_table: (TableId, Arc<Schema>),
     sequences_table: (TableId, Arc<Schema>),
-    pub(crate) users_table: (TableId, Arc<Schema>),
+    pub(crate) users: Users,
     sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
     compiled: Mutex<Known>,
     /// For tables of the store that were defined anew: since which version of the catalog. Plans that are older
@@ -99,7 +101,7 @@ impl Engine {
             Database::open(options.strategy(Pilot::new(learned.clone()))).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
-        let users_table = system_table(&database, crate::users::schema())?;
+        let users = Users::open(&database)?;
         let changes = Arc::new(Mutex::new(VecDeque::new()));
         let remembered = changes.clone();
         let next = AtomicU64::new(1);
@@ -117,7 +119,7 @@ impl Engine {
             defining: Mutex::new(()),
             catalog_table,
             sequences_table,
-            users_table,
+            users,
             sequences: Mutex::default(),
             compiled: Mutex::default(),
             redefined: Mutex::default(),
@@ -130,6 +132,7 @@ impl Engine {
         };
         let mode = autopilot.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
+        engine.read_users()?;
         engine.drop_unused()?;
         let catalog = engine.read_catalog()?;
         engine.catalog.store(Arc::new(catalog));

@@ -10,46 +10,53 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`server`](Server) | a thread per client, cancel requests |
+//! | [`server`](Server) | a thread per client |
+//! | `strangers`, `clients`, `guesses` | who may log in at a time, who has; how often a password is guessed |
 //! | `listener`, `socket` | what clients connect to: TCP, or a file of this machine |
 //! | `startup`, `connection` | who a client is; messages out of its stream |
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
-//! | `limits` | limits on time |
-//! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one |
+//! | `limits`, `process` | limits on time; on clients, by what the system has for them |
+//! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one, superusers |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
 //! | `design`, `autopilot`, `pilot` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
-//! Left out so far: rights (every user may do everything); the binary format of COPY.
+//! Left out so far: rights to tables (every user reads and writes all of them); the binary format
+//! of COPY.
 
 mod alter;
 mod autopilot;
 mod backend;
+mod clients;
 mod connection;
 mod copy;
 mod ddl;
 mod design;
 mod engine;
 mod explain;
+mod guesses;
 mod indexes;
 mod limits;
 mod listener;
 mod options;
 mod pilot;
+mod process;
 mod scram;
 mod server;
 mod session;
 mod settings;
 mod socket;
 mod startup;
+mod strangers;
 mod stream;
 mod users;
 mod wire;
 
 pub use engine::Engine;
-pub use options::ServerOptions;
+pub use options::{ServerOptions, Trust};
+pub use process::{make_private_files, places, raise_limit};
 pub use server::Server;
 pub use stream::Tls;

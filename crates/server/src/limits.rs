@@ -159,6 +159,7 @@ pub(crate) fn ended(why: Impatience) -> SqlError {
             ("25P04", "terminating connection due to transaction timeout")
         }
         Impatience::Shutdown => ("57P01", "terminating connection: the server is shutting down"),
+        Impatience::SentAway => ("57P01", "terminating connection: its user was dropped"),
     };
     SqlError::new(code, message)
 }

@@ -1,7 +1,10 @@
 //! How to serve.
 
 use crate::stream::Tls;
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
 
 /// How to serve. What is not an argument of [`ServerOptions::new`] has a default.
 #[derive(Clone, Debug)]
@@ -11,10 +14,15 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// What to encrypt connections with (nothing). Clients of other machines have to; others may.
     pub tls: Option<Tls>,
-    /// Clients of this machine need a password as well (no).
-    pub passwords_always: bool,
-    /// Clients at a time (1000). One more is told 53300.
+    /// Which clients of this machine need no password ([`Trust::Owner`]).
+    pub trust: Trust,
+    /// Clients at a time (1000). One more is told 53300. The last three places are for superusers.
     pub connections_max: usize,
+    /// Clients that are logging in at a time (1000). For one more, another one has to go, which is
+    /// told 53300.
+    pub logins_max: usize,
+    /// The longest a login may take, from the connection to the right password (30 s).
+    pub login_timeout: Duration,
     /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with 08P01.
     pub message_bytes_max: usize,
     /// What a statement may have in memory, in bytes (256 MiB): rows that it sorts, groups and joins, values that
@@ -41,8 +49,10 @@ impl ServerOptions {
         ServerOptions {
             listen,
             tls: None,
-            passwords_always: false,
+            trust: Trust::Owner,
             connections_max: 1000,
+            logins_max: 1000,
+            login_timeout: Duration::from_secs(30),
             message_bytes_max: 256 << 20,
             statement_bytes_max: 256 << 20,
             transaction_bytes_max: 1 << 30,
@@ -51,6 +61,42 @@ impl ServerOptions {
             settings: Vec::new(),
             clock,
             random,
+        }
+    }
+}
+
+/// Which clients of this machine need no password. Clients of other machines always need one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trust {
+    /// None of them.
+    Nobody,
+    /// Over the Unix socket: those of who runs the server, and root's, who could read its files
+    /// anyway.
+    #[default]
+    Owner,
+    /// All of them: whoever has an account on this machine, over TCP as well.
+    Loopback,
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Trust::Nobody => "nobody",
+            Trust::Owner => "owner",
+            Trust::Loopback => "loopback",
+        })
+    }
+}
+
+impl FromStr for Trust {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Trust, String> {
+        match text {
+            "nobody" => Ok(Trust::Nobody),
+            "owner" => Ok(Trust::Owner),
+            "loopback" => Ok(Trust::Loopback),
+            _ => Err("one of nobody, owner and loopback is trusted".to_owned()),
         }
     }
 }

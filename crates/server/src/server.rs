@@ -1,32 +1,38 @@
 //! The listeners, and the threads of their connections.
 //!
 //! ```text
-//!   listener ──accept──▶ one thread per client: read ─▶ messages ─▶ session ─▶ write
-//!      │                       │ as long as whole messages are there, nothing is written
-//!      │ too many: refused     │ but what has become long
-//!      └ CancelRequest ──▶ the patience of another client ends
+//!   listener ──accept──▶ one thread per client: log in ─▶ read ─▶ messages ─▶ session ─▶ write
+//!                              │   strangers     clients
+//!                              │                 as long as whole messages are there, nothing is written
+//!                              │                 but what has become long
+//!                              └ CancelRequest ──▶ the patience of another client ends
 //! ```
+//!
+//! Who has not logged in yet is a stranger ([`crate::strangers`]), who has is a client
+//! ([`crate::clients`]); of both there may be so many. Who is too many is told so.
 //!
 //! A thread blocks on its socket, or on a row lock, or on the disk; there is nothing else it could do
 //! meanwhile. So there is no runtime, and no hand-over between a statement and its answer.
 
+use crate::clients::{Client, Clients, Entered, too_many};
 use crate::connection::{Connection, FLUSH_BYTES, Incoming, Sending, is_silence};
 use crate::engine::Engine;
+use crate::guesses::Guesses;
 use crate::limits::{self, Memory, Watch};
 use crate::listener::Listener;
 use crate::options::ServerOptions;
 use crate::session::Session;
 use crate::settings::{REPORTED, Settings};
-use crate::socket::Socket;
+use crate::socket::{Channel, Socket};
+use crate::startup::Startup;
+use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
 use crate::wire::{Out, Reader, violation};
 use isomer_cluster::{Impatience, Patience};
 use isomer_sql::budget::Account;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
-use rustix::net::Shutdown;
-use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -37,10 +43,8 @@ use std::time::Duration;
 
 /// A client that does not read its answers for so long is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A client has to say who it is in this time.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
-/// So many connections are taken beyond those that may be served.
-const STRANGERS_MAX: usize = 100;
+/// A client that is told why it cannot log in has so long to take notice.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Deep expressions are walked on the stack.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -59,19 +63,15 @@ struct Shared {
     settings: Settings,
     watch: Arc<Watch>,
     stop: AtomicBool,
+    /// Connections, of strangers and of clients.
     connected: AtomicUsize,
     next_process: AtomicI32,
     memory: Arc<Account>,
-    clients: Mutex<BTreeMap<i32, Client>>,
+    strangers: Arc<Strangers>,
+    clients: Arc<Clients>,
+    guesses: Mutex<Guesses>,
     /// What the salts of users that do not exist are made of.
     decoy: [u8; 16],
-}
-
-/// A connected client, as others see it.
-struct Client {
-    secret: [u8; 4],
-    patience: Arc<Patience>,
-    socket: Socket,
 }
 
 impl Server {
@@ -87,6 +87,8 @@ impl Server {
         let settings = Settings::new(options.settings.clone().into());
         let settings =
             settings.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error.to_string()))?;
+        let strangers = Arc::new(Strangers::new(options.logins_max));
+        let clients = Arc::new(Clients::new(options.connections_max));
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
         let memory = Memory::of_all(&options);
@@ -99,7 +101,9 @@ impl Server {
             connected: AtomicUsize::new(0),
             next_process: AtomicI32::new(1),
             memory,
-            clients: Mutex::default(),
+            strangers,
+            clients,
+            guesses: Mutex::default(),
             decoy,
         });
         let watching = shared.clone();
@@ -109,9 +113,9 @@ impl Server {
         Ok(server)
     }
 
-    /// Listens in a folder of this machine as well, where PostgreSQL's clients look for it: at the Unix socket
-    /// `.s.PGSQL.` followed by the port. Who runs the server may connect, as a client of this machine. Returns
-    /// the path of the socket, which is there until the server stops.
+    /// Listens in a folder of this machine as well, where PostgreSQL's clients look for it: at the
+    /// Unix socket `.s.PGSQL.` followed by the port. Who runs the server may connect, and root.
+    /// Returns the path of the socket, which is there until the server stops.
     ///
     /// # Errors
     /// Names the path, and says what is wrong with it: its folder is missing, it is too long (107 bytes on
@@ -155,11 +159,8 @@ impl Server {
             listener.wake();
             let _ = acceptor.join();
         }
-        for client in self.shared.clients.lock().values() {
-            let gateway = self.shared.engine.gateway();
-            gateway.lose_patience(&client.patience, Impatience::Shutdown);
-            let _ = client.socket.shutdown(Shutdown::Read);
-        }
+        self.shared.clients.end_all(self.shared.engine.gateway());
+        self.shared.strangers.end_all();
         for _ in 0..500 {
             if self.connected() == 0 {
                 return;
@@ -189,7 +190,7 @@ fn check_address(engine: &Engine, options: &ServerOptions) -> io::Result<()> {
     if options.tls.is_none() {
         return refuse("it takes a certificate: give --tls-cert FILE and --tls-key FILE");
     }
-    if !engine.has_users().map_err(|error| io::Error::other(error.to_string()))? {
+    if !engine.has_passwords() {
         return refuse(
             "it takes a user with a password: serve at 127.0.0.1 first, and there say \
              CREATE USER name PASSWORD 'text'",
@@ -218,20 +219,20 @@ fn accept(shared: &Arc<Shared>, listener: &Listener) {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        // Some more are let in, to be told that they are too many, or to cancel what others do.
-        let connected = shared.connected.fetch_add(1, Ordering::SeqCst);
-        if connected >= shared.options.connections_max + STRANGERS_MAX {
-            shared.connected.fetch_sub(1, Ordering::SeqCst);
-            continue;
-        }
-        let serving = shared.clone();
+        let socket = Arc::new(socket);
+        shared.connected.fetch_add(1, Ordering::SeqCst);
+        let stranger = shared.strangers.enter(&socket);
+        let (serving, served) = (shared.clone(), socket.clone());
         let spawned = thread("isomer-client", move || {
             let _counted = Counted(&serving.connected);
             // What ends a connection is the client's to know, and it knows.
-            let _ = serve(&serving, socket);
+            let _ = serve(&serving, served, stranger);
         });
         if spawned.is_err() {
             shared.connected.fetch_sub(1, Ordering::SeqCst);
+            let mut out = Out::default();
+            out.fatal(&too_many("the system has no thread for another client".to_owned()));
+            let _ = socket.write(&out.bytes);
         }
     }
 }
@@ -244,74 +245,58 @@ impl Drop for Counted<'_> {
     }
 }
 
-fn serve(shared: &Arc<Shared>, socket: Socket) -> io::Result<()> {
-    socket.set_read_timeout(Some(STARTUP_TIMEOUT))?;
+fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::Result<()> {
     socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let is_near = socket.is_near();
-    let mut connection = Connection::new(Stream::Plain(socket));
-    let cancel = |body: &[u8]| shared.cancel(body);
-    let Some((user, database, settings)) = connection.startup(&shared.options, &cancel)? else {
-        return Ok(());
+    let until = limits::now() + shared.options.login_timeout;
+    let mut connection = Connection::new(Stream::Plain(Channel::new(socket, until)));
+    let client = match log_in(shared, &mut connection) {
+        Ok(Some(client)) => client,
+        Ok(None) if stranger.has_to_go() => {
+            let message = "too many clients are logging in, and this one has taken longest";
+            return connection.refuse::<()>(&too_many(message.to_owned())).map(|_| ());
+        }
+        Ok(None) => return Ok(()),
+        Err(error) if is_silence(&error) => {
+            connection.stream.set_deadline(Some(limits::now() + FAREWELL))?;
+            let message = "canceling authentication due to timeout";
+            let error = SqlError::new(code::CANCELED, message);
+            return connection.refuse::<()>(&error).map(|_| ());
+        }
+        Err(error) => return Err(error),
     };
-    if !is_near && !connection.stream.is_encrypted() {
-        let message = "clients of other machines have to encrypt their connection";
-        let error = SqlError::new("28000", message).hint("Connect with sslmode=require.");
-        return connection.refuse::<()>(&error).map(|_| ());
-    }
-    if (!is_near || shared.options.passwords_always)
-        && let Err(error) =
-            connection.authenticate(&shared.engine, &shared.options, &shared.decoy, &user)?
-    {
-        return connection.refuse::<()>(&error).map(|_| ());
-    }
-    connection.stream.socket().set_read_timeout(None)?;
-    let mut out = Out::default();
-    if shared.connected.load(Ordering::SeqCst) > shared.options.connections_max {
-        let message = format!(
-            "sorry, too many clients already: at most {} are served at a time",
-            shared.options.connections_max
-        );
-        out.fatal(&SqlError::new("53300", message));
-        return connection.stream.write_all(&out.bytes);
-    }
-    let process = shared.next_process.fetch_add(1, Ordering::SeqCst);
-    let patience = Arc::new(Patience::default());
-    let (mut own, wrong) = shared.settings.clone().of_client(settings);
-    (own.user, own.database, own.process) = (user.into(), database.into(), process);
-    let mut secret = [0; 4];
-    (shared.options.random)(&mut secret);
-    out.authentication(0, b"");
-    for name in REPORTED {
-        out.parameter(name, &own.get(name).unwrap_or_default());
-    }
-    out.message(b'K', |body| {
-        body.extend(process.to_be_bytes());
-        body.extend(secret);
-    });
-    wrong.iter().for_each(|error| out.notice("WARNING", error));
-    out.ready(b'I');
-    let socket = connection.stream.socket().try_clone()?;
-    let client = Client { secret, patience: patience.clone(), socket };
-    shared.clients.lock().insert(process, client);
-    let _listed = Listed { shared, process };
-    let (engine, watch) = (shared.engine.clone(), shared.watch.clone());
+    drop(stranger);
+    connection.stream.set_deadline(None)?;
+    let LoggedIn { _entered, settings, patience, greeting } = client;
+    let (engine, watch, clients) =
+        (shared.engine.clone(), shared.watch.clone(), shared.clients.clone());
     let memory = Memory::new(&shared.memory, &shared.options, &patience);
     connection.ask(&memory).map_err(io::Error::other)?;
-    let session = Session::new(engine, patience, own, watch, (memory, &shared.options));
-    connection.talk(shared, session, out)
+    let limited = (memory, &shared.options);
+    let session = Session::new(engine, patience, settings, watch, clients, limited);
+    connection.talk(shared, session, greeting)
 }
 
-/// A client that is there for others until this is dropped.
-struct Listed<'s> {
-    shared: &'s Shared,
-    process: i32,
+/// A client that has logged in.
+struct LoggedIn {
+    _entered: Entered,
+    settings: Settings,
+    patience: Arc<Patience>,
+    /// What it is told first.
+    greeting: Out,
 }
 
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        self.shared.clients.lock().remove(&self.process);
+/// Lets a client log in. None: it was refused, or was none.
+fn log_in(shared: &Shared, connection: &mut Connection) -> io::Result<Option<LoggedIn>> {
+    let cancel = |body: &[u8]| shared.cancel(body);
+    let Some(startup) = connection.startup(&shared.options, &cancel)? else { return Ok(None) };
+    let Shared { engine, options, guesses, decoy, .. } = shared;
+    let proved = connection.authenticate(engine, options, guesses, decoy, &startup.0)?;
+    match proved.and_then(|()| shared.let_in(connection.stream.socket(), startup)) {
+        Ok(client) => Ok(Some(client)),
+        Err(error) => connection.refuse(&error),
     }
 }
+
 impl Connection {
     /// Handles messages until the client goes.
     fn talk(&mut self, shared: &Shared, mut session: Session, mut out: Out) -> io::Result<()> {
@@ -326,8 +311,10 @@ impl Connection {
                     Ok(()) => continue,
                     Err(last) => break last,
                 },
-                Ok(Incoming::End) if !shared.stop.load(Ordering::SeqCst) => return Ok(()),
-                Ok(Incoming::End) => break limits::ended(Impatience::Shutdown),
+                Ok(Incoming::End) => match session.patience.over() {
+                    Some(why) if why.is_final() => break limits::ended(why),
+                    _ => return Ok(()),
+                },
                 Err(error) if is_silence(&error) => match session.end_silence(&mut out) {
                     Ok(()) => continue,
                     Err(last) => break last,
@@ -374,12 +361,47 @@ impl Shared {
     /// Ends the statement of another client, if the request knows its secret.
     fn cancel(&self, body: &[u8]) {
         let mut reader = Reader::new(body);
-        let (Ok(process), secret) = (reader.i32(), reader.rest()) else { return };
-        let clients = self.clients.lock();
-        if let Some(client) = clients.get(&process)
-            && client.secret == *secret
-        {
-            self.engine.gateway().lose_patience(&client.patience, Impatience::Asked);
+        if let Ok(process) = reader.i32() {
+            self.clients.cancel(self.engine.gateway(), process, reader.rest());
         }
+    }
+
+    /// Takes a client in that has proved who it is.
+    fn let_in(&self, socket: &Arc<Socket>, startup: Startup) -> Result<LoggedIn, SqlError> {
+        let (user, database, given) = startup;
+        let (user, patience): (Arc<str>, _) = (user.into(), Arc::<Patience>::default());
+        let process = self.next_process.fetch_add(1, Ordering::SeqCst);
+        let mut secret = [0; 4];
+        (self.options.random)(&mut secret);
+        let client = Client {
+            user: user.clone(),
+            secret,
+            patience: patience.clone(),
+            socket: socket.clone(),
+        };
+        let is_superuser = || self.engine.user(&user).map(|user| user.superuser);
+        let entered = self.clients.enter(process, client, is_superuser().unwrap_or(false))?;
+        // Whoever has dropped the user, or stopped the server, before it was in the list did not
+        // see it there.
+        let superuser = is_superuser().ok_or_else(|| limits::ended(Impatience::SentAway))?;
+        if self.stop.load(Ordering::SeqCst) {
+            return Err(limits::ended(Impatience::Shutdown));
+        }
+        let (mut settings, wrong) = self.settings.clone().of_client(given);
+        (settings.user, settings.superuser) = (user, superuser);
+        (settings.database, settings.process) = (database.into(), process);
+        let mut greeting = Out::default();
+        greeting.authentication(0, b"");
+        for name in REPORTED {
+            greeting.parameter(name, &settings.get(name).unwrap_or_default());
+        }
+        greeting.message(b'K', |body| {
+            body.extend(process.to_be_bytes());
+            body.extend(secret);
+        });
+        greeting.keep_to_itself(settings.keeps_quiet());
+        wrong.iter().for_each(|error| greeting.notice("WARNING", error));
+        greeting.ready(b'I');
+        Ok(LoggedIn { _entered: entered, settings, patience, greeting })
     }
 }

@@ -5,19 +5,34 @@
 //!   CancelRequest ─▶ the patience of another client ends, and the connection
 //!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
 //! ```
+//!
+//! | client | [`Trust::Nobody`] | [`Trust::Owner`] | [`Trust::Loopback`] |
+//! | --- | --- | --- | --- |
+//! | who runs the server (and root), over the Unix socket | password | trusted | trusted |
+//! | this machine, over TCP | password | password | trusted |
+//! | other machines | encryption and password | the same | the same |
+//!
+//! Who is trusted may be any user that exists. All of it has one deadline ([`crate::strangers`]),
+//! and wrong passwords are counted ([`crate::guesses`]).
 
 use crate::connection::{Connection, Incoming};
 use crate::engine::Engine;
-use crate::options::ServerOptions;
+use crate::guesses::{Guesses, Turn};
+use crate::limits;
+use crate::options::{ServerOptions, Trust};
 use crate::scram::{Exchange, MECHANISM, Verifier};
+use crate::stream::Stream;
 use crate::wire::{
     CANCEL_REQUEST, GSS_REQUEST, Out, Reader, SSL_REQUEST, STARTUP_BYTES_MAX, violation,
 };
 use isomer_sql::SqlError;
+use parking_lot::Mutex;
 use std::io::{self, ErrorKind, Write};
+use std::time::Duration;
 
 /// Who connects, to what, and with which settings.
 pub(crate) type Startup = (String, String, Vec<(String, String)>);
+
 impl Connection {
     /// Reads who connects. `None`: it was something else, and has been answered.
     pub(crate) fn startup(
@@ -70,31 +85,106 @@ impl Connection {
     /// Encrypts the connection, if there is something to encrypt with, and anybody who could listen.
     fn answer_ssl(&mut self, options: &ServerOptions) -> io::Result<()> {
         let can_encrypt = !self.stream.is_encrypted() && !self.stream.socket().is_unix();
-        let Some(tls) = options.tls.as_ref().filter(|_| can_encrypt) else {
+        let (Some(tls), Stream::Plain(channel)) =
+            (options.tls.as_ref().filter(|_| can_encrypt), &self.stream)
+        else {
             return self.stream.write_all(b"N");
         };
+        let channel = channel.clone();
         if self.used_to < self.read_to {
             // Somebody has put it there who wants it to be taken for encrypted.
             let what = "something was sent before the encryption began";
             return Err(io::Error::new(ErrorKind::InvalidData, what));
         }
         self.stream.write_all(b"S")?;
-        self.stream = tls.encrypt(self.stream.socket().try_clone()?)?;
+        self.stream = tls.encrypt(channel)?;
         Ok(())
     }
 
-    /// Lets the client prove that it knows the user's password.
+    /// Finds out whether the client is the user that it says it is, and whether that one may
+    /// connect.
     pub(crate) fn authenticate(
+        &mut self,
+        engine: &Engine,
+        options: &ServerOptions,
+        guesses: &Mutex<Guesses>,
+        decoy: &[u8],
+        user: &str,
+    ) -> io::Result<Result<(), SqlError>> {
+        let socket = self.stream.socket();
+        if !socket.is_near() && !self.stream.is_encrypted() {
+            let message = "clients of other machines have to encrypt their connection";
+            let error = SqlError::new("28000", message).hint("Connect with sslmode=require.");
+            return Ok(Err(error));
+        }
+        let is_trusted = match options.trust {
+            Trust::Nobody => false,
+            Trust::Owner => socket.is_owner(),
+            Trust::Loopback => socket.is_near(),
+        };
+        if !is_trusted
+            && let Err(error) = self.prove_password(engine, options, guesses, decoy, user)?
+        {
+            return Ok(Err(error));
+        }
+        // Who has not proved anything is not told who exists.
+        Ok(match engine.user(user) {
+            Some(user) if user.login => Ok(()),
+            Some(_) => {
+                let message = format!("role \"{user}\" is not permitted to log in");
+                Err(SqlError::new("28000", message).hint("ALTER USER .. LOGIN permits it."))
+            }
+            None => Err(SqlError::new("28000", format!("role \"{user}\" does not exist"))
+                .hint("A new database has the user isomer; CREATE USER makes others.")),
+        })
+    }
+
+    /// Lets the client prove that it knows the user's password, as often as passwords may be
+    /// guessed.
+    fn prove_password(
+        &mut self,
+        engine: &Engine,
+        options: &ServerOptions,
+        guesses: &Mutex<Guesses>,
+        decoy: &[u8],
+        user: &str,
+    ) -> io::Result<Result<(), SqlError>> {
+        let origin = self.stream.socket().origin();
+        let turn = guesses.lock().begin(user, origin, limits::now());
+        let has_taken = match turn {
+            Turn::After(wait, has_taken) => {
+                pause(wait);
+                has_taken
+            }
+            Turn::Refused(wait) => {
+                let message = format!(
+                    "too many failed logins of user \"{user}\" from here: try again in {} s",
+                    wait.as_secs() + 1
+                );
+                return Ok(Err(SqlError::new("28P01", message)));
+            }
+        };
+        let proved = self.exchange(engine, options, decoy, user);
+        let is_right = matches!(proved, Ok(true));
+        guesses.lock().end(user, origin, limits::now(), has_taken, is_right);
+        Ok(match proved? {
+            true => Ok(()),
+            false => {
+                let message = format!("password authentication failed for user \"{user}\"");
+                Err(SqlError::new("28P01", message))
+            }
+        })
+    }
+
+    /// The exchange of SCRAM; true if the client knows the password.
+    fn exchange(
         &mut self,
         engine: &Engine,
         options: &ServerOptions,
         decoy: &[u8],
         user: &str,
-    ) -> io::Result<Result<(), SqlError>> {
-        let verifier = match engine.verifier(user) {
-            Ok(verifier) => verifier,
-            Err(error) => return Ok(Err(error)),
-        };
+    ) -> io::Result<bool> {
+        let verifier = engine.user(user).and_then(|user| user.verifier());
         let is_known = verifier.is_some();
         let verifier = verifier.unwrap_or_else(|| Verifier::decoy(decoy, user));
         let mut nonce = [0; 18];
@@ -102,23 +192,19 @@ impl Connection {
         let mut out = Out::default();
         out.authentication(10, format!("{MECHANISM}\0\0").as_bytes());
         self.send(&mut out)?;
-        let failed = || {
-            let message = format!("password authentication failed for user \"{user}\"");
-            Ok(Err(SqlError::new("28P01", message)))
-        };
-        let Some(first) = self.password_message()? else { return failed() };
+        let Some(first) = self.password_message()? else { return Ok(false) };
         let mut reader = Reader::new(&first);
-        let (Ok(MECHANISM), Ok(_)) = (reader.text(), reader.i32()) else { return failed() };
+        let (Ok(MECHANISM), Ok(_)) = (reader.text(), reader.i32()) else { return Ok(false) };
         let first = String::from_utf8_lossy(reader.rest());
-        let Some(exchange) = Exchange::begin(&first, verifier, nonce) else { return failed() };
+        let Some(exchange) = Exchange::begin(&first, verifier, nonce) else { return Ok(false) };
         out.authentication(11, exchange.server_first().as_bytes());
         self.send(&mut out)?;
-        let Some(last) = self.password_message()? else { return failed() };
+        let Some(last) = self.password_message()? else { return Ok(false) };
         let proved = exchange.end(&String::from_utf8_lossy(&last)).filter(|_| is_known);
-        let Some(signature) = proved else { return failed() };
+        let Some(signature) = proved else { return Ok(false) };
         out.authentication(12, signature.as_bytes());
         self.send(&mut out)?;
-        Ok(Ok(()))
+        Ok(true)
     }
 
     fn password_message(&mut self) -> io::Result<Option<Vec<u8>>> {
@@ -128,6 +214,7 @@ impl Connection {
             _ => None,
         })
     }
+
     /// Says that the protocol is 3.0, and which options are not known.
     fn negotiate(&mut self, body: &[u8]) -> io::Result<()> {
         let options: Vec<String> = read_startup(body)
@@ -145,6 +232,13 @@ impl Connection {
             }
         });
         self.stream.write_all(&out.bytes)
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the edge: who guesses passwords waits")]
+fn pause(time: Duration) {
+    if !time.is_zero() {
+        std::thread::sleep(time);
     }
 }
 

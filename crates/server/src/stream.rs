@@ -1,13 +1,16 @@
 //! What goes over a client's socket, plain or encrypted.
 
-use crate::socket::Socket;
+use crate::socket::{Channel, Socket};
 use rustix::net::Shutdown;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A certificate and its key, to encrypt connections with.
 #[derive(Clone, Debug)]
@@ -19,11 +22,12 @@ impl Tls {
     /// Reads a certificate (with those that it depends on, if any) and its key: files in the format PEM.
     ///
     /// # Errors
-    /// If a file cannot be read, or the two do not fit together.
+    /// If a file cannot be read, the two do not fit together, or others can read the key.
     pub fn open(certificate: &Path, key: &Path) -> io::Result<Tls> {
         let wrong = |path: &Path, what: String| {
             io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
         };
+        check_secret(key)?;
         let chain = CertificateDer::pem_file_iter(certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| wrong(certificate, error.to_string()))?;
@@ -39,23 +43,57 @@ impl Tls {
     }
 
     /// Encrypts what goes over a socket from now on.
-    pub(crate) fn encrypt(&self, socket: Socket) -> io::Result<Stream> {
+    pub(crate) fn encrypt(&self, channel: Channel) -> io::Result<Stream> {
         let connection = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
-        Ok(Stream::Encrypted(Box::new(StreamOwned::new(connection, socket))))
+        Ok(Stream::Encrypted(Box::new(StreamOwned::new(connection, channel))))
     }
+}
+
+/// A key is its owner's alone; one of root's may be readable by a group, as Debian keeps them.
+fn check_secret(key: &Path) -> io::Result<()> {
+    let wrong = |what: String| {
+        Err(io::Error::new(ErrorKind::PermissionDenied, format!("{}: {what}", key.display())))
+    };
+    let file = match fs::metadata(key) {
+        Ok(file) => file,
+        Err(error) => {
+            return Err(io::Error::new(error.kind(), format!("{}: {error}", key.display())));
+        }
+    };
+    let (mode, me) = (file.mode() & 0o7777, rustix::process::geteuid().as_raw());
+    let too_open = match file.uid() {
+        0 => 0o027,
+        owner if owner == me => 0o077,
+        _ => return wrong("a key has to belong to who runs the server, or to root".to_owned()),
+    };
+    if mode & too_open == 0 {
+        return Ok(());
+    }
+    wrong(format!(
+        "others can read this key, as its mode is {mode:04o}: chmod 0600 {} (0640 if it belongs to root)",
+        key.display()
+    ))
 }
 
 /// See the [module documentation](self).
 pub(crate) enum Stream {
-    Plain(Socket),
-    Encrypted(Box<StreamOwned<ServerConnection, Socket>>),
+    Plain(Channel),
+    Encrypted(Box<StreamOwned<ServerConnection, Channel>>),
 }
 
 impl Stream {
-    pub(crate) fn socket(&self) -> &Socket {
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Encrypted(stream) => stream.get_ref(),
+            Stream::Plain(channel) => channel.socket(),
+            Stream::Encrypted(stream) => stream.sock.socket(),
+        }
+    }
+
+    /// As [`Channel::set_deadline`].
+    pub(crate) fn set_deadline(&mut self, until: Option<Instant>) -> io::Result<()> {
+        match self {
+            Stream::Plain(channel) => channel.set_deadline(until),
+            Stream::Encrypted(stream) => stream.sock.set_deadline(until),
         }
     }
 
@@ -76,7 +114,7 @@ impl Stream {
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(into),
+            Stream::Plain(channel) => channel.read(into),
             Stream::Encrypted(stream) => match stream.read(into) {
                 // A client that goes without a farewell has gone all the same.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
@@ -89,14 +127,14 @@ impl Read for Stream {
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Plain(channel) => channel.write(bytes),
             Stream::Encrypted(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(socket) => socket.flush(),
+            Stream::Plain(channel) => channel.flush(),
             Stream::Encrypted(stream) => stream.flush(),
         }
     }

@@ -1,77 +1,295 @@
-//! Users: their names, and what is known of their passwords. Every user may do everything.
+//! Users: who may connect, how they prove who they are, and which of them manage the others.
+//!
+//! ```text
+//!   isomer_roles    name    oid    superuser  login  verifier
+//!                   isomer  10     true       true                      what a new database has
+//!                   ada     16384  false      true   SCRAM-SHA-256$..   CREATE USER ada PASSWORD '..'
+//! ```
+//!
+//! There are no rights to tables: who is let in reads and writes all of them. What superusers alone
+//! do is making, changing and dropping users, and settings of the whole server; everybody may
+//! change his own password.
+//!
+//! **Invariant.** There is a superuser who may connect, so somebody can always repair what others
+//! did.
+//!
+//! All users are kept in memory: a login costs no transaction, and what is changed counts from then
+//! on for everybody, also for who is connected ([`crate::clients`] ends the sessions of a user that
+//! is dropped).
+//!
+//! Databases from before there were superusers have a table `isomer_users`; as all of its users
+//! could do everything, they become superusers.
 
-use crate::engine::{Engine, damaged};
+use crate::engine::{Engine, damaged, system_table};
 use crate::scram::Verifier;
-use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, Value};
-use isomer_sql::parse::UserStatement;
+use isomer_cluster::Database;
+use isomer_design::{Column, ColumnType, Schema, SchemaError, TableId, Value};
+use isomer_sql::parse::{UserAttributes, UserStatement};
+use isomer_sql::system::{OWNER, Role};
 use isomer_sql::{SqlError, code};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-/// The table that they are kept in.
-pub(crate) fn schema() -> Result<Schema, SchemaError> {
-    let columns =
-        vec![Column::new("name", ColumnType::Text), Column::new("verifier", ColumnType::Text)];
-    Schema::new("isomer_users", columns, &["name"])
+/// The user that a new database has.
+const FIRST_USER: &str = "isomer";
+/// The number of the first user that is made.
+const FIRST_OID: i64 = 16_384;
+/// Where users were kept before there were superusers.
+const OLD_TABLE: &str = "isomer_users";
+
+/// All users.
+pub(crate) struct Users {
+    table: (TableId, Arc<Schema>),
+    /// Held while one is changed, so that two superusers cannot demote each other.
+    known: Mutex<BTreeMap<String, User>>,
+}
+
+/// What is known of a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct User {
+    oid: i64,
+    pub(crate) superuser: bool,
+    pub(crate) login: bool,
+    /// Empty: it has no password.
+    verifier: String,
+}
+
+fn schema() -> Result<Schema, SchemaError> {
+    let columns = vec![
+        Column::new("name", ColumnType::Text),
+        Column::new("oid", ColumnType::Int64),
+        Column::new("superuser", ColumnType::Bool),
+        Column::new("login", ColumnType::Bool),
+        Column::new("verifier", ColumnType::Text),
+    ];
+    Schema::new("isomer_roles", columns, &["name"])
+}
+
+impl Users {
+    /// The users' table, which is made if it is missing; they are read by [`Engine::read_users`].
+    pub(crate) fn open(database: &Database) -> Result<Users, SqlError> {
+        Ok(Users { table: system_table(database, schema())?, known: Mutex::default() })
+    }
+}
+
+/// What came of a statement about a user.
+pub(crate) struct UserChanged {
+    pub(crate) tag: &'static str,
+    /// A user that is no more.
+    pub(crate) dropped: Option<String>,
 }
 
 impl Engine {
-    /// Makes, changes or drops a user; the tag of the statement.
+    /// Makes, changes or drops a user, for another one.
+    ///
+    /// # Errors
+    /// 42501 if that one may not; 42704, 42710; 55000 if nobody could manage users any more.
     pub(crate) fn change_user(
         &self,
         statement: &UserStatement,
+        by: &str,
         salt: [u8; 16],
-    ) -> Result<&'static str, SqlError> {
-        let (name, password, tag) = match statement {
-            UserStatement::Create { name, password } => (name, password.as_deref(), "CREATE ROLE"),
-            UserStatement::Alter { name, password } => (name, password.as_deref(), "ALTER ROLE"),
-            UserStatement::Drop { name, .. } => (name, None, "DROP ROLE"),
+    ) -> Result<UserChanged, SqlError> {
+        let mut known = self.users.known.lock();
+        check_rights(&known, statement, by)?;
+        let (name, tag) = match statement {
+            UserStatement::Create { name, .. } => (name, "CREATE ROLE"),
+            UserStatement::Alter { name, .. } => (name, "ALTER ROLE"),
+            UserStatement::Drop { name, .. } => (name, "DROP ROLE"),
         };
-        let exists = self.users()?.iter().any(|(other, _)| other == name);
-        let missing =
-            || SqlError::new(code::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
-        let verifier = || password.map_or(String::new(), |text| Verifier::of(text, salt).write());
-        let row = match statement {
-            UserStatement::Create { .. } if exists => {
+        let before = known.get(name);
+        let after = match (statement, before) {
+            (UserStatement::Create { .. }, Some(_)) => {
                 let message = format!("role \"{name}\" already exists");
                 return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
             }
-            UserStatement::Drop { if_exists: true, .. } if !exists => return Ok(tag),
-            UserStatement::Alter { .. } | UserStatement::Drop { .. } if !exists => {
-                return Err(missing());
+            (UserStatement::Create { attributes, .. }, None) => {
+                let most = known.values().map(|user| user.oid + 1).max().unwrap_or(FIRST_OID);
+                let new = User {
+                    oid: most.max(FIRST_OID),
+                    superuser: false,
+                    login: true,
+                    verifier: String::new(),
+                };
+                Some(new.with(attributes, salt))
             }
-            UserStatement::Drop { .. } => None,
-            UserStatement::Create { .. } | UserStatement::Alter { .. } => Some(verifier()),
+            (UserStatement::Alter { attributes, .. }, Some(before)) => {
+                Some(before.clone().with(attributes, salt))
+            }
+            (UserStatement::Drop { .. }, Some(_)) => None,
+            (UserStatement::Drop { if_exists: true, .. }, None) => {
+                return Ok(UserChanged { tag, dropped: None });
+            }
+            (UserStatement::Alter { .. } | UserStatement::Drop { .. }, None) => {
+                let message = format!("role \"{name}\" does not exist");
+                return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+            }
         };
-        let (table, schema) = &self.users_table;
-        let values = [Value::from(name.as_str()), Value::from(row.as_deref().unwrap_or_default())];
-        let (key, bytes): (Key, Vec<u8>) = schema.encode_row(&values).map_err(damaged)?;
-        self.write(*table, &[(key, row.map(|_| bytes))])?;
-        Ok(tag)
+        let mut changed = known.clone();
+        match &after {
+            Some(user) => changed.insert(name.clone(), user.clone()),
+            None => changed.remove(name),
+        };
+        if !changed.values().any(|user| user.superuser && user.login) {
+            let message = format!("\"{name}\" is the last superuser who may connect");
+            return Err(SqlError::new(code::NOT_READY, message)
+                .hint("Make another one first: CREATE USER name SUPERUSER PASSWORD 'text'."));
+        }
+        self.write_user(name, after.as_ref())?;
+        *known = changed;
+        let dropped = after.is_none().then(|| name.clone());
+        Ok(UserChanged { tag, dropped })
     }
 
-    /// What is known of a user's password.
-    pub(crate) fn verifier(&self, name: &str) -> Result<Option<Verifier>, SqlError> {
-        let users = self.users()?;
-        let found = users.iter().find(|(other, _)| other == name);
-        Ok(found.and_then(|(_, verifier)| Verifier::read(verifier)))
+    /// A user, if there is one of this name.
+    pub(crate) fn user(&self, name: &str) -> Option<User> {
+        self.users.known.lock().get(name).cloned()
     }
 
-    /// True if somebody has a password.
-    pub(crate) fn has_users(&self) -> Result<bool, SqlError> {
-        Ok(self.users()?.iter().any(|(_, verifier)| !verifier.is_empty()))
+    /// Refuses what only superusers do.
+    ///
+    /// # Errors
+    /// 42501.
+    pub(crate) fn check_superuser(&self, name: &str, what: &str) -> Result<(), SqlError> {
+        match self.user(name) {
+            Some(user) if user.superuser => Ok(()),
+            _ => Err(not_allowed(what)),
+        }
     }
 
-    fn users(&self) -> Result<Vec<(String, String)>, SqlError> {
-        let (table, schema) = &self.users_table;
-        let mut users = Vec::new();
+    /// True if somebody who may connect has a password.
+    pub fn has_passwords(&self) -> bool {
+        self.users.known.lock().values().any(|user| user.login && !user.verifier.is_empty())
+    }
+
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let role = |(name, user): (&String, &User)| {
+            let User { oid, superuser, login, .. } = *user;
+            Role { oid, name: name.clone(), superuser, login }
+        };
+        self.users.known.lock().iter().map(role).collect()
+    }
+
+    /// Reads all users; makes the first one, if there is none.
+    pub(crate) fn read_users(&self) -> Result<(), SqlError> {
+        self.take_over_old_users()?;
+        let mut known = self.users.known.lock();
+        let (table, schema) = &self.users.table;
+        let mut rows = Vec::new();
         self.each_row(*table, |key, row| {
+            rows.push(schema.decode_row(key, row));
+            ControlFlow::Continue(())
+        })?;
+        for row in rows {
+            let Ok(
+                [
+                    Value::Text(name),
+                    Value::Int64(oid),
+                    Value::Bool(superuser),
+                    Value::Bool(login),
+                    Value::Text(verifier),
+                ],
+            ) = row.map_err(damaged)?.try_into().map(|row: [Value; 5]| row)
+            else {
+                return Err(damaged("a row of the users' table has other columns"));
+            };
+            let verifier = verifier.to_string();
+            known.insert(name.to_string(), User { oid, superuser, login, verifier });
+        }
+        if known.is_empty() {
+            let first = User { oid: OWNER, superuser: true, login: true, verifier: String::new() };
+            self.write_user(FIRST_USER, Some(&first))?;
+            known.insert(FIRST_USER.to_owned(), first);
+        }
+        Ok(())
+    }
+
+    /// Where this is cut short, it is done again at the next start.
+    fn take_over_old_users(&self) -> Result<(), SqlError> {
+        let Ok((table, schema)) = self.database().table(OLD_TABLE) else { return Ok(()) };
+        let mut old = Vec::new();
+        self.each_row(table, |key, row| {
             if let Ok([Value::Text(name), Value::Text(verifier)]) =
                 schema.decode_row(key, row).as_deref()
             {
-                users.push((name.to_string(), verifier.to_string()));
+                old.push((name.to_string(), verifier.to_string()));
             }
             ControlFlow::Continue(())
         })?;
-        Ok(users)
+        for (oid, (name, verifier)) in (FIRST_OID..).zip(old) {
+            let user = User { oid, superuser: true, login: true, verifier };
+            self.write_user(&name, Some(&user))?;
+        }
+        self.database().drop_table(table).map_err(crate::backend::database)
     }
+
+    fn write_user(&self, name: &str, user: Option<&User>) -> Result<(), SqlError> {
+        let (table, schema) = &self.users.table;
+        let User { oid, superuser, login, verifier } = user.cloned().unwrap_or(User {
+            oid: 0,
+            superuser: false,
+            login: false,
+            verifier: String::new(),
+        });
+        let values = [
+            Value::from(name),
+            Value::Int64(oid),
+            Value::Bool(superuser),
+            Value::Bool(login),
+            Value::from(verifier.as_str()),
+        ];
+        let (key, row) = schema.encode_row(&values).map_err(damaged)?;
+        self.write(*table, &[(key, user.map(|_| row))])
+    }
+}
+
+impl User {
+    /// What is known of its password.
+    pub(crate) fn verifier(&self) -> Option<Verifier> {
+        Verifier::read(&self.verifier)
+    }
+
+    fn with(mut self, attributes: &UserAttributes, salt: [u8; 16]) -> User {
+        let UserAttributes { password, superuser, login } = attributes;
+        if let Some(password) = password {
+            let verifier = |text: &String| Verifier::of(text, salt).write();
+            self.verifier = password.as_ref().map_or_else(String::new, verifier);
+        }
+        self.superuser = superuser.unwrap_or(self.superuser);
+        self.login = login.unwrap_or(self.login);
+        self
+    }
+}
+
+/// Superusers manage users; everybody may change his own password.
+fn check_rights(
+    known: &BTreeMap<String, User>,
+    statement: &UserStatement,
+    by: &str,
+) -> Result<(), SqlError> {
+    let is_super = known.get(by).is_some_and(|user| user.superuser);
+    match statement {
+        UserStatement::Drop { name, .. } if name == by => {
+            Err(SqlError::new("55006", "current user cannot be dropped"))
+        }
+        UserStatement::Alter { name, attributes } if name == by && known.contains_key(by) => {
+            let only_password = attributes.superuser.is_none() && attributes.login.is_none();
+            if is_super || only_password {
+                Ok(())
+            } else {
+                Err(not_allowed("change attributes of users"))
+            }
+        }
+        _ if is_super => Ok(()),
+        UserStatement::Create { .. } => Err(not_allowed("make users")),
+        UserStatement::Alter { .. } => Err(not_allowed("change other users")),
+        UserStatement::Drop { .. } => Err(not_allowed("drop users")),
+    }
+}
+
+fn not_allowed(what: &str) -> SqlError {
+    let message = format!("permission denied: only superusers {what}");
+    SqlError::new("42501", message).hint("SELECT rolname FROM pg_roles WHERE rolsuper names them.")
 }

@@ -209,7 +209,7 @@ fn damaged_messages_end_their_own_connection_only() {
     let fixture = Fixture::new();
     let mut client = fixture.client();
     let start = {
-        let body = b"\0\x03\0\0user\0x\0\0";
+        let body = b"\0\x03\0\0user\0isomer\0\0";
         let mut message = ((body.len() + 4) as i32).to_be_bytes().to_vec();
         message.extend(body);
         message

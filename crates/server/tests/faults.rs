@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A bare socket that has started, and sends these messages.
 fn socket(fixture: &Fixture, messages: &[(u8, &[u8])]) -> TcpStream {
     let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
-    stream.write_all(b"\0\0\0\x10\0\x03\0\0user\0x\0\0").expect("it is read");
+    stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
     for (tag, body) in messages {
         let length = (body.len() as i32 + 4).to_be_bytes();
         stream.write_all(&[&[*tag], &length[..], body].concat()).expect("it is read");

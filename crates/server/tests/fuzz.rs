@@ -260,7 +260,7 @@ fn damaged_messages_end_their_own_connection_only() {
             let mut stream =
                 TcpStream::connect(fixture.server.address()).expect("the server listens");
             stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-            stream.write_all(b"\0\0\0\x10\0\x03\0\0user\0x\0\0").expect("it is read");
+            stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
             // The server may have gone before it has read all.
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(Shutdown::Write);

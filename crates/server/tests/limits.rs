@@ -186,10 +186,29 @@ fn sizes_are_limited_each_with_its_own_error() {
     assert!(answer.contains("a length of 2097156 is not from 4 to 1048576"), "{answer}");
 }
 
+/// Two hold a table, and each wants it for itself: one of them is refused.
+#[test]
+fn waits_for_tables_do_not_close_a_circle() {
+    let fixture = Fixture::new();
+    let (mut one, mut two) = (fixture.client(), fixture.client());
+    one.batch_execute("create table t (id int primary key)").expect("a table");
+    for client in [&mut one, &mut two] {
+        client.batch_execute("begin; lock table t in row exclusive mode").expect("a lock");
+    }
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| one.batch_execute("lock table t in share row exclusive mode"));
+        wait_for("a wait", || (fixture.engine.gateway().waiting() > 0).then_some(()));
+        let refused = two.batch_execute("lock table t in share row exclusive mode");
+        assert_eq!(code(refused), SqlState::T_R_DEADLOCK_DETECTED);
+        two.batch_execute("rollback").expect("an end");
+        waits.join().expect("no panic").expect("the other has gone");
+    });
+}
+
 /// A bare socket that has started.
 fn start(fixture: &Fixture) -> TcpStream {
     let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
-    stream.write_all(b"\0\0\0\x10\0\x03\0\0user\0x\0\0").expect("it is read");
+    stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
     stream
 }
 

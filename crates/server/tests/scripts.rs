@@ -15,7 +15,7 @@
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
-use isomer_server::{Engine, Server, ServerOptions};
+use isomer_server::{Engine, Server, ServerOptions, Trust};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -46,7 +46,9 @@ impl Scripts {
     fn serve(folder: TempDir) -> Scripts {
         let engine = Engine::open(Options::in_folder(folder.path(), 2), None).expect("a catalog");
         let listen = "127.0.0.1:0".parse().expect("an address");
-        let options = ServerOptions::new(listen, clock, |bytes| bytes.fill(7));
+        let trust = Trust::Loopback;
+        let options =
+            ServerOptions { trust, ..ServerOptions::new(listen, clock, |bytes| bytes.fill(7)) };
         let server = Server::start(engine.clone(), options).expect("a free port");
         Scripts { folder, server, engine, clients: BTreeMap::new(), later: BTreeMap::new() }
     }
@@ -55,12 +57,14 @@ impl Scripts {
     fn crash(&mut self) {
         let image = TempDir::new().expect("a folder");
         copy(self.folder.path(), image.path());
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(image.path(), own).expect("a folder of one's own");
         *self = Scripts::serve(image);
     }
 
     fn connect(&self) -> Client {
         let port = self.server.address().port();
-        let config = format!("host=127.0.0.1 port={port} user=test dbname=test");
+        let config = format!("host=127.0.0.1 port={port} user=isomer dbname=test");
         Client::connect(&config, NoTls).expect("the server answers")
     }
 

@@ -4,7 +4,7 @@ mod fixture;
 
 use fixture::{Fixture, code, options};
 use isomer_cluster::Options;
-use isomer_server::ServerOptions;
+use isomer_server::{ServerOptions, Trust};
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls};
 use std::io::{ErrorKind, Read, Write};
@@ -34,13 +34,13 @@ impl Local {
     fn try_client(&self) -> Result<Client, postgres::Error> {
         let port = self.fixture.server.address().port();
         let mut config = Config::new();
-        config.host_path(self.folder.path()).port(port).user("test").dbname("test").connect(NoTls)
+        config.host_path(self.folder.path()).port(port).user("isomer").dbname("test").connect(NoTls)
     }
 
     /// A bare socket whose session has begun.
     fn session(&self) -> UnixStream {
         let mut stream = UnixStream::connect(&self.socket).expect("the server listens");
-        stream.write_all(b"\0\0\0\x10\0\x03\0\0user\0x\0\0").expect("it is read");
+        stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
         let (mut said, mut byte) = (Vec::new(), [0]);
         while !said.ends_with(b"Z\0\0\0\x05I") {
             stream.read_exact(&mut byte).expect("the session begins");
@@ -91,7 +91,7 @@ fn statements_work_as_over_tcp_and_the_file_goes_with_the_server() {
 
 #[test]
 fn encryption_is_declined_and_a_password_is_asked_for_where_all_need_one() {
-    let asking = ServerOptions { passwords_always: true, ..options() };
+    let asking = ServerOptions { trust: Trust::Nobody, ..options() };
     let local = Local::serve(Fixture::serve(Options::in_memory(1), asking));
     let mut stream = UnixStream::connect(&local.socket).expect("the server listens");
     stream.write_all(b"\0\0\0\x08\x04\xd2\x16\x2f").expect("it is read");

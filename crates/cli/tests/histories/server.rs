@@ -72,7 +72,8 @@ impl Drop for Server {
 
 fn serve(folder: &Path) -> (Child, u16) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
-    command.args(["serve", "--sites", "4", "--listen", "127.0.0.1:0", "--data"]).arg(folder);
+    command.args(["serve", "--sites", "4", "--listen", "127.0.0.1:0", "--trust", "loopback"]);
+    command.args(["--autopilot", "off", "--data"]).arg(folder);
     let mut process = command.stdout(Stdio::piped()).spawn().expect("the program starts");
     let mut said = String::new();
     let lines = process.stdout.take().expect("it is piped");

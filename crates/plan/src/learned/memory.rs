@@ -26,6 +26,12 @@ pub struct Memory {
     pub decisions: Vec<DecisionText>,
 }
 
+/// What stands in all versions.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
 /// A decision, told.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,14 +68,15 @@ impl Memory {
     /// # Errors
     /// In words, if it is none, or one of another version.
     pub fn parse(text: &str) -> Result<Memory, String> {
-        let memory: Memory = serde_json::from_str(text)
-            .map_err(|error| format!("what the autopilot remembered cannot be read: {error}"))?;
-        if memory.version != VERSION {
+        let wrong = |error| format!("what the autopilot remembered cannot be read: {error}");
+        // Another version may have other fields.
+        let Version { version } = serde_json::from_str(text).map_err(wrong)?;
+        if version != VERSION {
             return Err(format!(
-                "what the autopilot remembered has version {}, and this is version {VERSION}",
-                memory.version
+                "what the autopilot remembered has version {version}, and this is version {VERSION}"
             ));
         }
+        let memory: Memory = serde_json::from_str(text).map_err(wrong)?;
         let costs = Costs::resumed(memory.costs);
         Ok(Memory { costs, ..memory })
     }

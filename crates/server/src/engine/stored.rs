@@ -299,7 +299,7 @@ pub(super) fn sequences_schema() -> Result<Schema, isomer_design::SchemaError> {
     Schema::new("isomer_sequences", columns, &["name"])
 }
 
-pub(super) fn system_table(
+pub(crate) fn system_table(
     db: &Database,
     schema: Result<Schema, isomer_design::SchemaError>,
 ) -> Result<(TableId, Arc<Schema>), SqlError> {

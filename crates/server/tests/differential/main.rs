@@ -25,7 +25,7 @@ mod stock;
 
 use chance::Chance;
 use isomer_cluster::Options;
-use isomer_server::{Engine, Server, ServerOptions};
+use isomer_server::{Engine, Server, ServerOptions, Trust};
 use outcome::{Outcome, outcome};
 use postgres::{Client, NoTls};
 use statements::{Statement, TABLES, statement};
@@ -56,9 +56,11 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
     };
     let engine = Engine::open(Options::in_memory(3), None);
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let options = ServerOptions::new(listen, || 0, |bytes| bytes.fill(7));
+    let trust = Trust::Loopback;
+    let options =
+        ServerOptions { trust, ..ServerOptions::new(listen, || 0, |bytes| bytes.fill(7)) };
     let server = Server::start(engine.expect("a catalog"), options).expect("a free port");
-    let here = format!("host=127.0.0.1 port={} user=test dbname=test", server.address().port());
+    let here = format!("host=127.0.0.1 port={} user=isomer dbname=test", server.address().port());
     let mut ours = Client::connect(&here, NoTls).expect("the server answers");
     let mut theirs = stock.client();
     for client in [&mut ours, &mut theirs] {

@@ -1,0 +1,154 @@
+//! `isomer serve` as a process of its own: what it keeps from one start to the next, and whom it
+//! lets in.
+
+mod run;
+
+use postgres::{Client, Config, NoTls};
+use run::isomer;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A server that was told to listen at a port of its own, in a folder of its own.
+struct Served {
+    child: Child,
+    port: u16,
+    data: PathBuf,
+}
+
+impl Served {
+    fn start(data: &Path, more: &[&str]) -> Served {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_isomer"));
+        serve
+            .args(["serve", "--listen", "127.0.0.1:0", "--no-sync", "--data"])
+            .arg(data)
+            .args(more);
+        let mut child = serve.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut line = String::new();
+        let said = child.stdout.take().expect("it is piped");
+        BufReader::new(said).read_line(&mut line).expect("it says where it listens");
+        let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(':').next());
+        let port = port.and_then(|port| port.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("it says another thing: {line:?}"));
+        Served { child, port, data: data.to_owned() }
+    }
+
+    /// Over the Unix socket, as who runs the server.
+    fn client(&self) -> Client {
+        let mut config = Config::new();
+        config.host_path(&self.data).port(self.port).user("isomer").dbname("isomer");
+        config.connect(NoTls).expect("who runs the server is let in")
+    }
+
+    fn stop(mut self) {
+        let id = self.child.id().to_string();
+        let killed = Command::new("kill").arg(&id).status().expect("kill is there");
+        assert!(killed.success());
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn nobody_comes_over_tcp_without_a_password_and_nobody_else_reads_the_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("shop");
+    let served = Served::start(&data, &[]);
+    let mut client = served.client();
+    client.batch_execute("create user ada password 'a'").expect("a user");
+    let over_tcp = |password: &str| {
+        let port = served.port;
+        let config =
+            format!("host=127.0.0.1 port={port} user=ada password='{password}' dbname=isomer");
+        Client::connect(&config, NoTls)
+    };
+    over_tcp("a").expect("it is the password");
+    assert!(over_tcp("b").is_err());
+    let mut folders = vec![data.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let file = path.symlink_metadata().expect("it is there");
+            assert_eq!(file.permissions().mode() & 0o077, 0, "{}", path.display());
+            if file.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    drop(client);
+    served.stop();
+
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let data = data.display().to_string();
+    let refused = isomer(&["serve", "--data", &data, "--listen", "127.0.0.1:0"]);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{}", refused.err);
+    assert!(refused.err.contains(&format!("chmod -R go= {data}")), "{}", refused.err);
+}
+
+/// What the autopilot has decided is there when the server has gone, and goes on from there in the
+/// next one.
+#[test]
+fn what_the_autopilot_decided_outlives_the_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("shop");
+    let served = Served::start(&data, &["--sites", "2", "--autopilot", "auto"]);
+    let mut client = served.client();
+    client
+        .batch_execute(
+            "create table pairs (id int primary key, balance int default 0);
+             insert into pairs select n, 100 from generate_series(1, 1000) n;
+             alter table pairs split at (501);
+             alter table pairs remaster at (501) to site 2",
+        )
+        .expect("a table of two parts");
+    let done = AtomicBool::new(false);
+    let decided = "select count(*) from isomer.decisions where outcome like 'made%'";
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let (served, done) = (&served, &done);
+            scope.spawn(move || {
+                let mut client = served.client();
+                for round in (0..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let id = worker * 5 + round % 5 + 1;
+                    // A change of the design may come between; then another one is tried.
+                    let _ = client.batch_execute(&format!(
+                        "begin; update pairs set balance = balance - 1 where id = {id};
+                         update pairs set balance = balance + 1 where id = {}; commit",
+                        id + 500
+                    ));
+                }
+            });
+        }
+        while client.query_one(decided, &[]).expect("one row").get::<_, i64>(0) == 0 {
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    drop(client);
+    served.stop();
+
+    let why = |args: &[&str]| {
+        let data = data.display().to_string();
+        let ended = isomer(&[&["why"], args, &["--data", &data]].concat());
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        ended.out
+    };
+    let model = why(&["model"]);
+    assert!(!model.is_empty());
+    let told = (1..=20).chain(501..=520).map(|id: i32| why(&["pairs", &id.to_string()]));
+    let told: Vec<String> = told.collect();
+    assert!(told.iter().any(|told| !told.contains("no decision")), "{told:?}");
+
+    // A server that starts again has not forgotten it when it ends.
+    Served::start(&data, &[]).stop();
+    let told = (1..=20).chain(501..=520).map(|id: i32| why(&["pairs", &id.to_string()]));
+    assert!(told.into_iter().any(|told| !told.contains("no decision")), "it was forgotten");
+}

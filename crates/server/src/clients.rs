@@ -1,0 +1,116 @@
+//! The clients that are connected, as others see them: counted, cancelled, sent away.
+//!
+//! ```text
+//!   connections     1 ................................ most - 3 ........ most
+//!                   for everybody                      for superusers         53300 from here on
+//! ```
+//!
+//! As in PostgreSQL, the last places are kept for superusers, so that somebody gets in to see what
+//! all the others are about. Who has not logged in yet takes none of these places
+//! ([`crate::strangers`]).
+
+use crate::socket::Socket;
+use isomer_cluster::{Gateway, Impatience, Patience};
+use isomer_sql::SqlError;
+use parking_lot::Mutex;
+use rustix::net::Shutdown;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Places for superusers, where there are more than that.
+const RESERVED: usize = 3;
+
+/// All clients that have logged in, by the number of their connection.
+pub(crate) struct Clients {
+    most: usize,
+    clients: Mutex<BTreeMap<i32, Client>>,
+}
+
+/// A client, as others see it.
+pub(crate) struct Client {
+    pub(crate) user: Arc<str>,
+    pub(crate) secret: [u8; 4],
+    pub(crate) patience: Arc<Patience>,
+    pub(crate) socket: Arc<Socket>,
+}
+
+impl Clients {
+    pub(crate) fn new(most: usize) -> Clients {
+        Clients { most, clients: Mutex::default() }
+    }
+
+    /// Takes a client in, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// 53300 if there are too many.
+    pub(crate) fn enter(
+        self: &Arc<Clients>,
+        process: i32,
+        client: Client,
+        is_superuser: bool,
+    ) -> Result<Entered, SqlError> {
+        let mut clients = self.clients.lock();
+        let reserved = if is_superuser { 0 } else { RESERVED.min(self.most.saturating_sub(1)) };
+        if clients.len() >= self.most {
+            let message = format!(
+                "sorry, too many clients already: at most {} are served at a time",
+                self.most
+            );
+            return Err(too_many(message));
+        }
+        if clients.len() + reserved >= self.most {
+            let message = format!(
+                "sorry, too many clients already: the last {reserved} of {} connections are for superusers",
+                self.most
+            );
+            return Err(too_many(message));
+        }
+        clients.insert(process, client);
+        Ok(Entered { clients: self.clone(), process })
+    }
+
+    /// Ends the statement of a client, if the request knows its secret.
+    pub(crate) fn cancel(&self, gateway: &Gateway, process: i32, secret: &[u8]) {
+        let clients = self.clients.lock();
+        if let Some(client) = clients.get(&process).filter(|client| client.secret == *secret) {
+            gateway.lose_patience(&client.patience, Impatience::Asked);
+        }
+    }
+
+    /// Ends the sessions of a user.
+    pub(crate) fn send_away(&self, gateway: &Gateway, user: &str) {
+        let clients = self.clients.lock();
+        clients
+            .values()
+            .filter(|client| *client.user == *user)
+            .for_each(|client| client.end(gateway, Impatience::SentAway));
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn end_all(&self, gateway: &Gateway) {
+        self.clients.lock().values().for_each(|client| client.end(gateway, Impatience::Shutdown));
+    }
+}
+
+impl Client {
+    fn end(&self, gateway: &Gateway, why: Impatience) {
+        gateway.lose_patience(&self.patience, why);
+        let _ = self.socket.shutdown(Shutdown::Read);
+    }
+}
+
+/// A client that is there for others until this is dropped.
+pub(crate) struct Entered {
+    clients: Arc<Clients>,
+    process: i32,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.clients.clients.lock().remove(&self.process);
+    }
+}
+
+pub(crate) fn too_many(message: String) -> SqlError {
+    SqlError::new("53300", message)
+}
