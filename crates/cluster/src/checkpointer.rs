@@ -79,6 +79,10 @@ impl Checkpointer {
     pub(crate) fn work(&self, runtime: &Runtime) {
         *self.thread.lock() = Some(std::thread::current());
         while !self.stopped.load(Ordering::SeqCst) {
+            for site in runtime.sites() {
+                // What cannot be removed now is removed at the next checkpoint.
+                let _ = site.cut_again();
+            }
             match self.most_due(runtime) {
                 Some(site) => self.make_due(runtime, &site),
                 None => std::thread::park_timeout(LOOK),

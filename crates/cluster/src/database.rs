@@ -554,6 +554,7 @@ impl Database {
             self.runtime.block_on(site.all_finished());
         }
         self.runtime.remove(site);
+        self.runtime.sites().iter().for_each(|other| other.dismiss(site));
         Ok(event)
     }
 

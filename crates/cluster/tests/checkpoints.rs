@@ -1,7 +1,9 @@
 //! Checkpoints that are made while the database works: logs stay short, and nothing is lost.
 
 use isomer_cluster::{Checkpointing, Database, Options};
-use isomer_design::{Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId};
+use isomer_design::{
+    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -48,13 +50,13 @@ fn stamps(db: &Database, table: TableId) -> Vec<u64> {
     stamps
 }
 
-/// Writes the rows over and over, and waits now and then until all logs are short.
-fn write_much(db: &Database, table: TableId) -> Vec<u64> {
+/// Writes the rows from `first` on over and over, and waits now and then until all logs are short.
+fn write_much(db: &Database, table: TableId, first: i64) -> Vec<u64> {
     let mut last = vec![0; ROWS as usize];
     let writes = TIMES * LOG_BYTES / ROW_BYTES as u64;
     for stamp in 1..=writes {
         let at = (stamp * 7) % ROWS;
-        write(db, table, at as i64, stamp);
+        write(db, table, first + at as i64, stamp);
         last[at as usize] = stamp;
         if stamp % (LOG_BYTES / ROW_BYTES as u64 / 2) == 0 {
             wait_for_short_logs(db);
@@ -77,11 +79,59 @@ fn logs_stay_short_and_a_database_that_ends_without_a_word_comes_back_whole() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let db = open(folder.path());
     let table = create(&db, &[(Key::min(), SiteId(1)), (Key::int(20), SiteId(2))]);
-    let last = write_much(&db, table);
+    let last = write_much(&db, table, 0);
     let report = db.sites()[0].checkpoint;
     assert!(report.last.is_some() && report.bytes > 0, "{report:?}");
     // Without a checkpoint at the end, as after a kill: all that was acknowledged is on disk.
     drop(db);
     let db = open(folder.path());
     assert_eq!(stamps(&db, table), last);
+}
+
+#[test]
+fn sites_that_follow_each_other_cut_their_logs() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let db = open(folder.path());
+    let table = create(&db, &[(Key::min(), SiteId(1)), (Key::int(20), SiteId(2))]);
+    for (start, site) in [(Key::min(), SiteId(2)), (Key::int(20), SiteId(1))] {
+        db.change(Change::AddReplica { table, start, site }, "a test").expect("a free place");
+    }
+    let last = write_much(&db, table, 0);
+    drop(db);
+    let db = open(folder.path());
+    assert_eq!(stamps(&db, table), last);
+    write(&db, table, 3, 999);
+    assert_eq!(stamps(&db, table)[3], 999);
+}
+
+#[test]
+fn a_follower_of_what_never_changes_does_not_keep_the_log() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let db = open(folder.path());
+    // Site 2 has a copy of what is below 0, and nothing else ever happens there.
+    let table = create(&db, &[(Key::min(), SiteId(1)), (Key::int(0), SiteId(1))]);
+    write(&db, table, -1, 5);
+    let (start, site) = (Key::min(), SiteId(2));
+    db.change(Change::AddReplica { table, start, site }, "a test").expect("a free place");
+    let last = write_much(&db, table, 0);
+    drop(db);
+    let db = open(folder.path());
+    assert_eq!(stamps(&db, table)[1..], last);
+    write(&db, table, -1, 6);
+    assert_eq!(stamps(&db, table)[0], 6);
+}
+
+#[test]
+fn a_site_that_is_gone_keeps_no_log() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let db = open(folder.path());
+    let table = create(&db, &[(Key::min(), SiteId(1))]);
+    let (start, site) = (Key::min(), SiteId(2));
+    db.change(Change::AddReplica { table, start: start.clone(), site }, "a test").expect("free");
+    write(&db, table, 0, 5);
+    db.change(Change::RemoveReplica { table, start, site }, "a test").expect("it is there");
+    db.change(Change::RemoveSite { site }, "a test").expect("it holds nothing");
+    let last = write_much(&db, table, 0);
+    drop(db);
+    assert_eq!(stamps(&open(folder.path()), table), last);
 }

@@ -27,12 +27,13 @@ use crate::frame::TxnId;
 use crate::held::Held;
 use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer, put_range, put_sites};
-use crate::site::{Owned, Site};
+use crate::site::Site;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{Draft, LogError, Position};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// After so many bytes the disk is waited for, so that its queue stays short for the redo log.
 const SETTLED_BYTES: u64 = 4 << 20;
@@ -232,7 +233,6 @@ impl Site {
         pace.reached(Stage::Settled).await;
         draft.publish()?;
         pace.reached(Stage::Published).await;
-        self.tell_checkpointed(&partitions);
         self.cut_log()?;
         running.finish(self.time.now());
         Ok(())
@@ -253,11 +253,24 @@ impl Site {
         }
     }
 
+    /// Cuts the log further, if a checkpoint would have let it be cut further than followers did. To be
+    /// called from time to time.
+    ///
+    /// # Errors
+    /// [`LogError`]; a later call tries again.
+    pub fn cut_again(&self) -> Result<(), LogError> {
+        if self.cut_short.swap(false, Ordering::SeqCst) { self.cut_log() } else { Ok(()) }
+    }
+
     /// Cuts the log as far as neither a restart nor a follower needs it.
     fn cut_log(&self) -> Result<(), LogError> {
         let newest = self.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
         let Some(newest) = newest else { return Ok(()) };
-        self.log.truncate_before(newest.position.min(self.needed_by_followers()))
+        // What is durable and was not sent yet is needed, too.
+        self.ship();
+        let needed = self.needed_by_followers();
+        self.cut_short.store(needed < newest.position, Ordering::SeqCst);
+        self.log.truncate_before(newest.position.min(needed))
     }
 
     /// No checkpoint is longer than the rows in memory, nor than the last one and the log since then.
@@ -330,20 +343,6 @@ impl Site {
             ControlFlow::Break(())
         });
         Some((rows, last.map(|key| KeyRange { start: key.successor(), end: range.end.clone() })))
-    }
-
-    /// Followed masters may forget the part of their logs that this checkpoint covers.
-    fn tell_checkpointed(&self, partitions: &[Owned]) {
-        let mut positions = std::collections::BTreeMap::new();
-        for (_, partition) in partitions {
-            if let Some(source) = partition.source() {
-                let least = positions.entry(source).or_insert(Position::MAX);
-                *least = partition.origin().min(*least);
-            }
-        }
-        for (source, position) in positions {
-            self.send(source, crate::message::Message::Checkpointed { position });
-        }
     }
 }
 

@@ -108,10 +108,11 @@ pub enum Message {
         /// The transactions.
         txns: Vec<TxnId>,
     },
-    /// The sender's checkpoint holds everything before this position of the receiver's log.
+    /// The sender has made durable all that it follows of the receiver's log up to this position: for
+    /// the sender's sake the log can be cut there.
     ///
-    /// If it is lost, the receiver keeps more of its log until the sender's next checkpoint.
-    Checkpointed {
+    /// It is said again now and then. As long as it is lost, the receiver keeps more of its log.
+    Received {
         /// The position.
         position: Position,
     },
@@ -155,6 +156,8 @@ pub struct Feed {
     pub items: Vec<FeedItem>,
     /// Every event up to this time is in this feed or an earlier one.
     pub closed: Time,
+    /// So is every event up to this position of the sender's log; 0: nothing is said of that.
+    pub position: Position,
 }
 
 /// One event of a feed.
@@ -162,6 +165,8 @@ pub struct Feed {
 pub enum FeedItem {
     /// A record of the sender's log.
     Record {
+        /// The sender.
+        from: SiteId,
         /// The partition's table.
         table: TableId,
         /// The partition's first key.

@@ -131,6 +131,8 @@ pub struct Site {
     pub(crate) purging: Mutex<()>,
     /// The checkpoint that is being made.
     pub(crate) checkpointing: Mutex<Progress>,
+    /// Followers needed some of the log when it was cut last.
+    pub(crate) cut_short: AtomicBool,
     /// Copies that are being written.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
@@ -219,6 +221,7 @@ impl Site {
             hot_locks: HotLocks::default(),
             purging: Mutex::new(()),
             checkpointing: Mutex::default(),
+            cut_short: AtomicBool::new(false),
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
             silence: options.silence,
@@ -378,14 +381,14 @@ impl Site {
     }
 
     /// Frames that are durable and may be sent, and up to when there are no others.
-    pub(crate) fn take_outgoing(&self) -> (Vec<Outgoing>, Time) {
+    pub(crate) fn take_outgoing(&self) -> (Vec<Outgoing>, Time, Position) {
         let durable = self.log.durable();
         let mut sequencer = self.sequencer.lock();
         let outgoing = &mut sequencer.outgoing;
         let ready = outgoing.partition_point(|frame| frame.position <= durable);
         let ready = outgoing.drain(..ready).collect();
         let closed = sequencer.closed().unwrap_or_else(|| self.store.clock.tick(self.time.now()));
-        (ready, closed)
+        (ready, closed, durable)
     }
 
     /// Ready when everything up to `position` is durable, whatever commits wait for: before another

@@ -66,7 +66,16 @@ impl Log for CutLog {
 
     /// To the frame: a file's log would keep a few more.
     fn truncate_before(&self, position: Position) -> Result<(), LogError> {
-        self.begin.fetch_max(position.min(self.whole.durable()), Ordering::SeqCst);
+        let (limit, mut begin) = (position.min(self.whole.durable()), self.begin());
+        let end = self.whole.read(begin, &mut |at, _| {
+            if at > limit {
+                return ControlFlow::Break(());
+            }
+            begin = at;
+            ControlFlow::Continue(())
+        })?;
+        let begin = if end <= limit { end } else { begin };
+        self.begin.fetch_max(begin, Ordering::SeqCst);
         Ok(())
     }
 

@@ -233,9 +233,13 @@ impl World {
         self.spawn(format!("checkpoints of {}", site.id()), async move {
             loop {
                 match world.manners().checkpoint_ns {
-                    0 => world.sleep(LOOK_NS).await,
+                    0 => {
+                        world.sleep(LOOK_NS).await;
+                        let _ = site.cut_again();
+                    }
                     most => {
                         world.sleep(world.draw(1..most)).await;
+                        let _ = site.cut_again();
                         world.make_checkpoint(&site).await;
                     }
                 }

@@ -198,7 +198,10 @@ impl World {
 fn is_routine(message: &Message) -> bool {
     match message {
         Message::Feed(feed) => feed.items.is_empty(),
-        Message::Close { .. } | Message::AskSilence { .. } | Message::Ask { .. } => true,
+        Message::Close { .. }
+        | Message::AskSilence { .. }
+        | Message::Ask { .. }
+        | Message::Received { .. } => true,
         _ => false,
     }
 }
@@ -239,7 +242,7 @@ impl fmt::Display for Said<'_> {
                 let txns: Vec<String> = txns.iter().map(ToString::to_string).collect();
                 write!(f, "{} is done", txns.join(", "))
             }
-            Message::Checkpointed { .. } => write!(f, "checkpointed"),
+            Message::Received { position } => write!(f, "has your log up to {position:#x}"),
         }
     }
 }

@@ -103,7 +103,7 @@ impl Site {
             if position >= durable {
                 return ControlFlow::Break(());
             }
-            missed_in(position, frame, wanted, &mut items);
+            missed_in(self.id, position, frame, wanted, &mut items);
             ControlFlow::Continue(())
         })?;
         Ok(items)
@@ -162,7 +162,13 @@ fn connects(items: &[FeedItem], subscription: &Subscription, held: &[Arc<SitePar
 }
 
 /// Adds the events of one frame that a subscriber lacks.
-fn missed_in(position: Position, frame: &[u8], wanted: &[Wanted], items: &mut Vec<FeedItem>) {
+fn missed_in(
+    from: SiteId,
+    position: Position,
+    frame: &[u8],
+    wanted: &[Wanted],
+    items: &mut Vec<FeedItem>,
+) {
     let Ok((head, records)) = read_frame(frame) else { return };
     if head.kind.origin().is_some() {
         return;
@@ -179,6 +185,6 @@ fn missed_in(position: Position, frame: &[u8], wanted: &[Wanted], items: &mut Ve
     for (at, record) in records.iter().enumerate() {
         let shared = shared.get_or_insert_with(|| Arc::from(frame));
         // The replica will read on from the frame itself: meeting it twice does no harm.
-        items.extend(feed_item(record, at, shared, position).filter(lacks));
+        items.extend(feed_item(from, record, at, shared, position).filter(lacks));
     }
 }

@@ -12,12 +12,14 @@
 //! | [`outgoing`] | sending: frames that are durable, and heartbeats |
 //! | [`catch_up`] | what a subscriber lacks, and the proof that it is no more than that |
 //! | [`incoming`] | receiving: order, gaps, opening a link anew |
+//! | [`received`] | what of a log its followers do not need any more |
 //!
 //! **A stream** is from one run of a master to one run of a follower, and has an epoch, which the
 //! follower chooses. Its feeds are numbered. So a follower knows of every feed whether it is of the
 //! present stream, in its turn, early, or doubled; and if one does not come, it opens a new stream
-//! with the versions that its replicas have. That is the only way in which anything is sent again:
-//! nothing is acknowledged, and a master keeps nothing for followers but its log.
+//! with the versions that its replicas have. That is the only way in which anything is sent again,
+//! and a master keeps nothing for followers but its log. Now and then a follower says up to where it
+//! has made that log's events durable itself, so that the log can be cut ([`received`]).
 //!
 //! **What a stream promises.** Of a partition that has *joined* it, every event after the version
 //! with which its replica subscribed is in the stream, or is not durable yet. And a feed that is
@@ -32,6 +34,7 @@
 pub(crate) mod catch_up;
 pub(crate) mod incoming;
 pub(crate) mod outgoing;
+mod received;
 
 use crate::message::{FeedItem, Message};
 use crate::partition::{SitePartition, Table};
@@ -105,9 +108,7 @@ impl Site {
             Message::Ask { txn } => self.asked_for_outcome(from, txn),
             Message::Outcome { txn, at } => self.hear_outcome(txn, at),
             Message::Done { txns } => self.hear_done(from, &txns),
-            Message::Checkpointed { position } => {
-                self.links.outgoing.lock().entry(from).or_default().checkpointed = position;
-            }
+            Message::Received { position } => self.hear_received(from, position),
         }
     }
 

@@ -36,8 +36,10 @@ pub(super) struct Link {
     wants: Time,
     /// Ticks since somebody there waited for that.
     unasked: u32,
-    /// The receiver's checkpoint holds everything before this position of our log.
-    pub(super) checkpointed: Position,
+    /// The receiver may need our log up to here: it was sent something of it, or has begun to follow.
+    pub(super) needs: Position,
+    /// It has made durable what it follows of our log up to here.
+    pub(super) received: Position,
 }
 
 impl Link {
@@ -50,9 +52,16 @@ impl Link {
         self.epoch == Some(epoch)
     }
 
-    /// The receiver follows something here from now on, and is likely to read it.
-    fn interest(&mut self) {
+    /// The receiver follows something here from now on, and is likely to read it. `end` is where the
+    /// log ends.
+    fn interest(&mut self, end: Position) {
         (self.interested, self.unasked) = (true, 0);
+        self.needs = self.needs.max(end);
+    }
+
+    /// From where on the receiver needs our log.
+    pub(super) fn needed(&self) -> Position {
+        if self.received < self.needs { self.received } else { Position::MAX }
     }
 
     fn want(&mut self, closed: Time) {
@@ -92,14 +101,18 @@ impl Site {
     /// Sends what has become durable, and up to when that was all where it is wanted or due.
     fn ship_and_say(&self, is_due: impl Fn(&mut Link) -> bool) {
         let mut links = self.links.outgoing.lock();
-        let (frames, closed) = self.take_outgoing();
-        let items: Vec<(&SiteSet, FeedItem)> = frames.iter().flat_map(feed_items).collect();
+        let (frames, closed, durable) = self.take_outgoing();
+        let items: Vec<(&SiteSet, FeedItem)> =
+            frames.iter().flat_map(|frame| feed_items(self.id, frame)).collect();
         for (site, link) in links.iter_mut() {
             let followed = |(followers, item): &(&SiteSet, FeedItem)| {
                 followers.contains(*site).then(|| item.clone())
             };
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
-            link.interested |= !items.is_empty();
+            if !items.is_empty() {
+                link.interested = true;
+                link.needs = link.needs.max(durable);
+            }
             let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
             let has_news = is_due(link) || is_wanted || !items.is_empty();
             // Without a stream, it will find them in the log when it has opened one.
@@ -107,22 +120,16 @@ impl Site {
                 if is_wanted {
                     link.wants = Time::ZERO;
                 }
-                self.send_feed(*site, link, items, closed);
+                self.send_feed(*site, link, items, (closed, durable));
             }
         }
     }
 
-    /// The log is still needed by followers from here on.
-    pub(crate) fn needed_by_followers(&self) -> Position {
-        let links = self.links.outgoing.lock();
-        let interested = links.values().filter(|link| link.interested);
-        interested.map(|link| link.checkpointed).min().unwrap_or(Position::MAX)
-    }
-
     /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
     pub(crate) fn expect_followers(&self, followers: &SiteSet) {
+        let end = self.log.end();
         let mut links = self.links.outgoing.lock();
-        followers.iter().for_each(|site| links.entry(site).or_default().interest());
+        followers.iter().for_each(|site| links.entry(site).or_default().interest(end));
     }
 
     /// Opens a stream, unless it is the present one; gives the log's end when it was opened, or `None`
@@ -132,7 +139,7 @@ impl Site {
         let link = links.entry(to).or_default();
         let is_present = link.open(epoch, self.log.end());
         is_present.then(|| {
-            link.interest();
+            link.interest(self.log.end());
             link.opened_at
         })
     }
@@ -141,26 +148,32 @@ impl Site {
     pub(super) fn answer(&self, to: SiteId, epoch: Epoch, items: Vec<FeedItem>) {
         let mut links = self.links.outgoing.lock();
         if let Some(link) = links.get_mut(&to).filter(|link| link.epoch == Some(epoch)) {
-            self.send_feed(to, link, items, Time::ZERO);
+            self.send_feed(to, link, items, (Time::ZERO, 0));
         }
     }
 
     /// Sends the next feed of the present stream.
-    fn send_feed(&self, to: SiteId, link: &mut Link, items: Vec<FeedItem>, closed: Time) {
+    fn send_feed(
+        &self,
+        to: SiteId,
+        link: &mut Link,
+        items: Vec<FeedItem>,
+        (closed, position): (Time, Position),
+    ) {
         let epoch = link.epoch.expect("a feed is sent by a stream that was opened");
         link.sent += 1;
         let (from, number, since) = (self.incarnation, link.sent, link.opened_at);
-        self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed }));
+        self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed, position }));
     }
 }
 
-fn feed_items(outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
+fn feed_items(from: SiteId, outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
     let (_, records) = read_frame(&outgoing.frame).expect("the site wrote the frame itself");
     let records = records.iter().enumerate().zip(&outgoing.followers);
     let followed = records.filter(|(_, followers)| !followers.is_empty());
     followed
         .flat_map(|((at, record), followers)| {
-            let items = feed_item(record, at, &outgoing.frame, outgoing.position);
+            let items = feed_item(from, record, at, &outgoing.frame, outgoing.position);
             items.map(move |item| (followers, item))
         })
         .collect()
@@ -169,12 +182,14 @@ fn feed_items(outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
 /// A record as an event of its partition. A merge is the last event of the right partition, too, so
 /// that a replica of it knows what it waits for.
 pub(super) fn feed_item(
+    from: SiteId,
     record: &Record<'_>,
     at: usize,
     frame: &Arc<[u8]>,
     position: Position,
 ) -> impl Iterator<Item = FeedItem> {
     let event = |start: &Key, previous| FeedItem::Record {
+        from,
         table: record.table,
         start: start.clone(),
         previous,
