@@ -163,12 +163,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ways(&server, args.trust, socket.as_deref())
     );
     eprintln!("{}", autopilot(engine.autopilot().mode()));
-    while !stop.load(Ordering::SeqCst) {
+    let mut lost = None;
+    while !stop.load(Ordering::SeqCst) && lost.is_none() {
         clock::sleep(LOOK);
+        lost = engine.database().is_lost();
     }
     eprintln!("stopping: {} clients", server.connected());
     server.stop();
     drop(server);
+    if let Some(why) = lost {
+        return Err(Failure::failed(format!("{why}; mend the disk and start again")));
+    }
     engine.database().checkpoint().map_err(Failure::failed)?;
     eprintln!("stopped");
     Ok(())

@@ -28,7 +28,7 @@ pub(crate) struct SimArgs {
     #[arg(long, default_value_t = SimOptions::default().steps,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     steps: u64,
-    /// Faults there may be: all, none, or some of crashes,network,loss,stalls
+    /// Faults there may be: all, none, or some of crashes,network,loss,stalls,disks
     #[arg(long, default_value = "all")]
     faults: Faults,
     /// Plants a bug, to see that the checks find it; an unknown name lists those there are

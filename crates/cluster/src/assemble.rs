@@ -8,15 +8,17 @@
 //! | --- | --- | --- |
 //! | a range that nobody masters, released to a site | remaster had begun | that site acquires it |
 //! | a follower that holds no copy | add_replica had begun, or remove_replica was nearly done | the master lets it go |
-//! | a copy at a site that does not follow | remove_replica had begun, or add_replica was refused | the site drops it |
+//! | a copy at a site that does not follow | remove_replica had begun, or add_replica was refused | the site discards it |
+//! | a claim or copy of an earlier [term](isomer_site::term) | a replica was promoted, as the site's log had failed | the site discards it |
+//! | copies that nobody masters, or that are ahead of their master | a log has lost its end, and that was accepted | the one that is furthest is promoted |
 //! | a range that nobody has | the table was being created | a site creates it |
 //! | a table that the catalog does not have | drop_table had begun | whoever holds it forgets it |
 //!
 //! A pure function; carried out by [`crate::Database::open`].
 
 use isomer_design::{Design, Key, KeyRange, Placement, Schema, SiteId, SiteSet, TableId};
-use isomer_site::{Holding, Step};
-use std::collections::BTreeSet;
+use isomer_site::{Holding, Step, term};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The design, and the steps that make it wholly true.
@@ -42,6 +44,12 @@ pub(crate) fn assemble(
         };
         let held: Vec<(SiteId, Holding)> =
             holdings.iter().flat_map(|(site, held)| all(site, held)).collect();
+        let accounts = Accounts::of(&held);
+        let (overtaken, held): (Vec<_>, Vec<_>) =
+            held.iter().cloned().partition(|holding| accounts.have_overtaken(holding));
+        let discard =
+            |(site, holding): (SiteId, Holding)| (site, Step::Discard(*table, holding.range));
+        repairs.extend(overtaken.into_iter().map(discard));
         let partitions = partitions(*table, schema, &held, holdings[0].0, &mut repairs)?;
         design
             .create_table(*table, schema.clone(), partitions)
@@ -50,6 +58,55 @@ pub(crate) fn assemble(
     }
     forget_strangers(tables, holdings, &mut repairs);
     Ok(Assembled { design, repairs })
+}
+
+/// What the sites hold of one table, for questions about ranges of keys.
+struct Accounts<'h>(BTreeMap<SiteId, BTreeMap<&'h Key, &'h Holding>>);
+
+impl<'h> Accounts<'h> {
+    fn of(held: &'h [(SiteId, Holding)]) -> Accounts<'h> {
+        let mut sites: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for (site, holding) in held {
+            sites.entry(*site).or_default().insert(&holding.range.start, holding);
+        }
+        Accounts(sites)
+    }
+
+    /// What overlaps a range; a site's holdings do not overlap each other.
+    fn overlapping(&self, range: &KeyRange) -> impl Iterator<Item = (SiteId, &'h Holding)> {
+        self.0.iter().flat_map(move |(site, holdings)| {
+            let before = holdings.range::<Key, _>(..&range.start).next_back();
+            let from = holdings.range::<Key, _>(&range.start..);
+            let inside = from.take_while(|(start, _)| range.is_below_end(start));
+            let overlapping = before.into_iter().chain(inside).map(|(_, holding)| *holding);
+            overlapping
+                .filter(|holding| holding.range.overlaps(range))
+                .map(|holding| (*site, holding))
+        })
+    }
+
+    /// True if the site does not know that the mastership of what it holds was taken from it, or from the site that
+    /// it follows: others are in a later term. Or it is the master, and a copy is ahead of it: then its log has lost
+    /// something.
+    fn have_overtaken(&self, (site, holding): &(SiteId, Holding)) -> bool {
+        let others = || self.overlapping(&holding.range);
+        let latest = others().map(|(_, other)| term(other.version)).max().unwrap_or(0);
+        let is_behind = |source: SiteId| {
+            // Who follows a site that is in the latest term, or is to be master in it, will hear of that.
+            let mut latest = others().filter(|(_, other)| term(other.version) == latest);
+            !latest.any(|(of, other)| source == of || other.released_to == Some(source))
+        };
+        match holding.source {
+            _ if term(holding.version) < latest => holding.source.is_none_or(is_behind),
+            None => others().any(|(_, copy)| {
+                copy.source == Some(*site)
+                    && copy.range == holding.range
+                    && copy.version > holding.version
+                    && copy.released_to.is_none()
+            }),
+            Some(_) => false,
+        }
+    }
 }
 
 fn forget_strangers(
@@ -114,6 +171,20 @@ fn fill(
             .iter()
             .filter(|(_, holding)| holding.released_to.is_some() && holding.range.start == from)
             .max_by_key(|(_, holding)| holding.version);
+        let furthest = held
+            .iter()
+            .filter(|(_, holding)| holding.source.is_some() && holding.range.start == from)
+            .max_by_key(|(_, holding)| holding.version);
+        if let (None, Some((site, copy))) = (released, furthest) {
+            let step = Step::Promote(table, from.clone(), copy.version, SiteSet::EMPTY);
+            repairs.push((*site, step));
+            partitions.push((from, Placement::at(*site)));
+            match &copy.range.end {
+                Some(end) => from = end.clone(),
+                None => return,
+            }
+            continue;
+        }
         let Some((_, holding)) = released else {
             let rest = KeyRange::new(from.clone(), gap.end.clone());
             repairs.push((first_site, Step::Create(table, vec![rest])));
@@ -183,7 +254,7 @@ fn drop_strays(
             .partitions_in(table, &holding.range)
             .any(|(_, placement)| placement.holds(*site));
         if !known {
-            repairs.push((*site, Step::Drop(table, holding.range.clone())));
+            repairs.push((*site, Step::Discard(table, holding.range.clone())));
         }
     }
 }

@@ -105,7 +105,7 @@ impl Checkpointer {
     pub(crate) fn make_all(&self, runtime: &Runtime) -> Result<(), CheckpointError> {
         let _hurried = Hurried::new(&self.hurried);
         let _turn = self.turn.lock();
-        for site in runtime.sites() {
+        for site in runtime.sites().iter().filter(|site| site.failure().is_none()) {
             let begun = runtime.clock.now();
             let made = runtime.block_on(site.checkpoint(&mut AtOnce));
             self.remember(site.id(), begun, made.as_ref().err().map(ToString::to_string));
@@ -122,10 +122,10 @@ impl Checkpointer {
     /// Of the sites that are due, the one whose log is longest beside its limit.
     fn most_due(&self, runtime: &Runtime) -> Option<Arc<Site>> {
         let now = runtime.clock.now();
-        let sites = runtime.sites();
+        let sites = runtime.sites().into_iter().filter(|site| site.failure().is_none());
         let over = |site: &Site| self.policy.due(&self.standing(site, now));
         let mut due: Vec<(u64, Arc<Site>)> =
-            sites.into_iter().filter_map(|site| Some((over(&site)?, site))).collect();
+            sites.filter_map(|site| Some((over(&site)?, site))).collect();
         self.waiting.store((due.len() as u64).saturating_sub(1), Ordering::Relaxed);
         due.sort_by_key(|(over, _)| *over);
         due.pop().map(|(_, site)| site)

@@ -7,12 +7,12 @@ use crate::event::ChangeEvent;
 use crate::folder::{Catalog, Folder};
 use crate::opening::{Logs, Recovering, Told, open_sites};
 use crate::protocol;
-use crate::router::{Job, Ran, Router, Session};
+use crate::router::{FailedOver, Job, Over, Ran, Router, Session};
 use crate::runtime::{Embedded, Runtime};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
 };
-use isomer_log::{Counters, DiskFaults, Durability};
+use isomer_log::{Counters, DiskFaults, Durability, LogError};
 use isomer_site::{
     Abort, Answer, Body, CheckpointReport, Procedures, Published, Request, Site, Step, TimeSource,
     Txn,
@@ -160,6 +160,7 @@ pub struct Database {
     last_table: AtomicU32,
     sessions: AtomicU64,
     notes: Vec<String>,
+    failed_over: Arc<Mutex<Vec<FailedOver>>>,
 }
 
 /// What a site looks like from outside.
@@ -175,6 +176,8 @@ pub struct SiteReport {
     pub checkpoint: CheckpointReport,
     /// Why the last checkpoint was not made, if it was not.
     pub checkpoint_error: Option<String>,
+    /// Why it is passed by: its log has failed.
+    pub failure: Option<LogError>,
 }
 
 impl Database {
@@ -232,7 +235,15 @@ impl Database {
         }
         let router = Arc::new(Router::new(transport, design, options.strategy));
         let checkpointer = Arc::new(Checkpointer::new(options.checkpoints));
-        let mut beside = beside(&router, &runtime);
+        let failed_over = Arc::default();
+        let failing = Arc::downgrade(&router);
+        // It is set once, as this is the only database of the runtime.
+        let _ = runtime.post.on_failure.set(Box::new(move |site| {
+            if let Some(router) = failing.upgrade() {
+                router.site_failed(site);
+            }
+        }));
+        let mut beside = beside(&router, &runtime, &failed_over);
         if folder.is_some() {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
@@ -248,6 +259,7 @@ impl Database {
             last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
             notes,
+            failed_over,
         };
         for (site, step) in repairs {
             database.ask(site, step).map_err(OpenDatabaseError::Change)?;
@@ -294,7 +306,14 @@ impl Database {
             by_site.entry(placement.master).or_default().push(range);
         }
         for (site, ranges) in by_site {
-            self.ask(site, Step::Create(id, ranges)).map_err(OpenDatabaseError::Change)?;
+            if let Err(refusal) = self.ask(site, Step::Create(id, ranges)) {
+                // What other sites hold of it already, they forget at the next start.
+                catalog.tables.retain(|(other, _)| *other != id);
+                if let Some(folder) = &self.folder {
+                    folder.write_catalog(&catalog)?;
+                }
+                return Err(OpenDatabaseError::Change(refusal).into());
+            }
         }
         self.router.enter_table(id, schema, partitions)?;
         Ok(id)
@@ -366,17 +385,18 @@ impl Database {
         params: &[u8],
     ) -> Result<(Ran, Vec<u8>), Error> {
         let request = Request::new(footprint, Body::Call { name, params });
-        self.serve(session, request, &mut |_| {})
+        self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
     }
 
-    /// [`Router::serve`].
-    pub(crate) fn serve(
+    /// [`Router::serve_until`].
+    pub(crate) fn serve_until(
         &self,
         session: &mut Session,
         request: Request<'_>,
         published: Published<'_>,
+        over: Over<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        self.runtime.block_on(self.router.serve(session, request, published))
+        self.runtime.block_on(self.router.serve_until(session, request, published, over))
     }
 
     /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a
@@ -457,8 +477,26 @@ impl Database {
             log: site.log().counters(),
             checkpoint: site.checkpoints(),
             checkpoint_error: self.checkpointer.error(site.id()),
+            failure: site.failure(),
         };
         self.runtime.sites().iter().map(report).collect()
+    }
+
+    /// The sites that are passed by because their logs have failed, and what became of their partitions.
+    pub fn failed_over(&self) -> Vec<FailedOver> {
+        self.failed_over.lock().clone()
+    }
+
+    /// Why nothing can be served any more, if so: every partition is at a site whose log has failed, and has no
+    /// copy that could take over. Only opening the database again can help.
+    pub fn is_lost(&self) -> Option<String> {
+        let passed_by: Vec<SiteId> = self.failed_over.lock().iter().map(|done| done.site).collect();
+        let failed = self.sites().into_iter().find(|site| passed_by.contains(&site.site))?;
+        let design = self.design();
+        let mut masters = design.tables().flat_map(|(_, table)| table.partitions().iter());
+        let is_served = masters.any(|(_, placement)| !passed_by.contains(&placement.master));
+        let why = failed.failure.map_or_else(String::new, |failure| failure.to_string());
+        (!is_served).then(|| format!("nothing can be served any more: site {}: {why}", failed.site))
     }
 
     /// Reads a range at one site, whatever its role there, as of the latest snapshot that the site
@@ -645,7 +683,11 @@ fn log_options(durability: Durability, checkpoints: &Checkpointing) -> isomer_lo
 }
 
 /// Starts the threads that carry out what no transaction waits for, and think of it.
-fn beside(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> Vec<JoinHandle<()>> {
+fn beside(
+    router: &Arc<Router<Embedded>>,
+    runtime: &Arc<Runtime>,
+    failed_over: &Arc<Mutex<Vec<FailedOver>>>,
+) -> Vec<JoinHandle<()>> {
     let with = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
         let (router, runtime) = (router.clone(), runtime.clone());
         start(name, move || work(&router, &runtime))
@@ -653,6 +695,15 @@ fn beside(router: &Arc<Router<Embedded>>, runtime: &Arc<Runtime>) -> Vec<JoinHan
     vec![
         with("isomer-tend", |router, runtime| runtime.block_on(router.tend())),
         with("isomer-reflect", |router, runtime| runtime.block_on(router.reflect())),
+        start("isomer-failover", {
+            let (router, runtime) = (router.clone(), runtime.clone());
+            let failed_over = failed_over.clone();
+            let told = move |done: &FailedOver| {
+                eprintln!("{done}");
+                failed_over.lock().push(done.clone());
+            };
+            move || runtime.block_on(router.fail_over(told))
+        }),
     ]
 }
 

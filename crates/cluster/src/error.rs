@@ -1,5 +1,6 @@
 //! Why the database did not do what it was asked.
 
+use crate::open::Impatience;
 use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
@@ -35,6 +36,17 @@ pub enum Error {
         "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"
     )]
     Lost(u32),
+    /// The client waits no longer.
+    #[error(
+        "the wait was ended{}",
+        if *.is_written { "; the transaction has committed, unless a crash comes before the disk has it" } else { "" }
+    )]
+    Canceled {
+        /// Why.
+        why: Impatience,
+        /// The transaction has written, and waited for that to be durable.
+        is_written: bool,
+    },
     /// A snapshot was taken before the copies that are there now were made.
     #[error("no site has the rows as they were when the snapshot was taken; take a new one")]
     Gone,
@@ -67,7 +79,11 @@ impl Error {
     /// True if the transaction may have committed all the same: its site or log failed before it
     /// could answer.
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Error::Failure(Failure::Unknown(_) | Failure::Stopped(_)))
+        matches!(
+            self,
+            Error::Failure(Failure::Unknown(_) | Failure::Stopped(_))
+                | Error::Canceled { is_written: true, .. }
+        )
     }
 }
 

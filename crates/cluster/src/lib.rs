@@ -51,7 +51,7 @@ pub use database::{Database, Explorer, Options, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use folder::look;
-pub use isomer_log::{Counters, DiskFaults, Durability};
+pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
     Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Published,
     Refusal, Reply, Request, Timing, Txn,
@@ -62,5 +62,5 @@ pub use open::{
     OpenTransaction, Owner, Patience, RowLocks, Savepoint, Snapshot,
 };
 pub use opening::Recovering;
-pub use router::{Job, Ran, Router, Session};
+pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use transport::{Transport, load_of};

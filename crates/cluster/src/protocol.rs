@@ -10,10 +10,18 @@
 //! Each step is atomic at its site and answers the same when asked twice. A site that does not answer
 //! is asked again until it does: so a change completes, or is refused at its first step with the old
 //! design in force. Only `add_replica` can be refused after its first step, and takes it back then.
+//!
+//! A site whose log [has failed](Transport::failure) will never take its step. What is released to it goes back to
+//! the old master, by the same promotion by which others take over from it ([`isomer_site::Site::promote`]); so does
+//! what is released to a site that has no room in its log for long. A copy that is to be dropped there is passed by
+//! with the site.
 
 use crate::transport::Transport;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
 use isomer_site::{Answer, Refusal, Step};
+
+/// A site that has no room in its log for a mastership is asked so often; between two times it ticks.
+const TRIES_MAX: usize = 100;
 
 /// Carries a change out that is valid for `design`, except for what it does to the router's own
 /// tables; gives the number of rows that were copied. Sites come and go by the runtime, not by a
@@ -46,12 +54,16 @@ pub(crate) async fn carry_out<T: Transport>(
             let (range, placement) = place(*table, start);
             let unfollow = Step::Unfollow(*table, start.clone(), *site);
             ask(transport, placement.master, unfollow).await?;
-            insist(transport, *site, Step::Drop(*table, range)).await?;
+            passing_by(transport, *site, Step::Drop(*table, range)).await?;
         }
         Change::Remaster { table, start, to } => {
             let (_, placement) = place(*table, start);
             ask(transport, placement.master, Step::Release(*table, start.clone(), *to)).await?;
-            insist(transport, *to, Step::Acquire(*table, start.clone())).await?;
+            let acquire = Step::Acquire(*table, start.clone());
+            if let Err(refusal) = insist(transport, *to, acquire, TRIES_MAX).await {
+                turn_back(transport, *table, start, &placement, *to).await?;
+                return Err(refusal);
+            }
         }
         Change::AddSite { .. } | Change::RemoveSite { .. } => {}
     }
@@ -71,17 +83,64 @@ async fn add_replica<T: Transport>(
     };
     let (range, rows) = (snapshot.range.clone(), snapshot.rows());
     let Err(refusal) = ask(transport, site, Step::Install(snapshot)).await else { return Ok(rows) };
-    insist(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
-    insist(transport, site, Step::Drop(table, range)).await?;
+    passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
+    passing_by(transport, site, Step::Drop(table, range)).await?;
     Err(refusal)
 }
 
-/// Takes the second step of a change that has begun, until the site has done it: a log that refuses
-/// it now may be repaired, and there is no way back.
-async fn insist<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+/// Gives a mastership that was released back to the site that had it.
+async fn turn_back<T: Transport>(
+    transport: &T,
+    table: TableId,
+    start: &Key,
+    before: &Placement,
+    to: SiteId,
+) -> Result<(), Refusal> {
+    let mut version = 0;
+    for site in [before.master, to] {
+        if let Ok(Answer::Standing(standing)) =
+            transport.step(site, Step::Standing(table, start.clone())).await
+        {
+            version = standing.version.max(version);
+        }
+    }
+    let healthy = |site: &SiteId| transport.failure(*site).is_none();
+    let followers = before.holders().without(before.master).iter().filter(healthy).collect();
+    let promote = Step::Promote(table, start.clone(), version, followers);
+    insist(transport, before.master, promote, usize::MAX).await?;
+    // Others may have turned to the new master already. Who does not come along stays behind, and is asked no more.
+    for site in before.replicas.without(to).iter().filter(healthy) {
+        let turn = Step::Turn(table, start.clone(), version, before.master);
+        let _ = transport.step(site, turn).await;
+    }
+    Ok(())
+}
+
+/// Takes a step that is not needed at a site whose log has failed.
+async fn passing_by<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<(), Refusal> {
+    match insist(transport, site, step, usize::MAX).await {
+        Err(Refusal::Log(_)) if transport.failure(site).is_some() => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// Takes the second step of a change that has begun: a log that refuses it now may have room later, or be opened
+/// again. It is tried so many times, and no more once it is known that the log has failed for good.
+async fn insist<T: Transport>(
+    transport: &T,
+    site: SiteId,
+    step: Step,
+    tries: usize,
+) -> Result<Answer, Refusal> {
+    let mut tried = 0;
     loop {
+        tried += 1;
         match ask(transport, site, step.clone()).await {
-            Err(Refusal::Log(_)) => transport.retry(site).await,
+            Err(Refusal::Log(error))
+                if transport.failure(site).is_none() && (error.is_final() || tried < tries) =>
+            {
+                transport.retry(site).await;
+            }
             answer => return answer,
         }
     }
@@ -95,7 +154,12 @@ pub(crate) async fn ask<T: Transport>(
 ) -> Result<Answer, Refusal> {
     loop {
         match transport.step(site, step.clone()).await {
-            Err(Refusal::Unavailable(_)) => transport.retry(site).await,
+            Err(Refusal::Unavailable(_)) => {
+                if let Some(error) = transport.failure(site) {
+                    return Err(Refusal::Log(error));
+                }
+                transport.retry(site).await;
+            }
             answer => return answer,
         }
     }

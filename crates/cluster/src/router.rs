@@ -22,13 +22,16 @@
 //! swap, in the routing table.
 
 mod change;
+mod failover;
 
 pub use change::Job;
+pub use failover::FailedOver;
 
 use crate::across::shares;
 use crate::backlog::Backlog;
 use crate::error::Error;
 use crate::event::{ChangeEvent, Watchers};
+use crate::open::Impatience;
 use crate::reservation::{Reservation, Reservations};
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
@@ -37,13 +40,16 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use isomer_design::{
-    Design, Footprint, KeyRange, Plan, Route, RoutingTable, SiteId, Span, TableId, Time,
+    Design, Footprint, KeyRange, Plan, Route, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
 };
 use isomer_site::{Body, Committed, Failure, Procedure, Published, Reply, Request, Timing};
 use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
 /// fault.
@@ -110,6 +116,8 @@ pub struct Router<T> {
     /// When the strategy may think about everything.
     occasions: Backlog<Time>,
     jobs: Jobs,
+    /// Sites whose logs have failed, until others have taken over.
+    failures: Backlog<SiteId>,
 }
 
 /// One transaction on its way through the router.
@@ -117,6 +125,24 @@ struct Asked<'a> {
     footprint: &'a Footprint,
     ticket: u64,
     begun: Time,
+    over: Over<'a>,
+}
+
+/// Ready once a client waits no longer for its transaction. Changes that have begun for it are completed all the
+/// same.
+pub(crate) type Over<'a> = &'a dyn Fn(&Waker) -> Poll<Impatience>;
+
+/// Who waits for ever.
+const NEVER: Over<'static> = &|_| Poll::Pending;
+
+/// Waits for a future, unless its client waits no longer: then that is dropped.
+async fn unless<F: Future>(over: Over<'_>, future: F) -> Result<F::Output, Impatience> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => over(cx.waker()).map(Err),
+    })
+    .await
 }
 
 impl<T: Transport> Router<T> {
@@ -132,6 +158,7 @@ impl<T: Transport> Router<T> {
             backlog: Backlog::new(PLANS_MAX),
             occasions: Backlog::new(1),
             jobs: Jobs::default(),
+            failures: Backlog::new(usize::from(SITES_MAX)),
         }
     }
 
@@ -190,11 +217,23 @@ impl<T: Transport> Router<T> {
     pub async fn serve(
         &self,
         session: &mut Session,
-        mut request: Request<'_>,
+        request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
+        self.serve_until(session, request, published, NEVER).await
+    }
+
+    /// As [`Router::serve`], until `over` is ready.
+    pub(crate) async fn serve_until(
+        &self,
+        session: &mut Session,
+        mut request: Request<'_>,
+        published: Published<'_>,
+        over: Over<'_>,
+    ) -> Result<(Ran, Vec<u8>), Error> {
         let footprint = request.footprint;
-        let asked = Asked { footprint, ticket: session.next_ticket(), begun: self.transport.now() };
+        let (ticket, begun) = (session.next_ticket(), self.transport.now());
+        let asked = Asked { footprint, ticket, begun, over };
         request.is_measured = self.strategy.wants(asked.ticket);
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
@@ -206,7 +245,8 @@ impl<T: Transport> Router<T> {
                 result => return result,
             }
             // What it needs is being changed: it goes on when that is done.
-            self.reservations.passed(&partitions_of(&self.design(), footprint)).await;
+            let partitions = partitions_of(&self.design(), footprint);
+            unless(over, self.reservations.passed(&partitions)).await.map_err(unwritten)?;
         }
         self.run_reserved(session, &asked, request, published).await
     }
@@ -227,7 +267,7 @@ impl<T: Transport> Router<T> {
         measured: Measured,
     ) {
         let begun = Time(self.transport.now().0.saturating_sub(measured.run_ns));
-        let asked = Asked { footprint, ticket, begun };
+        let asked = Asked { footprint, ticket, begun, over: NEVER };
         let Route::Sites(sites) = self.table.load().home(footprint) else { return };
         let mut site = sites.first().expect("a route has a site");
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
@@ -270,8 +310,9 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Ends [`Router::tend`] and [`Router::reflect`].
+    /// Ends [`Router::tend`], [`Router::reflect`] and [`Router::fail_over`].
     pub fn close(&self) {
+        self.failures.close();
         self.backlog.close();
         self.occasions.close();
     }
@@ -283,7 +324,8 @@ impl<T: Transport> Router<T> {
         mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        let _reserved = self.reserve(|design| partitions_of(design, asked.footprint)).await;
+        let reserved = self.reserve(|design| partitions_of(design, asked.footprint));
+        let _reserved = unless(asked.over, reserved).await.map_err(unwritten)?;
         let mut changes = 0;
         for _ in 0..LOST_MAX {
             let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
@@ -328,7 +370,14 @@ impl<T: Transport> Router<T> {
     ) -> Result<(Ran, Vec<u8>), Error> {
         let (site, begun) = (place.site(), self.transport.now());
         request.session = session.seen;
-        let reply = self.execute_at(place, asked, request, published).await?;
+        let is_written = Cell::new(false);
+        let mut noted = |time| {
+            is_written.set(true);
+            published(time);
+        };
+        let running = self.execute_at(place, asked, request, &mut noted);
+        let canceled = |why| Error::Canceled { why, is_written: is_written.get() };
+        let reply = unless(asked.over, running).await.map_err(canceled)??;
         let Reply { committed, output, timing } = reply;
         session.has_seen(committed.session());
         session.last_site = Some(site);
@@ -402,6 +451,11 @@ impl<T: Transport> Router<T> {
             self.leave(plan.changes(), "too many plans were waiting");
         }
     }
+}
+
+/// A transaction that its client waited for no longer, before it was run.
+fn unwritten(why: Impatience) -> Error {
+    Error::Canceled { why, is_written: false }
 }
 
 /// The partitions that a footprint touches.

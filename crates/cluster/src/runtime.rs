@@ -19,10 +19,11 @@
 //! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
 //! sync covers them all, and is the worker's.
 
+use crate::open::{Impatience, Patience};
 use crate::transport::{Transport, load_of};
 use arc_swap::ArcSwap;
 use isomer_design::{SiteId, Time};
-use isomer_log::Durability;
+use isomer_log::{Durability, LogError};
 use isomer_site::{
     Answer, Failure, Message, Network, Part, PartAnswer, Peers, Procedures, Published, Refusal,
     Reply, Request, Site, Step, TimeSource,
@@ -31,9 +32,10 @@ use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime};
@@ -65,6 +67,8 @@ impl TimeSource for WallClock {
 #[derive(Default)]
 pub(crate) struct Post {
     inboxes: ArcSwap<BTreeMap<SiteId, Arc<Inbox>>>,
+    /// Who is told of a site whose log has failed.
+    pub(crate) on_failure: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -104,6 +108,7 @@ struct Host {
     /// What the log wakes when it has something to sync.
     driver: Waker,
     inbox: Arc<Inbox>,
+    post: Arc<Post>,
     durability: Durability,
     /// Held by whoever empties the inbox.
     receiving: Mutex<()>,
@@ -147,6 +152,16 @@ impl Host {
         }
     }
 
+    /// Says that the log has failed, if it has; `false` if there is nothing to say, or nobody to hear it.
+    fn tell_failure(&self) -> bool {
+        let (Some(failure), Some(tell)) = (self.site.failure(), self.post.on_failure.get()) else {
+            return false;
+        };
+        self.post.trouble(self.site.id(), &failure.to_string());
+        tell(self.site.id());
+        true
+    }
+
     #[allow(clippy::disallowed_methods, reason = "the edge: the worker measures its own pauses")]
     fn work(&self) {
         let (mut ticked, mut synced) = (Instant::now(), Instant::now());
@@ -155,7 +170,9 @@ impl Host {
             _ => TICKS.1,
         };
         let (mut pause, mut end) = (TICKS.0, self.site.log().end());
+        let mut told = false;
         while !self.stop.load(Ordering::SeqCst) {
+            told = told || self.tell_failure();
             let mut worked = self.receive();
             if self.durability == Durability::Commit
                 && matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(())))
@@ -213,6 +230,7 @@ impl Runtime {
             site: Arc::new(site),
             driver: Waker::from(Arc::new(Driver(host.clone()))),
             inbox: self.post.inbox(id),
+            post: self.post.clone(),
             durability,
             receiving: Mutex::new(()),
             stop: AtomicBool::new(false),
@@ -273,6 +291,21 @@ impl Runtime {
     fn help(&self) -> bool {
         let helped = self.hosts.load().values().filter(|host| host.receive()).count();
         helped > 0
+    }
+
+    /// As [`Runtime::block_on`], for a client who may lose its patience: the future is dropped then.
+    pub(crate) fn block_on_until<F: Future>(
+        &self,
+        patience: Option<&Patience>,
+        future: F,
+    ) -> Result<F::Output, Impatience> {
+        let mut future = pin!(future);
+        self.block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Ok(done)),
+            Poll::Pending => {
+                patience.map_or(Poll::Pending, |patience| patience.poll_over(cx.waker()).map(Err))
+            }
+        }))
     }
 
     /// Runs a future on this thread, which helps the sites while it has to wait.
@@ -408,10 +441,18 @@ impl Transport for Embedded {
         host.step(step).await
     }
 
-    async fn retry(&self, _site: SiteId) {
+    async fn retry(&self, site: SiteId) {
         // The sites of a process run as long as the database is open, so this is a site with too many
-        // transactions under way: let them go on.
-        std::thread::yield_now();
+        // transactions under way, or without room in its log: let it go on.
+        match self.runtime.site(site) {
+            Some(site) => site.next_tick().await,
+            None => std::thread::yield_now(),
+        }
+    }
+
+    fn failure(&self, site: SiteId) -> Option<LogError> {
+        let hosts = self.runtime.hosts.load();
+        hosts.get(&site).and_then(|host| host.site.failure())
     }
 
     fn load(&self, site: SiteId) -> SiteLoad {

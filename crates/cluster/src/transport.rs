@@ -1,6 +1,7 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
 use isomer_design::{SiteId, Time};
+use isomer_log::LogError;
 use isomer_site::{Answer, Failure, Published, Refusal, Reply, Request, Site, Step};
 use isomer_strategy::SiteLoad;
 
@@ -32,6 +33,12 @@ pub trait Transport {
 
     /// Ready when a site that did not answer may be worth asking again.
     async fn retry(&self, site: SiteId);
+
+    /// The failure of a site's log, if the site is to be passed by from then on: it serves nothing until it
+    /// has been opened again with the whole database. A site that may come back by itself has none.
+    fn failure(&self, _site: SiteId) -> Option<LogError> {
+        None
+    }
 
     /// How a site is, as far as the router knows.
     fn load(&self, site: SiteId) -> SiteLoad;

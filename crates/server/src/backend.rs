@@ -10,8 +10,8 @@
 use crate::engine::Engine;
 use crate::limits;
 use isomer_cluster::{
-    ClosedTables, Error, Expect, Isolation, LockMode, OpenError, OpenTransaction, Patience,
-    Savepoint,
+    ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
+    OpenError, OpenTransaction, Patience, Refusal, Savepoint,
 };
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::budget::Holding;
@@ -315,12 +315,24 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
     }
 }
 
+/// The code for what a redo log has refused.
+fn log(error: &LogError) -> &'static str {
+    match error {
+        LogError::Failed { .. } | LogError::Read { .. } | LogError::Damaged { .. } => "58030",
+        LogError::NoRoom { lack: Lack::Space, .. } => "53100",
+        _ => "53000",
+    }
+}
+
 /// An error of the database as clients know it.
 pub(crate) fn database(error: Error) -> SqlError {
     let code = match &error {
         Error::Gone => code::SERIALIZATION,
+        Error::Failure(Failure::Log(error)) => log(error),
+        Error::Change { refusal: Refusal::Log(error), .. } => log(error),
+        Error::Open(OpenDatabaseError::Change(Refusal::Log(error))) => log(error),
         Error::Invalid(_) | Error::Change { .. } => code::INVALID_PARAMETER,
-        Error::Failure(_) if error.is_unknown() => "08007",
+        Error::Failure(_) | Error::Canceled { .. } if error.is_unknown() => "08007",
         Error::Failure(_) => "53000",
         Error::Refused(_) => code::NOT_READY,
         _ => code::INTERNAL,

@@ -247,6 +247,7 @@ impl Engine {
                 Datum::Int(report.log.bytes as i64),
                 Datum::Int(commits as i64),
                 Datum::Int(coordinated as i64),
+                Datum::Text(report.failure.map_or("ok".to_owned(), |why| format!("failed: {why}"))),
             ]
         };
         self.database().sites().into_iter().map(row).collect()

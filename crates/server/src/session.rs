@@ -413,6 +413,8 @@ impl Session {
         }
         self.portals.clear();
         self.transaction_until = None;
+        // The commit is a part of the statement.
+        let _limited = self.watched();
         match self.txn.take() {
             Some(backend) => self.commit(backend),
             None => Ok(()),

@@ -155,7 +155,7 @@ impl Account {
                 }
             }
             Event::Release { .. } if own => self.end_reign(place, head.time),
-            Event::Acquire { .. } if own => {
+            Event::Acquire { .. } | Event::Promote { .. } if own => {
                 if let Some((_, since)) = self.held.get_mut(&place) {
                     *since = Some(head.time);
                 }

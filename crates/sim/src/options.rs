@@ -15,20 +15,29 @@ pub struct Faults {
     pub loss: bool,
     /// Disks, links and requests stand still for a while.
     pub stalls: bool,
+    /// Disks refuse a sync, and everything from then on until their site starts again, long after.
+    pub disks: bool,
 }
 
 impl Faults {
     /// All of them.
-    pub const ALL: Faults = Faults { crashes: true, network: true, loss: true, stalls: true };
+    pub const ALL: Faults =
+        Faults { crashes: true, network: true, loss: true, stalls: true, disks: true };
     /// None of them.
-    pub const NONE: Faults = Faults { crashes: false, network: false, loss: false, stalls: false };
+    pub const NONE: Faults =
+        Faults { crashes: false, network: false, loss: false, stalls: false, disks: false };
 }
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Faults { crashes, network, loss, stalls } = *self;
-        let named =
-            [("crashes", crashes), ("network", network), ("loss", loss), ("stalls", stalls)];
+        let Faults { crashes, network, loss, stalls, disks } = *self;
+        let named = [
+            ("crashes", crashes),
+            ("network", network),
+            ("loss", loss),
+            ("stalls", stalls),
+            ("disks", disks),
+        ];
         let names: Vec<&str> = named.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         f.write_str(&if names.is_empty() { "none".to_owned() } else { names.join(",") })
     }
@@ -47,10 +56,11 @@ impl FromStr for Faults {
                 "network" => faults.network = true,
                 "loss" => faults.loss = true,
                 "stalls" => faults.stalls = true,
+                "disks" => faults.disks = true,
                 _ => {
                     return Err(format!(
-                        "`{name}` is no fault; there are: crashes, network, loss, stalls, all, \
-                         none"
+                        "`{name}` is no fault; there are: crashes, network, loss, stalls, disks, \
+                         all, none"
                     ));
                 }
             }

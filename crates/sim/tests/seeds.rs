@@ -26,6 +26,20 @@ fn seeds_that_failed_once_keep_every_promise() {
     }
 }
 
+/// Disks that break, and nothing else goes wrong: everybody is answered, and what was acknowledged is there.
+#[test]
+fn no_seed_hangs_on_a_broken_disk() {
+    let mut crashes = 0;
+    for seed in 1..=30 {
+        let faults = Faults { disks: true, ..Faults::NONE };
+        let options = SimOptions { faults, ..SimOptions::default() };
+        let summary = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        assert!(summary.committed > 0, "a run in which nothing commits says nothing");
+        crashes += summary.crashes;
+    }
+    assert!(crashes > 10, "only {crashes} disks broke");
+}
+
 #[test]
 fn without_faults_no_answer_is_lost() {
     for seed in 1..=10 {

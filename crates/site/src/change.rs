@@ -217,23 +217,35 @@ impl Site {
                 self.progress_of(&partition, ended).await;
                 continue;
             }
-            self.begin_publishing(&partition);
-            let mut frame = FrameWriter::new(FrameKind::Commit);
-            let (table_id, start) = (table.id, partition.range.start.clone());
-            let (previous, version) = (partition.version(), partition.version());
-            let event = Event::Drop;
-            frame.record(&Record { table: table_id, start, previous, version, event });
-            let _shaping = self.shaping.read();
-            match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
-                Ok((at, _)) => self.end_replica(&table, &partition, at),
-                Err(error) => {
-                    partition.cancel_publishing();
-                    return Err(error.into());
-                }
-            }
+            self.end_copy(&table, &partition)?;
         }
         self.forget_orphans(table.id, range);
         self.lasting(self.log.end()).await
+    }
+
+    /// Ends what the site holds of a partition, whose lock is held.
+    pub(crate) fn end_copy(
+        &self,
+        table: &Arc<Table>,
+        partition: &Arc<SitePartition>,
+    ) -> Result<(), Refusal> {
+        self.begin_publishing(partition);
+        let mut frame = FrameWriter::new(FrameKind::Commit);
+        let (table_id, start) = (table.id, partition.range.start.clone());
+        let (previous, version) = (partition.version(), partition.version());
+        let event = Event::Drop;
+        frame.record(&Record { table: table_id, start, previous, version, event });
+        let _shaping = self.shaping.read();
+        match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
+            Ok((at, _)) => {
+                self.end_replica(table, partition, at);
+                Ok(())
+            }
+            Err(error) => {
+                partition.cancel_publishing();
+                Err(error.into())
+            }
+        }
     }
 
     pub(crate) fn forget_orphans(&self, table: TableId, range: &KeyRange) {
@@ -466,7 +478,7 @@ impl Site {
         Err(self.unfit(partition, "is a replica here; ask its master".into()))
     }
 
-    fn no_partition(&self, table: TableId, wanted: String) -> Refusal {
+    pub(crate) fn no_partition(&self, table: TableId, wanted: String) -> Refusal {
         Refusal::NoPartition { site: self.id, table, wanted }
     }
 

@@ -32,6 +32,7 @@ mod checkpoint;
 mod copy;
 mod error;
 mod execute;
+mod failover;
 mod forget;
 mod frame;
 mod held;
@@ -57,6 +58,7 @@ pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, 
 pub use copy::{PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::Kept;
+pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, TxnId};
 pub use link::LinkPatience;
 pub use message::{Epoch, Feed, FeedItem, Message, Network, Subscription, TimeSource};

@@ -30,6 +30,7 @@
 //!        10  drop           (no body)
 //!        11  forget         (no body); of the whole table, with all its partitions
 //!        12  copy           range │ number u32 │ rows, each followed by its time u64
+//!        13  promote        to u16 │ followers: sites
 //!   range    start: key │ bounded u8 │ end: key
 //! ```
 //!
@@ -105,6 +106,13 @@ pub enum Event<'a> {
         /// Who follows.
         followers: SiteSet,
     },
+    /// A replica takes the mastership from a site whose log has failed. A new term of versions begins.
+    Promote {
+        /// Where the replica is.
+        to: SiteId,
+        /// Who follows.
+        followers: SiteSet,
+    },
     /// A replica begins at this site, as a snapshot of the master's copy.
     Install(Install<'a>),
     /// Rows of a replica whose install follows, if no crash does.
@@ -116,7 +124,7 @@ pub enum Event<'a> {
         /// The rows, with their times.
         rows: Rows<'a>,
     },
-    /// The replica at this site ends.
+    /// What this site holds of the partition ends.
     Drop,
     /// The table ends: of no one partition, so `start` and the versions say nothing.
     Forget,
@@ -183,7 +191,8 @@ mod tests {
             Event::Follow(SiteId(2)),
             Event::Unfollow(SiteId(3)),
             Event::Release { to: SiteId(2), followers: sites.clone() },
-            Event::Acquire { followers: sites },
+            Event::Acquire { followers: sites.clone() },
+            Event::Promote { to: SiteId(2), followers: sites },
             Event::Install(Install {
                 range: KeyRange::ints(5, 9),
                 source: SiteId(1),

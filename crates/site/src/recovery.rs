@@ -297,12 +297,13 @@ impl Site {
             Event::Follow(site) => partition.set_followers(partition.followers().with(*site)),
             Event::Unfollow(site) => partition.set_followers(partition.followers().without(*site)),
             Event::Release { .. } => partition.set_origin(0),
-            Event::Acquire { followers } => {
+            Event::Acquire { followers } | Event::Promote { followers, .. } => {
                 partition.set_source(None);
                 partition.set_released_to(None);
                 partition.set_followers(followers.clone());
                 partition.set_origin(0);
-                partition.set_term(Term { begin: came.position, first: record.version });
+                let first = record.previous + 1;
+                partition.set_term(Term { begin: came.position, first });
                 partition.lead();
             }
             _ => {}
@@ -311,7 +312,7 @@ impl Site {
 
     fn replay_drop(&self, table: &Arc<Table>, record: &Record<'_>, head: &FrameHead) {
         let Some(partition) = table.starting_at(&record.start) else { return };
-        if partition.version() <= record.version && !partition.is_master() {
+        if partition.version() <= record.version {
             let mut held = Held::default();
             let _ = held.lock_once(&partition);
             partition.begin_publishing();

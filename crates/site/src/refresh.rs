@@ -17,7 +17,7 @@
 //! **merge** waits until both parts have the versions they had at the master. After a **release**
 //! the replica follows the new master; the new master itself waits for the step that lets it
 //! acquire. An **acquire** is the new master's first event; from it on, that master's feed closes
-//! the partition.
+//! the partition. So is a **promote**, which comes without a release, from a site that was a replica itself.
 //!
 //! **Durability.** Each event is written to the replica's own log when it is applied, so a site
 //! recovers by itself.
@@ -142,7 +142,10 @@ impl Site {
         if records[at].start != partition.range.start {
             return None; // It ends by a merge, which its left neighbour applies.
         }
-        let from = partition.source()?;
+        let from = match &records[at].event {
+            Event::Promote { to, .. } => *to,
+            _ => partition.source()?,
+        };
         let came = Came { time: head.time, from, origin: position, position: 0 };
         self.refresh(partition, &records[at], came, &mut held)
     }
@@ -234,7 +237,7 @@ impl Site {
                     partition.set_source(Some(*to));
                 }
             }
-            Event::Acquire { .. } => {
+            Event::Acquire { .. } | Event::Promote { .. } => {
                 partition.set_released_to(None);
                 partition.set_source(Some(came.from));
             }
@@ -266,7 +269,9 @@ impl Site {
             Event::Release { to, .. } if *to != self.id => {
                 self.subscribe(std::slice::from_ref(partition));
             }
-            Event::Acquire { .. } => self.follow_new_master(partition, came),
+            Event::Acquire { .. } | Event::Promote { .. } => {
+                self.follow_new_master(partition, came);
+            }
             _ => {}
         }
     }

@@ -3,8 +3,9 @@
 use crate::change::Holding;
 use crate::copy::Snapshot;
 use crate::error::Refusal;
+use crate::failover::Standing;
 use crate::site::Site;
-use isomer_design::{Key, KeyRange, SiteId, TableId};
+use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Version};
 
 /// One step of a design change. Asked for twice, it answers the second time as the first, so whoever
 /// has lost an answer asks again.
@@ -28,6 +29,15 @@ pub enum Step {
     Release(TableId, Key, SiteId),
     /// Take the mastership that was released.
     Acquire(TableId, Key),
+    /// Say how far the partition that begins at this key is durable. A site whose log has failed takes this step.
+    Standing(TableId, Key),
+    /// Take the mastership of the partition that begins at this key from a site whose log has failed, as soon as
+    /// the replica is at this version; these will follow.
+    Promote(TableId, Key, Version, SiteSet),
+    /// Follow this site, which was promoted, in the partition that begins at this key, once it is at this version.
+    Turn(TableId, Key, Version, SiteId),
+    /// End whatever is held within this range.
+    Discard(TableId, KeyRange),
     /// Hold nothing of a table any more.
     Forget(TableId),
     /// Say what the site holds.
@@ -41,6 +51,8 @@ pub enum Answer {
     Done,
     /// The snapshot of a partition, after [`Step::Follow`].
     Snapshot(Box<Snapshot>),
+    /// How far the partition is durable, after [`Step::Standing`].
+    Standing(Standing),
     /// What the site holds, after [`Step::Describe`].
     Holdings(Vec<Holding>),
 }
@@ -51,6 +63,9 @@ impl Site {
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
     pub async fn step(&self, step: Step) -> Result<Answer, Refusal> {
+        if !matches!(step, Step::Standing(..) | Step::Describe) {
+            self.serving()?;
+        }
         match step {
             Step::Create(table, ranges) => self.create(table, ranges).await?,
             Step::Split(table, at) => self.split(table, &at).await?,
@@ -64,6 +79,14 @@ impl Site {
             Step::Drop(table, range) => self.drop_replica(table, &range).await?,
             Step::Release(table, start, to) => self.release(table, &start, to).await?,
             Step::Acquire(table, start) => self.acquire(table, &start).await?,
+            Step::Standing(table, start) => {
+                return self.standing(table, &start).map(Answer::Standing);
+            }
+            Step::Promote(table, start, version, followers) => {
+                self.promote(table, &start, version, followers).await?;
+            }
+            Step::Turn(table, start, version, to) => self.turn(table, &start, version, to).await?,
+            Step::Discard(table, range) => self.discard(table, &range).await?,
             Step::Forget(table) => self.forget(table).await?,
             Step::Describe => return Ok(Answer::Holdings(self.holdings())),
         }

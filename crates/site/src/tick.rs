@@ -87,7 +87,7 @@ impl Site {
     }
 
     /// Waits for the next tick.
-    pub(crate) async fn next_tick(&self) {
+    pub async fn next_tick(&self) {
         poll_fn(|cx| {
             self.ticked.register(cx.waker());
             Poll::Ready(())

@@ -12,6 +12,7 @@
 //! Whether the rows are brought together first or committed where they are is the strategy's to say
 //! ([`Place`](isomer_strategy::Place)); what is asked for is the same.
 
+use super::gateway::Patience;
 use super::transaction::OpenError;
 use crate::database::Database;
 use crate::error::Error;
@@ -19,9 +20,16 @@ use crate::router::{Ran, Session};
 use isomer_design::{Access, Footprint, Key, KeyRange, Route, Span, TableId};
 use isomer_site::{Abort, Body, CheckedWrites, Published, Request};
 use std::collections::BTreeSet;
+use std::task::Waker;
 
 /// A commit at one site names its keys one by one up to this many; beyond, ranges of them.
 const KEYS_MAX: usize = 24;
+
+/// Who is told that the writes can be seen, and whose patience ends the waiting.
+pub(super) struct Until<'t> {
+    pub(super) published: Published<'t>,
+    pub(super) patience: &'t Patience,
+}
 
 /// Commits wherever the strategy says.
 pub(super) fn commit(
@@ -29,11 +37,12 @@ pub(super) fn commit(
     session: &mut Session,
     writes: &CheckedWrites,
     is_hasty: bool,
-    published: Published<'_>,
+    until: Until<'_>,
 ) -> Result<Ran, OpenError> {
     let footprint = footprint(database, writes);
     let request = Request { is_hasty, ..Request::new(&footprint, Body::Writes(writes)) };
-    match database.serve(session, request, published) {
+    let over = |waker: &Waker| until.patience.poll_over(waker);
+    match database.serve_until(session, request, until.published, &over) {
         Err(Error::Abort(Abort::Changed { .. })) => Err(OpenError::Changed),
         result => Ok(result?.0),
     }

@@ -17,6 +17,7 @@ use isomer_strategy::Place;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// Where open transactions meet.
@@ -70,6 +71,8 @@ pub struct Patience {
     /// The longest wait for one row; zero: any.
     lock_ms: AtomicU64,
     condition: Condvar,
+    /// Who waits for something else than a row.
+    waker: Mutex<Option<Waker>>,
 }
 
 impl Patience {
@@ -79,6 +82,14 @@ impl Patience {
         let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway];
         let over = self.over.load(Ordering::Relaxed);
         all.into_iter().find(|why| *why as u8 == over)
+    }
+
+    /// Ready once the client waits no longer; until then its waker is kept, and no other.
+    pub(crate) fn poll_over(&self, waker: &Waker) -> Poll<Impatience> {
+        if self.over().is_none() {
+            *self.waker.lock() = Some(waker.clone());
+        }
+        self.over().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// The client is patient again, unless it [has to go](Impatience::is_final).
@@ -125,8 +136,11 @@ impl Gateway {
     pub fn lose_patience(&self, patience: &Patience, why: Impatience) {
         patience.over.store(why as u8, Ordering::Relaxed);
         // With the locks held, so that it is not just about to wait.
-        let _shared = self.shared.lock();
+        let shared = self.shared.lock();
         patience.condition.notify_all();
+        drop(shared);
+        let waker = patience.waker.lock().take();
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Waits for nothing but time.

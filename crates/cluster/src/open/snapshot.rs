@@ -17,6 +17,7 @@
 //! A read does not wait for the disk. What it saw is remembered by site, and whoever tells a client
 //! what was read waits for it once, with [`Snapshot::until_durable`].
 
+use super::gateway::{Impatience, Patience};
 use crate::database::Database;
 use crate::error::Error;
 use crate::transport::Transport;
@@ -35,6 +36,8 @@ pub struct Snapshot {
     time: Time,
     kept: SmallVec<[Kept; 4]>,
     seen: Seen,
+    /// Ends its waits.
+    patience: Option<Arc<Patience>>,
 }
 
 /// Up to where the logs of the sites were seen.
@@ -58,10 +61,15 @@ impl Seen {
     }
 
     /// Waits until all of it is as durable as the logs promise. A site that has gone has been drained.
-    pub(crate) fn until_durable(&mut self, database: &Database) -> Result<(), Error> {
+    pub(crate) fn until_durable(
+        &mut self,
+        database: &Database,
+        patience: Option<&Patience>,
+    ) -> Result<(), Error> {
         for (id, position) in self.sites.drain(..) {
             if let Some(site) = database.runtime().site(id) {
-                database.runtime().block_on(site.until_durable(position))?;
+                let durable = site.until_durable(position);
+                database.runtime().block_on_until(patience, durable).map_err(canceled)??;
             }
         }
         Ok(())
@@ -99,7 +107,12 @@ impl Snapshot {
         let present = kept.iter().map(|kept: &Kept| kept.least().max(kept.latest()));
         let time = present.fold(now, Time::max);
         kept.iter().for_each(|kept| kept.from(time));
-        Ok(Snapshot { time, kept, seen: Seen::default() })
+        Ok(Snapshot { time, kept, seen: Seen::default(), patience: None })
+    }
+
+    /// Its reads wait no longer than a client is willing to.
+    pub(crate) fn of_client(self, patience: &Arc<Patience>) -> Snapshot {
+        Snapshot { patience: Some(patience.clone()), ..self }
     }
 
     /// Its time.
@@ -203,7 +216,7 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Failure`] if a log has failed.
     pub fn until_durable(&mut self, database: &Database) -> Result<(), Error> {
-        self.seen.until_durable(database)
+        self.seen.until_durable(database, self.patience.as_deref())
     }
 
     /// Reads at the master of what begins at `key`, or at another of its holders, depending on how
@@ -226,7 +239,8 @@ impl Snapshot {
             return Ok(false);
         };
         let read = kept.site().read_at(footprint, self.time, procedure);
-        match database.runtime().block_on(read) {
+        let patience = self.patience.as_deref();
+        match database.runtime().block_on_until(patience, read).map_err(canceled)? {
             Ok(position) => {
                 self.seen.note(site, position);
                 Ok(true)
@@ -238,6 +252,11 @@ impl Snapshot {
             Err(failure) => Err(failure.into()),
         }
     }
+}
+
+/// A read that its client waits for no longer.
+fn canceled(why: Impatience) -> Error {
+    Error::Canceled { why, is_written: false }
 }
 
 /// The front of a range, or its back, as far as its keys are placed alike; `None` if there is no such

@@ -15,7 +15,7 @@
 //! version as far as other open transactions go. A commit writes all intents at one time or none. Row
 //! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
-use super::commit::commit;
+use super::commit::{Until, commit};
 use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
 use super::reads::Reads;
@@ -64,7 +64,16 @@ pub enum OpenError {
     TooLarge,
     /// The database.
     #[error(transparent)]
-    Database(#[from] Error),
+    Database(Error),
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> OpenError {
+        match error {
+            Error::Canceled { why, is_written: false } => OpenError::Canceled(why),
+            error => OpenError::Database(error),
+        }
+    }
 }
 
 fn circle(owners: &[Owner]) -> String {
@@ -372,7 +381,7 @@ impl OpenTransaction {
             return Ok(());
         }
         let database = self.gateway.database();
-        self.seen.until_durable(database)?;
+        self.seen.until_durable(database, Some(&self.patience))?;
         for snapshot in [&mut self.snapshot, &mut self.newest].into_iter().flatten() {
             snapshot.until_durable(database)?;
         }
@@ -405,7 +414,8 @@ impl OpenTransaction {
         };
         let (writes, is_hasty) = (self.workspace.writes(), self.is_hasty);
         let database = gateway.database();
-        let ran = commit(database, &mut self.session, writes, is_hasty, &mut published)?;
+        let until = Until { published: &mut published, patience: &self.patience };
+        let ran = commit(database, &mut self.session, writes, is_hasty, until)?;
         gateway.count(ran.place);
         // What was read at the site of the commit is durable with it.
         self.until_durable().map(|()| Some(ran))
@@ -437,7 +447,10 @@ impl OpenTransaction {
         for _ in 0..LOOKS_MAX {
             let newest = match &mut self.newest {
                 Some(newest) => newest,
-                none => none.insert(Snapshot::of_row(database, latest, table, key)?),
+                none => {
+                    let snapshot = Snapshot::of_row(database, latest, table, key)?;
+                    none.insert(snapshot.of_client(&self.patience))
+                }
             };
             if let Some(found) = newest.get_at_master(database, table, key, &mut visit)? {
                 return Ok(found);
@@ -452,7 +465,8 @@ impl OpenTransaction {
     fn reads(&mut self) -> Result<(&mut Snapshot, &Arc<Gateway>), OpenError> {
         if self.snapshot.is_none() {
             let gateway = &self.gateway;
-            self.snapshot = Some(Snapshot::take(gateway.database(), gateway.latest())?);
+            let snapshot = Snapshot::take(gateway.database(), gateway.latest())?;
+            self.snapshot = Some(snapshot.of_client(&self.patience));
         }
         Ok((self.snapshot.as_mut().expect("just taken"), &self.gateway))
     }

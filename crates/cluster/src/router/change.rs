@@ -189,16 +189,30 @@ impl<T: Transport> Router<T> {
         let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
         self.strategy.changed(&Changed { change: &change, rows, took_ns: took, now });
         made?;
+        Ok(self.announce(change, reason, begun, took_ns))
+    }
+
+    /// Tells those who watch of a change that was made.
+    fn announce(&self, change: Change, reason: &str, begun: Time, took_ns: u64) -> ChangeEvent {
         let text = change.to_text(&self.design());
         let event = ChangeEvent { change, text, reason: reason.to_owned(), begun, took_ns };
         self.watchers.tell(&event);
-        Ok(event)
+        event
+    }
+
+    /// Tells everyone of a change that nobody has asked for.
+    pub(super) fn tell_of(&self, change: Change, reason: &str, begun: Time, rows: usize) {
+        let now = self.transport.now();
+        let took_ns = now.0.saturating_sub(begun.0);
+        self.strategy.changed(&Changed { change: &change, rows, took_ns: Ok(took_ns), now });
+        self.announce(change, reason, begun, took_ns);
     }
 
     /// Makes a change true at the sites and in the routing table; gives the number of rows copied.
     async fn make(&self, change: &Change) -> Result<usize, Error> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
+        self.check_target(change)?;
         // Readers leave a replica before it goes; everything else is there before it is routed to.
         let routed_first = matches!(change, Change::RemoveReplica { .. });
         if routed_first {
@@ -223,7 +237,7 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    fn enter(&self, change: &Change) -> Result<(), Error> {
+    pub(super) fn enter(&self, change: &Change) -> Result<(), Error> {
         let mut design = self.design.lock();
         design.apply(change).map_err(Box::new)?;
         let table = self.table.load().after(&design, change);

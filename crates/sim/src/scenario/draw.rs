@@ -34,6 +34,8 @@ pub(crate) struct Draw {
     /// From one stall to the next, at most; 0: there are none.
     pub(crate) stall_every_ns: u64,
     pub(crate) manners: Manners,
+    /// From one disk that breaks for long to the next, at most; 0: there are none.
+    pub(crate) break_every_ns: u64,
 }
 
 /// What a run does with a transaction that no single site can run.
@@ -94,6 +96,7 @@ impl Draw {
                 checkpoint_ns: often(600, 5..80),
                 ..manners(world, faults.network)
             },
+            break_every_ns: often(if faults.disks { 400 } else { 0 }, 50..400),
         }
     }
 

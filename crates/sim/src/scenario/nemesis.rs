@@ -1,4 +1,4 @@
-//! The nemesis: kills sites, and makes disks, links and requests stand still for a while.
+//! The nemesis: kills sites, breaks disks, and makes disks, links and requests stand still for a while.
 
 use super::Run;
 use crate::world::Gate;
@@ -10,6 +10,10 @@ pub(crate) fn start(run: &Rc<Run>) {
     let (killer, staller) = (run.clone(), run.clone());
     if run.draw.crash_every_ns > 0 {
         run.world().spawn("killer".into(), async move { kill(&killer).await });
+    }
+    if run.draw.break_every_ns > 0 {
+        let breaker = run.clone();
+        run.world().spawn("breaker".into(), async move { break_disks(&breaker).await });
     }
     if run.draw.stall_every_ns > 0 {
         run.world().spawn("staller".into(), async move { stall(&staller).await });
@@ -40,6 +44,24 @@ async fn kill(run: &Run) {
         world.sleep(world.draw(1..if restless.is_some() { 20_000_000 } else { 60_000_000 })).await;
         world.start(one);
         world.start(other);
+    }
+}
+
+/// Breaks a disk, and lets its site go on with what it can do without one, until it starts again.
+async fn break_disks(run: &Run) {
+    let world = run.world();
+    while !run.stopping.get() {
+        world.doing(|| "waits for a good moment".into());
+        world.sleep(world.draw(1..run.draw.break_every_ns)).await;
+        if run.stopping.get() {
+            return;
+        }
+        let site = site(run);
+        world.break_disk(site);
+        world.sleep(world.draw(1..600_000_000)).await;
+        world.crash(site);
+        world.sleep(world.draw(1..60_000_000)).await;
+        world.start(site);
     }
 }
 

@@ -49,7 +49,12 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     run.cluster.router.close();
     world.set_manners(Manners::orderly());
     world.let_all_go();
-    world.sites().into_iter().for_each(|site| world.start(site));
+    for site in world.sites() {
+        if world.site(site).is_some_and(|site| site.failure().is_some()) {
+            world.crash(site);
+        }
+        world.start(site);
+    }
     world.run_for(FINISH_NS, || world.foreground().is_empty());
     match &world.foreground()[..] {
         [] => Ok(()),

@@ -239,6 +239,12 @@ pub(crate) fn words(step: &Step) -> String {
         Step::Drop(table, range) => format!("drop {table}{range}"),
         Step::Release(table, start, to) => format!("release {table}[{start}] to {to}"),
         Step::Acquire(table, start) => format!("acquire {table}[{start}]"),
+        Step::Standing(table, start) => format!("say how far {table}[{start}] is durable"),
+        Step::Promote(table, start, version, _) => {
+            format!("promote {table}[{start}] from version {version}")
+        }
+        Step::Turn(table, start, _, to) => format!("follow {to} in {table}[{start}]"),
+        Step::Discard(table, range) => format!("discard {table}{range}"),
         Step::Forget(table) => format!("forget {table}"),
         Step::Describe => "describe itself".to_owned(),
     }

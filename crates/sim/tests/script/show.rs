@@ -124,6 +124,7 @@ fn words(record: &Record<'_>) -> String {
         Event::Unfollow(site) => format!("{site} no longer follows"),
         Event::Release { to, .. } => format!("release to {to}"),
         Event::Acquire { followers } => format!("acquire, followed by {followers}"),
+        Event::Promote { to, followers } => format!("promote {to}, followed by {followers}"),
         Event::Install(install) => {
             format!("install {} rows {}", install.rows.iter().count(), install.range)
         }

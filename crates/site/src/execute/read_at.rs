@@ -87,6 +87,7 @@ impl Site {
         time: Time,
         procedure: &mut dyn Procedure,
     ) -> Result<Position, Failure> {
+        self.serving()?;
         let mut hold = Hold { locks: Held::default(), context: self.context()? };
         loop {
             let attempt =

@@ -148,7 +148,8 @@ impl<'a> Reader<'a> {
             10 => Event::Drop,
             11 => Event::Forget,
             12 => Event::Copy { range: self.range()?, number: self.u32()?, rows: self.rows(true)? },
-            _ => return Err(self.bad("the code of an event, 1 to 12")),
+            13 => Event::Promote { to: self.site()?, followers: self.sites()? },
+            _ => return Err(self.bad("the code of an event, 1 to 13")),
         };
         Ok(Record { table, start, previous, version, event })
     }

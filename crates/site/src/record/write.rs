@@ -67,6 +67,10 @@ impl FrameWriter {
                 put_sites(&mut self.bytes, followers);
             }
             Event::Acquire { followers } => put_sites(&mut self.bytes, followers),
+            Event::Promote { to, followers } => {
+                self.u16(to.0);
+                put_sites(&mut self.bytes, followers);
+            }
             Event::Install(install) => {
                 self.range(&install.range);
                 self.u16(install.source.0);
@@ -196,6 +200,7 @@ impl Event<'_> {
             Event::Drop => 10,
             Event::Forget => 11,
             Event::Copy { .. } => 12,
+            Event::Promote { .. } => 13,
         }
     }
 }

@@ -53,6 +53,7 @@ impl Site {
         peers: &P,
     ) -> Result<Reply, Failure> {
         let shares = request.shares.expect("a transaction over several sites is divided");
+        self.serving()?;
         let mut progress = self.progress(&request, published);
         let mut licence = self.begin();
         let (snapshot, rows) = self.gather(&mut licence, shares, request.session, peers).await?;

@@ -18,7 +18,7 @@ use crate::record::{BadFrame, FrameWriter, Record, read_any_frame};
 use crate::refresh::Came;
 use crate::site::{Site, woken};
 use crate::source::GatheredRow;
-use isomer_design::{Footprint, Span, Time};
+use isomer_design::{Footprint, Key, Span, TableId, Time};
 use isomer_log::{LogError, Position};
 use isomer_store::{CONTEXTS_MAX, Context, Keeper};
 use std::ops::ControlFlow;
@@ -66,6 +66,7 @@ impl Site {
     /// # Errors
     /// [`Failure`]; the transaction must be aborted then.
     pub async fn part(&self, part: Part) -> Result<PartAnswer, Failure> {
+        self.serving()?;
         match part {
             Part::Enter { txn, footprint, at } => {
                 self.enter(txn, &footprint, at).await.map(PartAnswer::Entered)
@@ -247,6 +248,18 @@ impl Site {
         Ok(())
     }
 
+    /// True if a transaction is prepared here, for good, that writes to the partition that begins at `start`.
+    pub(crate) fn is_prepared_on(&self, table: TableId, start: &Key) -> bool {
+        let durable = self.log.durable();
+        let is_prepared = |share: &Share| {
+            share.prepared.as_ref().is_some_and(|prepared| prepared.position <= durable)
+        };
+        let book = self.book.lock();
+        book.shares
+            .values()
+            .any(|share| is_prepared(share) && share.held.find(table, start).is_some())
+    }
+
     /// Gives back what a share holds.
     pub(super) fn let_go(&self, mut share: Share) {
         share.keeper.take().into_iter().for_each(|keeper| self.store.let_go(keeper));
@@ -303,7 +316,7 @@ impl Resolved<'_> {
         for (item, table) in footprint.items().iter().zip(&self.tables) {
             let mut add = |row: &isomer_store::Row| {
                 if let Some(value) = row.value() {
-                    let (key, time) = (isomer_design::Key::from_bytes(row.key()), row.time());
+                    let (key, time) = (Key::from_bytes(row.key()), row.time());
                     rows.push(GatheredRow { table: table.id, key, time, value: value.to_vec() });
                 }
                 ControlFlow::Continue(())

@@ -1,0 +1,296 @@
+//! Failover: what the router does about a site whose log has failed.
+//!
+//! ```text
+//!   the site's log fails ─▶ told ─▶ its replicas elsewhere: their masters let it go
+//!                                   its masterships: reserved together
+//!                                     survey    how far is each partition durable, and where?
+//!                                     decide    who may be promoted (isomer-site::failover has the rule)
+//!                                     promote ─▶ the other replicas turn to the new master
+//!                                             ─▶ routing table: the new master, the failed site nowhere
+//!                                   what nobody can take over stays with it, and is refused with its failure
+//! ```
+//!
+//! From then on no transaction is placed there but one that needs what is only there, and no change targets it
+//! ([`Router::check_target`]).
+
+use super::Router;
+use crate::error::Error;
+use crate::transport::Transport;
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId, Version};
+use isomer_site::{Answer, Refusal, Standing, Step};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// So many partitions are worked on at once.
+const AT_ONCE: usize = 64;
+
+/// A partition, by its table and first key.
+type Place = (TableId, Key);
+
+/// What became of the partitions of a site whose log has failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedOver {
+    /// The site.
+    pub site: SiteId,
+    /// How many of its partitions have another master now.
+    pub moved: usize,
+    /// Those that have none, and why.
+    pub unavailable: Vec<String>,
+}
+
+impl fmt::Display for FailedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FailedOver { site, moved, unavailable } = self;
+        write!(f, "site {site} is passed by: {moved} of its partitions have another master")?;
+        if let Some(first) = unavailable.first() {
+            let count = unavailable.len();
+            write!(f, "; {count} are unavailable until its log can be opened again: {first}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known of a partition that is to have another master.
+struct Surveyed {
+    /// What a new master must have applied.
+    version: Version,
+    /// Who could be it, the one that has applied most first.
+    candidates: Vec<SiteId>,
+    /// Partitions that it must be promoted together with.
+    shared: Vec<Place>,
+}
+
+impl<T: Transport> Router<T> {
+    /// The log of a site has failed.
+    pub fn site_failed(&self, site: SiteId) {
+        // As many fit as there can be sites.
+        let _ = self.failures.add(site);
+    }
+
+    /// Lets other sites take over from those whose logs [have failed](Router::site_failed), until the router is
+    /// [closed](Router::close). To be run beside the transactions.
+    pub async fn fail_over(&self, told: impl Fn(&FailedOver)) {
+        while let Some(site) = self.failures.next().await {
+            told(&self.evacuate(site).await);
+        }
+    }
+
+    /// Refuses a change that would bring something to a site whose log has failed.
+    pub(super) fn check_target(&self, change: &Change) -> Result<(), Error> {
+        let target = match change {
+            Change::AddReplica { site, .. } | Change::Remaster { to: site, .. } => *site,
+            _ => return Ok(()),
+        };
+        match self.transport.failure(target) {
+            Some(error) => {
+                let (change, refusal) = (Box::new(change.clone()), Refusal::Log(error));
+                Err(Error::Change { change, refusal })
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn evacuate(&self, site: SiteId) -> FailedOver {
+        let reason = format!("the log of {site} has failed");
+        let copies =
+            places(&self.design(), |placement| placement.master != site && placement.holds(site));
+        let let_go = copies.into_iter().map(|(table, start)| {
+            let change = Change::RemoveReplica { table, start, site };
+            let reason = &reason;
+            // What has been changed meanwhile, or has no master either, is looked at below.
+            async move { drop(self.change(change, reason).await) }
+        });
+        iter(let_go).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+
+        let mastered = |design: &Design| places(design, |placement| placement.master == site);
+        let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
+        let places = mastered(&self.design());
+        let surveys = places.iter().map(|place| async move { (place, self.survey(place).await) });
+        let surveys: BTreeMap<&Place, Result<Surveyed, String>> =
+            iter(surveys).buffer_unordered(AT_ONCE).collect().await;
+        let promotable = promotable(&surveys);
+        let promotions = promotable.into_iter().map(|place| {
+            let (survey, reason) = (&surveys[place], &reason);
+            async move {
+                let survey = survey.as_ref().expect("only what was surveyed can be promoted");
+                (place, self.promote(place, survey, reason).await)
+            }
+        });
+        let mut left: BTreeMap<&Place, String> = surveys
+            .iter()
+            .map(|(place, survey)| {
+                let alone = "it shares a transaction in doubt with one that has no other master";
+                (*place, survey.as_ref().err().cloned().unwrap_or_else(|| alone.to_owned()))
+            })
+            .collect();
+        let done: Vec<_> = iter(promotions).buffer_unordered(AT_ONCE).collect().await;
+        for (place, promoted) in done {
+            match promoted {
+                Ok(()) => drop(left.remove(place)),
+                Err(why) => drop(left.insert(place, why)),
+            }
+        }
+        let (moved, design) = (places.len() - left.len(), self.design());
+        let named = |((table, start), why): (&Place, &String)| match design.table(*table) {
+            Ok(found) => {
+                let schema = found.schema();
+                format!("{}[{}]: {why}", schema.name(), schema.format_key(start))
+            }
+            Err(_) => why.clone(),
+        };
+        FailedOver {
+            site,
+            moved,
+            unavailable: left.iter().map(|(p, why)| named((*p, why))).collect(),
+        }
+    }
+
+    /// Asks all who hold a partition how far it is durable there.
+    async fn survey(&self, (table, start): &Place) -> Result<Surveyed, String> {
+        let placement = self.placement(*table, start).ok_or("it is gone")?;
+        let mut found: Vec<(Version, SiteId)> = Vec::new();
+        let mut shared = Vec::new();
+        for site in placement.holders().iter() {
+            let step = Step::Standing(*table, start.clone());
+            match self.transport.step(site, step).await {
+                Ok(Answer::Standing(Standing { version, shared: with })) => {
+                    found.push((version, site));
+                    // What others have in doubt, their own logs will tell.
+                    shared.extend(
+                        with.into_iter().filter(|_| self.transport.failure(site).is_some()),
+                    );
+                }
+                Ok(_) => unreachable!("a standing was asked for"),
+                Err(refusal) => return Err(refusal.to_string()),
+            }
+        }
+        found.sort();
+        let version = found.last().map_or(0, |(version, _)| *version);
+        let healthy = |site: &SiteId| self.transport.failure(*site).is_none();
+        let candidates: Vec<SiteId> =
+            found.into_iter().rev().map(|(_, site)| site).filter(healthy).collect();
+        match candidates.is_empty() {
+            true => Err("there is no replica elsewhere".to_owned()),
+            false => Ok(Surveyed { version, candidates, shared }),
+        }
+    }
+
+    /// Lets the first of the candidates that can become the master of a partition.
+    async fn promote(&self, place: &Place, survey: &Surveyed, reason: &str) -> Result<(), String> {
+        let (table, start) = (place.0, place.1.clone());
+        let holders = self.placement(table, &start).ok_or("it is gone")?.holders();
+        let healthy = holders.iter().filter(|site| self.transport.failure(*site).is_none());
+        let healthy: SiteSet = healthy.collect();
+        let mut why = String::new();
+        for to in survey.candidates.iter().copied() {
+            let followers = healthy.without(to);
+            let step = Step::Promote(table, start.clone(), survey.version, followers.clone());
+            if let Err(refusal) = self.transport.step(to, step).await {
+                why = refusal.to_string();
+                continue;
+            }
+            let begun = self.transport.now();
+            let followers = self.turn(place, survey.version, to, followers).await;
+            let gone = holders.iter().filter(|site| *site != to && !followers.contains(*site));
+            let gone = gone.map(|site| Change::RemoveReplica { table, start: start.clone(), site });
+            let changes = std::iter::once(Change::Remaster { table, start: start.clone(), to });
+            for change in changes.chain(gone) {
+                self.enter(&change).map_err(|error| error.to_string())?;
+                self.tell_of(change, reason, begun, 0);
+            }
+            return Ok(());
+        }
+        Err(why)
+    }
+
+    /// Lets the followers of a promoted site follow it; gives those that do. The others are let go.
+    async fn turn(
+        &self,
+        (table, start): &Place,
+        version: Version,
+        to: SiteId,
+        mut followers: SiteSet,
+    ) -> SiteSet {
+        for site in followers.clone().iter() {
+            let turn = Step::Turn(*table, start.clone(), version, to);
+            if self.transport.step(site, turn).await.is_ok() {
+                continue;
+            }
+            followers = followers.without(site);
+            // If these fail, the next start finds what is left.
+            let _ = self.transport.step(to, Step::Unfollow(*table, start.clone(), site)).await;
+            if let Some((range, _)) = self.design().partition_of(*table, start) {
+                let _ = self.transport.step(site, Step::Discard(*table, range)).await;
+            }
+        }
+        followers
+    }
+
+    fn placement(&self, table: TableId, start: &Key) -> Option<Placement> {
+        self.design().partition_of(table, start).map(|(_, placement)| placement)
+    }
+}
+
+/// The partitions whose placement is so.
+fn places(design: &Design, is_so: impl Fn(&Placement) -> bool) -> Vec<Place> {
+    let mut places = Vec::new();
+    let all = KeyRange::all();
+    for (table, _) in design.tables() {
+        let found = design.partitions_in(table, &all);
+        let found = found.filter(|(_, placement)| is_so(placement));
+        places.extend(found.map(|(range, _)| (table, range.start)));
+    }
+    places
+}
+
+fn ranges(design: &Design, places: &[Place]) -> Vec<(TableId, KeyRange)> {
+    let range = |(table, start): &Place| {
+        design.partition_of(*table, start).map(|(range, _)| (*table, range))
+    };
+    places.iter().filter_map(range).collect()
+}
+
+/// Of the partitions that could be promoted, those that share no transaction in doubt with one that cannot, nor with
+/// one that does.
+fn promotable<'p>(surveys: &BTreeMap<&'p Place, Result<Surveyed, String>>) -> BTreeSet<&'p Place> {
+    let mut promotable: BTreeSet<&Place> =
+        surveys.iter().filter(|(_, survey)| survey.is_ok()).map(|(place, _)| *place).collect();
+    loop {
+        let is_alone = |place: &&Place| {
+            let shared = surveys[place].as_ref().map(|survey| &survey.shared);
+            shared.into_iter().flatten().all(|other| promotable.contains(other))
+        };
+        let left: BTreeSet<&Place> = promotable.iter().copied().filter(is_alone).collect();
+        if left.len() == promotable.len() {
+            return left;
+        }
+        promotable = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shares_a_transaction_in_doubt_is_promoted_together_or_not_at_all() {
+        let places: Vec<Place> = (0..5).map(|id| (TableId(1), Key::int(id))).collect();
+        let surveyed = |shared: &[usize]| {
+            let shared = shared.iter().map(|at| places[*at].clone()).collect();
+            Ok(Surveyed { version: 7, candidates: vec![SiteId(2)], shared })
+        };
+        // 0 and 1 share one, so do 2 and 3, and so do 3 and 4, which has no replica.
+        let surveys = [
+            surveyed(&[0, 1]),
+            surveyed(&[0, 1]),
+            surveyed(&[2, 3]),
+            surveyed(&[2, 3, 4]),
+            Err("there is no replica elsewhere".to_owned()),
+        ];
+        let surveys: BTreeMap<_, _> = places.iter().zip(surveys).collect();
+        let expected: BTreeSet<_> = places[..2].iter().collect();
+        assert_eq!(promotable(&surveys), expected);
+    }
+}
