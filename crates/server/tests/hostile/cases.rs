@@ -709,6 +709,10 @@ fn blocks() -> Vec<(&'static str, Act)> {
     let many =
         |part: &str| (0..2_000).map(|at| part.replace('#', &at.to_string())).collect::<String>();
     vec![
+        (
+            "arrays of arrays",
+            Act::Statement(format!("select {}1{}", "array[".repeat(30), "]".repeat(30))),
+        ),
         ("savepoints", Act::InBlock("begin", many("savepoint s#; "))),
         ("savepoints of one name", Act::InBlock("begin", many("savepoint s; rollback to s; "))),
         ("a savepoint behind a definition", Act::InBlock(

@@ -162,6 +162,14 @@ impl Binder<'_> {
     pub(super) fn array(&mut self, elements: &[ast::Expr]) -> Result<Typed, SqlError> {
         let elements = elements.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
         let (values, ty) = self.together(elements)?;
+        if ty.element().is_some() {
+            return Err(SqlError::unsupported("an array of several dimensions"));
+        }
+        let bytes = |value: &Expr| match value {
+            Expr::Const(value) => 3 * crate::text::format_bytes(value),
+            _ => 0,
+        };
+        self.budget.charge(values.iter().map(bytes).sum())?;
         let texts = values.iter().map(|value| match value {
             Expr::Const(Datum::Null) => Ok(None),
             Expr::Const(value) => Ok(Some(crate::text::format(value, ty).into_owned())),
