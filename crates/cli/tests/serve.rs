@@ -1,6 +1,8 @@
 //! `isomer serve` as a process of its own: what it keeps from one start to the next, and whom it
 //! lets in.
 
+#![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
+
 mod run;
 
 use postgres::{Client, Config, NoTls};
@@ -9,6 +11,15 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what has to come: many times what a slow machine needs.
+const LIMIT: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(50);
+
+fn now() -> Instant {
+    Instant::now()
+}
 
 /// A server that was told to listen at a port of its own, in a folder of its own.
 struct Served {
@@ -127,10 +138,13 @@ fn what_the_autopilot_decided_outlives_the_server() {
                 }
             });
         }
-        while client.query_one(decided, &[]).expect("one row").get::<_, i64>(0) == 0 {
-            std::thread::yield_now();
+        let begun = now();
+        let mut count = || client.query_one(decided, &[]).map_or(0, |row| row.get::<_, i64>(0));
+        while count() == 0 && begun.elapsed() < LIMIT {
+            std::thread::sleep(LOOK);
         }
         done.store(true, Ordering::Relaxed);
+        assert!(count() > 0, "the autopilot has not decided anything within {LIMIT:?}");
     });
     drop(client);
     served.stop();
