@@ -7,15 +7,14 @@ use crate::event::ChangeEvent;
 use crate::folder::{Catalog, Folder};
 use crate::opening::{Logs, Recovering, Told, open_sites};
 use crate::protocol;
-use crate::router::{FailedOver, Job, Over, Ran, Router, Session};
+use crate::router::{FailedOver, Job, Ran, Router, Session};
 use crate::runtime::{Embedded, Runtime};
 use isomer_design::{
     Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
 };
 use isomer_log::{Counters, DiskFaults, Durability, LogError};
 use isomer_site::{
-    Abort, Answer, Body, CheckpointReport, Procedures, Published, Request, Site, Step, TimeSource,
-    Txn,
+    Abort, Answer, Body, CheckpointReport, Procedures, Request, Site, Step, TimeSource, Txn,
 };
 use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
@@ -388,17 +387,6 @@ impl Database {
         self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
     }
 
-    /// [`Router::serve_until`].
-    pub(crate) fn serve_until(
-        &self,
-        session: &mut Session,
-        request: Request<'_>,
-        published: Published<'_>,
-        over: Over<'_>,
-    ) -> Result<(Ran, Vec<u8>), Error> {
-        self.runtime.block_on(self.router.serve_until(session, request, published, over))
-    }
-
     /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a
     /// transaction and gives the footprint; if it turns out to be wrong (the procedure goes outside
     /// of it), both are run again.
@@ -536,12 +524,7 @@ impl Database {
         }
     }
 
-    /// The routing table as it is.
-    pub(crate) fn routing_table(&self) -> Arc<isomer_design::RoutingTable> {
-        self.router.routing_table()
-    }
-
-    pub(crate) fn router(&self) -> &Router<Embedded> {
+    pub(crate) fn shared_router(&self) -> &Arc<Router<Embedded>> {
         &self.router
     }
 
@@ -550,11 +533,7 @@ impl Database {
         self.runtime.clock.now()
     }
 
-    pub(crate) fn transport(&self) -> &Embedded {
-        self.router.transport()
-    }
-
-    pub(crate) fn runtime(&self) -> &Runtime {
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 

@@ -4,6 +4,7 @@ use crate::open::Impatience;
 use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
+use isomer_store::CONTEXTS_MAX;
 use isomer_strategy::Refused;
 use std::path::PathBuf;
 
@@ -50,6 +51,9 @@ pub enum Error {
     /// A snapshot was taken before the copies that are there now were made.
     #[error("no site has the rows as they were when the snapshot was taken; take a new one")]
     Gone,
+    /// More snapshots are open than can be.
+    #[error("{CONTEXTS_MAX} snapshots are open, which is the limit; try again later")]
+    TooManySnapshots,
     /// A table's columns do not fit together.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -91,6 +95,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
         match failure {
             Failure::Abort(abort) => Error::Abort(abort),
+            Failure::Forgotten { .. } => Error::Gone,
             failure => Error::Failure(failure),
         }
     }

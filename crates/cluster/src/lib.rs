@@ -21,7 +21,8 @@
 //! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
 //! | `protocol` | how each change is carried out at the sites |
 //! | `across` | who serves what of a transaction over several sites |
-//! | [`open`](OpenTransaction) | transactions that arrive statement by statement: snapshots, row locks, intents |
+//! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
+//! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
 //! | `checkpointer` | when checkpoints are made, and how fast |
 //! | `opening` | sites that come back, several at a time |
@@ -38,12 +39,13 @@ mod database;
 mod error;
 mod event;
 mod folder;
-mod open;
+pub mod open;
 mod opening;
 mod protocol;
 mod reservation;
 mod router;
 mod runtime;
+mod shell;
 mod transport;
 
 pub use checkpointer::Checkpointing;
@@ -58,9 +60,9 @@ pub use isomer_site::{
 };
 pub use isomer_strategy::Place;
 pub use open::{
-    Asked, ClosedTables, Gateway, Impatience, Isolation, LockMode, Locked, OpenError,
-    OpenTransaction, Owner, Patience, RowLocks, Savepoint, Snapshot,
+    Asked, Impatience, Isolation, LockMode, Locked, OpenError, Owner, Patience, RowLocks, Savepoint,
 };
 pub use opening::Recovering;
 pub use router::{FailedOver, Job, Ran, Router, Session};
+pub use shell::{ClosedTables, Gateway, OpenTransaction};
 pub use transport::{Transport, load_of};

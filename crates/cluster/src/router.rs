@@ -49,6 +49,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 /// A transaction that finds its keys elsewhere this often, with its partitions reserved, has found a
@@ -118,6 +119,8 @@ pub struct Router<T> {
     jobs: Jobs,
     /// Sites whose logs have failed, until others have taken over.
     failures: Backlog<SiteId>,
+    /// The time of the latest commit that was ahead of the clock when it could be seen.
+    latest: AtomicU64,
 }
 
 /// One transaction on its way through the router.
@@ -136,7 +139,7 @@ pub(crate) type Over<'a> = &'a dyn Fn(&Waker) -> Poll<Impatience>;
 const NEVER: Over<'static> = &|_| Poll::Pending;
 
 /// Waits for a future, unless its client waits no longer: then that is dropped.
-async fn unless<F: Future>(over: Over<'_>, future: F) -> Result<F::Output, Impatience> {
+pub(crate) async fn unless<F: Future>(over: Over<'_>, future: F) -> Result<F::Output, Impatience> {
     let mut future = pin!(future);
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
@@ -159,6 +162,7 @@ impl<T: Transport> Router<T> {
             occasions: Backlog::new(1),
             jobs: Jobs::default(),
             failures: Backlog::new(usize::from(SITES_MAX)),
+            latest: AtomicU64::new(0),
         }
     }
 
@@ -185,6 +189,27 @@ impl<T: Transport> Router<T> {
     /// The routing table as it is.
     pub fn routing_table(&self) -> Arc<RoutingTable> {
         self.table.load_full()
+    }
+
+    /// A time at which all is seen whose clients were told of it until now: that of the clock, or of a commit
+    /// that a site made ahead of it.
+    pub fn present(&self) -> Time {
+        self.transport.now().max(self.latest())
+    }
+
+    pub(crate) fn latest(&self) -> Time {
+        Time(self.latest.load(Ordering::SeqCst))
+    }
+
+    /// A commit can be seen: the present is not before it from now on.
+    pub(crate) fn has_committed(&self, time: Time) {
+        self.note_committed(time, self.transport.now());
+    }
+
+    fn note_committed(&self, time: Time, now: Time) {
+        if time > now {
+            self.latest.fetch_max(time.0, Ordering::SeqCst);
+        }
     }
 
     /// Calls `watcher` for every change from now on.
@@ -274,7 +299,7 @@ impl<T: Transport> Router<T> {
             site = decision.place.site();
             self.meanwhile(decision.meanwhile);
         }
-        self.tell(&asked, site, 0, Some(measured));
+        self.tell(&asked, site, 0, Some(measured), self.transport.now());
     }
 
     /// Carries out the plans that no transaction waits for, several at once, until the router is
@@ -379,10 +404,12 @@ impl<T: Transport> Router<T> {
         let canceled = |why| Error::Canceled { why, is_written: is_written.get() };
         let reply = unless(asked.over, running).await.map_err(canceled)??;
         let Reply { committed, output, timing } = reply;
+        let now = self.transport.now();
         session.has_seen(committed.session());
+        self.note_committed(committed.session(), now);
         session.last_site = Some(site);
-        let measured = timing.map(|timing| self.measured(begun, timing));
-        self.tell(asked, site, changes, measured);
+        let measured = timing.map(|timing| measured(begun, now, timing));
+        self.tell(asked, site, changes, measured, now);
         Ok((Ran { place, committed, changes }, output))
     }
 
@@ -404,16 +431,15 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Where the time of a transaction went that was sent at `begun` and whose answer is here.
-    fn measured(&self, begun: Time, timing: Timing) -> Measured {
-        let total_ns = self.transport.now().0.saturating_sub(begun.0);
-        let service_ns = total_ns.saturating_sub(timing.total_ns());
-        let Timing { lock_ns, wait_ns, run_ns, commit_ns, held_ns, rows } = timing;
-        Measured { service_ns, lock_ns, wait_ns, run_ns, commit_ns, held_ns, rows }
-    }
-
-    fn tell(&self, asked: &Asked<'_>, site: SiteId, changes: usize, measured: Option<Measured>) {
-        let (ticket, footprint, now) = (asked.ticket, asked.footprint, self.transport.now());
+    fn tell(
+        &self,
+        asked: &Asked<'_>,
+        site: SiteId,
+        changes: usize,
+        measured: Option<Measured>,
+        now: Time,
+    ) {
+        let (ticket, footprint) = (asked.ticket, asked.footprint);
         let latency_ns = now.0.saturating_sub(asked.begun.0);
         let report = Report { ticket, footprint, site, changes, now, latency_ns, measured };
         self.strategy.observe(&report);
@@ -456,6 +482,14 @@ impl<T: Transport> Router<T> {
 /// A transaction that its client waited for no longer, before it was run.
 fn unwritten(why: Impatience) -> Error {
     Error::Canceled { why, is_written: false }
+}
+
+/// Where the time of a transaction went that was sent at `begun` and whose answer is here now.
+fn measured(begun: Time, now: Time, timing: Timing) -> Measured {
+    let total_ns = now.0.saturating_sub(begun.0);
+    let service_ns = total_ns.saturating_sub(timing.total_ns());
+    let Timing { lock_ns, wait_ns, run_ns, commit_ns, held_ns, rows } = timing;
+    Measured { service_ns, lock_ns, wait_ns, run_ns, commit_ns, held_ns, rows }
 }
 
 /// The partitions that a footprint touches.

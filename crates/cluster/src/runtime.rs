@@ -19,20 +19,21 @@
 //! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
 //! sync covers them all, and is the worker's.
 
-use crate::open::{Impatience, Patience};
+use crate::open::{Gateway, Impatience, Patience};
+use crate::router::unless;
 use crate::transport::{Transport, load_of};
 use arc_swap::ArcSwap;
+use futures_util::FutureExt;
 use isomer_design::{SiteId, Time};
 use isomer_log::{Durability, LogError};
 use isomer_site::{
-    Answer, Failure, Message, Network, Part, PartAnswer, Peers, Procedures, Published, Refusal,
-    Reply, Request, Site, Step, TimeSource,
+    Answer, Failure, Message, Network, Part, PartAnswer, Peers, Pin, Procedures, Published, Read,
+    Refusal, Reply, Request, SeenUpTo, Site, Step, TimeSource, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -114,7 +115,11 @@ struct Host {
     receiving: Mutex<()>,
     stop: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
+    gateway: SharedGateway,
 }
+
+/// The gateway whose lease the workers renew, once there is one.
+type SharedGateway = Arc<OnceLock<Weak<Gateway<Embedded>>>>;
 
 impl Host {
     /// Hands the letters of the inbox to the site; `false` if there are none, or somebody is at it.
@@ -191,6 +196,10 @@ impl Host {
                     synced = Instant::now();
                 }
                 let freed = self.site.tick();
+                if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) {
+                    // No site of this process lets it wait.
+                    let _ = gateway.renew().now_or_never();
+                }
                 ticked = Instant::now();
                 let before = end;
                 end = self.site.log().end();
@@ -209,6 +218,7 @@ pub(crate) struct Runtime {
     pub(crate) post: Arc<Post>,
     pub(crate) clock: Arc<WallClock>,
     pub(crate) procedures: Arc<Procedures>,
+    gateway: SharedGateway,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
 }
 
@@ -218,6 +228,7 @@ impl Runtime {
             post: Arc::default(),
             clock: Arc::new(WallClock::new()),
             procedures: Arc::new(procedures),
+            gateway: Arc::default(),
             hosts: ArcSwap::default(),
         }
     }
@@ -235,6 +246,7 @@ impl Runtime {
             receiving: Mutex::new(()),
             stop: AtomicBool::new(false),
             worker: Mutex::new(None),
+            gateway: self.gateway.clone(),
         });
         let worker = {
             let host = host.clone();
@@ -250,6 +262,12 @@ impl Runtime {
         });
         let others = self.hosts.load();
         host.site.greet(others.keys().copied().filter(|other| *other != id));
+    }
+
+    /// Has the lease of a gateway renewed from now on.
+    pub(crate) fn set_gateway(&self, gateway: &Arc<Gateway<Embedded>>) {
+        let set = self.gateway.set(Arc::downgrade(gateway));
+        assert!(set.is_ok(), "a database has one gateway, which it is given to");
     }
 
     /// Stops a site's worker, and forgets the site.
@@ -296,20 +314,24 @@ impl Runtime {
     /// As [`Runtime::block_on`], for a client who may lose its patience: the future is dropped then.
     pub(crate) fn block_on_until<F: Future>(
         &self,
-        patience: Option<&Patience>,
+        patience: &Patience,
         future: F,
     ) -> Result<F::Output, Impatience> {
-        let mut future = pin!(future);
-        self.block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
-            Poll::Ready(done) => Poll::Ready(Ok(done)),
-            Poll::Pending => {
-                patience.map_or(Poll::Pending, |patience| patience.poll_over(cx.waker()).map(Err))
-            }
-        }))
+        self.block_on(unless(&|waker| patience.poll_over(waker), future))
     }
 
     /// Runs a future on this thread, which helps the sites while it has to wait.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.block_on_by(future, None).expect("it has no limit")
+    }
+
+    /// The same, but no longer than `time`; `None` if that was not enough.
+    #[allow(clippy::disallowed_methods, reason = "the edge: clients limit how long they wait")]
+    pub(crate) fn block_on_for<F: Future>(&self, future: F, time: Duration) -> Option<F::Output> {
+        self.block_on_by(future, Instant::now().checked_add(time))
+    }
+
+    fn block_on_by<F: Future>(&self, future: F, until: Option<Instant>) -> Option<F::Output> {
         let mut future = pin!(future);
         SLEEPER.with(|(sleeper, waker)| {
             loop {
@@ -317,17 +339,29 @@ impl Runtime {
                     Unsynced::during(|| future.as_mut().poll(&mut Context::from_waker(waker)));
                 if let Poll::Ready(done) = polled {
                     unsynced.leave();
-                    return done;
+                    return Some(done);
                 }
                 unsynced.sync_one();
                 while !sleeper.woken.swap(false, Ordering::SeqCst) {
-                    if !self.help() {
-                        std::thread::park();
+                    if !self.help() && !park(until) {
+                        return None;
                     }
                 }
             }
         })
     }
+}
+
+/// Parks this thread until it is woken or it is time; `false` if it is.
+#[allow(clippy::disallowed_methods, reason = "the edge: clients limit how long they wait")]
+fn park(until: Option<Instant>) -> bool {
+    let Some(until) = until else {
+        std::thread::park();
+        return true;
+    };
+    let left = until.saturating_duration_since(Instant::now());
+    std::thread::park_timeout(left);
+    !left.is_zero()
 }
 
 /// What a log wakes when it has something to sync: the client that has just written to it and is about
@@ -410,7 +444,7 @@ thread_local! {
 }
 
 /// Calls sites in this process.
-pub(crate) struct Embedded {
+pub struct Embedded {
     pub(crate) runtime: Arc<Runtime>,
 }
 
@@ -433,6 +467,37 @@ impl Transport for Embedded {
         match request.shares {
             None => host.site.run(request, published).await,
             Some(_) => host.site.coordinate(request, published, self).await,
+        }
+    }
+
+    type Pin = Pin;
+
+    async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&Pin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
+        let hosts = self.runtime.hosts.load();
+        let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
+        host.site.read_at(read, at, pin, visit).await
+    }
+
+    async fn pin(&self, site: SiteId, at: Time) -> Result<Pin, Failure> {
+        self.runtime.site(site).ok_or(Failure::Stopped(site))?.pin(at)
+    }
+
+    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
+        Ok(self.runtime.site(site).ok_or(Failure::Stopped(site))?.lease(from))
+    }
+
+    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        match self.runtime.site(site) {
+            Some(site) => site.until_durable(seen).await,
+            // A site that was removed has been drained.
+            None => Ok(()),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
-use isomer_site::{Answer, Failure, Published, Refusal, Reply, Request, Site, Step};
+use isomer_site::{
+    Answer, Failure, Published, Read, Refusal, Reply, Request, SeenUpTo, Site, Step, VisitRow,
+};
 use isomer_strategy::SiteLoad;
 
 /// Carries requests to sites. The embedded runtime calls the site; the simulator puts a network,
@@ -27,6 +29,29 @@ pub trait Transport {
         request: Request<'_>,
         published: Published<'_>,
     ) -> Result<Reply, Failure>;
+
+    /// A site's promise to remember what was there at a time. It ends when this is dropped.
+    type Pin;
+
+    /// Reads at a time: [`Site::read_at`]. `visit` is shown the rows once it is sure that all of them have
+    /// come, or, in this process, where they are.
+    async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&Self::Pin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure>;
+
+    /// Lets a site remember what is there at a time: [`Site::pin`].
+    async fn pin(&self, site: SiteId, at: Time) -> Result<Self::Pin, Failure>;
+
+    /// Lets a site keep history: [`Site::lease`].
+    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure>;
+
+    /// Waits for the log of a site: [`Site::until_durable`].
+    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure>;
 
     /// Takes a step of a design change at a site.
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal>;

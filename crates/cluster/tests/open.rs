@@ -48,7 +48,6 @@ fn read(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
 fn read_alone(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
     let mut found = None;
     txn.next_statement();
-    txn.reads_one_row();
     txn.get(table, &Key::int(id), |row| {
         found = Some(i64::from_le_bytes(row.try_into().expect("a balance has eight bytes")));
     })
@@ -281,7 +280,7 @@ fn lost_patience_ends_a_wait() {
     let mut two = gateway.begin(Isolation::ReadCommitted, patience.clone());
     std::thread::scope(|scope| {
         let waits = scope.spawn(move || write(&mut two, table, 1, 2));
-        gateway.lose_patience(&patience, Impatience::Asked);
+        patience.end(Impatience::Asked);
         let ended = waits.join().expect("no panic");
         assert!(matches!(ended, Err(OpenError::Canceled(Impatience::Asked))), "{ended:?}");
     });

@@ -20,7 +20,8 @@ use isomer_cluster::{Transport, load_of};
 use isomer_design::{SiteId, Time};
 use isomer_plan::strategy::Learned;
 use isomer_site::{
-    Answer, Failure, Part, PartAnswer, Peers, Published, Refusal, Reply, Request, RowWrite, Step,
+    Answer, Failure, Part, PartAnswer, Peers, Pin, Published, Read, Refusal, Reply, Request,
+    RowWrite, SeenUpTo, Step, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use std::cell::{Cell, RefCell};
@@ -62,6 +63,15 @@ impl LabTransport {
         let Machines { world, costs, .. } = &*self.machines;
         let way_ns = self.machines.charge(costs.send as u64 + self.machines.way_ns(bytes));
         world.sleep((after_ns + way_ns).max(1)).await;
+    }
+
+    /// Asks a site something small.
+    async fn ask<F: Future>(&self, host: &Host, question: F) -> F::Output {
+        self.go(0, MESSAGE_BYTES).await;
+        let first_ns = self.machines.costs.receive as u64;
+        let answer = work(&self.machines, host, (Rank::Begins, first_ns), question).await;
+        self.come_back(host, MESSAGE_BYTES).await;
+        answer
     }
 
     /// An answer on its way back.
@@ -201,6 +211,35 @@ impl Transport for LabTransport {
         };
         self.come_back(host, MESSAGE_BYTES).await;
         result
+    }
+
+    type Pin = Pin;
+
+    async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&Pin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
+        let host = self.machines.host(site);
+        self.ask(host, host.site.read_at(read, at, pin, visit)).await
+    }
+
+    async fn pin(&self, site: SiteId, at: Time) -> Result<Pin, Failure> {
+        let host = self.machines.host(site);
+        self.ask(host, async { host.site.pin(at) }).await
+    }
+
+    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
+        let host = self.machines.host(site);
+        self.ask(host, async { Ok(host.site.lease(from)) }).await
+    }
+
+    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        let host = self.machines.host(site);
+        self.ask(host, host.site.until_durable(seen)).await
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {

@@ -179,10 +179,6 @@ impl Backend {
 }
 
 impl Transaction for Backend {
-    fn reads_one_row(&mut self) {
-        self.txn.reads_one_row();
-    }
-
     fn get(
         &mut self,
         table: TableId,

@@ -19,7 +19,7 @@ use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::{ChangeEvent, Database, Gateway, Options};
+use isomer_cluster::{ChangeEvent, Database, Gateway, Isolation, Options};
 use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::Learned;
@@ -220,17 +220,15 @@ impl Engine {
 
     /// The rows of a table of the store are all there now, and its place is about to be taken.
     pub(crate) fn set_filled(&self, table: TableId) -> Result<(), SqlError> {
-        let now = self.present()?;
+        let now = self.present();
         self.filled.lock().insert(table, now);
         self.last_filled.fetch_max(now.0, Ordering::SeqCst);
         Ok(())
     }
 
     /// A time at which all is seen that was committed until now, by whomever: sites may be ahead of real time.
-    pub(crate) fn present(&self) -> Result<Time, SqlError> {
-        let at_least = self.gateway.present();
-        let now = isomer_cluster::Snapshot::take(self.database(), at_least).map_err(database)?;
-        Ok(now.time())
+    pub(crate) fn present(&self) -> Time {
+        self.gateway.present()
     }
 
     /// True if a table of the store had not got all of its rows at this time.
@@ -334,13 +332,9 @@ impl Engine {
         table: TableId,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), SqlError> {
-        let mut snapshot =
-            isomer_cluster::Snapshot::take(self.database(), Time(0)).map_err(database)?;
-        snapshot
-            .scan(self.database(), table, &KeyRange::all(), Direction::Forward, |key, row, _| {
-                visit(key, row)
-            })
-            .map_err(database)
+        let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
+        txn.scan(table, &KeyRange::all(), Direction::Forward, &mut visit)
+            .map_err(crate::backend::explain)
     }
 
     /// A number that no object of the catalog has.

@@ -62,7 +62,7 @@ impl Engine {
         let being_built = with(&index);
         self.put_in_place(table, being_built.clone())?;
         let build = || Builder::new(self, &being_built, &index, patience).build();
-        match MutexGuard::unlocked(defining, build).and_then(|()| self.present()) {
+        match MutexGuard::unlocked(defining, build).map(|()| self.present()) {
             Ok(now) => {
                 index.readable = Some(now);
                 self.put_in_place(&being_built, with(&index))

@@ -1,6 +1,6 @@
 //! Why a site did not do what it was asked. Each enum answers one question of the caller.
 
-use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId};
+use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId, Time};
 use isomer_log::LogError;
 
 /// Why a transaction did not run. What to do: [`Failure::is_stale_route`].
@@ -41,6 +41,14 @@ pub enum Failure {
         site: SiteId,
         /// The limit.
         limit: usize,
+    },
+    /// The site does not keep what was there at a time any more.
+    #[error("site {site} no longer has what was there at {at}; take a new snapshot")]
+    Forgotten {
+        /// The site that was asked.
+        site: SiteId,
+        /// The time.
+        at: Time,
     },
     /// The site has stopped.
     #[error("site {0} is not running")]

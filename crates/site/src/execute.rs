@@ -23,7 +23,7 @@
 
 mod read_at;
 
-pub use read_at::Kept;
+pub use read_at::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 
 use crate::error::Failure;
 use crate::frame::FrameKind;

@@ -10,8 +10,8 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`request`] | a transaction as it is asked for, and the answer |
-//! | [`mod@execute`] | a transaction, from its footprint to its commit |
-//! | [`txn`] | what a procedure sees and writes |
+//! | [`mod@execute`] | a transaction, from its footprint to its commit; reads at a time chosen elsewhere |
+//! | [`txn`], [`overlay`] | what a procedure sees and writes; own writes over rows that are read |
 //! | [`change`], [`mod@copy`] | the steps of the design operators; the rows of a new replica |
 //! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
@@ -39,6 +39,7 @@ mod held;
 mod hot_lock;
 mod link;
 mod message;
+mod overlay;
 mod partition;
 mod record;
 mod recovery;
@@ -57,11 +58,12 @@ pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use copy::{PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
-pub use execute::Kept;
+pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, TxnId};
 pub use link::LinkPatience;
 pub use message::{Epoch, Feed, FeedItem, Message, Network, Subscription, TimeSource};
+pub use overlay::Overlay;
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
 };

@@ -119,6 +119,8 @@ pub struct Site {
     /// Replicas whose events could not be applied because somebody held the lock; the next tick
     /// tries again.
     pub(crate) retry: Mutex<Vec<Arc<SitePartition>>>,
+    /// From when on history is kept for snapshots of a gateway. Held while the horizon is moved.
+    pub(crate) leased: Mutex<Option<Time>>,
     /// Woken by every tick.
     pub(crate) ticked: Waiters,
     pub(crate) links: Links,
@@ -214,6 +216,7 @@ impl Site {
             shaping: RwLock::new(()),
             sequencer: Mutex::new(Sequencer::default()),
             retry: Mutex::new(Vec::new()),
+            leased: Mutex::new(None),
             ticked: Waiters::new(),
             links: Links::default(),
             book: Mutex::default(),

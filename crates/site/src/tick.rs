@@ -16,8 +16,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// History is kept for snapshots that read replicas, but not longer than this, in nanoseconds: a
-/// master that is silent for longer must not make memory grow.
+/// History is kept for snapshots that read replicas, and for those of a [lease](Site::lease), but not longer
+/// than this, in nanoseconds: a master that is silent for longer must not make memory grow, nor a gateway
+/// that is gone.
 const HORIZON_NS_MAX: u64 = 10_000_000_000;
 /// The most rows of what was dropped that one tick takes out of an index: about a millisecond.
 pub const PURGED_PER_TICK: usize = 1024;
@@ -43,13 +44,33 @@ impl Site {
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
         self.pursue();
-        let closed = self.closed();
-        let oldest = Time(self.time.now().0.saturating_sub(HORIZON_NS_MAX));
-        self.store.set_horizon(if closed == Time::MAX { closed } else { closed.max(oldest) });
+        self.move_horizon(*self.leased.lock());
         let left_behind = self.store.collect_idle(FREED_PER_TICK);
         let rows = self.purge_dropped();
         self.ticked.wake();
         Freed { rows: rows.unwrap_or(0), is_more: left_behind || rows.is_some() }
+    }
+
+    /// Keeps history from a time on, until it is told a later one, or that time is 10 s ago. Says from when
+    /// on everything is there: what is read at that time or later is not [`Failure::Forgotten`].
+    ///
+    /// [`Failure::Forgotten`]: crate::Failure::Forgotten
+    pub fn lease(&self, from: Time) -> Time {
+        let mut leased = self.leased.lock();
+        let from = leased.map_or(from, |leased| leased.max(from));
+        *leased = Some(from);
+        self.move_horizon(*leased);
+        drop(leased);
+        // In this order: who raised the floor by an older horizon has looked at the clock before.
+        self.store.clock.last()
+    }
+
+    fn move_horizon(&self, leased: Option<Time>) {
+        let closed = self.closed();
+        let oldest = Time(self.time.now().0.saturating_sub(HORIZON_NS_MAX));
+        let replicas = if closed == Time::MAX { closed } else { closed.max(oldest) };
+        let readers = leased.filter(|from| *from >= oldest).unwrap_or(Time::MAX);
+        self.store.set_horizon(replicas.min(readers));
     }
 
     /// Frees some rows of dropped replicas that no snapshot can see any more, and says how many.

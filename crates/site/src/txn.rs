@@ -1,6 +1,7 @@
 //! What a procedure sees of the database while it runs: one snapshot, and its own writes.
 
 use crate::error::Abort;
+use crate::overlay::Overlay;
 use crate::source::Source;
 use crate::two_phase::RowWrite;
 use isomer_design::{
@@ -210,33 +211,14 @@ impl Txn<'_> {
         }
         let item = self.covering(table, range)?;
         let own = self.own_writes(table, range);
-        let mut own = own.iter().peekable();
-        let (mut stopped, mut rows) = (false, 0);
-        self.source.scan(item, table, (range, Direction::Forward), |found, stored, _| {
-            let mut flow = ControlFlow::Continue(());
-            // Own writes that come before this row, or replace it.
-            while let Some((key, value)) = own.next_if(|(key, _)| *key <= found) {
-                if let (Some(value), true) = (value, flow.is_continue()) {
-                    flow = visit(key, value);
-                }
-                if *key == found {
-                    stopped = flow.is_break();
-                    return flow;
-                }
-            }
-            if let (Some(value), true) = (stored, flow.is_continue()) {
-                flow = visit(found, value);
-            }
+        let mut overlay = Overlay::new(own.into_iter(), Direction::Forward, &mut visit);
+        let mut rows = 0;
+        self.source.scan(item, table, (range, Direction::Forward), |key, row, _| {
             rows += 1;
-            stopped = flow.is_break();
-            flow
+            overlay.stored(key, row)
         });
+        overlay.end();
         self.rows_read.set(self.rows_read.get() + rows);
-        for (key, value) in own {
-            if let (Some(value), false) = (value, stopped) {
-                stopped = visit(key, value).is_break();
-            }
-        }
         Ok(())
     }
 

@@ -53,20 +53,6 @@ pub struct Select {
     pub sorted: bool,
 }
 
-impl Select {
-    /// True if it reads one row, named by its key, and nothing else.
-    pub(crate) fn reads_one_row(&self) -> bool {
-        let [Step { source: Source::Table(table), access, on, .. }] = self.steps.as_slice() else {
-            return false;
-        };
-        let [SpanOf { prefix, each: None, .. }] = access.spans.as_slice() else { return false };
-        let is_whole = access.index.is_none() && prefix.len() == table.key_slots().len();
-        let parts = [on, &self.filter, &self.project].into_iter().flatten();
-        let mut exprs = parts.chain(&self.limit).chain(&self.offset);
-        is_whole && self.group.is_none() && self.union.is_empty() && !exprs.any(Expr::has_query)
-    }
-}
-
 /// Plans are compared only as parts of expressions, and each query is its own.
 impl PartialEq for Select {
     fn eq(&self, other: &Select) -> bool {

@@ -31,8 +31,6 @@ pub struct Compiled {
     pub output: Option<Vec<OutputColumn>>,
     /// The version of the catalog that it was compiled for.
     pub version: u64,
-    /// True if it reads one row, named by its key, and nothing else.
-    pub reads_one_row: bool,
     /// About how much memory it takes.
     pub bytes: usize,
 }
@@ -197,9 +195,8 @@ pub fn compile(
     // What nothing says anything about is a text.
     let known = |ty| if ty == SqlType::Unknown { SqlType::Text } else { ty };
     let params = params.into_iter().map(known).collect();
-    let reads_one_row = matches!(&action, Action::Select(plan) if plan.reads_one_row());
     let (version, bytes) = (catalog.version, budget.mark() - before);
-    Ok(Compiled { action, params, output, version, reads_one_row, bytes })
+    Ok(Compiled { action, params, output, version, bytes })
 }
 
 fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {
@@ -307,9 +304,6 @@ impl Compiled {
         catalog: &Catalog,
         sink: &mut dyn Sink,
     ) -> Result<String, SqlError> {
-        if self.reads_one_row {
-            txn.reads_one_row();
-        }
         let exec = Exec::new(txn, params, around, catalog);
         Ok(match &self.action {
             Action::Select(plan) => format!("SELECT {}", exec.select(plan, sink)?),

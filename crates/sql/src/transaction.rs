@@ -41,9 +41,6 @@ pub type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// A transaction, open or of one statement. Errors are those that the client is told.
 pub trait Transaction {
-    /// The statement reads one row and no more, so it needs to be seen together with no other.
-    fn reads_one_row(&mut self);
-
     /// Shows a row, with the transaction's own writes; `false` if there is none.
     ///
     /// # Errors

@@ -61,7 +61,24 @@ impl Store {
 }
 
 impl Context<'_> {
-    /// Takes the snapshot at exactly `time`, which a [`Keeper`] of this store keeps.
+    /// Holds on to `time` without a [`Keeper`], for [`Context::snapshot_at`]; what is committed from now on is
+    /// later. `false` if what was there then may be gone already: whoever needs it keeps the
+    /// [horizon](Store::set_horizon) below it.
+    ///
+    /// As for a keeper, `time` is not below the limit that scans have announced, as seen after the context
+    /// has said that it begins; so no scan that has missed it raises the floor above `time`.
+    pub fn reach(&mut self, time: Time) -> bool {
+        if self.store.contexts.start(self.slot) > time {
+            self.unpin();
+            return false;
+        }
+        self.store.clock.raise(time);
+        self.store.contexts.pin(self.slot, time);
+        true
+    }
+
+    /// Takes the snapshot at exactly `time`, which a [`Keeper`] of this store keeps, or the context itself
+    /// [holds](Context::reach).
     ///
     /// # Errors
     /// [`NotYet`]; the waker is woken when it is worth trying again.

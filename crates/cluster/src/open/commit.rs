@@ -12,55 +12,43 @@
 //! Whether the rows are brought together first or committed where they are is the strategy's to say
 //! ([`Place`](isomer_strategy::Place)); what is asked for is the same.
 
-use super::gateway::Patience;
-use super::transaction::OpenError;
-use crate::database::Database;
-use crate::error::Error;
-use crate::router::{Ran, Session};
-use isomer_design::{Access, Footprint, Key, KeyRange, Route, Span, TableId};
-use isomer_site::{Abort, Body, CheckedWrites, Published, Request};
+use crate::router::Router;
+use crate::transport::Transport;
+use isomer_design::{
+    Access, Footprint, Key, KeyRange, Route, RoutingTable, SiteSet, Span, TableId,
+};
+use isomer_site::CheckedWrites;
 use std::collections::BTreeSet;
-use std::task::Waker;
 
 /// A commit at one site names its keys one by one up to this many; beyond, ranges of them.
 const KEYS_MAX: usize = 24;
 
-/// Who is told that the writes can be seen, and whose patience ends the waiting.
-pub(super) struct Until<'t> {
-    pub(super) published: Published<'t>,
-    pub(super) patience: &'t Patience,
-}
-
-/// Commits wherever the strategy says.
-pub(super) fn commit(
-    database: &Database,
-    session: &mut Session,
-    writes: &CheckedWrites,
-    is_hasty: bool,
-    until: Until<'_>,
-) -> Result<Ran, OpenError> {
-    let footprint = footprint(database, writes);
-    let request = Request { is_hasty, ..Request::new(&footprint, Body::Writes(writes)) };
-    let over = |waker: &Waker| until.patience.poll_over(waker);
-    match database.serve_until(session, request, until.published, &over) {
-        Err(Error::Abort(Abort::Changed { .. })) => Err(OpenError::Changed),
-        result => Ok(result?.0),
+/// The sites whose logs will hold what a commit writes, or that it was moved away from by an event in their
+/// logs.
+pub(super) fn logged_at(routing: &RoutingTable, footprint: &Footprint) -> SiteSet {
+    match routing.home(footprint) {
+        Route::Sites(sites) => sites,
+        Route::Nowhere { .. } | Route::UnknownTable(_) => {
+            let items = footprint.items().iter();
+            let placed = items.filter_map(|item| routing.placement(item.table, item.span.start()));
+            placed.map(|placement| placement.master).collect()
+        }
     }
 }
 
 /// What a commit writes.
-fn footprint(database: &Database, writes: &CheckedWrites) -> Footprint {
+pub(super) fn footprint<T: Transport>(router: &Router<T>, writes: &CheckedWrites) -> Footprint {
     let mut footprint = Footprint::new();
     for (&table, rows) in writes {
         if rows.len() <= KEYS_MAX {
             add_keys(&mut footprint, table, rows.keys());
         } else {
-            for range in ranges(database, table, rows.keys()) {
+            for range in ranges(router, table, rows.keys()) {
                 footprint.add(table, Span::Range(range), Access::Write);
             }
         }
     }
-    if !matches!(database.routing_table().home(&footprint), Route::Nowhere { .. }) {
+    if !matches!(router.routing_table().home(&footprint), Route::Nowhere { .. }) {
         return footprint;
     }
     let mut by_key = Footprint::new();
@@ -74,12 +62,12 @@ fn add_keys<'k>(footprint: &mut Footprint, table: TableId, keys: impl Iterator<I
 
 /// For each partition, the range from the first to the last of its keys: locks are the partition's
 /// anyway.
-fn ranges<'k>(
-    database: &Database,
+fn ranges<'k, T: Transport>(
+    router: &Router<T>,
     table: TableId,
     keys: impl Iterator<Item = &'k Key>,
 ) -> Vec<KeyRange> {
-    let design = database.design();
+    let design = router.design();
     let mut rest = keys.peekable();
     let mut ranges = BTreeSet::new();
     while let Some(first) = rest.next() {

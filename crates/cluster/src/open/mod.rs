@@ -6,7 +6,7 @@
 //! ```text
 //!   while it is open                                at the commit
 //!   ────────────────                                ─────────────
-//!   snapshot    reads at one time, at any site      one procedure whose footprint is what was
+//!   snapshot    reads at one time, at any site      checked writes whose footprint is what was
 //!   row locks   (table, key), first come first      written: at one site, or over several, as the
 //!               served, deadlocks found             strategy says; checked row by row against what
 //!   workspace   its writes, seen by nobody else     was read, written at once
@@ -15,10 +15,14 @@
 //! Partition locks are held for the commit alone. So a client that sleeps in mid-transaction blocks
 //! nobody but those who want the very rows it has written, and no split, merge or remaster.
 //!
+//! All of this is asynchronous and knows of sites only what [`Transport`](crate::Transport) says. Threads
+//! that block are at the edge: [`crate::OpenTransaction`].
+//!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`locks`] | who may write which row, as a state machine without threads |
 //! | [`gateway`] | what all open transactions share, and how one of them waits |
+//! | [`history`] | the lease by which sites keep the history that open snapshots need |
 //! | [`snapshot`] | reading at one time, wherever the rows are |
 //! | [`workspace`] | the writes so far, and how to go back to a savepoint |
 //! | [`transaction`] | a transaction, from its first statement to its commit |
@@ -37,13 +41,13 @@
 
 pub(crate) mod commit;
 pub(crate) mod gateway;
+mod history;
 pub(crate) mod locks;
 mod reads;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 pub(crate) mod workspace;
 
-pub use gateway::{ClosedTables, Gateway, Impatience, Patience};
+pub use gateway::{Gateway, Impatience, Patience};
 pub use locks::{Asked, LockMode, Owner, RowLocks};
-pub use snapshot::Snapshot;
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};

@@ -4,8 +4,8 @@
 //! commit is a transaction that writes, and what its statements have read, at one time and wherever the
 //! rows were, is told as another that only reads. A few are noted, by chance; those that read much are not.
 
-use crate::database::Database;
-use crate::router::Session;
+use crate::router::{Router, Session};
+use crate::transport::Transport;
 use isomer_design::{Access, Footprint, Span, TableId, Time};
 use isomer_strategy::Measured;
 
@@ -21,8 +21,8 @@ pub(super) struct Reads {
 
 impl Reads {
     /// Of a transaction that begins; `None` if nobody wants to know.
-    pub(super) fn begin(database: &Database, session: &mut Session) -> Option<Reads> {
-        let ticket = database.router().wants_reads(session)?;
+    pub(super) fn begin<T: Transport>(router: &Router<T>, session: &mut Session) -> Option<Reads> {
+        let ticket = router.wants_reads(session)?;
         Some(Reads { ticket, footprint: Footprint::new(), measured: Measured::default() })
     }
 
@@ -39,9 +39,9 @@ impl Reads {
     }
 
     /// Tells the strategy.
-    pub(super) fn tell(self, database: &Database, session: &Session) {
+    pub(super) fn tell<T: Transport>(self, router: &Router<T>, session: &Session) {
         if !self.footprint.items().is_empty() {
-            database.router().hear(session, self.ticket, &self.footprint, self.measured);
+            router.hear(session, self.ticket, &self.footprint, self.measured);
         }
     }
 }

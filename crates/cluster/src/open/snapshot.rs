@@ -1,173 +1,184 @@
 //! Reading at one time, wherever the rows are.
 //!
-//! The time is chosen once and [kept](isomer_site::Kept) at every site; then each read goes to a site
-//! that holds the row, the master first. Rows move while a transaction thinks: the routing table is
-//! looked at again for each read, and a copy whose history does not go back far enough passes the
-//! read on to the next.
+//! The time is chosen once, from the clock and the latest commit that was acknowledged. No site is asked for
+//! that. Each read goes to a site that holds the row, the master first. Rows move while a transaction
+//! thinks: the routing table is looked at again for each read, and a copy whose history does not go back
+//! far enough passes the read on to the next.
 //!
 //! ```text
-//!   t = max(clock, what was acknowledged)     s1 keeps t    s2 keeps t    s3 keeps t
-//!   get k ─▶ routing table ─▶ master s2 ─▶ read at t
+//!   t = max(clock, what was acknowledged)         open in the gateway's history
+//!   get k ─▶ routing table ─▶ master s2 ─▶ read at t: its clock is raised to t first
 //!                              └ got it by a copy made after t? ─▶ another holder
+//!
+//!   older than 1 s, or for all statements:  pinned at s1, s2, s3; closed in the gateway's history
 //! ```
 //!
-//! A row that is read alone needs to be seen together with no other: its time is kept where it is mastered
-//! and nowhere else ([`Snapshot::of_row`]).
+//! What is there at `t` when a site is first read is kept by the gateway's [lease](super::history). A
+//! snapshot that is going to be used for long is pinned at all sites, which then free what lies between
+//! the pin and the present.
 //!
 //! A read does not wait for the disk. What it saw is remembered by site, and whoever tells a client
-//! what was read waits for it once, with [`Snapshot::until_durable`].
+//! what was read waits for it once, with [`Seen::until_durable`].
 
-use super::gateway::{Impatience, Patience};
-use crate::database::Database;
+use super::gateway::Gateway;
 use crate::error::Error;
 use crate::transport::Transport;
-use isomer_design::{Direction, Footprint, Key, KeyRange, SiteId, TableId, Time};
-use isomer_log::Position;
-use isomer_site::{Failure, Kept, Procedure, Site, Txn};
+use futures_util::future::join_all;
+use isomer_design::{Direction, Key, KeyRange, RoutingTable, SiteId, TableId, Time};
+use isomer_site::{Failure, Read, ReadSpan, SeenUpTo};
+use isomer_store::Keeper;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 /// A read that finds its rows elsewhere looks at the routing table again this often.
-pub(crate) const LOOKS_MAX: usize = 64;
+pub(super) const LOOKS_MAX: usize = 64;
+/// So many looks are made without a pause.
+const QUICK_LOOKS: usize = 4;
+/// A range is read in pieces of so many rows: none keeps a site busy for long.
+const PIECE_ROWS: usize = 4096;
+/// A snapshot that is used for longer than this is pinned.
+const PIN_AFTER_NS: u64 = 1_000_000_000;
+/// After so many reads, the clock is looked at.
+const READS_BY_CLOCK: usize = 64;
 
-/// One time, kept at all sites, or at that of one row. See the [module documentation](self).
-pub struct Snapshot {
+/// One time. See the [module documentation](self). It has to be [ended](Snapshot::end).
+pub(super) struct Snapshot<T: Transport> {
     time: Time,
-    kept: SmallVec<[Kept; 4]>,
+    /// Its place in the gateway's history, until it is pinned.
+    open: Option<Keeper>,
+    pins: SmallVec<[(SiteId, T::Pin); 4]>,
+    /// Reads until the clock is looked at again.
+    reads_left: usize,
     seen: Seen,
-    /// Ends its waits.
-    patience: Option<Arc<Patience>>,
 }
 
 /// Up to where the logs of the sites were seen.
 #[derive(Default)]
-pub(crate) struct Seen {
-    sites: SmallVec<[(SiteId, Position); 4]>,
+pub(super) struct Seen {
+    sites: SmallVec<[(SiteId, SeenUpTo); 4]>,
 }
 
 impl Seen {
-    fn note(&mut self, site: SiteId, position: Position) {
-        match self.sites.iter_mut().find(|(other, _)| *other == site) {
-            Some((_, seen)) => *seen = position.max(*seen),
-            None => self.sites.push((site, position)),
+    fn note(&mut self, site: SiteId, up_to: SeenUpTo) {
+        // If the site has restarted between two reads, both matter.
+        let same =
+            |(other, seen): &&mut (SiteId, SeenUpTo)| *other == site && seen.run == up_to.run;
+        match self.sites.iter_mut().find(same) {
+            Some((_, seen)) => seen.position = seen.position.max(up_to.position),
+            None => self.sites.push((site, up_to)),
         }
     }
 
-    /// Ends a snapshot, and remembers what was read in it.
-    pub(crate) fn end(&mut self, snapshot: &mut Option<Snapshot>) {
-        let Some(Snapshot { seen, .. }) = snapshot.take() else { return };
-        seen.sites.into_iter().for_each(|(site, position)| self.note(site, position));
-    }
-
-    /// Waits until all of it is as durable as the logs promise. A site that has gone has been drained.
-    pub(crate) fn until_durable(
+    /// Waits until all of it is as durable as the logs promise, but what `sites` says is somebody else's
+    /// to see to.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if a site has lost it; [`Error::Failure`] if a log has failed.
+    pub(super) async fn until_durable(
         &mut self,
-        database: &Database,
-        patience: Option<&Patience>,
+        transport: &impl Transport,
+        but: impl Fn(SiteId) -> bool,
     ) -> Result<(), Error> {
-        for (id, position) in self.sites.drain(..) {
-            if let Some(site) = database.runtime().site(id) {
-                let durable = site.until_durable(position);
-                database.runtime().block_on_until(patience, durable).map_err(canceled)??;
+        while let Some(at) = self.sites.iter().position(|(site, _)| !but(*site)) {
+            let (site, up_to) = self.sites[at];
+            match transport.until_durable(site, up_to).await {
+                Ok(()) => drop(self.sites.swap_remove(at)),
+                Err(Failure::Stopped(_)) => return Err(Error::Gone),
+                Err(failure) => return Err(failure.into()),
             }
         }
         Ok(())
     }
 }
 
-impl Snapshot {
-    /// Keeps the present, which is not before `at_least`.
+impl<T: Transport> Snapshot<T> {
+    /// Opens the present.
     ///
     /// # Errors
-    /// [`Error::Failure`] if a site has too much open.
-    pub fn take(database: &Database, at_least: Time) -> Result<Snapshot, Error> {
-        Snapshot::at(database, &database.runtime().sites(), at_least)
-    }
-
-    /// Keeps the present at the master of a row, for reads of it alone.
-    ///
-    /// # Errors
-    /// [`Error::Gone`] if there is no such table; as [`Snapshot::take`].
-    pub(crate) fn of_row(
-        database: &Database,
-        at_least: Time,
-        table: TableId,
-        key: &Key,
-    ) -> Result<Snapshot, Error> {
-        let routing = database.routing_table();
-        let master = routing.placement(table, key).ok_or(Error::Gone)?.master;
-        Snapshot::at(database, database.runtime().site(master).as_slice(), at_least)
-    }
-
-    fn at(database: &Database, sites: &[Arc<Site>], at_least: Time) -> Result<Snapshot, Error> {
-        let kept = sites.iter().map(Site::keep).collect::<Result<SmallVec<_>, Failure>>()?;
-        let now = database.transport().now().max(at_least);
-        // The sites' clocks may be ahead of real time.
-        let present = kept.iter().map(|kept: &Kept| kept.least().max(kept.latest()));
-        let time = present.fold(now, Time::max);
-        kept.iter().for_each(|kept| kept.from(time));
-        Ok(Snapshot { time, kept, seen: Seen::default(), patience: None })
-    }
-
-    /// Its reads wait no longer than a client is willing to.
-    pub(crate) fn of_client(self, patience: &Arc<Patience>) -> Snapshot {
-        Snapshot { patience: Some(patience.clone()), ..self }
+    /// [`Error::TooManySnapshots`].
+    pub(super) async fn take(gateway: &Gateway<T>) -> Result<Snapshot<T>, Error> {
+        let mut present = gateway.present();
+        if !gateway.history.is_leased(present) {
+            gateway.renew().await;
+            present = gateway.present();
+        }
+        let (keeper, time) = gateway.history.open(present).ok_or(Error::TooManySnapshots)?;
+        let (open, pins, seen) = (Some(keeper), SmallVec::new(), Seen::default());
+        Ok(Snapshot { time, open, pins, reads_left: READS_BY_CLOCK, seen })
     }
 
     /// Its time.
-    pub fn time(&self) -> Time {
+    pub(super) fn time(&self) -> Time {
         self.time
+    }
+
+    /// True if all sites keep what is there at its time.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// True if nothing was read in it.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.seen.sites.is_empty()
+    }
+
+    /// Ends it; what was read in it is remembered by `seen`.
+    pub(super) fn end(mut self, gateway: &Gateway<T>, seen: &mut Seen) {
+        self.seen.sites.drain(..).for_each(|(site, up_to)| seen.note(site, up_to));
+        self.open.into_iter().for_each(|keeper| gateway.history.close(keeper));
+    }
+
+    /// Lets all sites keep what is there at its time, for as long as it takes.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if a site has it no more; [`Error::Failure`] if one does not answer.
+    pub(super) async fn pin(&mut self, gateway: &Gateway<T>) -> Result<(), Error> {
+        let (routing, transport) = (gateway.router().routing_table(), gateway.transport());
+        let pin = async |site| Ok((site, transport.pin(site, self.time).await?));
+        let pinned = join_all(routing.sites().iter().map(pin)).await;
+        self.pins = pinned.into_iter().collect::<Result<_, Failure>>()?;
+        self.open.take().into_iter().for_each(|keeper| gateway.history.close(keeper));
+        Ok(())
     }
 
     /// Shows a row and the time of its commit to `visit`; `false` if there is no such row.
     ///
     /// # Errors
     /// [`Error::Gone`] if no site has what was there at the time.
-    pub fn get(
+    pub(super) async fn get(
         &mut self,
-        database: &Database,
+        gateway: &Gateway<T>,
         table: TableId,
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
     ) -> Result<bool, Error> {
         for look in 0..LOOKS_MAX {
-            if let Some(found) = self.look(database, table, key, look, &mut visit)? {
+            if let Some(found) = self.look(gateway, table, key, look, &mut visit).await? {
                 return Ok(found);
             }
         }
         Err(Error::Gone)
     }
 
-    /// As [`Snapshot::get`], at the row's master; `None` if that is not where the time is kept, or no more.
-    pub(crate) fn get_at_master(
+    /// As [`Snapshot::get`], at one of the row's holders: the master, if it has not been looked for before;
+    /// `None` if that has not what was there.
+    pub(super) async fn look(
         &mut self,
-        database: &Database,
-        table: TableId,
-        key: &Key,
-        mut visit: impl FnMut(&[u8], Time),
-    ) -> Result<Option<bool>, Error> {
-        self.look(database, table, key, 0, &mut visit)
-    }
-
-    fn look(
-        &mut self,
-        database: &Database,
+        gateway: &Gateway<T>,
         table: TableId,
         key: &Key,
         look: usize,
-        visit: &mut dyn FnMut(&[u8], Time),
+        visit: &mut impl FnMut(&[u8], Time),
     ) -> Result<Option<bool>, Error> {
-        let footprint = Footprint::new().read(table, key.clone());
         let mut found = false;
-        let procedure = &mut |txn: &mut Txn<'_>| {
-            if let Some((time, row)) = txn.committed(table, key)? {
-                found = true;
-                visit(row, time);
-            }
-            Ok(())
+        let mut visit = |_: &[u8], row: &[u8], time: Time| {
+            found = true;
+            visit(row, time);
+            ControlFlow::Continue(())
         };
-        let is_read = self.try_read(database, table, key, look, &footprint, procedure)?;
+        let routing = gateway.router().routing_table();
+        let read = Read { table, span: ReadSpan::Key(key) };
+        let is_read = self.try_read(gateway, &routing, key, look, read, &mut visit).await?;
         Ok(is_read.then_some(found))
     }
 
@@ -175,9 +186,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Snapshot::get`]; some rows may have been shown.
-    pub fn scan(
+    pub(super) async fn scan(
         &mut self,
-        database: &Database,
+        gateway: &Gateway<T>,
         table: TableId,
         range: &KeyRange,
         way: Direction,
@@ -186,15 +197,20 @@ impl Snapshot {
         let (mut rest, mut look) = (range.clone(), 0);
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && !rest.is_empty() {
-            let Some(part) = placed_alike(database, table, &rest, way) else { return Ok(()) };
-            let footprint = Footprint::new().read_range(table, part.clone());
-            let procedure = &mut |txn: &mut Txn<'_>| {
-                txn.scan_committed(table, &part, way, |key, row, time| {
-                    flow = visit(key, row, time);
-                    flow
-                })
+            let routing = gateway.router().routing_table();
+            let Some(part) = placed_alike(&routing, table, &rest, way) else { return Ok(()) };
+            let (mut rows, mut last) = (0, None);
+            let mut piece = |key: &[u8], row: &[u8], time: Time| {
+                rows += 1;
+                flow = visit(key, row, time);
+                if rows == PIECE_ROWS {
+                    last = Some(Key::from_bytes(key));
+                    return ControlFlow::Break(());
+                }
+                flow
             };
-            if !self.try_read(database, table, &part.start, look, &footprint, procedure)? {
+            let read = Read { table, span: ReadSpan::Range(&part, way) };
+            if !self.try_read(gateway, &routing, &part.start, look, read, &mut piece).await? {
                 look += 1;
                 if look == LOOKS_MAX {
                     return Err(Error::Gone);
@@ -202,10 +218,12 @@ impl Snapshot {
                 continue;
             }
             look = 0;
-            match (way, part.end) {
-                (Direction::Forward, Some(end)) => rest.start = end,
-                (Direction::Forward, None) => break,
-                (Direction::Backward, _) => rest.end = Some(part.start),
+            match (way, last, part.end) {
+                (Direction::Forward, Some(last), _) => rest.start = last.successor(),
+                (Direction::Backward, Some(last), _) => rest.end = Some(last),
+                (Direction::Forward, None, Some(end)) => rest.start = end,
+                (Direction::Forward, None, None) => break,
+                (Direction::Backward, None, _) => rest.end = Some(part.start),
             }
         }
         Ok(())
@@ -214,60 +232,68 @@ impl Snapshot {
     /// Waits until all that was read is as durable as the logs promise.
     ///
     /// # Errors
-    /// [`Error::Failure`] if a log has failed.
-    pub fn until_durable(&mut self, database: &Database) -> Result<(), Error> {
-        self.seen.until_durable(database, self.patience.as_deref())
+    /// As [`Seen::until_durable`].
+    pub(super) async fn until_durable(&mut self, transport: &T) -> Result<(), Error> {
+        self.seen.until_durable(transport, |_| false).await
     }
 
     /// Reads at the master of what begins at `key`, or at another of its holders, depending on how
     /// often it was looked for; `false` if what is to be read is not there.
-    fn try_read(
+    async fn try_read(
         &mut self,
-        database: &Database,
-        table: TableId,
+        gateway: &Gateway<T>,
+        routing: &RoutingTable,
         key: &Key,
         look: usize,
-        footprint: &Footprint,
-        procedure: &mut dyn Procedure,
+        read: Read<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8], Time) -> ControlFlow<()>,
     ) -> Result<bool, Error> {
-        let routing = database.routing_table();
-        let Some(placement) = routing.placement(table, key) else { return Err(Error::Gone) };
+        self.pin_if_old(gateway).await;
+        let Some(placement) = routing.placement(read.table, key) else { return Err(Error::Gone) };
         let others = placement.holders().without(placement.master);
         let mut holders = std::iter::once(placement.master).chain(others.iter());
         let site = holders.nth(look % (1 + others.len())).expect("there are as many");
-        let Some(kept) = self.kept.iter().find(|kept| kept.site().id() == site) else {
-            return Ok(false);
-        };
-        let read = kept.site().read_at(footprint, self.time, procedure);
-        let patience = self.patience.as_deref();
-        match database.runtime().block_on_until(patience, read).map_err(canceled)? {
-            Ok(position) => {
-                self.seen.note(site, position);
+        let pin = self.pins.iter().find(|(pinned, _)| *pinned == site).map(|(_, pin)| pin);
+        let transport = gateway.transport();
+        match transport.read_at(site, read, self.time, pin, visit).await {
+            Ok(up_to) => {
+                self.seen.note(site, up_to);
                 Ok(true)
             }
             Err(failure) if failure.is_stale_route() => {
-                std::thread::yield_now();
+                // Where it has gone is known at once, as a rule.
+                if look >= QUICK_LOOKS || !failure.is_stale_route() {
+                    transport.retry(site).await;
+                }
                 Ok(false)
             }
             Err(failure) => Err(failure.into()),
         }
     }
-}
 
-/// A read that its client waits for no longer.
-fn canceled(why: Impatience) -> Error {
-    Error::Canceled { why, is_written: false }
+    /// Pins a snapshot that is used for long, before the lease ends.
+    async fn pin_if_old(&mut self, gateway: &Gateway<T>) {
+        self.reads_left -= 1;
+        if self.reads_left > 0 {
+            return;
+        }
+        self.reads_left = READS_BY_CLOCK;
+        let age = gateway.transport().now().0.saturating_sub(self.time.0);
+        if age > PIN_AFTER_NS && !self.is_pinned() {
+            // Where that does not succeed, the site says so when it is read.
+            let _ = self.pin(gateway).await;
+        }
+    }
 }
 
 /// The front of a range, or its back, as far as its keys are placed alike; `None` if there is no such
 /// table.
 fn placed_alike(
-    database: &Database,
+    routing: &RoutingTable,
     table: TableId,
     range: &KeyRange,
     way: Direction,
 ) -> Option<KeyRange> {
-    let routing = database.routing_table();
     let stretch = match way {
         Direction::Forward => {
             let (_, end) = routing.stretch(table, &range.start)?;

@@ -15,19 +15,23 @@
 //! version as far as other open transactions go. A commit writes all intents at one time or none. Row
 //! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
-use super::commit::{Until, commit};
+use super::commit::{footprint, logged_at};
 use super::gateway::{Gateway, Impatience, Patience};
 use super::locks::{LockMode, Owner};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
 use super::workspace::Workspace;
 use crate::error::Error;
-use crate::router::{Ran, Session};
+use crate::router::{Ran, Session, unless};
+use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
-use isomer_site::{CheckedWrite as Intent, Expect};
+use isomer_site::{Abort, Body, Expect, Overlay, Request};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::task::Waker;
 
+/// A statement takes another snapshot this often, if nothing can be read in it.
+const SNAPSHOTS_MAX: usize = 8;
 /// The most memory that a transaction's writes may take.
 const WORKSPACE_BYTES_MAX: usize = 768 << 20;
 
@@ -82,16 +86,14 @@ fn circle(owners: &[Owner]) -> String {
 }
 
 /// An open transaction. Dropping it rolls it back.
-pub struct OpenTransaction {
-    gateway: Arc<Gateway>,
+pub struct OpenTransaction<T: Transport> {
+    gateway: Arc<Gateway<T>>,
     owner: Owner,
     isolation: Isolation,
     patience: Arc<Patience>,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<Snapshot<T>>,
     /// The present since the last row was locked, where rows were read one by one.
-    newest: Option<Snapshot>,
-    /// The statement reads one row and no more.
-    reads_one_row: bool,
+    newest: Option<Snapshot<T>>,
     /// What was read in snapshots that are no longer used.
     seen: Seen,
     workspace: Workspace,
@@ -110,15 +112,15 @@ pub struct Savepoint {
     locked: usize,
 }
 
-impl OpenTransaction {
+impl<T: Transport> OpenTransaction<T> {
     pub(crate) fn new(
-        gateway: Arc<Gateway>,
+        gateway: Arc<Gateway<T>>,
         owner: Owner,
         isolation: Isolation,
         patience: Arc<Patience>,
-    ) -> OpenTransaction {
-        let mut session = gateway.database().session();
-        let noted = Reads::begin(gateway.database(), &mut session);
+    ) -> OpenTransaction<T> {
+        let mut session = Session::new(owner.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let noted = Reads::begin(gateway.router(), &mut session);
         OpenTransaction {
             gateway,
             owner,
@@ -126,7 +128,6 @@ impl OpenTransaction {
             patience,
             snapshot: None,
             newest: None,
-            reads_one_row: false,
             seen: Seen::default(),
             workspace: Workspace::default(),
             locked: Vec::new(),
@@ -142,7 +143,7 @@ impl OpenTransaction {
     }
 
     /// The gateway it came through.
-    pub fn gateway(&self) -> &Arc<Gateway> {
+    pub fn gateway(&self) -> &Arc<Gateway<T>> {
         &self.gateway
     }
 
@@ -159,20 +160,13 @@ impl OpenTransaction {
     /// A statement begins. READ COMMITTED: what others have committed is seen from here on.
     pub fn next_statement(&mut self) {
         self.look_again();
-        self.reads_one_row = false;
-    }
-
-    /// The statement that has begun reads one row and no more. READ COMMITTED: so no other site is asked to
-    /// keep what it has at the same time.
-    pub fn reads_one_row(&mut self) {
-        self.reads_one_row = self.isolation == Isolation::ReadCommitted;
     }
 
     /// Shows a row as the transaction sees it, with its own writes; `false` if there is none.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn get(
+    pub async fn get(
         &mut self,
         table: TableId,
         key: &Key,
@@ -183,12 +177,13 @@ impl OpenTransaction {
             return Ok(intent.row.is_some());
         }
         let begun = self.note_begin();
-        let visit = |row: &[u8], _| visit(row);
-        let exists = if self.reads_one_row {
-            self.get_newest(table, key, visit)?
-        } else {
-            let (snapshot, gateway) = self.reads()?;
-            snapshot.get(gateway.database(), table, key, visit)?
+        let mut snapshots = 0;
+        let exists = loop {
+            let (snapshot, gateway) = self.reads(self.is_fixed()).await?;
+            match snapshot.get(gateway, table, key, |row, _| visit(row)).await {
+                Err(Error::Gone) if self.takes_another(&mut snapshots) => {}
+                result => break result?,
+            }
         };
         self.note(begun, table, || Span::Key(key.clone()), usize::from(exists));
         Ok(exists)
@@ -199,38 +194,45 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn scan(
+    pub async fn scan(
         &mut self,
+        table: TableId,
+        range: &KeyRange,
+        way: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OpenError> {
+        self.scan_as(self.is_fixed(), table, range, way, visit).await
+    }
+
+    async fn scan_as(
+        &mut self,
+        is_fixed: bool,
         table: TableId,
         range: &KeyRange,
         way: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let begun = self.note_begin();
-        self.reads()?;
-        let snapshot = self.snapshot.as_mut().expect("just taken");
-        let mut rows = 0;
-        let mut own = way.through(self.workspace.range(table, range)).peekable();
-        let mut flow = ControlFlow::Continue(());
-        snapshot.scan(self.gateway.database(), table, range, way, |key, row, _| {
-            rows += 1;
-            let comes = |own: &(&Key, &Intent)| way.compare(own.0, key).is_le();
-            while let Some((own_key, intent)) = own.next_if(comes) {
-                if let (Some(row), true) = (&intent.row, flow.is_continue()) {
-                    flow = visit(own_key, row);
-                }
-                if own_key.as_bytes() == key {
-                    return flow;
-                }
+        let (mut snapshots, mut rows) = (0, 0);
+        loop {
+            self.reads(is_fixed).await?;
+            let snapshot = self.snapshot.as_mut().expect("it was just taken");
+            let own = way.through(self.workspace.range(table, range));
+            let own = own.map(|(key, intent)| (key.as_bytes(), intent.row.as_deref()));
+            let mut overlay = Overlay::new(own, way, &mut visit);
+            let stored = |key: &[u8], row: &[u8], _: Time| {
+                rows += 1;
+                overlay.stored(key, Some(row))
+            };
+            let scanned = snapshot.scan(&self.gateway, table, range, way, stored).await;
+            if scanned.is_ok() {
+                overlay.end();
+                break;
             }
-            if flow.is_continue() {
-                flow = visit(key, row);
-            }
-            flow
-        })?;
-        for (key, intent) in own {
-            if let (Some(row), true) = (&intent.row, flow.is_continue()) {
-                flow = visit(key, row);
+            drop(overlay);
+            match scanned {
+                Err(Error::Gone) if self.takes_another(&mut snapshots) => {}
+                result => result?,
             }
         }
         self.note(begun, table, || Span::Range(range.clone()), rows);
@@ -241,7 +243,7 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// [`OpenError::Deadlock`], [`OpenError::Canceled`], [`OpenError::Locked`].
-    pub fn lock(
+    pub async fn lock(
         &mut self,
         table: TableId,
         key: &Key,
@@ -249,9 +251,10 @@ impl OpenTransaction {
         waits: bool,
     ) -> Result<(), OpenError> {
         let place = (table, key.clone());
-        if self.gateway.lock(self.owner, place.clone(), mode, waits, &self.patience)? {
+        let asked = self.gateway.lock(self.owner, place.clone(), mode, waits, &self.patience);
+        if asked.await? {
             self.locked.push(place);
-            self.seen.end(&mut self.newest);
+            self.end_newest();
         }
         Ok(())
     }
@@ -260,30 +263,29 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// [`OpenError::Deadlock`], [`OpenError::Canceled`].
-    pub fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
-        self.gateway.outlive(self.owner, (table, key.clone()), &self.patience)
+    pub async fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
+        self.gateway.outlive(self.owner, (table, key.clone()), &self.patience).await
     }
 
     /// The time that all its statements see, from the first that has read.
     pub fn fixed_time(&self) -> Option<Time> {
-        let is_fixed = self.isolation == Isolation::RepeatableRead;
-        self.snapshot.as_ref().filter(|_| is_fixed).map(Snapshot::time)
+        self.snapshot.as_ref().filter(|_| self.is_fixed()).map(Snapshot::time)
     }
 
     /// As [`OpenTransaction::scan`], of what is committed now, whatever the transaction sees otherwise.
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn scan_newest(
+    pub async fn scan_newest(
         &mut self,
         table: TableId,
         range: &KeyRange,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let fixed = self.snapshot.take();
-        let scanned = self.scan(table, range, Direction::Forward, visit);
+        let scanned = self.scan_as(false, table, range, Direction::Forward, visit).await;
         if let Some(fixed) = fixed {
-            self.seen.end(&mut self.snapshot);
+            self.end_snapshot();
             self.snapshot = Some(fixed);
         }
         scanned
@@ -292,9 +294,9 @@ impl OpenTransaction {
     /// After rows were locked: sees what was committed until now. (REPEATABLE READ goes on as before,
     /// and [`OpenTransaction::get_locked`] tells.)
     pub fn look_again(&mut self) {
-        self.seen.end(&mut self.newest);
-        if self.isolation == Isolation::ReadCommitted {
-            self.seen.end(&mut self.snapshot);
+        self.end_newest();
+        if !self.is_fixed() {
+            self.end_snapshot();
         }
     }
 
@@ -302,7 +304,7 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// [`OpenError::Changed`] under REPEATABLE READ if it changed after the snapshot.
-    pub fn get_locked(
+    pub async fn get_locked(
         &mut self,
         table: TableId,
         key: &Key,
@@ -317,13 +319,14 @@ impl OpenTransaction {
             base = Some(time);
             visit(row);
         };
-        let is_fixed = self.isolation == Isolation::RepeatableRead;
-        let seen = if is_fixed { Some(self.reads()?.0.time()) } else { None };
-        self.get_newest(table, key, &mut newest)?;
-        if let Some(seen) = seen {
-            let (snapshot, gateway) = self.reads()?;
-            let was_there = snapshot.get(gateway.database(), table, key, |_, _| {})?;
-            if base.is_some_and(|base| base > seen) || was_there != base.is_some() {
+        if self.is_fixed() {
+            self.reads(true).await?;
+        }
+        self.get_newest(table, key, &mut newest).await?;
+        if self.is_fixed() {
+            let (snapshot, gateway) = self.reads(true).await?;
+            let was_there = snapshot.get(gateway, table, key, |_, _| {}).await?;
+            if base.is_some_and(|base| base > snapshot.time()) || was_there != base.is_some() {
                 return Err(OpenError::Changed);
             }
         }
@@ -376,14 +379,14 @@ impl OpenTransaction {
     ///
     /// # Errors
     /// If a log has failed.
-    pub fn until_durable(&mut self) -> Result<(), OpenError> {
+    pub async fn until_durable(&mut self) -> Result<(), OpenError> {
         if self.is_hasty {
             return Ok(());
         }
-        let database = self.gateway.database();
-        self.seen.until_durable(database, Some(&self.patience))?;
+        let transport = self.gateway.transport();
+        self.seen.until_durable(transport, |_| false).await?;
         for snapshot in [&mut self.snapshot, &mut self.newest].into_iter().flatten() {
-            snapshot.until_durable(database)?;
+            snapshot.until_durable(transport).await?;
         }
         Ok(())
     }
@@ -393,42 +396,57 @@ impl OpenTransaction {
     /// # Errors
     /// [`OpenError::Changed`] if a row is not the one that was read any more; nothing was written then,
     /// unless the error [is unknown](Error::is_unknown).
-    pub fn commit(mut self) -> Result<Option<Ran>, OpenError> {
-        self.seen.end(&mut self.snapshot);
-        self.seen.end(&mut self.newest);
+    pub async fn commit(mut self) -> Result<Option<Ran>, OpenError> {
+        self.end_snapshot();
+        self.end_newest();
         let gateway = self.gateway.clone();
         if let Some(reads) = self.noted.take() {
-            reads.tell(gateway.database(), &self.session);
+            reads.tell(gateway.router(), &self.session);
         }
         if self.workspace.is_empty() {
-            return self.until_durable().map(|()| None);
+            return self.until_durable().await.map(|()| None);
         }
-        self.session.has_seen(gateway.latest());
+        let patience = self.patience.clone();
+        let over = |waker: &Waker| patience.poll_over(waker);
+        self.session.has_seen(gateway.router().latest());
+        let writes = self.workspace.writes();
+        let footprint = footprint(gateway.router(), writes);
+        if !self.is_hasty {
+            // Nothing durable depends on what a crash elsewhere could undo. What was read where the commit
+            // is logged comes before it in that log.
+            let logged = logged_at(&gateway.router().routing_table(), &footprint);
+            let transport = gateway.transport();
+            let durable = self.seen.until_durable(transport, |site| logged.contains(site));
+            unless(&over, durable).await.map_err(OpenError::Canceled)??;
+        }
         // Row locks are released at publication, before the commit is durable: whoever reads its rows waits
         // for the same log before its own client is told, so a row that many want costs each of them its
         // statements, not a disk. In this order: whoever gets a lock takes a snapshot that is not before.
         let (owner, locked) = (self.owner, &mut self.locked);
         let mut published = |time| {
-            gateway.published(time);
+            gateway.router().has_committed(time);
             gateway.release(owner, &std::mem::take(locked));
         };
-        let (writes, is_hasty) = (self.workspace.writes(), self.is_hasty);
-        let database = gateway.database();
-        let until = Until { published: &mut published, patience: &self.patience };
-        let ran = commit(database, &mut self.session, writes, is_hasty, until)?;
+        let is_hasty = self.is_hasty;
+        let request = Request { is_hasty, ..Request::new(&footprint, Body::Writes(writes)) };
+        let (router, session) = (gateway.router(), &mut self.session);
+        let ran = match router.serve_until(session, request, &mut published, &over).await {
+            Err(Error::Abort(Abort::Changed { .. })) => return Err(OpenError::Changed),
+            result => result?.0,
+        };
         gateway.count(ran.place);
         // What was read at the site of the commit is durable with it.
-        self.until_durable().map(|()| Some(ran))
+        self.until_durable().await.map(|()| Some(ran))
     }
 
     /// When a read begins that is to be noted.
     fn note_begin(&self) -> Option<Time> {
-        self.noted.as_ref().map(|_| self.gateway.database().now())
+        self.noted.as_ref().map(|_| self.gateway.transport().now())
     }
 
     fn note(&mut self, begun: Option<Time>, table: TableId, span: impl Fn() -> Span, rows: usize) {
         if let (Some(reads), Some(begun)) = (&mut self.noted, begun) {
-            reads.note(table, span(), rows, begun, self.gateway.database().now());
+            reads.note(table, span(), rows, begun, self.gateway.transport().now());
             if reads.is_too_much() {
                 self.noted = None;
             }
@@ -437,43 +455,83 @@ impl OpenTransaction {
 
     /// Shows a row as it is now, or was at some time since the last row was locked, and when it was
     /// committed.
-    fn get_newest(
+    async fn get_newest(
         &mut self,
         table: TableId,
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
     ) -> Result<bool, OpenError> {
-        let (database, latest) = (self.gateway.database(), self.gateway.latest());
         for _ in 0..LOOKS_MAX {
             let newest = match &mut self.newest {
                 Some(newest) => newest,
-                none => {
-                    let snapshot = Snapshot::of_row(database, latest, table, key)?;
-                    none.insert(snapshot.of_client(&self.patience))
-                }
+                none => none.insert(Snapshot::take(&self.gateway).await?),
             };
-            if let Some(found) = newest.get_at_master(database, table, key, &mut visit)? {
+            if let Some(found) = newest.look(&self.gateway, table, key, 0, &mut visit).await? {
                 return Ok(found);
             }
-            // It is mastered elsewhere.
-            self.seen.end(&mut self.newest);
+            // Its master has changed since.
+            self.end_newest();
         }
         Err(Error::Gone.into())
     }
 
-    /// The snapshot to read from.
-    fn reads(&mut self) -> Result<(&mut Snapshot, &Arc<Gateway>), OpenError> {
-        if self.snapshot.is_none() {
-            let gateway = &self.gateway;
-            let snapshot = Snapshot::take(gateway.database(), gateway.latest())?;
-            self.snapshot = Some(snapshot.of_client(&self.patience));
+    fn is_fixed(&self) -> bool {
+        self.isolation == Isolation::RepeatableRead
+    }
+
+    /// The snapshot to read from. One that is fixed is used for long, so it is pinned first.
+    async fn reads(
+        &mut self,
+        is_fixed: bool,
+    ) -> Result<(&mut Snapshot<T>, &Gateway<T>), OpenError> {
+        let mut snapshots = 0;
+        loop {
+            let snapshot = match &mut self.snapshot {
+                Some(snapshot) => snapshot,
+                none => none.insert(Snapshot::take(&self.gateway).await?),
+            };
+            if !is_fixed || snapshot.is_pinned() {
+                break;
+            }
+            match snapshot.pin(&self.gateway).await {
+                Ok(()) => break,
+                Err(Error::Gone) if snapshots < SNAPSHOTS_MAX => snapshots += 1,
+                Err(error) => {
+                    self.end_snapshot();
+                    return Err(error.into());
+                }
+            }
+            self.end_snapshot();
         }
-        Ok((self.snapshot.as_mut().expect("just taken"), &self.gateway))
+        Ok((self.snapshot.as_mut().expect("it was just taken"), &self.gateway))
+    }
+
+    /// A statement that has read nothing yet takes another snapshot, if it may see another time.
+    fn takes_another(&mut self, snapshots: &mut usize) -> bool {
+        let is_fresh = self.snapshot.as_ref().is_some_and(Snapshot::is_fresh);
+        let takes = is_fresh && *snapshots < SNAPSHOTS_MAX && !self.is_fixed();
+        if takes {
+            *snapshots += 1;
+            self.end_snapshot();
+        }
+        takes
+    }
+
+    fn end_snapshot(&mut self) {
+        let ended = self.snapshot.take();
+        ended.into_iter().for_each(|snapshot| snapshot.end(&self.gateway, &mut self.seen));
+    }
+
+    fn end_newest(&mut self) {
+        let ended = self.newest.take();
+        ended.into_iter().for_each(|snapshot| snapshot.end(&self.gateway, &mut self.seen));
     }
 }
 
-impl Drop for OpenTransaction {
+impl<T: Transport> Drop for OpenTransaction<T> {
     fn drop(&mut self) {
+        self.end_snapshot();
+        self.end_newest();
         self.gateway.release(self.owner, &self.locked);
     }
 }

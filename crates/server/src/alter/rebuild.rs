@@ -45,7 +45,7 @@ impl Altering<'_, '_> {
                 builder.fill()?;
                 builder.check()?;
                 drop(builder);
-                index.readable = Some(engine.present()?);
+                index.readable = Some(engine.present());
                 new.indexes.push(Arc::new(index));
             }
             engine.set_filled(new.id)

@@ -9,11 +9,12 @@ use crate::plant;
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_site::{
-    Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Procedure, Published, Refusal, Reply,
-    Request, Site, Step, Txn,
+    Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Pin, Procedure, Published, Read,
+    Refusal, Reply, Request, SeenUpTo, Site, Step, Txn, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -78,6 +79,20 @@ impl SimTransport {
             )),
             Err(failure) => self.world.note(format_args!("{site} refused {footprint}: {failure}")),
         }
+    }
+
+    /// Asks a site something that takes no note in the trace.
+    async fn ask<A>(
+        &self,
+        site: SiteId,
+        what: &str,
+        work: impl AsyncFnOnce(Arc<Site>) -> Result<A, Failure>,
+    ) -> Result<A, Failure> {
+        self.world.doing(|| format!("waits for {site} to {what}"));
+        let stopped = Failure::Stopped(site);
+        let Some((host, run)) = self.arrive(site).await else { return Err(stopped) };
+        let answer = self.patiently(site, run, work(host)).await;
+        if self.returns(site, run).await { answer.unwrap_or(Err(stopped)) } else { Err(stopped) }
     }
 
     /// A request on its way to a site; `None` if it is lost, or finds the site down.
@@ -164,6 +179,40 @@ impl Transport for SimTransport {
         published: Published<'_>,
     ) -> Result<Reply, Failure> {
         plant::transport::execute(self, site, request, published).await
+    }
+
+    type Pin = Pin;
+
+    async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&Pin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
+        let mut rows = Vec::new();
+        let mut collect = |key: &[u8], row: &[u8], time: Time| {
+            rows.push((key.to_vec(), row.to_vec(), time));
+            ControlFlow::Continue(())
+        };
+        let seen = self
+            .ask(site, "read", async |host| host.read_at(read, at, pin, &mut collect).await)
+            .await?;
+        let _ = rows.iter().try_for_each(|(key, row, time)| visit(key, row, *time));
+        Ok(seen)
+    }
+
+    async fn pin(&self, site: SiteId, at: Time) -> Result<Pin, Failure> {
+        self.ask(site, "pin", async |host| host.pin(at)).await
+    }
+
+    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
+        self.ask(site, "keep history", async |host| Ok(host.lease(from))).await
+    }
+
+    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        self.ask(site, "sync", async |host| host.until_durable(seen).await).await
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {

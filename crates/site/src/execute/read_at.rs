@@ -1,59 +1,73 @@
 //! Reading at a time that was chosen before, for transactions that arrive statement by statement.
 //!
-//! Such a transaction reads at one time at several sites, and more than once. It keeps that time at
-//! every site first ([`Site::keep`]); then any number of reads at that time are possible, wherever
-//! the rows are, until what was kept is dropped.
+//! Such a transaction reads at one time at several sites, and more than once. What is there at that time
+//! must not be forgotten meanwhile. There are two ways to see to that:
 //!
-//! Nothing here waits for the log: a read says which position it has seen, and whoever tells a
+//! | | by whom | what the site keeps |
+//! | --- | --- | --- |
+//! | lease | one request for all snapshots of a gateway, every few milliseconds ([`Site::lease`]) | everything from the oldest of them on |
+//! | pin | one request for a snapshot that is used for long ([`Site::pin`]) | what is there at its time |
+//!
+//! A read at a time whose history may be gone is refused: [`Failure::Forgotten`]. So whoever asks need not
+//! be right about the lease, only ready to begin again.
+//!
+//! Nothing here waits for the log: a read says up to where it has seen the log, and whoever tells a
 //! client waits for that with [`Site::until_durable`] when the transaction ends.
 
-use super::{Hold, Maps, Wait, once};
+use super::{Maps, Wait, once};
 use crate::error::Failure;
-use crate::held::Held;
-use crate::request::{Body, Procedure, Progress, Request};
 use crate::site::{Site, woken};
-use isomer_design::{Footprint, Item, Time};
+use isomer_design::{Direction, Footprint, Key, KeyRange, TableId, Time};
 use isomer_log::Position;
-use isomer_store::Keeper;
+use isomer_store::{CONTEXTS_MAX, Context, Keeper, Row};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
+/// What is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Read<'a> {
+    /// The table.
+    pub table: TableId,
+    /// Its rows that are wanted.
+    pub span: ReadSpan<'a>,
+}
+
+/// ReadSpan of a table, to be read in their order.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadSpan<'a> {
+    /// One row.
+    Key(&'a Key),
+    /// Those of a range, from the first or from the last.
+    Range(&'a KeyRange, Direction),
+}
+
+/// Is shown each row that is read: its key, its value, and the time of its commit. It may break.
+pub type VisitRow<'a> = &'a mut dyn FnMut(&[u8], &[u8], Time) -> ControlFlow<()>;
+
+/// Up to where a read has seen a site's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeenUpTo {
+    /// The run of the site: another run may have lost what was not durable, and write something else there.
+    pub run: u64,
+    /// The position.
+    pub position: Position,
+}
+
 /// A site's promise to remember what was there at a time. It ends when this is dropped.
-pub struct Kept {
+pub struct Pin {
     site: Arc<Site>,
     keeper: Option<Keeper>,
+    time: Time,
 }
 
-impl Kept {
-    /// The site.
-    pub fn site(&self) -> &Arc<Site> {
-        &self.site
-    }
-
-    /// The earliest time from which the site can keep history.
-    pub fn least(&self) -> Time {
-        self.keeper().least()
-    }
-
-    /// A time at which all is seen that was committed at the site until now.
-    pub fn latest(&self) -> Time {
-        self.site.store.clock.last()
-    }
-
-    /// Keeps what is there at `time`; everything that is committed from now on is later.
-    ///
-    /// # Panics
-    /// If `time` is earlier than [`Kept::least`].
-    pub fn from(&self, time: Time) {
-        self.site.store.keep_from(self.keeper(), time);
-    }
-
-    fn keeper(&self) -> &Keeper {
-        self.keeper.as_ref().expect("it is there until the drop")
+impl Pin {
+    fn keeps(&self, site: &Site, time: Time) -> bool {
+        std::ptr::eq(&*self.site, site) && self.time == time
     }
 }
 
-impl Drop for Kept {
+impl Drop for Pin {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             self.site.store.let_go(keeper);
@@ -62,38 +76,48 @@ impl Drop for Kept {
 }
 
 impl Site {
-    /// Begins to keep history.
+    /// Keeps what is there at `time`; everything that is committed from now on is later.
     ///
     /// # Errors
-    /// [`Failure::Overloaded`].
-    pub fn keep(self: &Arc<Site>) -> Result<Kept, Failure> {
-        let overloaded = Failure::Overloaded { site: self.id, limit: isomer_store::CONTEXTS_MAX };
-        let keeper = Some(self.store.keep().ok_or(overloaded)?);
-        Ok(Kept { site: self.clone(), keeper })
+    /// [`Failure::Forgotten`]; [`Failure::Overloaded`].
+    pub fn pin(self: &Arc<Site>, time: Time) -> Result<Pin, Failure> {
+        let overloaded = Failure::Overloaded { site: self.id, limit: CONTEXTS_MAX };
+        let keeper = self.store.keep().ok_or(overloaded)?;
+        if keeper.least() > time {
+            self.store.let_go(keeper);
+            return Err(Failure::Forgotten { site: self.id, at: time });
+        }
+        self.store.keep_from(&keeper, time);
+        Ok(Pin { site: self.clone(), keeper: Some(keeper), time })
     }
 
-    /// Runs a procedure that only reads, at exactly `time`, which is [kept](Site::keep) here. Returns
-    /// the position in the log up to which it has seen events.
+    /// Reads at exactly `time`, which the site still has, or that is pinned here.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] if the site holds no copy of an item, or none that goes back to `time`;
-    /// [`Failure::Abort`] if the procedure ended it.
-    ///
-    /// # Panics
-    /// If the procedure writes.
+    /// [`Failure::NotHere`] if the site holds no copy, or none that goes back to `time`;
+    /// [`Failure::Forgotten`]; [`Failure::Overloaded`].
     pub async fn read_at(
         &self,
-        footprint: &Footprint,
+        read: Read<'_>,
         time: Time,
-        procedure: &mut dyn Procedure,
-    ) -> Result<Position, Failure> {
+        pin: Option<&Pin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
         self.serving()?;
-        let mut hold = Hold { locks: Held::default(), context: self.context()? };
+        let footprint = match read.span {
+            ReadSpan::Key(key) => Footprint::new().read(read.table, key.clone()),
+            ReadSpan::Range(range, _) => Footprint::new().read_range(read.table, range.clone()),
+        };
+        let mut context = self.context()?;
+        if !pin.is_some_and(|pin| pin.keeps(self, time)) && !context.reach(time) {
+            return Err(Failure::Forgotten { site: self.id, at: time });
+        }
         loop {
-            let attempt =
-                |waker: &Waker| self.attempt_at(footprint, time, procedure, &mut hold, waker);
+            let attempt = |waker: &Waker| {
+                self.attempt_at(&footprint, read.span, time, &mut context, visit, waker)
+            };
             match once(attempt).await? {
-                Ok(position) => return Ok(position),
+                Ok(position) => return Ok(SeenUpTo { run: self.incarnation, position }),
                 Err(Wait) => woken().await,
             }
         }
@@ -102,36 +126,48 @@ impl Site {
     /// Ready when everything that a read has seen is as durable as the log promises.
     ///
     /// # Errors
+    /// [`Failure::Stopped`] if the run has ended in which that was read: it may be lost;
     /// [`Failure::Unknown`] if the log has failed.
-    pub async fn until_durable(&self, position: Position) -> Result<(), Failure> {
-        self.durable(position).await.map_err(Failure::Unknown)
+    pub async fn until_durable(&self, seen: SeenUpTo) -> Result<(), Failure> {
+        if seen.run != self.incarnation {
+            return Err(Failure::Stopped(self.id));
+        }
+        self.durable(seen.position).await.map_err(Failure::Unknown)
     }
 
     fn attempt_at(
         &self,
         footprint: &Footprint,
+        span: ReadSpan<'_>,
         time: Time,
-        procedure: &mut dyn Procedure,
-        hold: &mut Hold<'_>,
+        context: &mut Context<'_>,
+        visit: VisitRow<'_>,
         waker: &Waker,
     ) -> Result<Result<Position, Wait>, Failure> {
-        assert!(footprint.is_read_only(), "who writes must not choose the time");
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
         if resolved.partitions.iter().any(|partition| partition.since() > time) {
-            let item: Item = footprint.items()[0].clone();
-            return Err(Failure::NotHere { site: self.id, item: Box::new(item) });
+            let item = Box::new(footprint.items()[0].clone());
+            return Err(Failure::NotHere { site: self.id, item });
         }
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
-        if let Err(not_yet) = hold.context.snapshot_at(partitions, time, waker) {
+        if let Err(not_yet) = context.snapshot_at(partitions, time, waker) {
             self.hurry(&resolved, not_yet, waker);
             return Ok(Err(Wait));
         }
-        let mut request = Request::new(footprint, Body::Here(procedure));
-        let mut unheard = |_| {};
-        let mut progress = Progress::new(None, &mut unheard);
-        let read = self.run_at(&resolved, time, &mut request, &mut progress, hold);
-        read.map(|(_, position)| Ok(position))
+        let index = &resolved.tables[0].index;
+        let visit = |row: &Row| match row.value() {
+            Some(value) => visit(row.key(), value, row.time()),
+            None => ControlFlow::Continue(()),
+        };
+        match span {
+            ReadSpan::Key(key) => {
+                let _ = context.get(index, key).map(visit);
+            }
+            ReadSpan::Range(range, way) => context.scan_along(index, range, way, visit),
+        }
+        let positions = resolved.partitions.iter().map(|partition| partition.position());
+        Ok(Ok(positions.max().unwrap_or(0)))
     }
 }

@@ -1,0 +1,199 @@
+//! Open transactions for threads that block: what [`crate::open`] is, one call after the other.
+//!
+//! A thread that waits for a row is parked and empties inboxes, as one that waits for a site does. Limits of
+//! time are kept here, at the edge.
+
+use crate::database::Database;
+use crate::open::{self, Impatience, Isolation, LockMode, Locked, OpenError, Patience};
+use crate::router::Ran;
+use crate::runtime::{Embedded, Runtime};
+use isomer_design::{Direction, Key, KeyRange, TableId};
+use std::ops::{ControlFlow, Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Where the open transactions of a database meet: [`open::Gateway`], and the database.
+pub struct Gateway {
+    open: Arc<open::Gateway<Embedded>>,
+    database: Database,
+    /// How often tables are closed to readers.
+    closed: AtomicUsize,
+}
+
+impl Deref for Gateway {
+    type Target = open::Gateway<Embedded>;
+
+    fn deref(&self) -> &open::Gateway<Embedded> {
+        &self.open
+    }
+}
+
+impl Gateway {
+    /// A gateway to a database.
+    pub fn new(database: Database) -> Arc<Gateway> {
+        let open = open::Gateway::new(database.shared_router().clone());
+        database.runtime().set_gateway(&open);
+        Arc::new(Gateway { open, database, closed: AtomicUsize::new(0) })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Begins a transaction. `patience` ends its waits.
+    pub fn begin(
+        self: &Arc<Gateway>,
+        isolation: Isolation,
+        patience: Arc<Patience>,
+    ) -> OpenTransaction {
+        let (txn, runtime) =
+            (self.open.begin(isolation, patience.clone()), self.database.runtime().clone());
+        OpenTransaction { txn, runtime, patience }
+    }
+
+    /// Ends the patience of a client, who may be waiting.
+    pub fn lose_patience(&self, patience: &Patience, why: Impatience) {
+        patience.end(why);
+    }
+
+    /// Somebody closes tables to readers, until what is returned is dropped: readers lock what they
+    /// read meanwhile.
+    pub fn close_tables(self: &Arc<Gateway>) -> ClosedTables {
+        self.closed.fetch_add(1, Ordering::SeqCst);
+        ClosedTables { gateway: self.clone() }
+    }
+
+    /// True if somebody closes tables to readers, so that they have to ask.
+    pub fn has_closed_tables(&self) -> bool {
+        self.closed.load(Ordering::SeqCst) > 0
+    }
+
+    /// Waits for nothing but time.
+    ///
+    /// # Errors
+    /// [`OpenError::Canceled`] if the client's patience ends before.
+    pub fn pause(&self, patience: &Patience, time: Duration) -> Result<(), OpenError> {
+        let ended = self.database.runtime().block_on_for(patience.ended(), time);
+        ended.map_or(Ok(()), |why| Err(OpenError::Canceled(why)))
+    }
+}
+
+/// Tables may be closed to readers until this is dropped.
+pub struct ClosedTables {
+    gateway: Arc<Gateway>,
+}
+
+impl Drop for ClosedTables {
+    fn drop(&mut self) {
+        self.gateway.closed.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// An open transaction: [`open::OpenTransaction`], on a thread that blocks. Dropping it rolls it back.
+pub struct OpenTransaction {
+    txn: open::OpenTransaction<Embedded>,
+    runtime: Arc<Runtime>,
+    patience: Arc<Patience>,
+}
+
+impl Deref for OpenTransaction {
+    type Target = open::OpenTransaction<Embedded>;
+
+    fn deref(&self) -> &open::OpenTransaction<Embedded> {
+        &self.txn
+    }
+}
+
+impl DerefMut for OpenTransaction {
+    fn deref_mut(&mut self) -> &mut open::OpenTransaction<Embedded> {
+        &mut self.txn
+    }
+}
+
+/// Each does as the method of this name of [`open::OpenTransaction`].
+impl OpenTransaction {
+    /// Shows a row as the transaction sees it.
+    ///
+    /// # Errors
+    /// [`OpenError`]; so for the others.
+    pub fn get(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visit: impl FnMut(&[u8]),
+    ) -> Result<bool, OpenError> {
+        let work = self.txn.get(table, key, visit);
+        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+    }
+
+    /// Shows the rows of a range as the transaction sees them.
+    pub fn scan(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        way: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OpenError> {
+        let work = self.txn.scan(table, range, way, visit);
+        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+    }
+
+    /// Shows the rows of a range as they are committed now.
+    pub fn scan_newest(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), OpenError> {
+        let work = self.txn.scan_newest(table, range, visit);
+        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+    }
+
+    /// Locks a row, existing or not, waiting no longer than the client is willing to.
+    pub fn lock(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        mode: LockMode,
+        waits: bool,
+    ) -> Result<(), OpenError> {
+        let locked = self.txn.lock(table, key, mode, waits);
+        match self.patience.lock_limit_ms() {
+            0 => self.runtime.block_on(locked),
+            limit_ms => {
+                let limit = Duration::from_millis(limit_ms);
+                let late = OpenError::Canceled(Impatience::LockTime);
+                self.runtime.block_on_for(locked, limit).unwrap_or(Err(late))
+            }
+        }
+    }
+
+    /// Waits until those who have locked a row have let go of it.
+    pub fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
+        self.runtime.block_on(self.txn.outlive(table, key))
+    }
+
+    /// Shows the newest version of a row that the transaction has locked.
+    pub fn get_locked(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        visit: impl FnMut(&[u8]),
+    ) -> Result<Locked, OpenError> {
+        let work = self.txn.get_locked(table, key, visit);
+        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+    }
+
+    /// Waits until what was read is durable, so that it can be told.
+    pub fn until_durable(&mut self) -> Result<(), OpenError> {
+        let work = self.txn.until_durable();
+        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+    }
+
+    /// Makes all writes visible, at one time, and durable.
+    pub fn commit(self) -> Result<Option<Ran>, OpenError> {
+        self.runtime.block_on(self.txn.commit())
+    }
+}
