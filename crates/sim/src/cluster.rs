@@ -2,9 +2,11 @@
 //!
 //! Both the seeded runs ([`crate::scenario`]) and the scripts drive this.
 
-use crate::history::{Copy, History, Op, Outcome, Transaction, Value};
+use crate::history::{Copy, History, Op, Open, Outcome, Transaction, Value};
 use crate::ledger;
+use crate::statements::Holders;
 use crate::world::{SimTransport, World};
+use isomer_cluster::open::Gateway;
 use isomer_cluster::{Error, Ran, Router, Session, Transport};
 use isomer_design::{
     Design, Footprint, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
@@ -22,8 +24,14 @@ pub struct Cluster {
     /// Where it runs.
     pub world: Rc<World>,
     /// What clients and operators ask.
-    pub router: Router<SimTransport>,
-    transactions: RefCell<Vec<Transaction>>,
+    pub router: Arc<Router<SimTransport>>,
+    /// What clients ask who send statements.
+    pub gateway: Arc<Gateway<SimTransport>>,
+    pub(crate) transactions: RefCell<Vec<Transaction>>,
+    pub(crate) opens: RefCell<Vec<Open>>,
+    pub(crate) holders: RefCell<Holders>,
+    pub(crate) conflicts: RefCell<Vec<String>>,
+    pub(crate) acknowledged: Cell<Time>,
     values: Cell<Value>,
 }
 
@@ -62,9 +70,19 @@ impl Cluster {
     ) -> Result<Rc<Cluster>, Invalid> {
         sites.iter().for_each(|site| world.start(*site));
         let design = Design::new(sites.iter().copied())?;
-        let router = Router::new(SimTransport::new(world.clone()), design, strategy);
-        let (transactions, values) = (RefCell::default(), Cell::new(0));
-        Ok(Rc::new(Cluster { world, router, transactions, values }))
+        #[allow(clippy::arc_with_non_send_sync, reason = "on threads it is shared")]
+        let router = Arc::new(Router::new(SimTransport::new(world.clone()), design, strategy));
+        Ok(Rc::new(Cluster {
+            world,
+            gateway: Gateway::new(router.clone()),
+            router,
+            transactions: RefCell::default(),
+            opens: RefCell::default(),
+            holders: RefCell::default(),
+            conflicts: RefCell::default(),
+            acknowledged: Cell::new(Time::ZERO),
+            values: Cell::new(0),
+        }))
     }
 
     /// Creates a table, as the embedded runtime would.
@@ -131,6 +149,9 @@ impl Cluster {
             Err(error) if error.is_unknown() => Outcome::Unknown,
             Err(error) => Outcome::Nothing(error.to_string()),
         };
+        if let Ok(ran) = &result {
+            self.acknowledge(ran.committed.session());
+        }
         result
     }
 
@@ -213,7 +234,8 @@ impl Cluster {
             .collect();
         let (commits, reigns) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
         let transactions = self.transactions.borrow().clone();
-        History { transactions, commits, reigns, ..History::default() }
+        let (opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
+        History { transactions, opens, conflicts, commits, reigns, ..History::default() }
     }
 
     /// The rows of a partition's copy at one site, not older than a time.

@@ -11,7 +11,9 @@
 //! what the sites' disks hold when all is over. A transaction whose answer was lost is in the
 //! history too: it may have committed, and the logs know.
 
+use isomer_cluster::Isolation;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use std::collections::BTreeMap;
 
 /// Values of rows. A run never writes the same one twice, so a value names its writer.
 pub type Value = i64;
@@ -54,6 +56,94 @@ pub struct Transaction {
     pub ops: Vec<Op>,
     /// What the client was told.
     pub outcome: Outcome,
+}
+
+/// A transaction that arrived statement by statement, as its client saw it. What it has written is in a
+/// [`Transaction`] as well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// Its number.
+    pub number: u64,
+    /// How much it sees of others.
+    pub isolation: Isolation,
+    /// What its client did and was told.
+    pub steps: Vec<OpenStep>,
+    /// What the client was told in the end.
+    pub outcome: Outcome,
+}
+
+/// One thing that a client did in an open transaction, or was told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OpenStep {
+    /// A statement began. By then, some client had been told of a commit at this time.
+    Begin(Time),
+    /// It read this, at the time of its snapshot.
+    Read(Option<Time>, Op),
+    /// It locked a row, and read its newest version.
+    Locked {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Option<Value>,
+        /// The commit of the version.
+        base: Option<Time>,
+        /// The snapshot of a transaction that sees one time.
+        snapshot: Option<Time>,
+        /// Some client had been told of a commit at this time when it asked for the lock.
+        acknowledged: Time,
+    },
+    /// It wrote a row that it had locked, or deleted it.
+    Write {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Option<Value>,
+        /// The version that this is in place of.
+        base: Option<Time>,
+    },
+    /// It marked a place to go back to.
+    Savepoint,
+    /// It went back to the place of this number; later ones are gone.
+    BackTo(usize),
+}
+
+/// What is left of the writes of an open transaction: for each row its value, and the version that this is in
+/// place of.
+pub type Left = BTreeMap<(TableId, Key), (Option<Value>, Option<Time>)>;
+
+impl Open {
+    /// Why a transaction had no effect that has met another one's write.
+    pub const CHANGED: &str = "a row has changed";
+
+    /// What it has written and not undone.
+    pub fn left(&self) -> Left {
+        let (mut left, mut savepoints) = (Left::new(), Vec::new());
+        for step in &self.steps {
+            match step {
+                OpenStep::Write { table, key, value, base } => {
+                    left.insert((*table, key.clone()), (*value, *base));
+                }
+                OpenStep::Savepoint => savepoints.push(left.clone()),
+                OpenStep::BackTo(number) => {
+                    savepoints.truncate(number + 1);
+                    left.clone_from(&savepoints[*number]);
+                }
+                _ => {}
+            }
+        }
+        left
+    }
+
+    /// The same as a commit has it: a row that it has made and deleted was never there.
+    pub fn written(&self) -> Vec<Op> {
+        let left = self.left().into_iter();
+        let there = left.filter(|(_, (value, base))| value.is_some() || base.is_some());
+        there.map(|((table, key), (value, _))| Op::Write(table, key, value)).collect()
+    }
 }
 
 /// A commit, as the redo logs of its masters tell it.
@@ -119,6 +209,10 @@ pub struct Copy {
 pub struct History {
     /// As the clients began them.
     pub transactions: Vec<Transaction>,
+    /// Those that arrived statement by statement, as they began.
+    pub opens: Vec<Open>,
+    /// Row locks that were granted to two at a time, in words.
+    pub conflicts: Vec<String>,
     /// In the order of time.
     pub commits: Vec<Commit>,
     /// In no particular order.
@@ -132,7 +226,7 @@ pub struct History {
 impl Transaction {
     /// What it wrote in the end: its last write of each key, in the order of keys.
     pub fn writes(&self) -> Vec<Written> {
-        let mut writes = std::collections::BTreeMap::new();
+        let mut writes = BTreeMap::new();
         for op in &self.ops {
             if let Op::Write(table, key, value) = op {
                 writes.insert((*table, key.clone()), *value);

@@ -14,7 +14,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`world`] | one thread, one agenda, one source of chance; the borders of the code under test |
-//! | [`cluster`] | a database in a world |
+//! | [`cluster`], [`statements`] | a database in a world, transactions of both kinds |
 //! | [`SimOptions`] | what is asked of a run |
 //! | [`scenario`] | a seeded run: draw, load, break, heal, settle, check |
 //! | [`history`], [`ledger`](mod@history) | what clients saw and logs hold |
@@ -37,6 +37,7 @@ mod options;
 mod outcome;
 pub mod plant;
 pub mod scenario;
+pub mod statements;
 pub mod world;
 
 pub use options::{Faults, SimOptions};

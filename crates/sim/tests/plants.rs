@@ -86,6 +86,31 @@ fn a_link_that_ignores_gaps_is_noticed() {
 }
 
 #[test]
+fn a_commit_that_ignores_which_versions_were_read_loses_updates() {
+    caught(Plant::UncheckedCommit, &["open_transactions"]);
+}
+
+#[test]
+fn a_snapshot_that_moves_is_noticed() {
+    caught(Plant::MovingSnapshot, &["open_transactions"]);
+}
+
+#[test]
+fn row_locks_that_are_released_before_publication_let_writers_meet() {
+    caught(Plant::EarlyRelease, &["open_transactions"]);
+}
+
+#[test]
+fn a_read_that_is_told_before_it_is_durable_is_dirty_after_a_crash() {
+    caught(Plant::UnsyncedRead, &["open_transactions"]);
+}
+
+#[test]
+fn a_savepoint_that_undoes_nothing_is_noticed() {
+    caught(Plant::KeptWrite, &["no_lost_write", "open_transactions", "no_phantom_write"]);
+}
+
+#[test]
 fn plants_are_read_as_they_are_written() {
     for (name, plant) in Plant::ALL {
         assert_eq!((plant.to_string().as_str(), name.parse()), (name, Ok(plant)));

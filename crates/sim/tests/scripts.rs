@@ -12,6 +12,8 @@
 //!   c1: begin write accounts[5], …           a transaction, which then waits for statements
 //!   c1: get accounts[5] · put accounts[5] = 7 · insert · delete · scan accounts[0..5)
 //!   c1: commit · rollback                    ends it; statements without `begin` are one of their own
+//!   c1: begin read committed · begin repeatable read     one that is open, with row locks:
+//!   c1: lock accounts[5] · share accounts[5] · savepoint · back 0      besides the above
 //!   c2: has seen what c1 has                 it was told
 //!   split, merge, add_replica, …             an operator; `op: split …` gives it a name
 //!   hold, free                               letters s1 s2 · requests s1 · answers s1 · disk s1 ·
@@ -66,6 +68,11 @@ fn operators_race_with_transactions_and_each_other() {
 #[test]
 fn transactions_over_several_sites_commit_everywhere_or_nowhere() {
     group("two_phase");
+}
+
+#[test]
+fn open_transactions_lock_rows_and_see_one_time() {
+    group("open");
 }
 
 #[test]

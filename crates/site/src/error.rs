@@ -56,9 +56,11 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// True if another route may succeed: the design has changed under the router.
+    /// True if another route may succeed: the design has changed under the router, or another copy goes back
+    /// further.
     pub fn is_stale_route(&self) -> bool {
-        matches!(self, Failure::NotHere { .. } | Failure::NotMaster { .. })
+        use Failure::{Forgotten, NotHere, NotMaster};
+        matches!(self, NotHere { .. } | NotMaster { .. } | Forgotten { .. })
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) struct History {
     open: Store,
     /// All sites have everything from this time on.
     base: AtomicU64,
-    /// When the last renewal began that has ended.
+    /// When the last renewal began that has ended; 0 if there was none.
     renewed: AtomicU64,
     renewing: AtomicBool,
 }
@@ -78,7 +78,10 @@ impl History {
     }
 
     fn age_ns(&self, now: Time) -> u64 {
-        now.0.saturating_sub(self.renewed.load(Ordering::SeqCst))
+        match self.renewed.load(Ordering::SeqCst) {
+            0 => u64::MAX,
+            renewed => now.0.saturating_sub(renewed),
+        }
     }
 
     /// Moves the watermark, and lets all sites know.

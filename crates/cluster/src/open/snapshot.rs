@@ -260,7 +260,7 @@ impl<T: Transport> Snapshot<T> {
                 self.seen.note(site, up_to);
                 Ok(true)
             }
-            Err(failure) if failure.is_stale_route() => {
+            Err(failure) if failure.is_stale_route() || matches!(failure, Failure::Stopped(_)) => {
                 // Where it has gone is known at once, as a rule.
                 if look >= QUICK_LOOKS || !failure.is_stale_route() {
                     transport.retry(site).await;

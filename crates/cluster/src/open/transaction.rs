@@ -267,6 +267,11 @@ impl<T: Transport> OpenTransaction<T> {
         self.gateway.outlive(self.owner, (table, key.clone()), &self.patience).await
     }
 
+    /// The time that the statement at work sees, if it has read.
+    pub fn snapshot_time(&self) -> Option<Time> {
+        self.snapshot.as_ref().map(Snapshot::time)
+    }
+
     /// The time that all its statements see, from the first that has read.
     pub fn fixed_time(&self) -> Option<Time> {
         self.snapshot.as_ref().filter(|_| self.is_fixed()).map(Snapshot::time)
@@ -435,8 +440,8 @@ impl<T: Transport> OpenTransaction<T> {
             result => result?.0,
         };
         gateway.count(ran.place);
-        // What was read at the site of the commit is durable with it.
-        self.until_durable().await.map(|()| Some(ran))
+        // What was read where the commit is logged is durable with it.
+        Ok(Some(ran))
     }
 
     /// When a read begins that is to be noted.

@@ -12,6 +12,7 @@
 //! | [`mod@no_phantom_write`] | what is in the log was asked for by somebody, once, and not refused |
 //! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; nobody wrote in between |
 //! | [`mod@session_order`] | a session never goes back |
+//! | [`mod@open_transactions`] | what holds statement by statement, at both levels; row locks keep writers apart |
 //! | [`mod@copies_agree`] | in the end every copy of a partition is what the commits add up to |
 //!
 //! **Write skew is allowed**: two transactions that each read what the other writes may both commit
@@ -21,6 +22,7 @@ mod copies_agree;
 mod no_lost_write;
 mod no_phantom_write;
 mod one_master;
+mod open_transactions;
 mod session_order;
 mod snapshot_isolation;
 
@@ -28,6 +30,7 @@ pub use copies_agree::copies_agree;
 pub use no_lost_write::no_lost_write;
 pub use no_phantom_write::no_phantom_write;
 pub use one_master::one_master;
+pub use open_transactions::open_transactions;
 pub use session_order::session_order;
 pub use snapshot_isolation::snapshot_isolation;
 
@@ -37,11 +40,12 @@ use crate::history::History;
 pub type Checker = fn(&History) -> Result<(), String>;
 
 /// All checkers by name.
-pub const CHECKERS: [(&str, Checker); 6] = [
+pub const CHECKERS: [(&str, Checker); 7] = [
     ("one_master", one_master),
     ("no_lost_write", no_lost_write),
     ("no_phantom_write", no_phantom_write),
     ("session_order", session_order),
     ("snapshot_isolation", snapshot_isolation),
+    ("open_transactions", open_transactions),
     ("copies_agree", copies_agree),
 ];

@@ -61,7 +61,7 @@ fn reads(history: &History, transaction: &Transaction, snapshot: Time) -> Result
     Ok(())
 }
 
-fn read_one(
+pub(super) fn read_one(
     history: &History,
     table: TableId,
     key: &Key,
@@ -110,7 +110,7 @@ fn missed(
     }
 }
 
-fn scan(
+pub(super) fn scan(
     history: &History,
     table: TableId,
     range: &KeyRange,

@@ -18,6 +18,11 @@
 //! | `second-master` | operator | one_master: another site begins the same keys |
 //! | `forgotten-decision` | network | no_lost_write: a coordinator that has committed says it has not |
 //! | `hidden-gaps` | network | copies or snapshots: a feed is lost, and the next takes its number |
+//! | `unchecked-commit` | transport | open_transactions: a commit ignores which versions were read |
+//! | `moving-snapshot` | transport | open_transactions: a statement reads at another time than its own |
+//! | `early-release` | transport | open_transactions: row locks are released before publication |
+//! | `unsynced-read` | transport | open_transactions: what was read is told before it is durable |
+//! | `kept-write` | clients | no_lost_write: going back to a savepoint undoes nothing |
 
 pub(crate) mod disk;
 pub(crate) mod network;
@@ -43,11 +48,16 @@ pub enum Plant {
     SecondMaster,
     ForgottenDecision,
     HiddenGaps,
+    UncheckedCommit,
+    MovingSnapshot,
+    EarlyRelease,
+    UnsyncedRead,
+    KeptWrite,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 13] = [
+    pub const ALL: [(&str, Plant); 18] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -61,6 +71,11 @@ impl Plant {
         ("second-master", Plant::SecondMaster),
         ("forgotten-decision", Plant::ForgottenDecision),
         ("hidden-gaps", Plant::HiddenGaps),
+        ("unchecked-commit", Plant::UncheckedCommit),
+        ("moving-snapshot", Plant::MovingSnapshot),
+        ("early-release", Plant::EarlyRelease),
+        ("unsynced-read", Plant::UnsyncedRead),
+        ("kept-write", Plant::KeptWrite),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

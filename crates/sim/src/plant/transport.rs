@@ -3,7 +3,9 @@
 use super::Plant;
 use crate::world::SimTransport;
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_site::{Abort, Body, Committed, Failure, Published, Reply, Request, Txn};
+use isomer_site::{
+    Abort, Body, CheckedWrites, Committed, Expect, Failure, Published, Reply, Request, Txn,
+};
 
 /// Of a thousand transactions that could be spoilt, so many are.
 const SPOILT_PER_MILLE: u64 = 50;
@@ -17,6 +19,20 @@ pub(crate) async fn execute(
 ) -> Result<Reply, Failure> {
     let spoilt = way.world().plant().filter(|_| way.world().chance(SPOILT_PER_MILLE));
     let (writes, is_shared) = (!request.footprint.is_read_only(), request.shares.is_some());
+    if let Body::Writes(checked) = request.body {
+        return match way.world().plant() {
+            Some(Plant::UncheckedCommit) => {
+                let unchecked = unchecked(checked);
+                let request = Request { body: Body::Writes(&unchecked), ..request };
+                way.execute_honestly(site, request, published).await
+            }
+            Some(Plant::EarlyRelease) => {
+                published(way.world().now());
+                way.execute_honestly(site, request, published).await
+            }
+            _ => way.execute_honestly(site, request, published).await,
+        };
+    }
     match spoilt {
         Some(Plant::ForgottenSession) => {
             request.session = Time::ZERO;
@@ -65,6 +81,20 @@ pub(crate) async fn execute(
         }
         _ => way.execute_honestly(site, request, published).await,
     }
+}
+
+/// When a read sees what is there, or should.
+pub(crate) fn time_of_read(way: &SimTransport, at: Time) -> Time {
+    let moves = way.world().spoils(Plant::MovingSnapshot, SPOILT_PER_MILLE);
+    if moves { at.max(way.world().now()) } else { at }
+}
+
+/// The same writes, whatever is there.
+fn unchecked(checked: &CheckedWrites) -> CheckedWrites {
+    let mut unchecked = checked.clone();
+    let writes = unchecked.values_mut().flat_map(|rows| rows.values_mut());
+    writes.for_each(|write| write.expect = Expect::Anything);
+    unchecked
 }
 
 /// The footprint with everything only read.

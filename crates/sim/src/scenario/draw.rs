@@ -36,6 +36,8 @@ pub(crate) struct Draw {
     pub(crate) manners: Manners,
     /// From one disk that breaks for long to the next, at most; 0: there are none.
     pub(crate) break_every_ns: u64,
+    /// Clients that send statements.
+    pub(crate) statements: u64,
 }
 
 /// What a run does with a transaction that no single site can run.
@@ -97,6 +99,7 @@ impl Draw {
                 ..manners(world, faults.network)
             },
             break_every_ns: often(if faults.disks { 400 } else { 0 }, 50..400),
+            statements: if world.chance(700) { world.draw(1..5) } else { 0 },
         }
     }
 

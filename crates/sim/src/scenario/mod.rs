@@ -3,7 +3,7 @@
 //! ```text
 //!   draw      sites, tables, keys, clients, their mix, the network's manners, which faults
 //!   load      tables are created and filled
-//!   break     clients run transactions · an operator changes the design · a nemesis kills, holds
+//!   break     clients run transactions, whole or statement by statement · an operator changes the design · a nemesis kills, holds
 //!   heal      everything starts again, nothing new is begun: all that was begun must finish
 //!   settle    every replica must reach its master
 //!   check     the recorded history, checker by checker
@@ -17,6 +17,7 @@ mod draw;
 mod nemesis;
 mod operator;
 mod settle;
+mod statements;
 
 use crate::checkers::CHECKERS;
 use crate::cluster::Cluster;
@@ -98,7 +99,8 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let done = settle::load(&run).map(|()| {
         world.set_manners(run.draw.manners);
         world.set_plant(options.plant);
-        let clients = client::start(&run);
+        let mut clients = client::start(&run);
+        clients.extend(statements::start(&run));
         operator::start(&run);
         nemesis::start(&run);
         let most = settle::BREAK_NS * run.draw.times;

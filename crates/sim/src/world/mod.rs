@@ -240,6 +240,11 @@ impl World {
         self.plant.get()
     }
 
+    /// True if a planted bug shows now: of a thousand occasions, so often.
+    pub(crate) fn spoils(&self, plant: Plant, per_mille: u64) -> bool {
+        self.plant.get() == Some(plant) && self.chance(per_mille)
+    }
+
     pub(crate) fn rng(&self) -> std::cell::RefMut<'_, Xoshiro256PlusPlus> {
         self.rng.borrow_mut()
     }

@@ -5,7 +5,7 @@
 //! the site stopped, and nobody can say whether the request was carried out.
 
 use super::{Gate, World};
-use crate::plant;
+use crate::plant::{self, Plant};
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_site::{
@@ -58,16 +58,24 @@ impl SimTransport {
             living = Living { world: &self.world, site, run, procedure };
             request.body = Body::Here(&mut living);
         }
+        // Where locks wait for it, word of the publication may come late, or be lost with its site.
+        let is_late = !matches!(request.body, Body::Here(_)) && self.world.chance(500);
+        let mut late = None;
         let execution = async {
+            let mut published = |time| if is_late { late = Some(time) } else { published(time) };
             match shares {
-                None => host.run(request, published).await,
-                Some(_) => host.coordinate(request, published, self).await,
+                None => host.run(request, &mut published).await,
+                Some(_) => host.coordinate(request, &mut published, self).await,
             }
         };
         let result = self.patiently(site, run, execution).await;
         let result = result.ok_or(Failure::Stopped(site))?;
         self.note_result(site, footprint, &result);
-        if self.returns(site, run).await { result } else { Err(Failure::Stopped(site)) }
+        if !self.returns(site, run).await {
+            return Err(Failure::Stopped(site));
+        }
+        late.into_iter().for_each(published);
+        result
     }
 
     fn note_result(&self, site: SiteId, footprint: &Footprint, result: &Result<Reply, Failure>) {
@@ -191,6 +199,8 @@ impl Transport for SimTransport {
         pin: Option<&Pin>,
         visit: VisitRow<'_>,
     ) -> Result<SeenUpTo, Failure> {
+        let moved = plant::transport::time_of_read(self, at);
+        let (at, pin) = (moved, pin.filter(|_| moved == at));
         let mut rows = Vec::new();
         let mut collect = |key: &[u8], row: &[u8], time: Time| {
             rows.push((key.to_vec(), row.to_vec(), time));
@@ -212,6 +222,9 @@ impl Transport for SimTransport {
     }
 
     async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        if self.world.spoils(Plant::UnsyncedRead, 1000) {
+            return Ok(());
+        }
         self.ask(site, "sync", async |host| host.until_durable(seen).await).await
     }
 

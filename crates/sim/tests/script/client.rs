@@ -1,14 +1,19 @@
 //! Clients of a script: a transaction is a task that stops in its procedure and waits for statements.
 
 use super::show;
+use isomer_cluster::open::{Isolation, LockMode, OpenError};
 use isomer_design::{Footprint, Key, KeyRange, TableId, Time};
 use isomer_sim::cluster::{Client, Cluster, Recorder};
+use isomer_sim::statements::Statements;
 use isomer_sim::world::{TaskId, World};
 use isomer_site::Abort;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::error::Error;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 /// What a client asks of its transaction.
 #[derive(Clone)]
@@ -18,6 +23,10 @@ pub(crate) enum Statement {
     Insert(TableId, Key, i64),
     Delete(TableId, Key),
     Scan(TableId, KeyRange),
+    Lock(TableId, Key),
+    Share(TableId, Key),
+    Savepoint,
+    BackTo(usize),
     Commit,
     Rollback,
 }
@@ -36,6 +45,8 @@ pub(crate) struct Desk {
 struct Open {
     statements: VecDeque<Statement>,
     answers: Vec<String>,
+    /// Of an open transaction that waits for a statement.
+    waker: Option<Waker>,
 }
 
 impl Desk {
@@ -64,6 +75,15 @@ impl Desk {
     /// Takes a line of the script.
     pub(crate) fn hear(&mut self, cluster: &Rc<Cluster>, line: &str) -> Result<(), Box<dyn Error>> {
         let world = &cluster.world;
+        let isolation = match line {
+            "begin read committed" => Some(Isolation::ReadCommitted),
+            "begin repeatable read" => Some(Isolation::RepeatableRead),
+            _ => None,
+        };
+        if let Some(isolation) = isolation {
+            self.begin_open(cluster, isolation);
+            return Ok(());
+        }
         if let Some(footprint) = line.strip_prefix("begin ") {
             let footprint = Footprint::parse(footprint, &cluster.router.design())?;
             return self.begin(cluster, footprint, VecDeque::new());
@@ -89,13 +109,19 @@ impl Desk {
     /// Lets the procedure look around.
     pub(crate) fn wake(&self, world: &Rc<World>) {
         world.resume(self.task);
+        let waker = self.open.borrow_mut().waker.take();
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// What there is to say since the last call.
     pub(crate) fn news(&mut self, world: &World) -> Vec<String> {
         let mut news = std::mem::take(&mut self.open.borrow_mut().answers);
         let waits = match world.what_is_done_by(self.task) {
-            Some(waits) if self.task != 0 && !world.is_paused(self.task) => waits,
+            Some(waits)
+                if !waits.trim().is_empty() && self.task != 0 && !world.is_paused(self.task) =>
+            {
+                waits
+            }
             _ => String::new(),
         };
         if waits != self.waits && !waits.is_empty() {
@@ -103,6 +129,46 @@ impl Desk {
         }
         self.waits = waits;
         news
+    }
+
+    /// Begins a transaction whose statements come one by one.
+    fn begin_open(&mut self, cluster: &Rc<Cluster>, isolation: Isolation) {
+        let (cluster, open) = (cluster.clone(), self.open.clone());
+        self.task = cluster.world.clone().spawn(String::new(), async move {
+            let mut txn = Statements::begin(&cluster, isolation, Arc::default());
+            let say = |words: String| open.borrow_mut().answers.push(words);
+            loop {
+                cluster.world.doing(String::new);
+                let next = poll_fn(|cx| {
+                    let mut open = open.borrow_mut();
+                    open.waker = Some(cx.waker().clone());
+                    open.statements.pop_front().map_or(Poll::Pending, Poll::Ready)
+                });
+                match next.await {
+                    Statement::Rollback => {
+                        txn.roll_back("rolled back");
+                        return say("rolled back".into());
+                    }
+                    Statement::Commit => {
+                        return say(match txn.commit().await {
+                            Ok(Some(ran)) => format!("committed at {}", ran.place.site()),
+                            Ok(None) => "committed, having written nothing".into(),
+                            Err(OpenError::Database(error)) if error.is_unknown() => {
+                                format!("outcome unknown: {error}")
+                            }
+                            Err(error) => format!("no effect: {error}"),
+                        });
+                    }
+                    statement => match carry_out_open(&mut txn, &statement).await {
+                        Ok(words) => say(words),
+                        Err(error) => {
+                            txn.roll_back(&error.to_string());
+                            return say(format!("rolled back: {error}"));
+                        }
+                    },
+                }
+            }
+        });
     }
 
     fn begin(
@@ -159,6 +225,46 @@ impl Desk {
     }
 }
 
+async fn carry_out_open(txn: &mut Statements, statement: &Statement) -> Result<String, OpenError> {
+    let shown = |value: Option<i64>| value.map_or("nothing".into(), |value| value.to_string());
+    txn.next();
+    Ok(match statement {
+        Statement::Get(table, key) => {
+            format!("{table}[{key}] is {}", shown(txn.get(*table, key).await?))
+        }
+        Statement::Put(table, key, value) | Statement::Insert(table, key, value) => {
+            txn.put(*table, key, Some(*value)).await?;
+            format!("{table}[{key}] := {value}")
+        }
+        Statement::Delete(table, key) => {
+            txn.put(*table, key, None).await?;
+            format!("{table}[{key}] := nothing")
+        }
+        Statement::Scan(table, range) => {
+            let rows = txn.scan(*table, range).await?;
+            let rows: Vec<String> = rows.iter().map(|(key, v)| format!("{key} = {v}")).collect();
+            format!("{table}{range}: {}", rows.join(", "))
+        }
+        Statement::Lock(table, key) => {
+            let (value, _) = txn.lock(*table, key, LockMode::Exclusive).await?;
+            format!("has locked {table}[{key}], which is {}", shown(value))
+        }
+        Statement::Share(table, key) => {
+            let (value, _) = txn.lock(*table, key, LockMode::Shared).await?;
+            format!("shares {table}[{key}], which is {}", shown(value))
+        }
+        Statement::Savepoint => {
+            txn.savepoint();
+            format!("savepoint {}", txn.savepoints() - 1)
+        }
+        Statement::BackTo(number) => {
+            txn.back_to(*number);
+            format!("back to savepoint {number}")
+        }
+        Statement::Commit | Statement::Rollback => unreachable!("these end the transaction"),
+    })
+}
+
 fn carry_out(txn: &mut Recorder<'_, '_>, statement: &Statement) -> Result<String, Abort> {
     let shown = |value: Option<i64>| value.map_or("nothing".into(), |value| value.to_string());
     Ok(match statement {
@@ -184,6 +290,7 @@ fn carry_out(txn: &mut Recorder<'_, '_>, statement: &Statement) -> Result<String
             format!("{table}{range}: {}", rows.join(", "))
         }
         Statement::Commit | Statement::Rollback => unreachable!("these end the procedure"),
+        _ => unreachable!("it is for open transactions"),
     })
 }
 
@@ -198,6 +305,8 @@ fn statement(cluster: &Cluster, text: &str) -> Result<Statement, Box<dyn Error>>
     Ok(match verb {
         "commit" => Statement::Commit,
         "rollback" => Statement::Rollback,
+        "savepoint" => Statement::Savepoint,
+        "back" => Statement::BackTo(rest.parse()?),
         _ => {
             let (table, range) = show::range(cluster, place)?;
             let key = range.start.clone();
@@ -207,6 +316,8 @@ fn statement(cluster: &Cluster, text: &str) -> Result<Statement, Box<dyn Error>>
                 "insert" => Statement::Insert(table, key, value.parse()?),
                 "delete" => Statement::Delete(table, key),
                 "scan" => Statement::Scan(table, range),
+                "lock" => Statement::Lock(table, key),
+                "share" => Statement::Share(table, key),
                 _ => return Err(format!("`{verb}` is no statement").into()),
             }
         }
@@ -223,7 +334,7 @@ fn footprint(statements: &VecDeque<Statement>) -> Footprint {
             | Statement::Insert(table, key, _)
             | Statement::Delete(table, key) => footprint.write(table, key),
             Statement::Scan(table, range) => footprint.read_range(table, range),
-            Statement::Commit | Statement::Rollback => footprint,
+            _ => footprint,
         };
     }
     footprint

@@ -98,7 +98,7 @@ impl Runner {
             "open" => self.open(rest)?,
             "rows" => self.rows(rest)?,
             "begin" | "get" | "put" | "insert" | "delete" | "scan" | "commit" | "rollback"
-            | "has" => self.client(name, line)?,
+            | "has" | "lock" | "share" | "savepoint" | "back" => self.client(name, line)?,
             "hold" => self.gate(rest, |world, gate| world.hold(gate))?,
             "free" => self.gate(rest, |world, gate| world.let_go(gate))?,
             "letters" => self.letters(rest)?,

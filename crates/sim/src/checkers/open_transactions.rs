@@ -1,0 +1,182 @@
+//! Open transactions: what their clients were told of each statement, at both levels of isolation.
+//!
+//! ```text
+//!   commits of key 5      10 ───────── 20 ────────────── 40
+//!   READ COMMITTED        read at 15: 10     read at 30: 20      a snapshot for each statement
+//!   REPEATABLE READ       read at 15: 10     read at 15: 10      one for all
+//!   lock 5, base 20 ······························ commit 50     lost update: 40 is in between
+//! ```
+//!
+//! A statement sees of every key the newest commit at or before the time of its snapshot, under its
+//! transaction's own writes; and the snapshot has all that any client was told of before the statement
+//! began. What is committed are the writes that are left after going back to savepoints ([`super::no_lost_write`]
+//! compares them with the log), each in place of the version that was read under the row's lock. A
+//! conflict of two writers is never the fault of open transactions alone: row locks keep them apart.
+
+use super::snapshot_isolation::{read_one, scan};
+use crate::history::{History, Op, Open, OpenStep, Outcome, Value, Written};
+use isomer_cluster::Isolation;
+use isomer_design::{Key, TableId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Place = (TableId, Key);
+
+/// See the [module documentation](self).
+///
+/// # Errors
+/// A sentence that names the anomaly, the transaction and the key.
+pub fn open_transactions(history: &History) -> Result<(), String> {
+    if let Some(conflict) = history.conflicts.first() {
+        return Err(format!("two holders of a row lock: {conflict}"));
+    }
+    for open in &history.opens {
+        let judged = reads(history, open).and_then(|()| writes(history, open));
+        let (number, isolation) = (open.number, open.isolation);
+        judged.map_err(|what| format!("{what}; open transaction {number}, {isolation:?}"))?;
+    }
+    Ok(())
+}
+
+fn reads(history: &History, open: &Open) -> Result<(), String> {
+    let mut own: BTreeMap<Place, Option<Value>> = BTreeMap::new();
+    let mut savepoints = Vec::new();
+    let (mut told, mut fixed) = (Time::ZERO, None);
+    for step in &open.steps {
+        match step {
+            OpenStep::Begin(acknowledged) => told = *acknowledged,
+            OpenStep::Write { table, key, value, .. } => {
+                own.insert((*table, key.clone()), *value);
+            }
+            OpenStep::Savepoint => savepoints.push(own.clone()),
+            OpenStep::BackTo(number) => {
+                savepoints.truncate(number + 1);
+                own.clone_from(&savepoints[*number]);
+            }
+            OpenStep::Read(at, op) => {
+                let is_first = fixed.is_none();
+                if let Some(at) = *at {
+                    let before = *fixed.get_or_insert(at);
+                    let is_fixed = open.isolation == Isolation::RepeatableRead;
+                    if is_fixed && before != at {
+                        return Err(format!("the snapshot moved from {before} to {at}"));
+                    }
+                    if at < told && (is_first || !is_fixed) {
+                        return Err(format!("stale snapshot {at}: a client was told of {told}"));
+                    }
+                }
+                read(history, &own, *at, op)?;
+            }
+            OpenStep::Locked { table, key, value, base, snapshot, acknowledged } => {
+                fixed = fixed.or(*snapshot);
+                if open.isolation == Isolation::RepeatableRead && *base > fixed {
+                    return Err(format!(
+                        "{table}[{key}] of {base:?} is after its snapshot {fixed:?}"
+                    ));
+                }
+                locked(history, &own, (*table, key), *value, *base, *acknowledged)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(
+    history: &History,
+    own: &BTreeMap<Place, Option<Value>>,
+    at: Option<Time>,
+    op: &Op,
+) -> Result<(), String> {
+    match (op, at) {
+        (Op::Read(table, key, value), at) => match (own.get(&(*table, key.clone())), at) {
+            (Some(mine), _) if mine == value => Ok(()),
+            (Some(_), _) => Err(format!("{table}[{key}]: it did not see its own write")),
+            (None, Some(at)) => read_one(history, *table, key, *value, at),
+            (None, None) => Err(format!("{table}[{key}]: read without a snapshot")),
+        },
+        (Op::Scan(table, range, rows), Some(at)) => scan(history, *table, range, rows, own, at),
+        (op, _) => Err(format!("{op:?} is not a read in a snapshot")),
+    }
+}
+
+/// What is read under a lock is the newest version, or at least what anybody was told of before.
+fn locked(
+    history: &History,
+    own: &BTreeMap<Place, Option<Value>>,
+    (table, key): (TableId, &Key),
+    value: Option<Value>,
+    base: Option<Time>,
+    acknowledged: Time,
+) -> Result<(), String> {
+    if let Some(mine) = own.get(&(table, key.clone())) {
+        let what = || format!("{table}[{key}]: it did not see its own write when it locked it");
+        return if *mine == value { Ok(()) } else { Err(what()) };
+    }
+    if let Some(base) = base {
+        let there = history.newest(table, key, base).filter(|(time, _)| *time == base);
+        if there.map(|(_, value)| value) != Some(value) {
+            return Err(format!(
+                "dirty read of {table}[{key}] under its lock: {value:?} of {base}"
+            ));
+        }
+    }
+    match history.newest(table, key, acknowledged) {
+        Some((time, Some(_))) if base.is_none_or(|base| base < time) => {
+            // It may have been deleted since.
+            let is_gone = base.is_none() && is_deleted_after(history, table, key, time);
+            let what = format!("stale read of {table}[{key}] under its lock: {time} is missing");
+            if is_gone { Ok(()) } else { Err(what) }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_deleted_after(history: &History, table: TableId, key: &Key, after: Time) -> bool {
+    let deletes =
+        |write: &Written| write.table == table && write.key == *key && write.value.is_none();
+    let mut later = history.commits.iter().filter(|commit| commit.time > after);
+    later.any(|commit| commit.writes.iter().any(deletes))
+}
+
+fn writes(history: &History, open: &Open) -> Result<(), String> {
+    match &open.outcome {
+        Outcome::Committed { commit: Some(commit), .. } => lost_update(history, open, *commit),
+        Outcome::Nothing(why)
+            if why == Open::CHANGED && open.isolation == Isolation::ReadCommitted =>
+        {
+            needless_conflict(history, open)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn lost_update(history: &History, open: &Open, commit: Time) -> Result<(), String> {
+    for ((table, key), (_, base)) in open.left() {
+        let newest = history.newest(table, &key, Time(commit.0 - 1));
+        let there = newest.and_then(|(time, value)| value.map(|_| time));
+        if there != base {
+            return Err(format!(
+                "lost update of {table}[{key}]: {commit} is in place of {base:?}, but {there:?} was there"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Somebody who takes no row locks has written one of the rows, or somebody whose outcome nobody was told.
+fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
+    let told = |other: &Open| match other.outcome {
+        Outcome::Committed { commit, .. } => commit,
+        _ => None,
+    };
+    let by_lock: BTreeSet<Time> = history.opens.iter().filter_map(told).collect();
+    let excused = open.left().into_iter().any(|((table, key), (_, base))| {
+        let since = base.unwrap_or(Time::ZERO);
+        history.commits.iter().any(|commit| {
+            commit.time > since
+                && !by_lock.contains(&commit.time)
+                && commit.writes.iter().any(|write| write.table == table && write.key == key)
+        })
+    });
+    let what = "a conflict between open transactions, which row locks should have kept apart";
+    if excused { Ok(()) } else { Err(what.into()) }
+}

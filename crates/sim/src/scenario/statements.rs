@@ -1,0 +1,112 @@
+//! Clients that send statements: open transactions at both levels of isolation.
+
+use super::Run;
+use crate::statements::Statements;
+use crate::world::TaskId;
+use isomer_cluster::open::{Impatience, Isolation, LockMode, OpenError, Patience};
+use isomer_design::{Key, KeyRange, TableId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// From one renewal of the lease to the next.
+const RENEW_NS: u64 = 5_000_000;
+/// A client waits for rows no longer than this, if at all.
+const PATIENCE_NS: u64 = 200_000_000;
+
+/// Starts all clients, and what renews the lease on history for them.
+pub(crate) fn start(run: &Rc<Run>) -> Vec<TaskId> {
+    if run.draw.statements == 0 {
+        return Vec::new();
+    }
+    let renewing = run.clone();
+    run.world().spawn("the gateway".into(), async move {
+        while !renewing.stopping.get() {
+            renewing.cluster.gateway.renew().await;
+            renewing.world().sleep(RENEW_NS).await;
+        }
+    });
+    let client = |number| {
+        let run = run.clone();
+        let name = format!("statements {number}");
+        run.world().clone().spawn(name, async move { go(&run).await })
+    };
+    (1..=run.draw.statements).map(client).collect()
+}
+
+async fn go(run: &Rc<Run>) {
+    let world = run.world();
+    while !run.stopping.get() && (run.cluster.begun() as u64) < run.steps {
+        let isolation = match world.draw(0..2) {
+            0 => Isolation::ReadCommitted,
+            _ => Isolation::RepeatableRead,
+        };
+        let patience = Arc::new(Patience::default());
+        if world.chance(100) {
+            let patience = patience.clone();
+            world.after(world.draw(0..PATIENCE_NS), move || patience.end(Impatience::Asked));
+        }
+        let mut open = Statements::begin(&run.cluster, isolation, patience);
+        match statements(run, &mut open).await {
+            Ok(()) if world.chance(100) => open.roll_back("the client thought better of it"),
+            Ok(()) => {
+                world.doing(|| "commits".into());
+                if let Ok(Some(ran)) = open.commit().await {
+                    run.changes.set(run.changes.get() + ran.changes as u64);
+                }
+            }
+            Err(error) => {
+                world.note(format_args!("a statement fails: {error}"));
+                open.roll_back(&error.to_string());
+            }
+        }
+        world.doing(|| "thinks".into());
+        world.sleep(world.draw(0..3_000_000)).await;
+    }
+}
+
+async fn statements(run: &Run, open: &mut Statements) -> Result<(), OpenError> {
+    let world = run.world();
+    for _ in 0..world.draw(1..7) {
+        open.next();
+        world.doing(|| "is in a statement".into());
+        match world.draw(0..10) {
+            0 | 1 => {
+                for _ in 0..world.draw(1..4) {
+                    let (table, key) = place(run);
+                    open.get(table, &key).await?;
+                }
+            }
+            2 | 3 => {
+                let (table, key) = place(run);
+                let from = key.to_ints().map_or(0, |ints| ints[0]);
+                let to = from + 1 + world.draw(0..run.draw.keys) as i64;
+                open.scan(table, &KeyRange::ints(from, to)).await?;
+            }
+            4 => {
+                let (table, key) = place(run);
+                open.lock(table, &key, LockMode::Shared).await?;
+            }
+            5 => {
+                let (table, key) = place(run);
+                open.put(table, &key, None).await?;
+            }
+            6 => open.savepoint(),
+            7 if open.savepoints() > 0 => {
+                open.back_to(world.draw(0..open.savepoints() as u64) as usize);
+            }
+            _ => {
+                let (table, key) = place(run);
+                open.put(table, &key, Some(run.cluster.fresh_value())).await?;
+                open.get(table, &key).await?;
+            }
+        }
+        world.sleep(world.draw(0..2_000_000)).await;
+    }
+    Ok(())
+}
+
+fn place(run: &Run) -> (TableId, Key) {
+    let world = run.world();
+    let table = TableId(world.draw(1..u64::from(run.draw.tables) + 1) as u32);
+    (table, Key::int(world.draw(0..run.draw.keys) as i64))
+}
