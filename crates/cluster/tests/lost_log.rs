@@ -36,6 +36,11 @@ fn killed(folder: &Path) -> (PathBuf, TableId) {
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
+    let same_mode = |from: &Path, to: &Path| {
+        let mode = fs::metadata(from).expect("it is there").permissions();
+        fs::set_permissions(to, mode).expect("it can be changed");
+    };
+    same_mode(from, to);
     for entry in fs::read_dir(from).expect("it can be listed") {
         let path = entry.expect("it can be read").path();
         let new = to.join(path.file_name().expect("a name"));
@@ -50,6 +55,7 @@ fn copy(from: &Path, to: &Path) {
             let mut copy = fs::File::create(&new).expect("a new file");
             copy.write_all(&bytes).expect("it can be written");
             copy.set_len(length).expect("it can be as long");
+            same_mode(&path, &new);
         }
     }
 }
