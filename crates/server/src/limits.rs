@@ -178,7 +178,9 @@ pub(crate) struct Watch {
 
 #[derive(Default)]
 struct Due {
-    limits: BTreeMap<(Instant, i32), (Arc<Patience>, Impatience)>,
+    /// By their times, and by numbers of their own: a statement and the commit in it end at the same time.
+    limits: BTreeMap<(Instant, u64), (Arc<Patience>, Impatience)>,
+    next: u64,
     stopped: bool,
 }
 
@@ -208,24 +210,25 @@ impl Watch {
     pub(crate) fn set(
         self: &Arc<Watch>,
         at: Instant,
-        process: i32,
         patience: &Arc<Patience>,
         why: Impatience,
     ) -> Limited {
         let mut due = self.due.lock();
         let is_first = due.limits.first_key_value().is_none_or(|((first, _), _)| at < *first);
-        due.limits.insert((at, process), (patience.clone(), why));
+        due.next += 1;
+        let key = (at, due.next);
+        due.limits.insert(key, (patience.clone(), why));
         if is_first {
             self.sooner.notify_one();
         }
-        Limited { watch: self.clone(), key: (at, process) }
+        Limited { watch: self.clone(), key }
     }
 }
 
 /// A limit that is in force until this is dropped.
 pub(crate) struct Limited {
     watch: Arc<Watch>,
-    key: (Instant, i32),
+    key: (Instant, u64),
 }
 
 impl Drop for Limited {

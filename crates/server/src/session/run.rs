@@ -65,7 +65,7 @@ impl Session {
         let statement = self.statement_until.map(|at| (at, Impatience::StatementTime));
         let transaction = self.transaction_until.map(|at| (at, Impatience::TransactionTime));
         let (at, why) = statement.into_iter().chain(transaction).min_by_key(|(at, _)| *at)?;
-        Some(self.watch.set(at, self.settings.process, &self.patience, why))
+        Some(self.watch.set(at, &self.patience, why))
     }
 
     pub(super) fn perform(

@@ -27,7 +27,7 @@ impl Wire {
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
         let mut wire = Wire { stream };
-        wire.bytes(b"\0\0\0\x10\0\x03\0\0user\0x\0\0");
+        wire.bytes(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0");
         let started = wire.outcome();
         assert!(started.code.is_none() && !started.ended, "{started:?}");
         wire
