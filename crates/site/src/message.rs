@@ -34,6 +34,9 @@ pub enum Message {
     Hello {
         /// The sender's run.
         incarnation: u64,
+        /// Where its log ended when the run began. It keeps the log until the receiver has
+        /// [received](Message::Received) that much, and asks again if it does not hear so.
+        end: Position,
     },
     /// Replicas ask the master for everything after what they have. Answered by one feed.
     ///

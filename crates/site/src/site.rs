@@ -105,6 +105,8 @@ pub struct Site {
     pub(crate) id: SiteId,
     /// Distinguishes this run of the site from others.
     pub(crate) incarnation: u64,
+    /// Where the log ended when this run began.
+    pub(crate) opened_at: Position,
     pub(crate) store: Store,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
@@ -206,6 +208,7 @@ impl Site {
         Site {
             id: options.id,
             incarnation: start.0.max(options.time.now().0),
+            opened_at: options.log.end(),
             store: Store::new(start),
             log: options.log,
             checkpoints: options.checkpoints,

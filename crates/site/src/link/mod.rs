@@ -43,6 +43,7 @@ use incoming::Incoming;
 use isomer_design::{Key, SiteId, TableId, Time, Version};
 use outgoing::Link;
 use parking_lot::Mutex;
+use received::Asked;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -69,6 +70,9 @@ impl Default for LinkPatience {
 pub(crate) struct Links {
     incoming: Mutex<BTreeMap<SiteId, Incoming>>,
     outgoing: Mutex<BTreeMap<SiteId, Link>>,
+    /// Where the logs of sites ended that have begun a new run, until these know that we have
+    /// received that.
+    asked: Mutex<BTreeMap<SiteId, Asked>>,
     /// When this site looked last for masters that are silent, and replicas that have not joined.
     looked: Mutex<Time>,
     /// Events of partitions that do not exist here yet: their replica is being installed, or a
@@ -82,9 +86,7 @@ impl Site {
     /// Says hello to the other sites, and subscribes the replicas that are here. To be called once
     /// the site can receive messages.
     pub fn greet(&self, others: impl Iterator<Item = SiteId>) {
-        for other in others {
-            self.send(other, Message::Hello { incarnation: self.incarnation });
-        }
+        others.for_each(|other| self.introduce(other));
         let replicas: Vec<_> = self.followed().into_values().flatten().collect();
         self.subscribe(&replicas);
     }
@@ -92,9 +94,11 @@ impl Site {
     /// Takes a message from another site.
     pub fn receive(&self, from: SiteId, message: Message) {
         match message {
-            Message::Hello { incarnation } => {
+            Message::Hello { incarnation, end } => {
                 self.has_restarted(from, incarnation);
                 self.hear_hello(from, incarnation);
+                self.asked_what_is_received(from, end);
+                self.introduce(from);
             }
             Message::Subscribe { epoch, replicas } => self.catch_up(from, epoch, replicas),
             Message::Feed(feed) => self.receive_feed(from, feed),

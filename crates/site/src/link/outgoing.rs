@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// A heartbeat that nobody asks for is sent every so many ticks at least: the history that is kept
 /// for snapshots goes back to the last one.
 const RARELY: u32 = 16;
+/// A site that does not say what it has received is asked again after so many ticks.
+const ASKED_AGAIN: u32 = 64;
 
 /// The feeds to one site.
 #[derive(Default)]
@@ -40,6 +42,10 @@ pub(super) struct Link {
     pub(super) needs: Position,
     /// It has made durable what it follows of our log up to here.
     pub(super) received: Position,
+    /// It has had a hello of this run.
+    greeted: bool,
+    /// Ticks since then, while it has not said what it has received.
+    unanswered: u32,
 }
 
 impl Link {
@@ -62,6 +68,16 @@ impl Link {
     /// From where on the receiver needs our log.
     pub(super) fn needed(&self) -> Position {
         if self.received < self.needs { self.received } else { Position::MAX }
+    }
+
+    /// A tick has passed: is it time to ask once more how much the receiver has received? One that
+    /// has a stream says so unasked.
+    fn is_to_be_asked(&mut self) -> bool {
+        if !self.greeted || self.epoch.is_some() || self.needed() == Position::MAX {
+            return false;
+        }
+        self.unanswered = self.unanswered.wrapping_add(1);
+        self.unanswered.is_multiple_of(ASKED_AGAIN)
     }
 
     fn want(&mut self, closed: Time) {
@@ -96,6 +112,28 @@ impl Site {
     /// was all, even if there is nothing to send.
     pub(crate) fn ship_at_tick(&self) {
         self.ship_and_say(Link::tick);
+        let mut links = self.links.outgoing.lock();
+        for (site, link) in links.iter_mut() {
+            if link.is_to_be_asked() {
+                self.say_hello(*site);
+            }
+        }
+    }
+
+    /// Says hello to a site, once in a run. A run does not know which sites lack something of the
+    /// log that was written before it: it is kept until each has said that it does not.
+    pub(super) fn introduce(&self, to: SiteId) {
+        let mut links = self.links.outgoing.lock();
+        let link = links.entry(to).or_default();
+        if !std::mem::replace(&mut link.greeted, true) {
+            link.needs = link.needs.max(self.opened_at);
+            self.say_hello(to);
+        }
+    }
+
+    fn say_hello(&self, to: SiteId) {
+        let (incarnation, end) = (self.incarnation, self.opened_at);
+        self.send(to, Message::Hello { incarnation, end });
     }
 
     /// Sends what has become durable, and up to when that was all where it is wanted or due.

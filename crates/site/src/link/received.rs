@@ -20,6 +20,10 @@
 //! applied, in a queue or of a partition that does not exist yet, is not counted. Then everything up to
 //! the position is in its own log, and it waits until that is durable.
 //!
+//! **A new run** of a master knows nothing of all this: which terms it had, who followed then, and what
+//! was said. So it keeps the whole log that it finds, greets every other site with its end, and asks
+//! again until each has said that it lacks nothing up to there. Who follows nothing says so, too.
+//!
 //! Left out: an event that came for a replica which was dropped meanwhile holds the log until the next
 //! start, as it cannot be told from one whose replica is still to come.
 
@@ -35,6 +39,15 @@ use std::sync::Arc;
 /// takes a look at all replicas.
 const TICKS: u32 = 16;
 const BYTES: u64 = 1 << 20;
+
+/// A site that has begun a new run asks how much of its log is received here.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Where its log ended.
+    position: Position,
+    /// Where our own has to be durable before it is answered; `None` if something may be lacking.
+    ready: Option<Position>,
+}
 
 /// What a follower is about to say, and has said.
 #[derive(Clone, Copy, Default)]
@@ -76,11 +89,24 @@ impl Site {
         }
     }
 
+    /// A site has begun a new run, and keeps its log until it is told that it need not.
+    pub(super) fn asked_what_is_received(&self, from: SiteId, end: Position) {
+        self.links.asked.lock().insert(from, Asked { position: end, ready: None });
+    }
+
     /// Tells masters up to where their logs are not needed here any more. Part of a tick.
     pub(crate) fn claim_received(&self) {
         let durable = self.log.durable();
         let mut incoming = self.links.incoming.lock();
-        let mut is_news = false;
+        let mut asked = self.links.asked.lock();
+        asked.retain(|site, asked| {
+            let is_ready = asked.ready.is_some_and(|end| end <= durable);
+            if is_ready {
+                self.send(*site, Message::Received { position: asked.position });
+            }
+            !is_ready
+        });
+        let mut is_news = asked.values().any(|asked| asked.ready.is_none());
         for (site, link) in incoming.iter_mut() {
             if let Some((position, _)) = link.claim.next.take_if(|(_, end)| *end <= durable) {
                 link.claim.said = position;
@@ -99,6 +125,10 @@ impl Site {
         let waiting = self.waiting();
         // What was applied is in the log by now.
         let end = self.log.end();
+        for (site, asked) in asked.iter_mut().filter(|(_, asked)| asked.ready.is_none()) {
+            let first = waiting.get(site).copied().unwrap_or(Position::MAX);
+            asked.ready = (first > asked.position).then_some(end);
+        }
         for (site, link) in incoming.iter_mut().filter(|(_, link)| link.claim.next.is_none()) {
             let first = waiting.get(site).copied().unwrap_or(Position::MAX);
             let position = link.position.min(first.saturating_sub(1));
