@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::future::join_all;
 use isomer_design::{Direction, Key, KeyRange, RoutingTable, SiteId, TableId, Time};
-use isomer_site::{Failure, Read, ReadSpan, SeenUpTo};
+use isomer_site::{Failure, Read, ReadSpan, SeenUpTo, VisitRow};
 use isomer_store::Keeper;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
@@ -246,7 +246,7 @@ impl<T: Transport> Snapshot<T> {
         key: &Key,
         look: usize,
         read: Read<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8], Time) -> ControlFlow<()>,
+        visit: VisitRow<'_>,
     ) -> Result<bool, Error> {
         self.pin_if_old(gateway).await;
         let Some(placement) = routing.placement(read.table, key) else { return Err(Error::Gone) };
