@@ -408,11 +408,12 @@ impl<T: Transport> OpenTransaction<T> {
         if let Some(reads) = self.noted.take() {
             reads.tell(gateway.router(), &self.session);
         }
-        if self.workspace.is_empty() {
-            return self.until_durable().await.map(|()| None);
-        }
         let patience = self.patience.clone();
         let over = |waker: &Waker| patience.poll_over(waker);
+        if self.workspace.is_empty() {
+            let durable = unless(&over, self.until_durable()).await;
+            return durable.map_err(OpenError::Canceled)?.map(|()| None);
+        }
         self.session.has_seen(gateway.router().latest());
         let writes = self.workspace.writes();
         let footprint = footprint(gateway.router(), writes);
