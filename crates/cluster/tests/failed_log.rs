@@ -1,6 +1,8 @@
 //! A site's log fails while the database works: it is passed by, others take over what they hold completely, nothing
 //! hangs, and after a restart all that was acknowledged is there.
 
+#![allow(clippy::disallowed_methods, reason = "on real threads a test waits between two looks")]
+
 use isomer_cluster::{Database, DiskFaults, Error, Options};
 use isomer_design::{
     Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
