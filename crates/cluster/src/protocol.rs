@@ -160,6 +160,10 @@ pub(crate) async fn ask<T: Transport>(
                 }
                 transport.retry(site).await;
             }
+            // What was written before the log failed is in doubt until the site has read it again.
+            Err(Refusal::Log(error)) if error.is_final() && transport.failure(site).is_none() => {
+                transport.retry(site).await;
+            }
             answer => return answer,
         }
     }
