@@ -40,11 +40,11 @@ pub(crate) async fn carry_out<T: Transport>(
     match change {
         Change::Split { table, at } => {
             let (_, placement) = place(*table, at);
-            ask(transport, placement.master, Step::Split(*table, at.clone())).await?;
+            ask_until_known(transport, placement.master, Step::Split(*table, at.clone())).await?;
         }
         Change::Merge { table, at } => {
             let (_, placement) = place(*table, at);
-            ask(transport, placement.master, Step::Merge(*table, at.clone())).await?;
+            ask_until_known(transport, placement.master, Step::Merge(*table, at.clone())).await?;
         }
         Change::AddReplica { table, start, site } => {
             let (_, placement) = place(*table, start);
@@ -53,12 +53,13 @@ pub(crate) async fn carry_out<T: Transport>(
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
             let unfollow = Step::Unfollow(*table, start.clone(), *site);
-            ask(transport, placement.master, unfollow).await?;
+            ask_until_known(transport, placement.master, unfollow).await?;
             passing_by(transport, *site, Step::Drop(*table, range)).await?;
         }
         Change::Remaster { table, start, to } => {
             let (_, placement) = place(*table, start);
-            ask(transport, placement.master, Step::Release(*table, start.clone(), *to)).await?;
+            ask_until_known(transport, placement.master, Step::Release(*table, start.clone(), *to))
+                .await?;
             let acquire = Step::Acquire(*table, start.clone());
             if let Err(refusal) = insist(transport, *to, acquire, TRIES_MAX).await {
                 turn_back(transport, *table, start, &placement, *to).await?;
@@ -160,7 +161,20 @@ pub(crate) async fn ask<T: Transport>(
                 }
                 transport.retry(site).await;
             }
-            // What was written before the log failed is in doubt until the site has read it again.
+            answer => return answer,
+        }
+    }
+}
+
+/// As [`ask`], for a step that nothing follows: what was written before the log failed is in doubt until the site
+/// has read it again, so it is asked once more then.
+async fn ask_until_known<T: Transport>(
+    transport: &T,
+    site: SiteId,
+    step: Step,
+) -> Result<Answer, Refusal> {
+    loop {
+        match ask(transport, site, step.clone()).await {
             Err(Refusal::Log(error)) if error.is_final() && transport.failure(site).is_none() => {
                 transport.retry(site).await;
             }

@@ -79,23 +79,22 @@ impl Clients {
 
     /// Ends the sessions of a user.
     pub(crate) fn send_away(&self, gateway: &Gateway, user: &str) {
-        let clients = self.clients.lock();
-        clients
-            .values()
-            .filter(|client| *client.user == *user)
-            .for_each(|client| client.end(gateway, Impatience::SentAway));
+        self.end(gateway, Impatience::SentAway, |client| *client.user == *user);
     }
 
     /// Ends all sessions.
     pub(crate) fn end_all(&self, gateway: &Gateway) {
-        self.clients.lock().values().for_each(|client| client.end(gateway, Impatience::Shutdown));
+        self.end(gateway, Impatience::Shutdown, |_| true);
     }
-}
 
-impl Client {
-    fn end(&self, gateway: &Gateway, why: Impatience) {
-        gateway.lose_patience(&self.patience, why);
-        let _ = self.socket.shutdown(Shutdown::Read);
+    /// Ends sessions: first what they wait for, so that none gets the locks of another that ends.
+    fn end(&self, gateway: &Gateway, why: Impatience, which: impl Fn(&Client) -> bool) {
+        let clients = self.clients.lock();
+        let ended = || clients.values().filter(|client| which(client));
+        ended().for_each(|client| gateway.lose_patience(&client.patience, why));
+        ended().for_each(|client| {
+            let _ = client.socket.shutdown(Shutdown::Read);
+        });
     }
 }
 

@@ -291,7 +291,7 @@ impl<'p, 'g> Search<'p, 'g> {
             n => format!(" with {} it is accessed with", plural(n - 1, "key")),
         };
         let reason = format!(
-            "{label}{with}: relief_ratio {} ({} > {}) by {}, costs {} {}",
+            "{label}{with}: relieves {} ({} > {}) by {}, costs {} {}",
             site_name(home),
             graph.rate(before),
             graph.rate(self.threshold),
