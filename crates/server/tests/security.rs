@@ -199,7 +199,9 @@ fn who_only_dawdles_keeps_nobody_out() {
     };
     let mut slow: Vec<TcpStream> = (0..40).map(|_| dawdle()).collect();
     for _ in 0..10 {
-        fixture.client().batch_execute("select 1").expect("the server answers");
+        // The client before may not have left yet.
+        let mut client = wait_for("a place", || fixture.try_client().ok());
+        client.batch_execute("select 1").expect("the server answers");
         slow.iter_mut().for_each(|stream| drop(stream.write_all(b"\0")));
         slow.extend((0..8).map(|_| dawdle()));
     }
@@ -207,7 +209,8 @@ fn who_only_dawdles_keeps_nobody_out() {
     let first = answer(slow.remove(0));
     assert!(first.contains("53300") && first.contains("too many clients"), "{first}");
     // Those who are still there are not among the clients.
-    let _clients: Vec<Client> = (0..4).map(|_| fixture.client()).collect();
+    let client = |_| wait_for("a place", || fixture.try_client().ok());
+    let _clients: Vec<Client> = (0..4).map(client).collect();
     assert_eq!(code(fixture.try_client()), SqlState::TOO_MANY_CONNECTIONS);
 }
 
