@@ -253,6 +253,31 @@ fn who_reads_one_row_sees_each_commit_wherever_the_row_goes() {
 }
 
 #[test]
+fn an_old_snapshot_keeps_no_replica_from_coming_back() {
+    let (gateway, table) = gateway();
+    let start = Key::int(50);
+    let change = |change| gateway.database().change(change, "a test").expect("a valid change");
+    let mut writer = begin(&gateway, Isolation::ReadCommitted);
+    write(&mut writer, table, 60, 1).expect("free");
+    writer.commit().expect("nobody else writes");
+    for site in [SiteId(1), SiteId(3)] {
+        change(Change::AddReplica { table, start: start.clone(), site });
+    }
+    let mut fixed = begin(&gateway, Isolation::RepeatableRead);
+    assert_eq!(read(&mut fixed, table, 60), Some(1));
+    for _ in 0..3 {
+        for site in [SiteId(1), SiteId(3)] {
+            change(Change::RemoveReplica { table, start: start.clone(), site });
+            change(Change::AddReplica { table, start: start.clone(), site });
+        }
+        let mut writer = begin(&gateway, Isolation::ReadCommitted);
+        write(&mut writer, table, 60, 2).expect("free");
+        writer.commit().expect("nobody else writes");
+    }
+    assert_eq!(read(&mut fixed, table, 60), Some(1), "a snapshot stays as it is");
+}
+
+#[test]
 fn a_circle_of_waits_is_refused() {
     let (gateway, table) = gateway();
     let mut one = begin(&gateway, Isolation::ReadCommitted);

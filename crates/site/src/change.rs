@@ -237,8 +237,8 @@ impl Site {
         frame.record(&Record { table: table_id, start, previous, version, event });
         let _shaping = self.shaping.read();
         match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
-            Ok((at, _)) => {
-                self.end_replica(table, partition, at);
+            Ok(_) => {
+                self.end_replica(table, partition);
                 Ok(())
             }
             Err(error) => {
@@ -415,11 +415,13 @@ impl Site {
     }
 
     /// Takes a replica out of the site; its rows go later.
-    pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition, at: Time) {
+    pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition) {
         let range = partition.range.clone();
-        self.dropped.lock().push(Dropped { table: table.clone(), range, at });
         partition.retire();
-        self.reshape(table, &[&partition.range.start], &[]);
+        // Whoever finds the partition gone finds its rows here, and waits for them.
+        let mut dropped = self.dropped.lock();
+        let readers = self.reshape(table, &[&partition.range.start], &[]);
+        dropped.push(Dropped { table: table.clone(), range, readers });
     }
 
     fn change(

@@ -23,8 +23,9 @@
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;
-use crate::partition::{SitePartition, Table};
+use crate::partition::{Readers, SitePartition, Table};
 use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
+
 use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
@@ -81,8 +82,8 @@ impl Drop for Copying<'_> {
     fn drop(&mut self) {
         if !self.is_whole {
             let (table, range) = (self.table.clone(), self.range.clone());
-            let at = self.site.store.clock.last();
-            self.site.dropped.lock().push(Dropped { table, range, at });
+            let readers = Readers::default();
+            self.site.dropped.lock().push(Dropped { table, range, readers });
         }
         let is_other = |c: &Underway| c.table != self.table.id || c.range != self.range;
         self.site.copying.lock().retain(is_other);
@@ -133,6 +134,8 @@ impl Site {
                 Err(NotYet::Publishing(_) | NotYet::Behind(..)) => woken().await,
             }
         };
+        // Whoever reads by the map as it is finds its rows, whatever becomes of the partition meanwhile.
+        let _map = table.partitions.load_full();
         held.release();
         self.lasting(position).await?;
         let mut pieces = vec![RowsBuffer::default()];

@@ -18,7 +18,7 @@ use crate::held::Held;
 use crate::partition::Table;
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
-use isomer_design::{Key, KeyRange, SiteSet, TableId, Time};
+use isomer_design::{Key, KeyRange, SiteSet, TableId};
 use std::sync::Arc;
 
 impl Site {
@@ -38,7 +38,7 @@ impl Site {
             partitions.iter().for_each(|partition| self.begin_publishing(partition));
             let _shaping = self.shaping.read();
             match self.append(frame, std::iter::once(SiteSet::EMPTY)) {
-                Ok((at, _)) => self.end_all(&table, at),
+                Ok(_) => self.end_all(&table),
                 Err(error) => {
                     partitions.iter().for_each(|partition| partition.cancel_publishing());
                     return Err(error.into());
@@ -51,9 +51,9 @@ impl Site {
     }
 
     /// Ends all partitions of a table; their rows go later.
-    pub(crate) fn end_all(&self, table: &Arc<Table>, at: Time) {
+    pub(crate) fn end_all(&self, table: &Arc<Table>) {
         for partition in table.overlapping(&KeyRange::all()) {
-            self.end_replica(table, &partition, at);
+            self.end_replica(table, &partition);
         }
     }
 

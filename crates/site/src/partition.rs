@@ -9,8 +9,8 @@ use isomer_store::{Feed, Index, Partition};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// One table at one site: its rows, and the partitions of it that the site holds.
 pub(crate) struct Table {
@@ -18,6 +18,8 @@ pub(crate) struct Table {
     pub(crate) index: Arc<Index>,
     /// Readers take the map as it is; changes replace it, under the site's shape mutex.
     pub(crate) partitions: ArcSwap<PartitionMap>,
+    /// Maps that were replaced, as long as somebody reads by them.
+    replaced: Mutex<Vec<Weak<PartitionMap>>>,
 }
 
 /// A term: the time during which a site is a partition's master, without a break.
@@ -192,7 +194,33 @@ impl SitePartition {
     }
 }
 
+/// Whoever may still read what has left a table's map: those who took the map before.
+#[derive(Default)]
+pub(crate) struct Readers(Vec<Weak<PartitionMap>>);
+
+impl Readers {
+    /// True if none of them is left.
+    pub(crate) fn are_gone(&self) -> bool {
+        self.0.iter().all(|map| map.strong_count() == 0)
+    }
+}
+
 impl Table {
+    pub(crate) fn new(id: TableId, index: Arc<Index>) -> Table {
+        Table { id, index, partitions: ArcSwap::default(), replaced: Mutex::default() }
+    }
+
+    /// Puts another map in the place of the one that is there; the caller holds the site's shape mutex. Gives
+    /// those who may still read by this map, or by an earlier one.
+    pub(crate) fn replace_map(&self, map: PartitionMap) -> Readers {
+        let before = self.partitions.swap(Arc::new(map));
+        let mut replaced = self.replaced.lock();
+        replaced.push(Arc::downgrade(&before));
+        drop(before);
+        replaced.retain(|map| map.strong_count() > 0);
+        Readers(replaced.clone())
+    }
+
     /// The partition that covers `key`, if the site holds one.
     pub(crate) fn find<'m>(map: &'m PartitionMap, key: &[u8]) -> Option<&'m Arc<SitePartition>> {
         map.get(key).map(|(_, partition)| partition).filter(|p| p.range.is_below_end(key))

@@ -16,7 +16,7 @@
 use crate::checkpoint::{self, Decoded, PartitionState};
 use crate::frame::{FrameHead, FrameKind};
 use crate::held::Held;
-use crate::partition::{SitePartition, Table, Term};
+use crate::partition::{Readers, SitePartition, Table, Term};
 use crate::record::{BadFrame, Event, Record, read_frame};
 use crate::refresh::Came;
 use crate::site::{Dropped, Site, SiteOptions};
@@ -255,9 +255,9 @@ impl Site {
                 self.install_rows(&table, rows, head.time);
             }
             Event::Install(_) | Event::Copy { .. } => {}
-            Event::Drop => self.replay_drop(&table, record, head),
+            Event::Drop => self.replay_drop(&table, record),
             Event::Forget => {
-                self.end_all(&table, head.time);
+                self.end_all(&table);
                 self.purge_all_dropped();
             }
             _ => self.replay_event(&table, record, came),
@@ -310,13 +310,13 @@ impl Site {
         }
     }
 
-    fn replay_drop(&self, table: &Arc<Table>, record: &Record<'_>, head: &FrameHead) {
+    fn replay_drop(&self, table: &Arc<Table>, record: &Record<'_>) {
         let Some(partition) = table.starting_at(&record.start) else { return };
         if partition.version() <= record.version {
             let mut held = Held::default();
             let _ = held.lock_once(&partition);
             partition.begin_publishing();
-            self.end_replica(table, &partition, head.time);
+            self.end_replica(table, &partition);
             drop(held);
             self.purge_all_dropped();
         }
@@ -367,8 +367,8 @@ impl Halves {
     /// Forgets the rows of some halves.
     fn forget(&mut self, site: &Site, which: impl Fn(&Arc<Table>, &KeyRange) -> bool) {
         for (table, range, _) in self.0.extract_if(.., |(of, half, _)| which(of, half)) {
-            let at = site.store.clock.last();
-            site.dropped.lock().push(Dropped { table, range, at });
+            let readers = Readers::default();
+            site.dropped.lock().push(Dropped { table, range, readers });
         }
         site.purge_all_dropped();
     }

@@ -31,7 +31,7 @@ use crate::frame::TxnId;
 use crate::hot_lock::HotLocks;
 use crate::link::{LinkPatience, Links};
 use crate::message::{Network, TimeSource};
-use crate::partition::{PartitionMap, SitePartition, Table};
+use crate::partition::{PartitionMap, Readers, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::recovery::RecoveryProgress;
 use crate::request::Procedures;
@@ -150,11 +150,11 @@ pub struct Site {
 /// A partition and the table it is of.
 pub(crate) type Owned = (Arc<Table>, Arc<SitePartition>);
 
-/// Rows that wait for their last reader.
+/// Rows of a partition that has left the site; they wait for those who read it.
 pub(crate) struct Dropped {
     pub(crate) table: Arc<Table>,
     pub(crate) range: KeyRange,
-    pub(crate) at: Time,
+    pub(crate) readers: Readers,
 }
 
 /// What makes the order of the log the order of time.
@@ -280,8 +280,7 @@ impl Site {
             return table;
         }
         let index = self.store.new_table();
-        let partitions = ArcSwap::from_pointee(PartitionMap::new());
-        let table = Arc::new(Table { id, index, partitions });
+        let table = Arc::new(Table::new(id, index));
         let mut tables = Vec::clone(&self.tables.load());
         let at = tables.partition_point(|other| other.id < id);
         tables.insert(at, table.clone());
@@ -289,8 +288,14 @@ impl Site {
         table
     }
 
-    /// Replaces the partitions that begin at the keys of `old` with `new`, at once.
-    pub(crate) fn reshape(&self, table: &Table, old: &[&Key], new: &[Arc<SitePartition>]) {
+    /// Replaces the partitions that begin at the keys of `old` with `new`, at once. Gives those who may still
+    /// read the old ones.
+    pub(crate) fn reshape(
+        &self,
+        table: &Table,
+        old: &[&Key],
+        new: &[Arc<SitePartition>],
+    ) -> Readers {
         let _shape = self.shape.lock();
         let mut map = PartitionMap::clone(&table.partitions.load());
         for start in old {
@@ -299,7 +304,7 @@ impl Site {
         for partition in new {
             map.set(partition.range.start.clone(), partition.clone());
         }
-        table.partitions.store(Arc::new(map));
+        table.replace_map(map)
     }
 
     /// Where the log stood at a moment, and the partitions and decisions of that moment.

@@ -4,13 +4,17 @@
 //! was dropped, a table of a million rows perhaps, goes a piece at a time:
 //!
 //! ```text
-//!   drop table ─▶ partitions gone     dropped: [ .. ∞ ) at @90
-//!   tick                              once no snapshot is before @90: 1,024 rows, [ 1024 .. ∞ ) is left
-//!   tick, soon, as there is more                                      1,024 rows, [ 2048 .. ∞ ) is left
+//!   drop table ─▶ partitions gone     dropped: [ .. ∞ )
+//!   tick                              once nobody reads it: 1,024 rows, [ 1024 .. ∞ ) is left
+//!   tick, soon, as there is more                            1,024 rows, [ 2048 .. ∞ ) is left
 //! ```
+//!
+//! Who reads it is who has taken the table's map of partitions before it was dropped, for one read. A transaction
+//! that keeps an old snapshot for an hour is not among them: its next read does not find the partition here
+//! any more, and goes elsewhere. So nobody who wants the range again, for a new replica, waits for that hour.
 
 use crate::partition::Table;
-use crate::site::{Dropped, Site, woken};
+use crate::site::{Site, woken};
 use isomer_design::{KeyRange, Time};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -73,20 +77,18 @@ impl Site {
         self.store.set_horizon(replicas.min(readers));
     }
 
-    /// Frees some rows of dropped replicas that no snapshot can see any more, and says how many.
+    /// Frees some rows of dropped replicas that nobody reads any more, and says how many.
     /// `None`: there are none.
     fn purge_dropped(&self) -> Option<usize> {
-        let is_below = |floor: Time| move |dropped: &Dropped| dropped.at <= floor;
         if self.dropped.lock().is_empty() {
             return None;
         }
         // One at a time. A second one could still be at rows that the first has seen gone, and take
         // those of a new copy of the range for them.
         let _purging = self.purging.try_lock()?;
-        self.store.raise_floor();
         let (at, table, range) = {
             let dropped = self.dropped.lock();
-            let at = dropped.iter().position(is_below(self.store.floor()))?;
+            let at = dropped.iter().position(|dropped| dropped.readers.are_gone())?;
             (at, dropped[at].table.clone(), dropped[at].range.clone())
         };
         let mut context = self.store.context()?;
@@ -101,8 +103,7 @@ impl Site {
         Some(rows)
     }
 
-    /// Frees all rows of dropped replicas that no snapshot can see any more: during recovery, which
-    /// nobody waits beside.
+    /// Frees all rows of dropped replicas: during recovery, which nobody reads beside.
     pub(crate) fn purge_all_dropped(&self) {
         while self.purge_dropped().is_some() {}
     }

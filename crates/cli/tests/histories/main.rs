@@ -49,12 +49,15 @@ pub(crate) struct Run {
     name: &'static str,
 }
 
-/// Ends all threads, also if one of them panics.
+/// Ends all threads, also if one of them panics: then the server may be what they wait for.
 struct End<'r>(&'r Run);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.stop.store(true, Ordering::SeqCst);
+        if std::thread::panicking() {
+            self.0.server.kill();
+        }
     }
 }
 

@@ -36,6 +36,11 @@ impl Server {
         self.port.store(port, Ordering::SeqCst);
     }
 
+    /// Ends it for good; who waits for an answer is told that there is none.
+    pub(crate) fn kill(&self) {
+        let _ = self.process.lock().map(|mut process| process.kill());
+    }
+
     /// Sends a signal, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
         let process = self.process.lock().expect("nobody panics with it").id().to_string();
