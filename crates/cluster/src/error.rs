@@ -40,13 +40,13 @@ pub enum Error {
     /// The client waits no longer.
     #[error(
         "the wait was ended{}",
-        if *.is_written { "; the transaction has committed, unless a crash comes before the disk has it" } else { "" }
+        if *.may_be_written { "; the transaction may have committed, and what it wrote may not be durable" } else { "" }
     )]
     Canceled {
         /// Why.
         why: Impatience,
-        /// The transaction has written, and waited for that to be durable.
-        is_written: bool,
+        /// It was on its way to its site, or waited for what it had written to be durable.
+        may_be_written: bool,
     },
     /// A snapshot was taken before the copies that are there now were made.
     #[error("no site has the rows as they were when the snapshot was taken; take a new one")]
@@ -86,7 +86,7 @@ impl Error {
         matches!(
             self,
             Error::Failure(Failure::Unknown(_) | Failure::Stopped(_))
-                | Error::Canceled { is_written: true, .. }
+                | Error::Canceled { may_be_written: true, .. }
         )
     }
 }

@@ -401,7 +401,8 @@ impl<T: Transport> Router<T> {
             published(time);
         };
         let running = self.execute_at(place, asked, request, &mut noted);
-        let canceled = |why| Error::Canceled { why, is_written: is_written.get() };
+        let is_lost = !T::DROP_REVOKES && !asked.footprint.is_read_only();
+        let canceled = |why| Error::Canceled { why, may_be_written: is_lost || is_written.get() };
         let reply = unless(asked.over, running).await.map_err(canceled)??;
         let Reply { committed, output, timing } = reply;
         let now = self.transport.now();
@@ -481,7 +482,7 @@ impl<T: Transport> Router<T> {
 
 /// A transaction that its client waited for no longer, before it was run.
 fn unwritten(why: Impatience) -> Error {
-    Error::Canceled { why, is_written: false }
+    Error::Canceled { why, may_be_written: false }
 }
 
 /// Where the time of a transaction went that was sent at `begun` and whose answer is here now.

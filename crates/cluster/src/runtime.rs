@@ -456,6 +456,8 @@ impl Peers for Embedded {
 }
 
 impl Transport for Embedded {
+    const DROP_REVOKES: bool = true;
+
     async fn execute(
         &self,
         site: SiteId,

@@ -17,6 +17,10 @@ use isomer_strategy::SiteLoad;
     reason = "callers are generic; whether futures are Send is theirs to say"
 )]
 pub trait Transport {
+    /// True if a transaction has no effect whose future is dropped before `published` was called: in this
+    /// process it ends there. What was sent over a network may arrive later.
+    const DROP_REVOKES: bool;
+
     /// Runs a transaction at a site: [`Site::run`]. If it is [shared](Request::shares) by several, the site
     /// coordinates it ([`Site::coordinate`]) and asks the others by this same way
     /// ([`Peers`](isomer_site::Peers)); if the coordinator fails, participants resolve the outcome.

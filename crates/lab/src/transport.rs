@@ -186,6 +186,8 @@ impl Wake for Bell {
 }
 
 impl Transport for LabTransport {
+    const DROP_REVOKES: bool = true;
+
     async fn execute(
         &self,
         site: SiteId,

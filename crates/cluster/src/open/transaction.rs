@@ -74,7 +74,7 @@ pub enum OpenError {
 impl From<Error> for OpenError {
     fn from(error: Error) -> OpenError {
         match error {
-            Error::Canceled { why, is_written: false } => OpenError::Canceled(why),
+            Error::Canceled { why, may_be_written: false } => OpenError::Canceled(why),
             error => OpenError::Database(error),
         }
     }

@@ -180,6 +180,8 @@ impl Peers for SimTransport {
 }
 
 impl Transport for SimTransport {
+    const DROP_REVOKES: bool = false;
+
     async fn execute(
         &self,
         site: SiteId,
