@@ -40,6 +40,7 @@ pub struct Options {
     faults: BTreeMap<SiteId, Arc<DiskFaults>>,
     procedures: Procedures,
     checkpoints: Checkpointing,
+    site_memory: Option<usize>,
     told: Box<Told>,
 }
 
@@ -55,6 +56,7 @@ impl Options {
             accept_loss: false,
             faults: BTreeMap::new(),
             checkpoints: Checkpointing::default(),
+            site_memory: None,
             told: Box::new(|_| {}),
         }
     }
@@ -99,6 +101,13 @@ impl Options {
     /// When checkpoints are made, and how fast. (In memory there are none.)
     pub fn checkpoints(mut self, checkpoints: Checkpointing) -> Options {
         self.checkpoints = checkpoints;
+        self
+    }
+
+    /// How many bytes the rows and the index of each site may take; as many as there are if not set. A site that
+    /// is full refuses what would make it grow: see [`MemoryLimit`](isomer_site::MemoryLimit).
+    pub fn site_memory(mut self, bytes: usize) -> Options {
+        self.site_memory = Some(bytes);
         self
     }
 
@@ -169,6 +178,8 @@ pub struct SiteReport {
     pub site: SiteId,
     /// Bytes of rows and index.
     pub memory_bytes: usize,
+    /// How many there may be.
+    pub memory_max: Option<usize>,
     /// What its log has done.
     pub log: Counters,
     /// What there is to say of its checkpoints.
@@ -196,6 +207,7 @@ impl Database {
             }
         };
         let runtime = Arc::new(Runtime::new(std::mem::take(&mut options.procedures)));
+        runtime.memory.set(options.site_memory);
         let mut notes = Vec::new();
         let logs_options = log_options(options.durability, &options.checkpoints);
         let logs = Logs {
@@ -462,6 +474,7 @@ impl Database {
         let report = |site: &Arc<Site>| SiteReport {
             site: site.id(),
             memory_bytes: site.memory_bytes(),
+            memory_max: site.memory_max(),
             log: site.log().counters(),
             checkpoint: site.checkpoints(),
             checkpoint_error: self.checkpointer.error(site.id()),
@@ -485,6 +498,21 @@ impl Database {
         let is_served = masters.any(|(_, placement)| !passed_by.contains(&placement.master));
         let why = failed.failure.map_or_else(String::new, |failure| failure.to_string());
         (!is_served).then(|| format!("nothing can be served any more: site {}: {why}", failed.site))
+    }
+
+    /// How many bytes the rows and the index of each site may take; `None`: as many as there are.
+    pub fn site_memory(&self) -> Option<usize> {
+        self.runtime.memory.get()
+    }
+
+    /// From now on each site may take so many, until the database is closed. One that has more already is full.
+    pub fn set_site_memory(&self, bytes: Option<usize>) {
+        self.runtime.memory.set(bytes);
+    }
+
+    /// Lets a table grow even at a site that is full: one that must be written to for others to be dropped.
+    pub fn spare(&self, table: TableId) {
+        self.runtime.memory.spare(table);
     }
 
     /// Reads a range at one site, whatever its role there, as of the latest snapshot that the site

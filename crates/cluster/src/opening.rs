@@ -104,7 +104,8 @@ impl Logs<'_> {
             }
         };
         let usual = SiteOptions::new(id, log, network, time);
-        Ok((SiteOptions { checkpoints, procedures, ..usual }, notes))
+        let memory = runtime.memory.clone();
+        Ok((SiteOptions { checkpoints, procedures, memory, ..usual }, notes))
     }
 
     fn log(

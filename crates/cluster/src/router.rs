@@ -403,7 +403,12 @@ impl<T: Transport> Router<T> {
         let running = self.execute_at(place, asked, request, &mut noted);
         let is_lost = !T::DROP_REVOKES && !asked.footprint.is_read_only();
         let canceled = |why| Error::Canceled { why, may_be_written: is_lost || is_written.get() };
-        let reply = unless(asked.over, running).await.map_err(canceled)??;
+        let reply = unless(asked.over, running).await.map_err(canceled)?;
+        if matches!(reply, Err(Failure::Full(_))) {
+            // It is not measured, and there may be no other for as long as the strategy does not know.
+            self.tell_loads(self.transport.now());
+        }
+        let reply = reply?;
         let Reply { committed, output, timing } = reply;
         let now = self.transport.now();
         session.has_seen(committed.session());
@@ -444,7 +449,14 @@ impl<T: Transport> Router<T> {
         let latency_ns = now.0.saturating_sub(asked.begun.0);
         let report = Report { ticket, footprint, site, changes, now, latency_ns, measured };
         self.strategy.observe(&report);
-        if measured.is_some() && self.strategy.wants_loads(now) {
+        if measured.is_some() {
+            self.tell_loads(now);
+        }
+    }
+
+    /// Tells the strategy how the sites are, if it is time.
+    fn tell_loads(&self, now: Time) {
+        if self.strategy.wants_loads(now) {
             let table = self.table.load();
             let sites = table.sites().iter();
             let loads: Vec<SiteLoad> = sites.map(|id| self.transport.load(id)).collect();

@@ -27,8 +27,8 @@ use futures_util::FutureExt;
 use isomer_design::{SiteId, Time};
 use isomer_log::{Durability, LogError};
 use isomer_site::{
-    Answer, Failure, Message, Network, Part, PartAnswer, Peers, Pin, Procedures, Published, Read,
-    Refusal, Reply, Request, SeenUpTo, Site, Step, TimeSource, VisitRow,
+    Answer, Failure, MemoryLimit, Message, Network, Part, PartAnswer, Peers, Pin, Procedures,
+    Published, Read, Refusal, Reply, Request, SeenUpTo, Site, Step, TimeSource, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
@@ -218,6 +218,8 @@ pub(crate) struct Runtime {
     pub(crate) post: Arc<Post>,
     pub(crate) clock: Arc<WallClock>,
     pub(crate) procedures: Arc<Procedures>,
+    /// Of each site.
+    pub(crate) memory: Arc<MemoryLimit>,
     gateway: SharedGateway,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
 }
@@ -228,6 +230,7 @@ impl Runtime {
             post: Arc::default(),
             clock: Arc::new(WallClock::new()),
             procedures: Arc::new(procedures),
+            memory: Arc::default(),
             gateway: Arc::default(),
             hosts: ArcSwap::default(),
         }

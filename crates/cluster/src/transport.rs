@@ -80,5 +80,6 @@ pub trait Transport {
 pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
     let hot_locks = host.map_or_else(Vec::new, Site::hot_locks);
     let memory_bytes = host.map_or(0, Site::memory_bytes);
-    SiteLoad { site, busy: None, memory_bytes, memory_max: None, hot_locks }
+    let memory_max = host.and_then(Site::memory_max);
+    SiteLoad { site, busy: None, memory_bytes, memory_max, hot_locks }
 }

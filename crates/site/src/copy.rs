@@ -165,7 +165,7 @@ impl Site {
     /// Begins a replica from a master's snapshot.
     ///
     /// # Errors
-    /// [`Refusal::Unfit`] if the site holds some of the range already; [`Refusal::Log`].
+    /// [`Refusal::Unfit`] if the site holds some of the range already; [`Refusal::Full`]; [`Refusal::Log`].
     pub async fn install(&self, snapshot: Snapshot) -> Result<(), Refusal> {
         let table = self.table_or_new(snapshot.table);
         let mut copying = self.begin_copy(&table, &snapshot.range).await;
@@ -175,6 +175,10 @@ impl Site {
                 return self.lasting(self.log.end()).await; // It has been installed before.
             }
             return Err(self.unfit(there, "is held by the site already; remove it first".into()));
+        }
+        if let Err(full) = self.room_for_copy(&snapshot) {
+            copying.is_whole = true; // Nothing of it is here.
+            return Err(full.into());
         }
         let (last, before) = snapshot.pieces.split_last().expect("a snapshot has a piece");
         for (number, piece) in (0..).zip(before) {

@@ -1,5 +1,6 @@
 //! Why a site did not do what it was asked. Each enum answers one question of the caller.
 
+use crate::room::Full;
 use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId, Time};
 use isomer_log::LogError;
 
@@ -42,6 +43,9 @@ pub enum Failure {
         /// The limit.
         limit: usize,
     },
+    /// The site has no room for what is to be written; nothing was.
+    #[error(transparent)]
+    Full(#[from] Full),
     /// The site does not keep what was there at a time any more.
     #[error("site {site} no longer has what was there at {at}; take a new snapshot")]
     Forgotten {
@@ -153,6 +157,9 @@ pub enum Refusal {
     /// The redo log could not take the change.
     #[error("nothing was changed, as the redo log refused the change: {0}")]
     Log(#[from] LogError),
+    /// The site has no room for a new replica.
+    #[error(transparent)]
+    Full(#[from] Full),
     /// The site has stopped, or has too much open.
     #[error("site {0} cannot take part in the change now")]
     Unavailable(SiteId),

@@ -238,6 +238,11 @@ impl Site {
         let touched: SmallVec<[&Arc<SitePartition>; 4]> =
             order.chunk_by(|a, b| a.0 == b.0).map(|group| copies.partitions[group[0].0]).collect();
 
+        self.room_for(
+            writes
+                .iter()
+                .map(|write| (items[write.item].table, writes.key(write), writes.value(write))),
+        )?;
         let mut frame = FrameWriter::new(FrameKind::Commit);
         for group in order.chunk_by(|a, b| a.0 == b.0) {
             let partition = copies.partitions[group[0].0];

@@ -17,6 +17,7 @@
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
 //! | [`silence`] | promises that there will be none |
 //! | [`hot_lock`] | locks that many wait for |
+//! | [`room`] | how much memory rows may take, and what a full site refuses |
 //! | [`record`] | the bytes of the redo log |
 //! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
 //!
@@ -45,6 +46,7 @@ mod record;
 mod recovery;
 mod refresh;
 mod request;
+mod room;
 mod silence;
 mod site;
 mod source;
@@ -72,6 +74,7 @@ pub use request::{
     Body, CheckedWrite, CheckedWrites, Committed, Expect, Procedure, Procedures, Published, Reply,
     Request, Shares, Timing,
 };
+pub use room::{Full, MemoryLimit};
 pub use silence::Silence;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;

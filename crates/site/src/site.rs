@@ -23,6 +23,7 @@
 //! | `book` | transactions over several sites: `two_phase` |
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
 //! | `hot_locks` | hot locks: `hot_lock` |
+//! | `memory` | what there is room for: `room` |
 
 use crate::checkpoint::Progress;
 use crate::copy::{PIECE_BYTES, Underway};
@@ -35,6 +36,7 @@ use crate::partition::{PartitionMap, Readers, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::recovery::RecoveryProgress;
 use crate::request::Procedures;
+use crate::room::MemoryLimit;
 use crate::silence::Silence;
 use crate::two_phase::{Book, Decided};
 use arc_swap::ArcSwap;
@@ -72,12 +74,14 @@ pub struct SiteOptions {
     pub patience: LinkPatience,
     /// What can be called by name; the same at all sites.
     pub procedures: Arc<Procedures>,
+    /// How much memory its rows may take: see [`MemoryLimit`].
+    pub memory: Arc<MemoryLimit>,
     /// Told how far the site's recovery has come.
     pub progress: Arc<RecoveryProgress>,
 }
 
 impl SiteOptions {
-    /// A site without checkpoints and procedures, with pieces, silence and patience as they usually
+    /// A site without checkpoints, procedures and a limit of its memory, with pieces, silence and patience as they usually
     /// are.
     pub fn new(
         id: SiteId,
@@ -95,6 +99,7 @@ impl SiteOptions {
             silence: Silence::default(),
             patience: LinkPatience::default(),
             procedures: Arc::default(),
+            memory: Arc::default(),
             progress: Arc::default(),
         }
     }
@@ -143,6 +148,7 @@ pub struct Site {
     pub(crate) silence: Silence,
     pub(crate) patience: LinkPatience,
     pub(crate) procedures: Arc<Procedures>,
+    pub(crate) memory: Arc<MemoryLimit>,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
 }
@@ -233,6 +239,7 @@ impl Site {
             silence: options.silence,
             patience: options.patience,
             procedures: options.procedures,
+            memory: options.memory,
             in_trouble: AtomicBool::new(false),
         }
     }

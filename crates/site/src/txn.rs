@@ -55,7 +55,7 @@ impl Writes {
         self.entries.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Write> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Write> + Clone {
         self.entries.iter()
     }
 

@@ -49,6 +49,6 @@ pub use epoch::{Guard, pin};
 pub use fixed::Keeper;
 pub use index::{Index, Spot, Spots};
 pub use partition::{Feed, Partition, Stamp};
-pub use row::{Row, prefetch_all};
+pub use row::{Row, prefetch_all, row_bytes};
 pub use store::{NotYet, Store};
 pub use wait::{Lock, Turn, Waiters};

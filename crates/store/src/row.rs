@@ -21,6 +21,11 @@ use std::ptr::NonNull;
 const HEADER_BYTES: usize = size_of::<Row>();
 const TOMBSTONE: u16 = 1;
 
+/// What a version of a row takes, rounding excluded, but for its place in the index.
+pub fn row_bytes(key: &[u8], value: &[u8]) -> usize {
+    HEADER_BYTES + key.len() + value.len()
+}
+
 /// The header of a version; key and value follow it in memory.
 #[repr(C)]
 pub struct Row {

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::context::{Context, Contexts};
 use crate::epoch::{Guard, flush, pin};
-use crate::heap::Heap;
+use crate::heap::{ABOUT_BYTES, Heap};
 use crate::index::{Index, Spot};
 use crate::partition::Partition;
 use crate::row::Row;
@@ -97,6 +97,12 @@ impl Store {
     /// Bytes of rows and leaves, rounding included.
     pub fn memory_bytes(&self) -> usize {
         self.heap.live_bytes()
+    }
+
+    /// True if `more` bytes make that at most `max`. Far from it, which is known at the cost of one load.
+    pub fn has_room(&self, more: usize, max: usize) -> bool {
+        let at_most = self.heap.about_bytes().saturating_add(ABOUT_BYTES);
+        at_most.saturating_add(more) <= max || self.memory_bytes().saturating_add(more) <= max
     }
 }
 

@@ -63,6 +63,7 @@ impl Site {
         let mut writes = divide(shares, &txn);
         let is_read_only = writes.is_empty();
         let own = writes.remove(&self.id).unwrap_or_default();
+        self.room_for_writes(&own)?;
         let prepared = self.prepare_all(&licence, shares, snapshot, writes, peers).await?;
         if is_read_only {
             self.durable(self.seen_by(licence.txn)).await.map_err(Failure::Unknown)?;

@@ -16,6 +16,7 @@ use crate::held::Held;
 use crate::partition::SitePartition;
 use crate::record::{BadFrame, FrameWriter, Record, read_any_frame};
 use crate::refresh::Came;
+use crate::room::Full;
 use crate::site::{Site, woken};
 use crate::source::GatheredRow;
 use isomer_design::{Footprint, Key, Span, TableId, Time};
@@ -174,6 +175,7 @@ impl Site {
         if writes.is_empty() {
             return Ok((at, share.seen));
         }
+        self.room_for_writes(writes)?;
         self.store.clock.raise(at);
         let mut frame = FrameWriter::new(FrameKind::Prepare(txn));
         let written = share.write(&mut frame, writes);
@@ -191,6 +193,11 @@ impl Site {
                 Err(error.into())
             }
         }
+    }
+
+    /// Asks for room before anything is promised.
+    pub(super) fn room_for_writes(&self, writes: &[RowWrite]) -> Result<(), Full> {
+        self.room_for(writes.iter().map(|w| (w.table, w.key.as_bytes(), w.value.as_deref())))
     }
 
     /// Writes the end of a prepared share into the log, and makes it so. `at` is the time of the
