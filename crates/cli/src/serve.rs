@@ -13,6 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Bytes; `None` is no limit.
+type SiteMemory = Option<usize>;
+
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -60,6 +63,11 @@ pub(crate) struct ServeArgs {
     /// What all sessions may have in memory together, in MB
     #[arg(long, value_name = "MB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     memory_mb: u32,
+    /// What the rows of each site may take in memory, this time, as 512MB or 4GB; 0: as much as there is. A site
+    /// that has no more refuses new rows and replicas, until some are deleted [default: as ALTER SYSTEM SET
+    /// site_memory has said last]
+    #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory)]
+    site_memory: Option<SiteMemory>,
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
@@ -119,6 +127,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         .checkpoints(args.checkpoints())
         .while_recovering(progress());
     let engine = Engine::open(options, args.autopilot).map_err(Failure::failed)?;
+    if let Some(max) = args.site_memory {
+        engine.database().set_site_memory(max);
+    }
     for note in engine.database().notes() {
         eprintln!("{note}");
     }

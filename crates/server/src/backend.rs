@@ -320,6 +320,10 @@ fn log(error: &LogError) -> &'static str {
     }
 }
 
+/// What helps where a site is full.
+const FULL: &str = "ALTER SYSTEM SET site_memory raises the limit; isomer.sites shows what sites have, and \
+    isomer.partitions what is where.";
+
 /// An error of the database as clients know it.
 pub(crate) fn database(error: Error) -> SqlError {
     let code = match &error {
@@ -327,6 +331,9 @@ pub(crate) fn database(error: Error) -> SqlError {
         Error::Failure(Failure::Log(error)) => log(error),
         Error::Change { refusal: Refusal::Log(error), .. } => log(error),
         Error::Open(OpenDatabaseError::Change(Refusal::Log(error))) => log(error),
+        Error::Failure(Failure::Full(_)) | Error::Change { refusal: Refusal::Full(_), .. } => {
+            return SqlError::new(code::OUT_OF_MEMORY, error.to_string()).hint(FULL);
+        }
         Error::Invalid(_) | Error::Change { .. } => code::INVALID_PARAMETER,
         Error::Failure(_) | Error::Canceled { .. } if error.is_unknown() => "08007",
         Error::Failure(_) => "53000",

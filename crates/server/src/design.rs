@@ -3,6 +3,7 @@
 
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
+use crate::size::read_site_memory;
 use isomer_design::{Change, Key, Placement, SiteId, TableId, Time, Value};
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
@@ -18,6 +19,7 @@ impl Engine {
         let (table, change) = match statement {
             DesignStatement::Alter { table, change } => (table, change),
             DesignStatement::Autopilot(mode) => return self.set_autopilot(mode),
+            DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
             DesignStatement::Checkpoint => return self.database().checkpoint().map_err(database),
             DesignStatement::Show(_) => return Ok(()),
         };
@@ -58,6 +60,20 @@ impl Engine {
                 })
             }
         }
+    }
+
+    /// From now on the rows of each site may take so much memory, also when the server starts again.
+    ///
+    /// # Errors
+    /// 22023 if it is no size; what the database has against it.
+    pub(crate) fn set_site_memory(&self, size: &str) -> Result<(), SqlError> {
+        let max = read_site_memory(size).map_err(|wrong| {
+            let message = format!("invalid value for parameter \"site_memory\": \"{size}\"");
+            SqlError::new(code::INVALID_PARAMETER, message).hint(wrong)
+        })?;
+        self.keep_site_memory(max)?;
+        self.database().set_site_memory(max);
+        Ok(())
     }
 
     fn make(&self, change: Change) -> Result<(), SqlError> {
@@ -243,6 +259,7 @@ impl Engine {
                 Datum::Int(masters),
                 Datum::Int(replicas),
                 Datum::Int(report.memory_bytes as i64),
+                report.memory_max.map_or(Datum::Null, |max| Datum::Int(max as i64)),
                 Datum::Int(report.log.frames as i64),
                 Datum::Int(report.log.bytes as i64),
                 Datum::Int(commits as i64),

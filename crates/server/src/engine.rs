@@ -132,6 +132,11 @@ impl Engine {
         };
         let mode = autopilot.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
+        // Definitions go on at a full site: without them no table could be dropped there.
+        engine.database().spare(engine.catalog_table.0);
+        if engine.database().site_memory().is_none() {
+            engine.database().set_site_memory(engine.kept_site_memory()?);
+        }
         engine.read_users()?;
         engine.drop_unused()?;
         let catalog = engine.read_catalog()?;

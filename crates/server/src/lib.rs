@@ -17,6 +17,7 @@
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
+//! | `size` | sizes, as PostgreSQL writes them |
 //! | `limits`, `process` | limits on time; on clients, by what the system has for them |
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one, superusers |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
@@ -48,6 +49,7 @@ mod scram;
 mod server;
 mod session;
 mod settings;
+mod size;
 mod socket;
 mod startup;
 mod strangers;
@@ -59,4 +61,5 @@ pub use engine::Engine;
 pub use options::{ServerOptions, Trust};
 pub use process::{make_private_files, places, raise_limit};
 pub use server::Server;
+pub use size::{read_site_memory, show_site_memory};
 pub use stream::Tls;

@@ -20,6 +20,7 @@
 
 use crate::limits::{self, Limits};
 use crate::session::{Call, Session};
+use crate::size::show_site_memory;
 use crate::wire::Out;
 use isomer_sql::statement::Setting;
 use isomer_sql::system::SettingsView;
@@ -531,6 +532,7 @@ impl Session {
     fn shown(&self, name: &str) -> Option<String> {
         match name {
             "autopilot" => Some(self.engine.autopilot().mode().to_string()),
+            "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
             "last_commit" => Some(self.last_commit()),
             "transaction_isolation" if self.is_in_block() && self.is_repeatable().is_some() => {
                 let level =

@@ -219,8 +219,13 @@ impl Site {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
             return Ok((Committed { snapshot, commit: None }, read.unwrap_or(0)));
         }
-        let (commit, position) = self.commit(&txn)?;
+        let committed = self.commit(&txn);
         drop(txn);
+        if matches!(committed, Err(Failure::Full(_))) {
+            hold.context.unpin();
+            hold.context.collect();
+        }
+        let (commit, position) = committed?;
         hold.locks.release();
         progress.published(commit);
         hold.context.unpin();

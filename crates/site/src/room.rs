@@ -20,6 +20,10 @@
 //! the rows that are to be added. Deleting makes room once no snapshot needs the rows any more. A transaction that
 //! only deletes adds its tombstones for that long, and is let through, or nobody could make room.
 //!
+//! **Making room.** A context collects its garbage when it commits, or is idle. Where every transaction is refused
+//! it does neither, so a transaction that is refused collects too: clients that try again do not keep the room from
+//! becoming free.
+//!
 //! **What may go beyond the limit.** Transactions that commit at the same moment do not count each other's rows.
 //! Replicas go on applying what their masters write: one that refused would be behind for good, while its master
 //! has room. Tables that are [spared](MemoryLimit::spare) may grow, since a definition may have to be written for a

@@ -6,6 +6,7 @@
 //! ```text
 //!   SHOW TABLES | PARTITIONS | SITES | CHANGES | DECISIONS | JOBS
 //!   ALTER SYSTEM SET autopilot = off | recommend | auto
+//!   ALTER SYSTEM SET site_memory = size
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
@@ -73,6 +74,8 @@ pub enum DesignStatement {
     },
     /// `ALTER SYSTEM SET autopilot = ..`
     Autopilot(String),
+    /// `ALTER SYSTEM SET site_memory = ..`
+    SiteMemory(String),
     /// CHECKPOINT: at every site.
     Checkpoint,
 }
@@ -430,23 +433,30 @@ fn plain_switches(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `ALTER SYSTEM SET autopilot = mode`
+/// `ALTER SYSTEM SET name = value`
 fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, ParserError> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
-    ["ALTER", "SYSTEM", "SET", "autopilot"]
-        .iter()
-        .try_for_each(|word| expect(&mut parser, word))?;
+    ["ALTER", "SYSTEM", "SET"].iter().try_for_each(|word| expect(&mut parser, word))?;
+    let name = parser.next_token().token.to_string();
+    let statement: fn(String) -> DesignStatement = match name.to_lowercase().as_str() {
+        "autopilot" => DesignStatement::Autopilot,
+        "site_memory" => DesignStatement::SiteMemory,
+        _ => {
+            let wrong = format!("Expected: autopilot or site_memory, found: {name}");
+            return Err(ParserError::ParserError(wrong));
+        }
+    };
     if !parser.consume_token(&Token::Eq) {
         expect(&mut parser, "TO")?;
     }
     let word = parser.next_token();
-    let mode = match word.token {
+    let value = match word.token {
         Token::Word(word) => word.value.to_lowercase(),
         Token::SingleQuotedString(text) => text,
         other => other.to_string(),
     };
     expect(&mut parser, "EOF")?;
-    Ok(DesignStatement::Autopilot(mode))
+    Ok(statement(value))
 }
 
 fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
@@ -635,7 +645,12 @@ mod tests {
             assert_eq!(parse(text).expect("one"), [Parsed::Design(auto)]);
         }
         let error = parse("alter system set work_mem = 5").unwrap_err();
-        assert_eq!(error.hint.as_deref(), Some("Expected is autopilot."));
+        assert_eq!(error.hint.as_deref(), Some("Expected is autopilot or site_memory."));
+        let memory = DesignStatement::SiteMemory("4GB".to_owned());
+        assert_eq!(
+            parse("alter system set site_memory = '4GB'").expect("one"),
+            [Parsed::Design(memory)]
+        );
         let remaster = parse("ALTER TABLE t REMASTER AT (5) TO SITE 2").expect("one");
         assert!(matches!(
             &remaster[0],

@@ -17,6 +17,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
         None => args.changes.iter().map(|text| Wanted::of(text.clone(), REASON)).collect(),
     };
     let db = open(&args.folder)?;
+    db.set_site_memory(args.site_memory.flatten());
     let trials = try_all(&wanted, db.design())?;
     for trial in &trials {
         if args.dry_run {

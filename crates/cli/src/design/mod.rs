@@ -12,6 +12,9 @@ use isomer_cluster::{Database, Options};
 use isomer_strategy::Static;
 use std::path::{Path, PathBuf};
 
+/// Bytes; `None` is no limit.
+type SiteMemory = Option<usize>;
+
 /// Shows, changes and checks the design of a database in a folder
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum DesignCommand {
@@ -61,6 +64,10 @@ pub(crate) struct ApplyArgs {
     /// Shows what the changes would do, and makes none
     #[arg(long)]
     dry_run: bool,
+    /// What the rows of each site may take in memory, as 512MB or 4GB; a site that has no room for it gets no
+    /// replica [default: as much as there is]
+    #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory)]
+    site_memory: Option<SiteMemory>,
     /// Prints one line of JSON for each change
     #[arg(long)]
     json: bool,

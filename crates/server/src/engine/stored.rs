@@ -5,6 +5,7 @@
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
+//!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
 //!   isomer_sequences   name → the next number that nobody has taken
 //! ```
@@ -17,6 +18,7 @@
 
 use super::{Engine, damaged};
 use crate::backend::database;
+use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
@@ -30,8 +32,9 @@ use std::sync::Arc;
 
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
-/// The one setting of the whole server.
+/// The settings of the whole server.
 const AUTOPILOT: &str = "autopilot";
+const SITE_MEMORY: &str = "site_memory";
 
 impl Engine {
     pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
@@ -68,14 +71,33 @@ impl Engine {
 
     /// The mode of the autopilot that was kept last.
     pub(super) fn kept_autopilot(&self) -> Result<Option<Mode>, SqlError> {
-        let entries = self.entries()?;
-        let kept = entries.iter().find(|entry| entry.kind == "setting" && entry.name == AUTOPILOT);
-        kept.map(|entry| entry.definition.parse().map_err(damaged)).transpose()
+        self.kept(AUTOPILOT)?.map(|mode| mode.parse().map_err(damaged)).transpose()
+    }
+
+    /// How many bytes the rows of a site may take, as was kept last; without it, as many as there are.
+    pub(super) fn kept_site_memory(&self) -> Result<Option<usize>, SqlError> {
+        let kept = self.kept(SITE_MEMORY)?;
+        kept.map_or(Ok(None), |size| read_site_memory(&size).map_err(damaged))
+    }
+
+    fn kept(&self, setting: &str) -> Result<Option<String>, SqlError> {
+        let mut entries = self.entries()?.into_iter();
+        let kept = entries.find(|entry| entry.kind == "setting" && entry.name == setting);
+        Ok(kept.map(|entry| entry.definition))
     }
 
     /// Keeps the mode of the autopilot for the next start.
     pub(crate) fn keep_autopilot(&self, mode: Mode) -> Result<(), SqlError> {
-        let (key, row) = self.catalog_row(&Entry::new("setting", AUTOPILOT, mode.to_string()))?;
+        self.keep(AUTOPILOT, mode.to_string())
+    }
+
+    /// Keeps for the next start how many bytes the rows of a site may take.
+    pub(crate) fn keep_site_memory(&self, max: Option<usize>) -> Result<(), SqlError> {
+        self.keep(SITE_MEMORY, show_site_memory(max))
+    }
+
+    fn keep(&self, setting: &str, value: String) -> Result<(), SqlError> {
+        let (key, row) = self.catalog_row(&Entry::new("setting", setting, value))?;
         self.write(self.catalog_table.0, &[(key, Some(row))])
     }
 

@@ -98,7 +98,9 @@ impl Session {
             Action::Define(statement) => self.define(statement, out, flush),
             Action::Design(statement) => {
                 let what = match **statement {
-                    DesignStatement::Autopilot(_) => Some("set what the server does"),
+                    DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
+                        Some("set what the server does")
+                    }
                     DesignStatement::Checkpoint => Some("make checkpoints"),
                     _ => None,
                 };
@@ -107,7 +109,9 @@ impl Session {
                 }
                 self.engine.change_design(statement)?;
                 out.complete(match **statement {
-                    DesignStatement::Autopilot(_) => "ALTER SYSTEM",
+                    DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
+                        "ALTER SYSTEM"
+                    }
                     DesignStatement::Checkpoint => "CHECKPOINT",
                     _ => "ALTER TABLE",
                 });

@@ -197,7 +197,14 @@ impl Site {
 
     /// Asks for room before anything is promised.
     pub(super) fn room_for_writes(&self, writes: &[RowWrite]) -> Result<(), Full> {
-        self.room_for(writes.iter().map(|w| (w.table, w.key.as_bytes(), w.value.as_deref())))
+        let rows = writes.iter().map(|w| (w.table, w.key.as_bytes(), w.value.as_deref()));
+        let room = self.room_for(rows);
+        if room.is_err()
+            && let Some(mut context) = self.store.context()
+        {
+            context.collect();
+        }
+        room
     }
 
     /// Writes the end of a prepared share into the log, and makes it so. `at` is the time of the

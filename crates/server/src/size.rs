@@ -1,0 +1,85 @@
+//! Sizes of memory, as PostgreSQL writes them: `64MB`, `1.5 GB`.
+
+/// From the largest on. As in PostgreSQL, capital letters matter.
+const UNITS: [(&str, usize); 5] =
+    [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10), ("B", 1)];
+/// A site with less has hardly room for the database's own tables.
+const SITE_BYTES_MIN: usize = 1 << 20;
+/// More than any machine has, and less than numbers here can tell apart.
+const BYTES_MAX: f64 = (1u64 << 50) as f64;
+
+/// Reads how many bytes the rows of a site may take; `None`: as many as there are.
+///
+/// # Errors
+/// What would be right.
+pub fn read_site_memory(text: &str) -> Result<Option<usize>, String> {
+    let text = text.trim();
+    if text.eq_ignore_ascii_case("default") {
+        return Ok(None);
+    }
+    let bytes = read_bytes(text).ok_or(
+        "Sizes are written as 512MB, 4GB or 1.5TB (units are B, kB, MB, GB and TB), or as a number of kilobytes; 0 is \
+         no limit.",
+    )?;
+    match bytes {
+        0 => Ok(None),
+        1..SITE_BYTES_MIN => Err(format!(
+            "That is {}; a site needs at least {}, and 0 is no limit.",
+            show_bytes(bytes),
+            show_bytes(SITE_BYTES_MIN)
+        )),
+        bytes => Ok(Some(bytes)),
+    }
+}
+
+/// Writes it so that it can be read again.
+pub fn show_site_memory(max: Option<usize>) -> String {
+    max.map_or_else(|| "0".to_owned(), show_bytes)
+}
+
+/// Without a unit it is in kilobytes.
+fn read_bytes(text: &str) -> Option<usize> {
+    let digits = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.');
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let unit = match unit.trim() {
+        "" => 1 << 10,
+        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let bytes = (number.parse::<f64>().ok()? * unit as f64).round();
+    (bytes <= BYTES_MAX).then_some(bytes as usize)
+}
+
+/// With the largest unit that needs no fraction.
+fn show_bytes(bytes: usize) -> String {
+    let (name, unit) = UNITS
+        .iter()
+        .find(|(_, unit)| bytes.is_multiple_of(*unit))
+        .expect("every number of bytes is one of bytes");
+    format!("{}{name}", bytes / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown_with_units_or_refused_with_what_would_be_right() {
+        let shown = |text| read_site_memory(text).map(show_site_memory);
+        for (given, expected) in [
+            ("0", "0"),
+            ("default", "0"),
+            ("4GB", "4GB"),
+            ("4096 MB", "4GB"),
+            ("1.5GB", "1536MB"),
+            ("2048", "2MB"),
+            ("1048577B", "1048577B"),
+        ] {
+            assert_eq!(shown(given).as_deref(), Ok(expected), "{given}");
+        }
+        for wrong in ["", "GB", "-1", "4 GiB", "4gb", "much", "1e9", "9999999TB"] {
+            assert!(shown(wrong).unwrap_err().starts_with("Sizes are written as"), "{wrong}");
+        }
+        let small = shown("4").unwrap_err();
+        assert_eq!(small, "That is 4kB; a site needs at least 1MB, and 0 is no limit.");
+    }
+}
