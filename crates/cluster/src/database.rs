@@ -180,6 +180,8 @@ pub struct SiteReport {
     pub memory_bytes: usize,
     /// How many there may be.
     pub memory_max: Option<usize>,
+    /// Of the time of all processors in the last second, its share, 0 to 1; `None` in the first one.
+    pub busy: Option<f64>,
     /// What its log has done.
     pub log: Counters,
     /// What there is to say of its checkpoints.
@@ -475,6 +477,7 @@ impl Database {
             site: site.id(),
             memory_bytes: site.memory_bytes(),
             memory_max: site.memory_max(),
+            busy: self.runtime.busy(site.id()),
             log: site.log().counters(),
             checkpoint: site.checkpoints(),
             checkpoint_error: self.checkpointer.error(site.id()),

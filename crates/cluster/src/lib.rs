@@ -24,6 +24,7 @@
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
+//! | `busy` | how busy each site keeps the processors |
 //! | `checkpointer` | when checkpoints are made, and how fast |
 //! | `opening` | sites that come back, several at a time |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
@@ -34,6 +35,7 @@
 mod across;
 mod assemble;
 mod backlog;
+mod busy;
 mod checkpointer;
 mod database;
 mod error;

@@ -19,6 +19,7 @@
 //! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
 //! sync covers them all, and is the worker's.
 
+use crate::busy::{Busy, Window};
 use crate::open::{Gateway, Impatience, Patience};
 use crate::router::unless;
 use crate::transport::{Transport, load_of};
@@ -116,6 +117,7 @@ struct Host {
     stop: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     gateway: SharedGateway,
+    busy: Busy,
 }
 
 /// The gateway whose lease the workers renew, once there is one.
@@ -130,10 +132,14 @@ impl Host {
         let sent = self.durability != Durability::Commit && self.site.has_unsent();
         if sent || (!letters.is_empty() && self.durability != Durability::Commit) {
             self.sync();
-            self.site.ship();
+            self.ship();
         }
         let received = !letters.is_empty();
-        letters.into_iter().for_each(|(from, message)| self.site.receive(from, message));
+        if received {
+            self.busy.during(|| {
+                letters.into_iter().for_each(|(from, message)| self.site.receive(from, message));
+            });
+        }
         received || sent
     }
 
@@ -142,10 +148,14 @@ impl Host {
         let _ = self.site.log().sync();
     }
 
+    fn ship(&self) {
+        self.busy.during(|| self.site.ship());
+    }
+
     /// Syncs on a client's thread. What others have written meanwhile is the worker's.
     fn sync_for_client(&self) {
         self.sync();
-        self.site.ship();
+        self.ship();
         if matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(()))) {
             self.wake_worker();
         }
@@ -175,7 +185,7 @@ impl Host {
             _ => TICKS.1,
         };
         let (mut pause, mut end) = (TICKS.0, self.site.log().end());
-        let mut told = false;
+        let (mut told, mut window) = (false, Window::begin(&self.busy));
         while !self.stop.load(Ordering::SeqCst) {
             told = told || self.tell_failure();
             let mut worked = self.receive();
@@ -183,7 +193,7 @@ impl Host {
                 && matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(())))
             {
                 self.sync();
-                self.site.ship();
+                self.ship();
                 worked = true;
             }
             if ticked.elapsed() >= pause {
@@ -195,7 +205,8 @@ impl Host {
                     self.sync();
                     synced = Instant::now();
                 }
-                let freed = self.site.tick();
+                let freed = self.busy.during(|| self.site.tick());
+                window.look(&self.busy);
                 if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) {
                     // No site of this process lets it wait.
                     let _ = gateway.renew().now_or_never();
@@ -250,6 +261,7 @@ impl Runtime {
             stop: AtomicBool::new(false),
             worker: Mutex::new(None),
             gateway: self.gateway.clone(),
+            busy: Busy::default(),
         });
         let worker = {
             let host = host.clone();
@@ -302,6 +314,15 @@ impl Runtime {
 
     pub(crate) fn site(&self, id: SiteId) -> Option<Arc<Site>> {
         self.hosts.load().get(&id).map(|host| host.site.clone())
+    }
+
+    /// Of the time of all processors in the last second, a site's share.
+    pub(crate) fn busy(&self, id: SiteId) -> Option<f64> {
+        self.hosts.load().get(&id).and_then(|host| host.busy.share())
+    }
+
+    fn host(&self, id: SiteId) -> Option<Arc<Host>> {
+        self.hosts.load().get(&id).cloned()
     }
 
     pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
@@ -453,8 +474,8 @@ pub struct Embedded {
 
 impl Peers for Embedded {
     async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
-        let host = self.runtime.site(site).ok_or(Failure::Stopped(site))?;
-        host.part(part).await
+        let host = self.runtime.host(site).ok_or(Failure::Stopped(site))?;
+        host.busy.polling(host.site.part(part)).await
     }
 }
 
@@ -470,8 +491,8 @@ impl Transport for Embedded {
         let hosts = self.runtime.hosts.load();
         let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
         match request.shares {
-            None => host.site.run(request, published).await,
-            Some(_) => host.site.coordinate(request, published, self).await,
+            None => host.busy.polling(host.site.run(request, published)).await,
+            Some(_) => host.busy.polling(host.site.coordinate(request, published, self)).await,
         }
     }
 
@@ -487,7 +508,7 @@ impl Transport for Embedded {
     ) -> Result<SeenUpTo, Failure> {
         let hosts = self.runtime.hosts.load();
         let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
-        host.site.read_at(read, at, pin, visit).await
+        host.busy.polling(host.site.read_at(read, at, pin, visit)).await
     }
 
     async fn pin(&self, site: SiteId, at: Time) -> Result<Pin, Failure> {
@@ -507,8 +528,8 @@ impl Transport for Embedded {
     }
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
-        let host = self.runtime.site(site).ok_or(Refusal::Unavailable(site))?;
-        host.step(step).await
+        let host = self.runtime.host(site).ok_or(Refusal::Unavailable(site))?;
+        host.busy.polling(host.site.step(step)).await
     }
 
     async fn retry(&self, site: SiteId) {
@@ -526,8 +547,8 @@ impl Transport for Embedded {
     }
 
     fn load(&self, site: SiteId) -> SiteLoad {
-        // All sites share the processors of this process: none of them is busier than the others.
-        load_of(site, self.runtime.site(site).as_deref())
+        let busy = self.runtime.busy(site);
+        SiteLoad { busy, ..load_of(site, self.runtime.site(site).as_deref()) }
     }
 
     fn now(&self) -> Time {

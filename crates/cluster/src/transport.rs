@@ -76,7 +76,7 @@ pub trait Transport {
     fn now(&self) -> Time;
 }
 
-/// How a site is, as far as the site itself can tell; nothing of one that is down.
+/// How a site is, as far as the site itself can tell; nothing of one that is down. How busy it is only its machine knows.
 pub fn load_of(site: SiteId, host: Option<&Site>) -> SiteLoad {
     let hot_locks = host.map_or_else(Vec::new, Site::hot_locks);
     let memory_bytes = host.map_or(0, Site::memory_bytes);

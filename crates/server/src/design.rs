@@ -260,6 +260,7 @@ impl Engine {
                 Datum::Int(replicas),
                 Datum::Int(report.memory_bytes as i64),
                 report.memory_max.map_or(Datum::Null, |max| Datum::Int(max as i64)),
+                report.busy.map_or(Datum::Null, Datum::Float),
                 Datum::Int(report.log.frames as i64),
                 Datum::Int(report.log.bytes as i64),
                 Datum::Int(commits as i64),

@@ -1,0 +1,171 @@
+//! How busy a site keeps the processors of this process's machine.
+//!
+//! ```text
+//!   client thread     ── poll ──┐        ┌── poll ──                counted for the site whose code runs
+//!                      run, read │ waits  │ commit                   waits are not
+//!   worker of the site ── receive: refreshes ── ship ── tick ──      counted: letters, feeds, garbage
+//! ```
+//!
+//! What is measured is the time between two looks at the clock around each piece of work, not the thread's own
+//! processor time: asking the system for that costs more than a short transaction. Where there are more threads than
+//! processors, a piece of work that was interrupted counts as longer than it was. A site that calls another within
+//! its own work, as a coordinator in this process does, does not count the other's.
+//!
+//! Counters are many, as are the threads, so that transactions share none. The worker adds them up once a second.
+//!
+//! Not counted: waits for the disk, checkpoints, and what comes before and after the sites: SQL and routing.
+
+use crossbeam_utils::CachePadded;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// So many counters are shared by all threads.
+const COUNTERS: usize = 16;
+/// Over so long it is averaged.
+const WINDOW: Duration = Duration::from_secs(1);
+/// What stands for a share that nobody knows yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The work of a site. See the [module documentation](self).
+pub(crate) struct Busy {
+    worked_ns: [CachePadded<AtomicU64>; COUNTERS],
+    /// Of all processors' time in the last window, the site's share; the bits of a number.
+    share: AtomicU64,
+}
+
+impl Default for Busy {
+    fn default() -> Busy {
+        Busy { worked_ns: Default::default(), share: AtomicU64::new(UNKNOWN) }
+    }
+}
+
+thread_local! {
+    /// Which counter is this thread's.
+    static COUNTER: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed) % COUNTERS
+    };
+    /// What was counted within the work that is under way on this thread.
+    static WITHIN_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+impl Busy {
+    /// Does work for the site.
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        let outside_ns = WITHIN_NS.replace(0);
+        let begun = now();
+        let done = work();
+        let took_ns = (now() - begun).as_nanos() as u64;
+        let own_ns = took_ns.saturating_sub(WITHIN_NS.get());
+        WITHIN_NS.set(outside_ns + took_ns);
+        self.worked_ns[COUNTER.with(|at| *at)].fetch_add(own_ns, Ordering::Relaxed);
+        done
+    }
+
+    /// The same, for work that waits: what counts is the time in between.
+    pub(crate) async fn polling<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await
+    }
+
+    /// Of the time of all processors in the last second, the site's share, 0 to 1; `None` in the first one.
+    pub(crate) fn share(&self) -> Option<f64> {
+        match self.share.load(Ordering::Relaxed) {
+            UNKNOWN => None,
+            bits => Some(f64::from_bits(bits)),
+        }
+    }
+
+    fn worked_ns(&self) -> u64 {
+        self.worked_ns.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Looks once a second how much a site has worked.
+pub(crate) struct Window {
+    begun: Instant,
+    worked_ns: u64,
+    processors: usize,
+}
+
+impl Window {
+    pub(crate) fn begin(busy: &Busy) -> Window {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Window { begun: now(), worked_ns: busy.worked_ns(), processors }
+    }
+
+    /// To be called often.
+    pub(crate) fn look(&mut self, busy: &Busy) {
+        let (now, worked_ns) = (now(), busy.worked_ns());
+        let passed = now - self.begun;
+        if passed < WINDOW {
+            return;
+        }
+        let worked = (worked_ns - self.worked_ns) as f64;
+        let share = worked / (passed.as_nanos() as f64 * self.processors as f64);
+        busy.share.store(share.min(1.0).to_bits(), Ordering::Relaxed);
+        (self.begun, self.worked_ns) = (now, worked_ns);
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the edge: the runtime measures what its sites do")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin() {
+        let begun = now();
+        while now() - begun < Duration::from_millis(1) {}
+    }
+
+    #[test]
+    fn work_within_work_counts_once_and_for_whom_it_is() {
+        let (outer, inner) = (Busy::default(), Busy::default());
+        let begun = now();
+        outer.during(|| {
+            spin();
+            inner.during(spin);
+            inner.during(spin);
+        });
+        let passed_ns = (now() - begun).as_nanos() as u64;
+        assert!(outer.worked_ns() >= 1_000_000 && inner.worked_ns() >= 2_000_000);
+        assert!(outer.worked_ns() + inner.worked_ns() <= passed_ns);
+    }
+
+    #[test]
+    fn waits_are_no_work_and_the_share_is_known_once_a_window_is_over() {
+        let busy = Busy::default();
+        let mut window = Window::begin(&busy);
+        let mut polled = 0;
+        let work = poll_fn(|cx| {
+            spin();
+            polled += 1;
+            cx.waker().wake_by_ref();
+            if polled == 3 { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        });
+        let mut counted = pin!(busy.polling(work));
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut waited = Duration::ZERO;
+        while counted.as_mut().poll(&mut cx).is_pending() {
+            let begun = now();
+            spin();
+            waited += now() - begun;
+        }
+        let worked_ns = busy.worked_ns();
+        assert!(worked_ns >= 3_000_000);
+        let passed = now() - window.begun;
+        assert!(Duration::from_nanos(worked_ns) + waited <= passed);
+        window.look(&busy);
+        assert_eq!(busy.share(), None, "too early");
+        window.begun -= WINDOW;
+        window.look(&busy);
+        assert!(busy.share().is_some_and(|share| share > 0.0 && share < 1.0));
+    }
+}
