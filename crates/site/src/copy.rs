@@ -123,6 +123,7 @@ impl Site {
         let (last, position) = self.publish(&[&partition], frame, |_| {})?;
         partition.set_followers(partition.followers().with(site));
         self.expect_followers(&SiteSet::of(site));
+        self.expect_copies(&partition, &SiteSet::of(site), position);
         let version = partition.version();
         let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;
         let pinned = loop {
@@ -204,10 +205,12 @@ impl Site {
         copying.is_whole = true;
         drop(copying);
         drop(shaping);
+        // The master keeps its log until it hears that the replica is here, so that is not to be undone.
+        self.lasting(position).await?;
         // What the master has sent since may have gone to an earlier run of this site.
         self.subscribe(std::slice::from_ref(&partition));
         self.apply_pending(&partition);
-        self.lasting(position).await
+        Ok(())
     }
 
     /// Waits until nothing is left of earlier copies of the range, and nobody else writes one.

@@ -64,7 +64,7 @@ pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, TxnId};
 pub use link::LinkPatience;
-pub use message::{Epoch, Feed, FeedItem, Message, Network, Subscription, TimeSource};
+pub use message::{Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TimeSource};
 pub use overlay::Overlay;
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,

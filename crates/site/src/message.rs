@@ -34,9 +34,6 @@ pub enum Message {
     Hello {
         /// The sender's run.
         incarnation: u64,
-        /// Where its log ended when the run began. It keeps the log until the receiver has
-        /// [received](Message::Received) that much, and asks again if it does not hear so.
-        end: Position,
     },
     /// Replicas ask the master for everything after what they have. Answered by one feed.
     ///
@@ -111,14 +108,31 @@ pub enum Message {
         /// The transactions.
         txns: Vec<TxnId>,
     },
-    /// The sender has made durable all that it follows of the receiver's log up to this position: for
-    /// the sender's sake the log can be cut there.
+    /// The sender would like to cut its log.
     ///
-    /// It is said again now and then. As long as it is lost, the receiver keeps more of its log.
-    Received {
-        /// The position.
-        position: Position,
+    /// It asks again until it may.
+    AskReceived {
+        /// The question.
+        question: Question,
     },
+    /// The sender has made durable all that its replicas lacked up to a time, wherever it was logged.
+    ///
+    /// If it is lost, it is asked for again; until then, the receiver keeps more of its log.
+    Received {
+        /// What is answered.
+        question: Question,
+        /// The time; `Time::MAX`: it has no replica that lacks anything.
+        up_to: Time,
+    },
+}
+
+/// Names a question, so that its answer is told from those of earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// The asker's run.
+    pub incarnation: u64,
+    /// Counts from 1 over the run.
+    pub number: u64,
 }
 
 /// Names one stream from a site to another. The receiver chooses it; a later one is greater.
@@ -159,8 +173,6 @@ pub struct Feed {
     pub items: Vec<FeedItem>,
     /// Every event up to this time is in this feed or an earlier one.
     pub closed: Time,
-    /// So is every event up to this position of the sender's log; 0: nothing is said of that.
-    pub position: Position,
 }
 
 /// One event of a feed.

@@ -333,6 +333,7 @@ impl Site {
                 partition.raise_since(now);
                 if partition.is_master() && !partition.followers().is_empty() {
                     self.expect_followers(&partition.followers());
+                    self.expect_copies(partition, &partition.followers(), 0);
                     may_have_promised = true;
                 }
             }

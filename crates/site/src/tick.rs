@@ -44,7 +44,7 @@ impl Site {
     pub fn tick(&self) -> Freed {
         self.ship_at_tick();
         self.watch_links();
-        self.claim_received();
+        self.answer_what_is_received();
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
         self.pursue();

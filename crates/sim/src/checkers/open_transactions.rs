@@ -14,7 +14,7 @@
 //! conflict of two writers is never the fault of open transactions alone: row locks keep them apart.
 
 use super::snapshot_isolation::{read_one, scan};
-use crate::history::{Commit, History, Op, Open, OpenStep, Outcome, Value, Written};
+use crate::history::{Commit, History, Op, Open, OpenStep, Outcome, Transaction, Value, Written};
 use isomer_cluster::Isolation;
 use isomer_design::{Key, TableId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,8 +169,9 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
         _ => None,
     };
     let by_lock: BTreeSet<Time> = history.opens.iter().filter_map(told).collect();
-    // A crash may have undone what such a one wrote: then it is in no log.
-    let unknown = || history.transactions.iter().filter(|t| t.outcome == Outcome::Unknown);
+    let committed = |write: &Written| {
+        write.value.is_some() && history.written(write.table, &write.key, write.value).is_some()
+    };
     let excused = open.left().into_iter().any(|((table, key), (_, base))| {
         let since = base.unwrap_or(Time::ZERO);
         let is_row = |write: &Written| write.table == table && write.key == key;
@@ -179,8 +180,12 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
                 && !by_lock.contains(&commit.time)
                 && commit.writes.iter().any(is_row)
         };
-        history.commits.iter().any(is_by_another)
-            || unknown().any(|t| t.writes().iter().any(is_row))
+        // A crash may have undone what was written: then it is in no log.
+        let is_undone = |other: &Transaction| {
+            other.outcome == Outcome::Unknown
+                && other.writes().iter().any(|write| is_row(write) && !committed(write))
+        };
+        history.commits.iter().any(is_by_another) || history.transactions.iter().any(is_undone)
     });
     let rows = || {
         let row = |((table, key), (_, base)): (Place, (Option<Value>, Option<Time>))| {

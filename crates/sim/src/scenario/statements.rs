@@ -13,6 +13,9 @@ const RENEW_NS: u64 = 5_000_000;
 /// A client waits for rows no longer than this, if at all.
 const PATIENCE_NS: u64 = 200_000_000;
 
+/// Rows that many statements want at once, where there are such.
+const HOT_ROWS: u64 = 3;
+
 /// Starts all clients, and what renews the lease on history for them.
 pub(crate) fn start(run: &Rc<Run>) -> Vec<TaskId> {
     if run.draw.statements == 0 {
@@ -41,7 +44,7 @@ async fn go(run: &Rc<Run>) {
             _ => Isolation::RepeatableRead,
         };
         let patience = Arc::new(Patience::default());
-        if world.chance(100) {
+        if world.chance(run.draw.cancel_per_mille) {
             let patience = patience.clone();
             world.after(world.draw(0..PATIENCE_NS), move || patience.end(Impatience::Asked));
         }
@@ -107,6 +110,9 @@ async fn statements(run: &Run, open: &mut Statements) -> Result<(), OpenError> {
 
 fn place(run: &Run) -> (TableId, Key) {
     let world = run.world();
+    if world.chance(run.draw.hot_per_mille) {
+        return (TableId(1), Key::int(world.draw(0..HOT_ROWS) as i64));
+    }
     let table = TableId(world.draw(1..u64::from(run.draw.tables) + 1) as u32);
     (table, Key::int(world.draw(0..run.draw.keys) as i64))
 }

@@ -60,6 +60,9 @@ impl Site {
             .into_iter()
             .map(|subscription| {
                 let held = self.table_or_new(subscription.table).overlapping(&subscription.range);
+                let begins_there =
+                    |p: &&Arc<SitePartition>| subscription.range.contains(&p.range.start);
+                self.has_copies(to, held.iter().filter(begins_there));
                 let from = begins(opened_at, to, &subscription, &held);
                 Wanted { subscription, held, from }
             })

@@ -16,7 +16,6 @@
 //! | a master that says nothing | a tick, now and then | opens the link anew |
 //! | a replica that has not joined | a tick, now and then | subscribes it again |
 
-use super::received::Claim;
 use crate::message::{Epoch, Feed, FeedItem, Message, Subscription};
 use crate::partition::SitePartition;
 use crate::site::Site;
@@ -49,10 +48,6 @@ pub(super) struct Incoming {
     /// Up to when earlier streams were closed; at first, when the link was opened.
     closed_before: Time,
     stream: Stream,
-    /// Up to here of the sender's log, all that was followed when it was sent has come.
-    pub(super) position: Position,
-    /// What the sender is to be told ([`super::received`]).
-    pub(super) claim: Claim,
 }
 
 /// A stream, as those see it who follow it.
@@ -75,14 +70,7 @@ impl Incoming {
             heard: now,
             closed_before: now,
             stream: Stream::default(),
-            position: 0,
-            claim: Claim::default(),
         }
-    }
-
-    /// True if the partition has joined the present stream.
-    pub(super) fn has_joined(&self, partition: &SitePartition) -> bool {
-        partition.feed().is_some_and(|feed| Arc::ptr_eq(&feed, &self.stream.feed))
     }
 
     /// Ends the present stream, and begins the next.
@@ -190,7 +178,6 @@ impl Site {
             links.map(|(site, _)| *site).collect()
         };
         if self.is_time_to_look(now) {
-            self.claim_again();
             for (site, replicas) in self.followed() {
                 let stream = self.stream_from(site);
                 let is_silent = {
@@ -253,7 +240,6 @@ impl Site {
                     self.take_item(from, item, &link.stream.feed, &mut touched);
                 }
                 link.stream.feed.close(feed.closed);
-                link.position = link.position.max(feed.position);
             }
         }
         touched.dedup_by(|a, b| Arc::ptr_eq(a, b));

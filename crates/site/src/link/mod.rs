@@ -18,8 +18,8 @@
 //! follower chooses. Its feeds are numbered. So a follower knows of every feed whether it is of the
 //! present stream, in its turn, early, or doubled; and if one does not come, it opens a new stream
 //! with the versions that its replicas have. That is the only way in which anything is sent again,
-//! and a master keeps nothing for followers but its log. Now and then a follower says up to where it
-//! has made that log's events durable itself, so that the log can be cut ([`received`]).
+//! and a master keeps nothing for followers but its log. When it wants to cut that, it asks them up to
+//! when they have made all that they follow durable themselves ([`received`]).
 //!
 //! **What a stream promises.** Of a partition that has *joined* it, every event after the version
 //! with which its replica subscribed is in the stream, or is not durable yet. And a feed that is
@@ -43,7 +43,7 @@ use incoming::Incoming;
 use isomer_design::{Key, SiteId, TableId, Time, Version};
 use outgoing::Link;
 use parking_lot::Mutex;
-use received::Asked;
+use received::{Answers, Marks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,9 +70,8 @@ impl Default for LinkPatience {
 pub(crate) struct Links {
     incoming: Mutex<BTreeMap<SiteId, Incoming>>,
     outgoing: Mutex<BTreeMap<SiteId, Link>>,
-    /// Where the logs of sites ended that have begun a new run, until these know that we have
-    /// received that.
-    asked: Mutex<BTreeMap<SiteId, Asked>>,
+    answers: Mutex<Answers>,
+    marks: Mutex<Marks>,
     /// When this site looked last for masters that are silent, and replicas that have not joined.
     looked: Mutex<Time>,
     /// Events of partitions that do not exist here yet: their replica is being installed, or a
@@ -94,10 +93,9 @@ impl Site {
     /// Takes a message from another site.
     pub fn receive(&self, from: SiteId, message: Message) {
         match message {
-            Message::Hello { incarnation, end } => {
+            Message::Hello { incarnation } => {
                 self.has_restarted(from, incarnation);
                 self.hear_hello(from, incarnation);
-                self.asked_what_is_received(from, end);
                 self.introduce(from);
             }
             Message::Subscribe { epoch, replicas } => self.catch_up(from, epoch, replicas),
@@ -112,7 +110,8 @@ impl Site {
             Message::Ask { txn } => self.asked_for_outcome(from, txn),
             Message::Outcome { txn, at } => self.hear_outcome(txn, at),
             Message::Done { txns } => self.hear_done(from, &txns),
-            Message::Received { position } => self.hear_received(from, position),
+            Message::AskReceived { question } => self.asked_what_is_received(from, question),
+            Message::Received { question, up_to } => self.hear_received(from, question, up_to),
         }
     }
 

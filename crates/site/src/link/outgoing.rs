@@ -10,7 +10,8 @@
 //! 8, 16, 32, 48 ticks since). Who reads a replica that is not that far does ask
 //! ([`crate::silence`]), and is told often from then on.
 
-use crate::message::{Epoch, Feed, FeedItem, Message};
+use super::received::Needs;
+use crate::message::{Epoch, Feed, FeedItem, Message, Question};
 use crate::record::{Event, Record, read_frame};
 use crate::site::{Outgoing, Site};
 use isomer_design::{Key, SiteId, SiteSet, Time};
@@ -20,8 +21,6 @@ use std::sync::Arc;
 /// A heartbeat that nobody asks for is sent every so many ticks at least: the history that is kept
 /// for snapshots goes back to the last one.
 const RARELY: u32 = 16;
-/// A site that does not say what it has received is asked again after so many ticks.
-const ASKED_AGAIN: u32 = 64;
 
 /// The feeds to one site.
 #[derive(Default)]
@@ -38,14 +37,10 @@ pub(super) struct Link {
     wants: Time,
     /// Ticks since somebody there waited for that.
     unasked: u32,
-    /// The receiver may need our log up to here: it was sent something of it, or has begun to follow.
-    pub(super) needs: Position,
-    /// It has made durable what it follows of our log up to here.
-    pub(super) received: Position,
+    /// Up to where the receiver needs our log.
+    pub(super) needs: Needs,
     /// It has had a hello of this run.
     greeted: bool,
-    /// Ticks since then, while it has not said what it has received.
-    unanswered: u32,
 }
 
 impl Link {
@@ -62,22 +57,7 @@ impl Link {
     /// log ends.
     fn interest(&mut self, end: Position) {
         (self.interested, self.unasked) = (true, 0);
-        self.needs = self.needs.max(end);
-    }
-
-    /// From where on the receiver needs our log.
-    pub(super) fn needed(&self) -> Position {
-        if self.received < self.needs { self.received } else { Position::MAX }
-    }
-
-    /// A tick has passed: is it time to ask once more how much the receiver has received? One that
-    /// has a stream says so unasked.
-    fn is_to_be_asked(&mut self) -> bool {
-        if !self.greeted || self.epoch.is_some() || self.needed() == Position::MAX {
-            return false;
-        }
-        self.unanswered = self.unanswered.wrapping_add(1);
-        self.unanswered.is_multiple_of(ASKED_AGAIN)
+        self.needs.raise(end);
     }
 
     fn want(&mut self, closed: Time) {
@@ -109,31 +89,28 @@ impl Site {
     }
 
     /// Sends what has become durable, and to followers that have not heard for long up to when that
-    /// was all, even if there is nothing to send.
+    /// was all, even if there is nothing to send. Asks those that hold the log what they have received.
     pub(crate) fn ship_at_tick(&self) {
         self.ship_and_say(Link::tick);
-        let mut links = self.links.outgoing.lock();
-        for (site, link) in links.iter_mut() {
-            if link.is_to_be_asked() {
-                self.say_hello(*site);
+        self.mark_log();
+        let incarnation = self.incarnation;
+        for (site, link) in self.links.outgoing.lock().iter_mut() {
+            if let Some(number) = link.needs.ask() {
+                let question = Question { incarnation, number };
+                self.send(*site, Message::AskReceived { question });
             }
         }
     }
 
     /// Says hello to a site, once in a run. A run does not know which sites lack something of the
-    /// log that was written before it: it is kept until each has said that it does not.
+    /// log that was written before it: it is kept until each has said what it has received.
     pub(super) fn introduce(&self, to: SiteId) {
         let mut links = self.links.outgoing.lock();
         let link = links.entry(to).or_default();
         if !std::mem::replace(&mut link.greeted, true) {
-            link.needs = link.needs.max(self.opened_at);
-            self.say_hello(to);
+            link.needs.raise(self.opened_at);
+            self.send(to, Message::Hello { incarnation: self.incarnation });
         }
-    }
-
-    fn say_hello(&self, to: SiteId) {
-        let (incarnation, end) = (self.incarnation, self.opened_at);
-        self.send(to, Message::Hello { incarnation, end });
     }
 
     /// Sends what has become durable, and up to when that was all where it is wanted or due.
@@ -149,7 +126,7 @@ impl Site {
             let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
             if !items.is_empty() {
                 link.interested = true;
-                link.needs = link.needs.max(durable);
+                link.needs.raise(durable);
             }
             let is_wanted = link.wants != Time::ZERO && link.wants <= closed;
             let has_news = is_due(link) || is_wanted || !items.is_empty();
@@ -158,7 +135,7 @@ impl Site {
                 if is_wanted {
                     link.wants = Time::ZERO;
                 }
-                self.send_feed(*site, link, items, (closed, durable));
+                self.send_feed(*site, link, items, closed);
             }
         }
     }
@@ -186,22 +163,16 @@ impl Site {
     pub(super) fn answer(&self, to: SiteId, epoch: Epoch, items: Vec<FeedItem>) {
         let mut links = self.links.outgoing.lock();
         if let Some(link) = links.get_mut(&to).filter(|link| link.epoch == Some(epoch)) {
-            self.send_feed(to, link, items, (Time::ZERO, 0));
+            self.send_feed(to, link, items, Time::ZERO);
         }
     }
 
     /// Sends the next feed of the present stream.
-    fn send_feed(
-        &self,
-        to: SiteId,
-        link: &mut Link,
-        items: Vec<FeedItem>,
-        (closed, position): (Time, Position),
-    ) {
+    fn send_feed(&self, to: SiteId, link: &mut Link, items: Vec<FeedItem>, closed: Time) {
         let epoch = link.epoch.expect("a feed is sent by a stream that was opened");
         link.sent += 1;
         let (from, number, since) = (self.incarnation, link.sent, link.opened_at);
-        self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed, position }));
+        self.send(to, Message::Feed(Feed { from, epoch, since, number, items, closed }));
     }
 }
 

@@ -1,81 +1,166 @@
 //! What of a log its followers do not need any more.
 //!
-//! A master keeps its log for followers that have not made its events durable in their own. Each feed
-//! says up to which position of the log it and those before have everything, and the follower says now
-//! and then up to where it has logged that:
+//! A master keeps its log for followers that have not made its events durable in their own. Each event has
+//! a time, in whichever log it is, and each replica a time up to which it is complete. So a follower can say
+//! one time that is right for the log of every site: it has made durable what any of its replicas lacks up
+//! to then.
 //!
 //! ```text
-//!   s1 (master)                                  s2 (follower)
-//!   log ───┬────────┬───────┬──▶                 feed, up to 300: events of p are queued, logged
-//!        100      200     300                    all applied? its own log ends at 90
-//!          needed from 200 on ◀── received 200   feed, up to 400: an event of q (at 350) waits
-//!          needed from 300 on ◀── received 300   its own log is durable up to 90
+//!   s1: its log grows, and it marks now and then     s2: p (master s1) complete to @350, q (s3) to @320
+//!       where it ended at what time:
+//!       100 @200   200 @300   300 @400
+//!   s1 ── ask 7 ──▶ s2      notes @320, and where its own log ends: 90
+//!                           … its log is durable up to 90
+//!   s1 ◀─ 7: @320 ─ s2
+//!   needed from 200 on: all before is of @300 or earlier
 //! ```
 //!
-//! So the log is bounded by how far followers lag, not by when they make checkpoints; and one that
-//! follows only what never changes does not hold it at all, as nothing was sent to it.
+//! That s2 speaks of `q`, too, matters where masters change: if s1 has mastered `q` for a while, and s2 has
+//! missed that, `q` is complete to a time before, so what s1 has logged of it stays. Nobody has to know which
+//! terms there were, or who followed whom.
 //!
-//! **When a follower may say so.** All its replicas have joined the streams of their masters: of one
-//! that has not, it is not known what it lacks, nor whose log has that. And what has come and is not
-//! applied, in a queue or of a partition that does not exist yet, is not counted. Then everything up to
-//! the position is in its own log, and it waits until that is durable.
+//! **A copy on its way.** What a site does not hold yet is not part of what it says. So a master keeps its log
+//! from where it gave the copy's snapshot, until the site subscribes the replica; by then that is durable. A
+//! question that was asked before is void.
 //!
-//! **A new run** of a master knows nothing of all this: which terms it had, who followed then, and what
-//! was said. So it keeps the whole log that it finds, greets every other site with its end, and asks
-//! again until each has said that it lacks nothing up to there. Who follows nothing says so, too.
+//! **A new run** of a master knows nothing of all this: which terms it had, who followed then, what was
+//! said, and which copies were on their way. So it keeps the whole log that it finds, until each other site
+//! has said that it is beyond the log's end, and has subscribed whatever it is to follow.
 //!
-//! Left out: an event that came for a replica which was dropped meanwhile holds the log until the next
-//! start, as it cannot be told from one whose replica is still to come.
+//! Left out: while a master is down, its replicas are complete to the time when it went, so the sites that
+//! hold them let nobody cut a log.
 
-use crate::message::{FeedItem, Message};
+use crate::message::{Message, Question};
 use crate::partition::{SitePartition, Table};
 use crate::site::Site;
-use isomer_design::{SiteId, Version};
+use isomer_design::{Key, SiteId, SiteSet, TableId, Time};
 use isomer_log::Position;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// More is said after so many ticks, or so many bytes of the master's log: to find out what can be said
-/// takes a look at all replicas.
-const TICKS: u32 = 16;
-const BYTES: u64 = 1 << 20;
+/// A site that holds the log is asked again after so many ticks: to find the answer, it looks at all its
+/// replicas.
+const ASKED_AGAIN: u32 = 16;
+/// So many places in the log are marked at most; then every other is forgotten.
+const MARKS_MAX: usize = 4096;
 
-/// A site that has begun a new run asks how much of its log is received here.
-#[derive(Clone, Copy)]
-pub(super) struct Asked {
-    /// Where its log ended.
-    position: Position,
-    /// Where our own has to be durable before it is answered; `None` if something may be lacking.
-    ready: Option<Position>,
+/// Up to where another site needs this log.
+#[derive(Default)]
+pub(super) struct Needs {
+    /// It may need the log up to here: it was sent something of it, or has begun to follow.
+    until: Position,
+    /// It has made durable what it lacked up to here.
+    received: Position,
+    /// Copies that it may not hold yet, and where their snapshots were taken.
+    copies: BTreeMap<(TableId, Key), Position>,
+    /// The last question, and ticks since then.
+    number: u64,
+    unanswered: u32,
 }
 
-/// What a follower is about to say, and has said.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Claim {
-    /// A position of the sender's log, and where our own has to be durable before it is said.
-    next: Option<(Position, Position)>,
-    said: Position,
-    /// Ticks since there is more to say.
-    waits: u32,
-}
-
-impl Claim {
-    /// A tick has passed: is it time to find out whether more can be said?
-    fn is_due(&mut self, position: Position) -> bool {
-        if self.next.is_some() || position <= self.said {
-            self.waits = 0;
-            return false;
-        }
-        self.waits += 1;
-        self.waits.is_multiple_of(TICKS) || position - self.said >= BYTES
+impl Needs {
+    /// It needs the log up to here.
+    pub(super) fn raise(&mut self, until: Position) {
+        self.until = self.until.max(until);
     }
+
+    /// From where on it needs the log, copies on their way left aside.
+    fn from(&self) -> Position {
+        if self.received < self.until { self.received } else { Position::MAX }
+    }
+
+    /// A copy is on its way whose snapshot was taken at `from`.
+    fn expect(&mut self, copy: (TableId, Key), from: Position) {
+        self.raise(from);
+        let expected = self.copies.entry(copy).or_insert(from);
+        *expected = from.min(*expected);
+    }
+
+    /// A copy has come: what is said of the log from now on counts it in.
+    fn hold(&mut self, copy: &(TableId, Key)) {
+        if let Some(from) = self.copies.remove(copy) {
+            self.received = self.received.min(from);
+            self.number += 1;
+        }
+    }
+
+    /// A tick has passed: gives the number of a question, if it is time for one.
+    pub(super) fn ask(&mut self) -> Option<u64> {
+        if self.from() == Position::MAX {
+            return None;
+        }
+        self.unanswered += 1;
+        self.unanswered.is_multiple_of(ASKED_AGAIN).then(|| {
+            self.number += 1;
+            self.number
+        })
+    }
+
+    fn hear(&mut self, number: u64, received: Position) {
+        if number == self.number {
+            self.received = self.received.max(received);
+        }
+    }
+}
+
+/// Where the log ended, at what times.
+#[derive(Default)]
+pub(crate) struct Marks(VecDeque<(Time, Position)>);
+
+impl Marks {
+    /// Nothing that is in the log before `end` is later than `time`.
+    pub(crate) fn add(&mut self, time: Time, end: Position) {
+        if self.0.back().is_some_and(|(_, marked)| *marked == end) {
+            return;
+        }
+        if self.0.len() >= MARKS_MAX {
+            let mut at = 0;
+            self.0.retain(|_| {
+                at += 1;
+                at % 2 == 0
+            });
+        }
+        self.0.push_back((time, end));
+    }
+
+    /// All before this position is at or before `time`.
+    fn position(&self, time: Time) -> Position {
+        let known = self.0.partition_point(|(marked, _)| *marked <= time);
+        known.checked_sub(1).map_or(0, |at| self.0[at].1)
+    }
+}
+
+/// What this site is asked, and is about to answer.
+#[derive(Default)]
+pub(super) struct Answers {
+    asked: BTreeMap<SiteId, Question>,
+    ready: Option<Answer>,
+}
+
+/// To be sent when our own log is durable up to `end`.
+struct Answer {
+    to: BTreeMap<SiteId, Question>,
+    up_to: Time,
+    end: Position,
 }
 
 impl Site {
     /// The log is still needed by followers from here on.
     pub(crate) fn needed_by_followers(&self) -> Position {
         let links = self.links.outgoing.lock();
-        links.values().map(|link| link.needed()).min().unwrap_or(Position::MAX)
+        let needed = links.iter().map(|(site, link)| {
+            let copies = link.needs.copies.iter().filter(|(copy, _)| self.is_expected(*site, copy));
+            copies.map(|(_, from)| *from).fold(link.needs.from(), Position::min)
+        });
+        needed.min().unwrap_or(Position::MAX)
+    }
+
+    /// A copy on its way to a site is still wanted, as far as is known here: the site has not been let go.
+    fn is_expected(&self, site: SiteId, (table, start): &(TableId, Key)) -> bool {
+        let Some(table) = self.table(*table) else { return false };
+        let map = table.partitions.load();
+        let partition = Table::find(&map, start.as_bytes());
+        partition.is_some_and(|p| !p.is_master() || p.followers().contains(site))
     }
 
     /// Nothing is kept any longer for a site that is gone for good.
@@ -83,92 +168,77 @@ impl Site {
         self.links.outgoing.lock().remove(&site);
     }
 
-    pub(super) fn hear_received(&self, from: SiteId, position: Position) {
-        if let Some(link) = self.links.outgoing.lock().get_mut(&from) {
-            link.received = link.received.max(position);
+    /// These sites may have to be given a copy of a partition, from a position of the log on.
+    pub(crate) fn expect_copies(
+        &self,
+        partition: &SitePartition,
+        followers: &SiteSet,
+        from: Position,
+    ) {
+        let mut links = self.links.outgoing.lock();
+        for site in followers.iter() {
+            let copy = (partition.table, partition.range.start.clone());
+            links.entry(site).or_default().needs.expect(copy, from);
         }
     }
 
-    /// A site has begun a new run, and keeps its log until it is told that it need not.
-    pub(super) fn asked_what_is_received(&self, from: SiteId, end: Position) {
-        self.links.asked.lock().insert(from, Asked { position: end, ready: None });
+    /// A site holds copies of these partitions, as it has subscribed them.
+    pub(super) fn has_copies<'p>(
+        &self,
+        site: SiteId,
+        held: impl Iterator<Item = &'p Arc<SitePartition>>,
+    ) {
+        let mut links = self.links.outgoing.lock();
+        let needs = &mut links.entry(site).or_default().needs;
+        held.for_each(|partition| needs.hold(&(partition.table, partition.range.start.clone())));
     }
 
-    /// Tells masters up to where their logs are not needed here any more. Part of a tick.
-    pub(crate) fn claim_received(&self) {
-        let durable = self.log.durable();
-        let mut incoming = self.links.incoming.lock();
-        let mut asked = self.links.asked.lock();
-        asked.retain(|site, asked| {
-            let is_ready = asked.ready.is_some_and(|end| end <= durable);
-            if is_ready {
-                self.send(*site, Message::Received { position: asked.position });
-            }
-            !is_ready
-        });
-        let mut is_news = asked.values().any(|asked| asked.ready.is_none());
-        for (site, link) in incoming.iter_mut() {
-            if let Some((position, _)) = link.claim.next.take_if(|(_, end)| *end <= durable) {
-                link.claim.said = position;
-                self.send(*site, Message::Received { position });
-            }
-            is_news |= link.claim.is_due(link.position);
-        }
-        // Nothing more is queued while the links are held.
-        let have_joined = |(site, replicas): (&SiteId, &Vec<Arc<SitePartition>>)| {
-            let link = incoming.get(site);
-            link.is_some_and(|link| replicas.iter().all(|replica| link.has_joined(replica)))
-        };
-        if !is_news || !self.followed().iter().all(have_joined) {
+    /// Marks where the log ends. Part of a tick.
+    pub(crate) fn mark_log(&self) {
+        // In this order: what is in the log has had its time before.
+        let end = self.log.end();
+        self.links.marks.lock().add(self.store.clock.last(), end);
+    }
+
+    pub(super) fn hear_received(&self, from: SiteId, question: Question, up_to: Time) {
+        if question.incarnation != self.incarnation {
             return;
         }
-        let waiting = self.waiting();
-        // What was applied is in the log by now.
-        let end = self.log.end();
-        for (site, asked) in asked.iter_mut().filter(|(_, asked)| asked.ready.is_none()) {
-            let first = waiting.get(site).copied().unwrap_or(Position::MAX);
-            asked.ready = (first > asked.position).then_some(end);
-        }
-        for (site, link) in incoming.iter_mut().filter(|(_, link)| link.claim.next.is_none()) {
-            let first = waiting.get(site).copied().unwrap_or(Position::MAX);
-            let position = link.position.min(first.saturating_sub(1));
-            if position > link.claim.said {
-                link.claim.next = Some((position, end));
-            }
+        let received = self.links.marks.lock().position(up_to);
+        if let Some(link) = self.links.outgoing.lock().get_mut(&from) {
+            link.needs.hear(question.number, received);
         }
     }
 
-    /// What was said may have been lost.
-    pub(super) fn claim_again(&self) {
-        self.links.incoming.lock().values_mut().for_each(|link| link.claim.said = 0);
+    pub(super) fn asked_what_is_received(&self, from: SiteId, question: Question) {
+        self.links.answers.lock().asked.insert(from, question);
     }
 
-    /// Of the events of each site that have come and are not applied, the position of the first.
-    fn waiting(&self) -> BTreeMap<SiteId, Position> {
-        let mut waiting: BTreeMap<SiteId, Position> = BTreeMap::new();
-        let mut add = |item: &FeedItem, seen: Version| {
-            if let FeedItem::Record { from, version, position, .. } = item
-                && *version > seen
-            {
-                let first = waiting.entry(*from).or_insert(*position);
-                *first = (*first).min(*position);
+    /// Tells those who asked up to when their logs are not needed here any more. Part of a tick.
+    pub(crate) fn answer_what_is_received(&self) {
+        let durable = self.log.durable();
+        let mut answers = self.links.answers.lock();
+        if let Some(Answer { to, up_to, .. }) = answers.ready.take_if(|ready| ready.end <= durable)
+        {
+            for (site, question) in to {
+                self.send(site, Message::Received { question, up_to });
             }
+        }
+        if answers.ready.is_none() && !answers.asked.is_empty() {
+            let to = std::mem::take(&mut answers.asked);
+            let up_to = self.has_all_up_to();
+            // What was applied is in the log by now.
+            answers.ready = Some(Answer { to, up_to, end: self.log.end() });
+        }
+    }
+
+    /// The replicas here lack nothing up to this time.
+    fn has_all_up_to(&self) -> Time {
+        let complete = |replica: &Arc<SitePartition>| {
+            let complete = replica.complete();
+            // What it was split into may lack what it no longer waits for.
+            if replica.is_gone() { replica.last() } else { complete }
         };
-        let orphans = self.links.orphans.lock();
-        for ((table, start), events) in orphans.iter() {
-            let table = self.table(*table);
-            let map = table.as_ref().map(|table| table.partitions.load());
-            // The partition that holds the keys now may have seen the event, before a merge.
-            let holder = map.as_ref().and_then(|map| Table::find(map, start.as_bytes()));
-            let seen = holder.map_or(0, |holder| holder.version());
-            events.values().for_each(|item| add(item, seen));
-        }
-        for table in self.tables().iter() {
-            for (_, partition) in table.partitions.load().iter().filter(|(_, p)| !p.is_master()) {
-                let pending = partition.pending.lock();
-                pending.values().for_each(|item| add(item, partition.version()));
-            }
-        }
-        waiting
+        self.followed().values().flatten().map(complete).min().unwrap_or(Time::MAX)
     }
 }
