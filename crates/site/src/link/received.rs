@@ -242,3 +242,38 @@ impl Site {
         self.followed().values().flatten().map(complete).min().unwrap_or(Time::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_from_before_a_copy_came_is_void() {
+        let copy = (TableId(1), Key::int(5));
+        let mut needs = Needs::default();
+        needs.raise(900);
+        needs.hear(needs.number, 800);
+        needs.expect(copy.clone(), 300);
+        let asked: Vec<u64> = (0..ASKED_AGAIN).filter_map(|_| needs.ask()).collect();
+        assert_eq!((asked.len(), needs.from()), (1, 800));
+        needs.hold(&copy);
+        assert_eq!(needs.from(), 300, "what it said before did not count the copy in");
+        needs.hear(asked[0], 900);
+        assert_eq!(needs.from(), 300);
+        needs.hear(needs.number, 900);
+        assert_eq!(needs.from(), Position::MAX);
+    }
+
+    #[test]
+    fn marks_grow_coarser_and_stay_true() {
+        let mut marks = Marks::default();
+        let many = 3 * MARKS_MAX as u64;
+        (1..=many).for_each(|at| marks.add(Time(at), 10 * at));
+        assert!(marks.0.len() <= MARKS_MAX);
+        for time in (0..=many).step_by(97) {
+            let position = marks.position(Time(time));
+            assert!(position <= 10 * time && position + 640 >= 10 * time, "{time}: {position}");
+        }
+        assert_eq!(marks.position(Time::MAX), 10 * many);
+    }
+}
