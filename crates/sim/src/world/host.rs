@@ -104,9 +104,9 @@ impl World {
         self.crash_keeping(id, keep);
     }
 
-    /// Breaks a site's disk: it takes nothing more until the site has crashed and starts again.
+    /// Breaks the disk of a site that is up: it takes nothing more until the site has crashed and starts again.
     pub fn break_disk(&self, id: SiteId) {
-        if let Some(log) = self.log(id) {
+        if let Some(log) = self.site(id).and_then(|_| self.log(id)) {
             self.note(format_args!("the disk of {id} breaks"));
             log.fail("the simulated disk is broken");
         }
