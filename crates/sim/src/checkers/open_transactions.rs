@@ -16,7 +16,7 @@
 use super::snapshot_isolation::{read_one, scan};
 use crate::history::{Commit, History, Op, Open, OpenStep, Outcome, Transaction, Value, Written};
 use isomer_cluster::Isolation;
-use isomer_design::{Key, TableId, Time};
+use isomer_design::{Key, SiteId, TableId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Place = (TableId, Key);
@@ -164,11 +164,12 @@ fn lost_update(history: &History, open: &Open, commit: Time) -> Result<(), Strin
 
 /// Somebody who takes no row locks has written one of the rows, or somebody whose outcome nobody was told.
 fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
+    // Two sites may have given the same time.
     let told = |other: &Open| match other.outcome {
-        Outcome::Committed { commit, .. } => commit,
+        Outcome::Committed { site, commit, .. } => Some((site, commit?)),
         _ => None,
     };
-    let by_lock: BTreeSet<Time> = history.opens.iter().filter_map(told).collect();
+    let by_lock: BTreeSet<(SiteId, Time)> = history.opens.iter().filter_map(told).collect();
     let committed = |write: &Written| {
         write.value.is_some() && history.written(write.table, &write.key, write.value).is_some()
     };
@@ -177,7 +178,7 @@ fn needless_conflict(history: &History, open: &Open) -> Result<(), String> {
         let is_row = |write: &Written| write.table == table && write.key == key;
         let is_by_another = |commit: &Commit| {
             commit.time > since
-                && !by_lock.contains(&commit.time)
+                && !by_lock.contains(&(commit.site, commit.time))
                 && commit.writes.iter().any(is_row)
         };
         // A crash may have undone what was written: then it is in no log.
