@@ -322,7 +322,7 @@ impl Site {
             partition.set_term(Term { begin, first });
             partition.lead();
         })?;
-        self.expect_followers(&followers);
+        self.expect_followers(&followers, begin);
         drop(held);
         self.lasting(position).await
     }

@@ -122,7 +122,7 @@ impl Site {
         // The follower hears of everything after this event.
         let (last, position) = self.publish(&[&partition], frame, |_| {})?;
         partition.set_followers(partition.followers().with(site));
-        self.expect_followers(&SiteSet::of(site));
+        self.expect_followers(&SiteSet::of(site), position);
         self.expect_copies(&partition, &SiteSet::of(site), position);
         let version = partition.version();
         let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;

@@ -143,7 +143,7 @@ impl Site {
         partition.lead();
         partition.set_position(position);
         partition.end_publishing(to, time);
-        self.expect_followers(&followers);
+        self.expect_followers(&followers, begin);
         drop(held);
         self.lasting(position).await
     }

@@ -332,7 +332,7 @@ impl Site {
             for (_, partition) in table.partitions.load().iter() {
                 partition.raise_since(now);
                 if partition.is_master() && !partition.followers().is_empty() {
-                    self.expect_followers(&partition.followers());
+                    self.expect_followers(&partition.followers(), 0);
                     self.expect_copies(partition, &partition.followers(), 0);
                     may_have_promised = true;
                 }

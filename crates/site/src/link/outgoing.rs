@@ -140,11 +140,16 @@ impl Site {
         }
     }
 
-    /// These sites follow something here: they are to get heartbeats, and the log is kept for them.
-    pub(crate) fn expect_followers(&self, followers: &SiteSet) {
+    /// These sites follow something here that begins at a position of the log: they are to get heartbeats, and
+    /// the log is kept for them.
+    pub(crate) fn expect_followers(&self, followers: &SiteSet, begin: Position) {
         let end = self.log.end();
         let mut links = self.links.outgoing.lock();
-        followers.iter().for_each(|site| links.entry(site).or_default().interest(end));
+        for site in followers.iter() {
+            let link = links.entry(site).or_default();
+            link.interest(end);
+            link.needs.renew(begin);
+        }
     }
 
     /// Opens a stream, unless it is the present one; gives the log's end when it was opened, or `None`

@@ -20,8 +20,9 @@
 //! terms there were, or who followed whom.
 //!
 //! **A copy on its way.** What a site does not hold yet is not part of what it says. So a master keeps its log
-//! from where it gave the copy's snapshot, until the site subscribes the replica; by then that is durable. A
-//! question that was asked before is void.
+//! from where it gave the copy's snapshot, until the site subscribes the replica; by then that is durable. What
+//! was said or asked before is void then. So it is where a mastership was acquired: the old master is a replica
+//! since it has released it.
 //!
 //! **A new run** of a master knows nothing of all this: which terms it had, who followed then, what was
 //! said, and which copies were on their way. So it keeps the whole log that it finds, until each other site
@@ -69,6 +70,12 @@ impl Needs {
         if self.received < self.until { self.received } else { Position::MAX }
     }
 
+    /// It is to follow what begins at `from`: what it has said so far does not count that in.
+    pub(super) fn renew(&mut self, from: Position) {
+        self.received = self.received.min(from);
+        self.number += 1;
+    }
+
     /// A copy is on its way whose snapshot was taken at `from`.
     fn expect(&mut self, copy: (TableId, Key), from: Position) {
         self.raise(from);
@@ -79,8 +86,7 @@ impl Needs {
     /// A copy has come: what is said of the log from now on counts it in.
     fn hold(&mut self, copy: &(TableId, Key)) {
         if let Some(from) = self.copies.remove(copy) {
-            self.received = self.received.min(from);
-            self.number += 1;
+            self.renew(from);
         }
     }
 
