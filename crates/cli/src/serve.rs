@@ -48,6 +48,10 @@ pub(crate) struct ServeArgs {
     /// The most clients at a time; the last three places are for superusers
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
+    /// How many seconds the server waits for a client to read on; one that does not is given up, and its transaction
+    /// rolled back
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    write_timeout: u32,
     /// The longest message of a client, in MB: a statement with its parameters, a line of COPY
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=1024))]
     message_mb: u16,
@@ -149,6 +153,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         trust: args.trust,
         connections_max,
         logins_max: connections_max,
+        write_timeout: Duration::from_secs(args.write_timeout.into()),
         message_bytes_max: usize::from(args.message_mb) << 20,
         statement_bytes_max: (args.statement_mb as usize) << 20,
         transaction_bytes_max: (args.transaction_mb as usize) << 20,

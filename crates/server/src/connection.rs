@@ -53,9 +53,12 @@ pub(crate) enum Incoming {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream) -> Connection {
+    /// # Errors
+    /// If the client has gone already.
+    pub(crate) fn new(stream: Stream, write_timeout: Duration) -> io::Result<Connection> {
+        stream.socket().set_write_timeout(Some(write_timeout))?;
         let (silence, room, refused) = (None, None, None);
-        Connection { stream, silence, input: Vec::new(), read_to: 0, used_to: 0, room, refused }
+        Ok(Connection { stream, silence, input: Vec::new(), read_to: 0, used_to: 0, room, refused })
     }
 
     /// Asks a session's memory for what its messages take.

@@ -23,6 +23,9 @@ pub struct ServerOptions {
     pub logins_max: usize,
     /// The longest a login may take, from the connection to the right password (30 s).
     pub login_timeout: Duration,
+    /// How long the server waits for a client to read on (60 s). One that does not is given up: its transaction is
+    /// rolled back, and its session ends.
+    pub write_timeout: Duration,
     /// The longest message of a client, in bytes (256 MiB). A longer one ends its connection with 08P01.
     pub message_bytes_max: usize,
     /// What a statement may have in memory, in bytes (256 MiB): rows that it sorts, groups and joins, values that
@@ -53,6 +56,7 @@ impl ServerOptions {
             connections_max: 1000,
             logins_max: 1000,
             login_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             message_bytes_max: 256 << 20,
             statement_bytes_max: 256 << 20,
             transaction_bytes_max: 1 << 30,

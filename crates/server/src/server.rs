@@ -41,8 +41,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A client that does not read its answers for so long is given up.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A client that is told why it cannot log in has so long to take notice.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Deep expressions are walked on the stack.
@@ -246,9 +244,9 @@ impl Drop for Counted<'_> {
 }
 
 fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::Result<()> {
-    socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let until = limits::now() + shared.options.login_timeout;
-    let mut connection = Connection::new(Stream::Plain(Channel::new(socket, until)));
+    let mut connection =
+        Connection::new(Stream::Plain(Channel::new(socket, until)), shared.options.write_timeout)?;
     let client = match log_in(shared, &mut connection) {
         Ok(Some(client)) => client,
         Ok(None) if stranger.has_to_go() => {
@@ -347,6 +345,8 @@ impl Connection {
                 self.send(&mut out)?;
             }
         };
+        // A client that does not read its last words holds nothing meanwhile.
+        drop(session);
         out.fatal(&error);
         self.send(&mut out)?;
         self.linger()

@@ -6,6 +6,11 @@
 //!
 //! The thread that serves a client reads and writes through a [`Channel`]; others have the socket
 //! to end its waits with ([`Socket::shutdown`]). It is one descriptor for both.
+//!
+//! **Clients that do not read.** A write waits so long for room ([`Socket::set_write_timeout`]), and a client that
+//! makes none is given up: the write fails, and every later one at once, as what was sent may end in the middle of a
+//! message. The system wants to see a part of its buffer free, so a byte now and then is no reading. A client that
+//! reads steadily is served at its pace, as long as its statement may take.
 
 use crate::limits;
 use rustix::io::Errno;
@@ -139,12 +144,14 @@ pub(crate) struct Channel {
     socket: Arc<Socket>,
     /// All reads together wait no longer than until then.
     until: Option<Instant>,
+    /// A write has failed.
+    broken: bool,
 }
 
 impl Channel {
     /// One whose client has until then to log in.
     pub(crate) fn new(socket: Arc<Socket>, until: Instant) -> Channel {
-        Channel { socket, until: Some(until) }
+        Channel { socket, until: Some(until), broken: false }
     }
 
     pub(crate) fn socket(&self) -> &Arc<Socket> {
@@ -175,7 +182,12 @@ impl Read for Channel {
 
 impl Write for Channel {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.write(bytes)
+        if self.broken {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let written = self.socket.write(bytes);
+        self.broken = written.as_ref().is_err_and(|error| error.kind() != ErrorKind::Interrupted);
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {
