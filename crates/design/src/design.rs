@@ -87,6 +87,9 @@ impl Design {
         if self.find_table(schema.name()).is_some() {
             return Err(Invalid::NameExists { table: schema.name().to_owned() });
         }
+        if schema.has_added_columns() {
+            return Err(Invalid::AddedColumns { table: schema.name().to_owned() });
+        }
         let partitions: Vec<(Key, Placement)> = partitions.into_iter().collect();
         check_partitions(&schema, &self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
         let partitions = RangeMap::from_sorted(partitions);

@@ -31,6 +31,15 @@ pub enum Invalid {
         /// The name.
         table: String,
     },
+    /// A schema that rows may be too short for.
+    #[error(
+        "table {table} cannot begin with added columns: it has no rows yet that lack them, so make \
+         a schema with all columns"
+    )]
+    AddedColumns {
+        /// The table.
+        table: String,
+    },
     /// Two designs that no changes lead between.
     #[error("table {table} is not the same in both designs: changes alter partitions, not tables")]
     DifferentTables {

@@ -32,14 +32,25 @@ pub(crate) enum Place {
     Fixed(usize),
     /// In the tail, as its `n`-th part.
     Tail(usize),
+    /// Behind the tail, as the `n`-th of the columns that were [added](crate::added).
+    Added(usize),
 }
 
 impl Layout {
-    pub(crate) fn of(columns: &[Column], primary_key: &[usize]) -> Layout {
-        let null_bits = columns.iter().filter(|column| column.nullable).count();
+    /// The layout of rows with these columns, of which some were added later, in this order.
+    pub(crate) fn of(columns: &[Column], primary_key: &[usize], added: &[usize]) -> Layout {
+        let mut added_as = vec![None; columns.len()];
+        added.iter().enumerate().for_each(|(at, &index)| added_as[index] = Some(at));
+        let has_bit =
+            |(column, added): &(&Column, &Option<usize>)| column.nullable && added.is_none();
+        let null_bits = columns.iter().zip(&added_as).filter(has_bit).count();
         let (mut next_bit, mut fixed_at, mut tail_parts) = (0, null_bits.div_ceil(8), 0);
         let mut slots = Vec::with_capacity(columns.len());
         for (index, column) in columns.iter().enumerate() {
+            if let Some(at) = added_as[index] {
+                slots.push(Slot { place: Place::Added(at), null_bit: None });
+                continue;
+            }
             let null_bit = column.nullable.then_some(next_bit);
             next_bit += usize::from(column.nullable);
             let key_index = primary_key.iter().position(|&key_column| key_column == index);
@@ -57,6 +68,16 @@ impl Layout {
             slots.push(Slot { place, null_bit });
         }
         Layout { slots, ends_at: fixed_at, tail_at: fixed_at + tail_parts * END_BYTES }
+    }
+
+    /// Where the tail of a row ends; `None` if the row is too short to say so.
+    pub(crate) fn tail_end(&self, row: &[u8]) -> Option<usize> {
+        let Some(last) = self.tail_at.checked_sub(END_BYTES).filter(|last| *last >= self.ends_at)
+        else {
+            return Some(self.tail_at);
+        };
+        let end = row.get(last..)?.first_chunk()?;
+        Some(self.tail_at + u32::from_le_bytes(*end) as usize)
     }
 
     /// Puts the next part behind the tail of a row.

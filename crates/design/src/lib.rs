@@ -45,6 +45,7 @@
 //! What is absent: input and output, time, threads, chance. Everything here is a function of its
 //! arguments, so a planner can try a thousand designs, and a simulation repeats.
 
+mod added;
 mod change;
 mod column;
 mod design;

@@ -15,6 +15,8 @@
 //!   is NULL
 //! ```
 //!
+//! Columns that a table got when it had rows already follow the tail: [`crate::added`].
+//!
 //! Numbers are little-endian. Where a column is depends on the schema alone, but for the tail,
 //! which takes two reads of `ends`. So a procedure that looks at one column of a wide row touches
 //! the bytes of that column and no others. A NULL leaves zeros in `fixed`, nothing in the tail.
@@ -24,6 +26,7 @@
 //! Left out: smaller integers and ends. Eight bytes for a small number cost memory, but keep the
 //! place of every column a constant.
 
+use crate::added::{Added, Writer};
 use crate::column::name_list;
 use crate::layout::{END_BYTES, Place, Slot, fixed_bytes};
 use crate::{ColumnType, Key, RowError, Schema, Value};
@@ -62,7 +65,7 @@ impl Schema {
         mut row: Vec<u8>,
         changes: &[(usize, Value)],
     ) -> Result<Vec<u8>, RowError> {
-        self.check_row_length(&row)?;
+        let added = row.split_off(self.check_row_length(&row)?);
         let mut moves = false;
         for (index, value) in changes {
             self.check_value(&self.columns()[*index], value)?;
@@ -80,9 +83,14 @@ impl Schema {
                     put_fixed(value, &mut row[at..]);
                 }
                 Place::Tail(_) => moves = true,
+                Place::Added(_) => {}
             }
         }
-        if moves { self.patch_tail(&row, changes) } else { Ok(row) }
+        if moves {
+            row = self.patch_tail(&row, changes)?;
+        }
+        self.patch_added(&mut row, &added, changes)?;
+        self.check_row_bytes(row)
     }
 
     /// The row with the same columns before its tail, and another tail.
@@ -93,9 +101,8 @@ impl Schema {
         patched.extend_from_slice(&row[..layout.tail_at]);
         for (index, slot) in layout.slots.iter().enumerate() {
             let Place::Tail(part) = slot.place else { continue };
-            // Of a column that is named twice, the last value counts.
-            let bytes = match changes.iter().rev().find(|(changed, _)| *changed == index) {
-                Some((_, value)) => tail_bytes(value),
+            let bytes = match last_change(changes, index) {
+                Some(value) => tail_bytes(value),
                 None => {
                     let old = self.tail_range(row, part).and_then(|range| row.get(range));
                     old.ok_or_else(|| self.damaged_row(index, "it ends before it begins"))?
@@ -103,7 +110,37 @@ impl Schema {
             };
             layout.put_tail(&mut patched, part, bytes);
         }
-        self.check_row_bytes(patched)
+        Ok(patched)
+    }
+
+    /// Puts the added columns behind a row: all that this schema or the old row has.
+    fn patch_added(
+        &self,
+        row: &mut Vec<u8>,
+        old: &[u8],
+        changes: &[(usize, Value)],
+    ) -> Result<(), RowError> {
+        let damaged = |index: usize| self.damaged_row(index, "its added columns are cut short");
+        let part = Added::read(old).ok_or_else(|| damaged(0))?;
+        let count = part.count().max(self.added().len());
+        if count == 0 {
+            return Ok(());
+        }
+        let mut writer = Writer::begin(row, count);
+        for at in 0..count {
+            let known = self.added().get(at);
+            let change = known.and_then(|column| last_change(changes, column.index));
+            if let Some(value) = change {
+                writer.put_value(row, value);
+            } else if at < part.count() {
+                let index = known.map_or(0, |column| column.index);
+                let value = part.value(at).ok_or_else(|| damaged(index))?;
+                writer.put(row, value);
+            } else {
+                writer.put(row, known.and_then(|column| column.missing.as_deref()));
+            }
+        }
+        Ok(())
     }
 
     /// The values of a row, in the order of the columns.
@@ -127,9 +164,9 @@ impl Schema {
     }
 
     /// The stored bytes of a column outside the key, where they lie in the row: a text as UTF-8, a
-    /// number little-endian. `None` for NULL. Nothing is copied.
+    /// number little-endian; a missing value where the schema has it. `None` for NULL. Nothing is copied.
     pub fn read_column_bytes<'row>(
-        &self,
+        &'row self,
         row: &'row [u8],
         column: usize,
     ) -> Result<Option<&'row [u8]>, RowError> {
@@ -143,6 +180,10 @@ impl Schema {
                 row.get(at..at + bytes)
             }
             Place::Tail(part) => self.tail_range(row, part).and_then(|range| row.get(range)),
+            Place::Added(at) => {
+                let read = self.read_added(row, at);
+                return read.ok_or_else(|| self.damaged_row(column, "it lies beyond its row"));
+            }
         };
         let is_null = slot.null_bit.map(|bit| read_bit(row, bit));
         match (is_null, found) {
@@ -152,6 +193,15 @@ impl Schema {
                 Err(self
                     .damaged_row(column, &format!("it lies beyond the row's {} bytes", row.len())))
             }
+        }
+    }
+
+    /// The stored bytes of an added column, the inner `None` for NULL; the outer one if the row is damaged.
+    fn read_added<'row>(&'row self, row: &'row [u8], at: usize) -> Option<Option<&'row [u8]>> {
+        let part = Added::read(row.get(self.layout().tail_end(row)?..)?)?;
+        match at < part.count() {
+            true => part.value(at),
+            false => Some(self.added()[at].missing.as_deref()),
         }
     }
 
@@ -165,10 +215,14 @@ impl Schema {
                 row[bit / 8] |= 1 << (bit % 8);
             }
             match slot.place {
-                Place::Key(_) => {}
+                Place::Key(_) | Place::Added(_) => {}
                 Place::Fixed(at) => put_fixed(value, &mut row[at..]),
                 Place::Tail(part) => layout.put_tail(&mut row, part, tail_bytes(value)),
             }
+        }
+        if self.has_added_columns() {
+            let mut writer = Writer::begin(&mut row, self.added().len());
+            self.added().iter().for_each(|added| writer.put_value(&mut row, &values[added.index]));
         }
         self.check_row_bytes(row)
     }
@@ -198,20 +252,21 @@ impl Schema {
         Some(start..end_of(part)?)
     }
 
-    /// Checks that the row ends where its last column does.
-    fn check_row_length(&self, row: &[u8]) -> Result<(), RowError> {
+    /// Checks that the row ends where its last column does; says where its tail does.
+    fn check_row_length(&self, row: &[u8]) -> Result<usize, RowError> {
         let layout = self.layout();
-        let parts = (layout.tail_at - layout.ends_at) / END_BYTES;
-        let expected = match parts.checked_sub(1) {
-            Some(last) => self.tail_range(row, last).map(|range| range.end),
-            None => Some(layout.tail_at),
-        };
-        if expected == Some(row.len()) {
-            return Ok(());
+        let end = layout.tail_end(row);
+        let added = end.and_then(|end| row.get(end..));
+        let is_whole = |added| Added::read(added).is_some_and(|part| part.is_whole());
+        match (end, added) {
+            (Some(end), Some(added)) if added.is_empty() || is_whole(added) => Ok(end),
+            _ => {
+                let last = self.columns().len() - 1;
+                let expected = end.unwrap_or(layout.tail_at).max(layout.tail_at);
+                let damage = format!("{expected} bytes were expected, not {}", row.len());
+                Err(self.damaged_row(last, &damage))
+            }
         }
-        let last = self.columns().len() - 1;
-        let expected = expected.unwrap_or(layout.tail_at).max(layout.tail_at);
-        Err(self.damaged_row(last, &format!("{expected} bytes were expected, not {}", row.len())))
     }
 
     fn damaged_row(&self, column: usize, damage: &str) -> RowError {
@@ -237,14 +292,23 @@ fn tail_bytes(value: &Value) -> &[u8] {
 }
 
 fn put_fixed(value: &Value, place: &mut [u8]) {
-    let mut put = |bytes: &[u8]| place[..bytes.len()].copy_from_slice(bytes);
+    stored(value, |bytes| place[..bytes.len()].copy_from_slice(bytes));
+}
+
+/// Shows the stored bytes of a value; NULL has none.
+pub(crate) fn stored<R>(value: &Value, take: impl FnOnce(&[u8]) -> R) -> R {
     match value {
-        Value::Int64(number) | Value::Timestamp(number) => put(&number.to_le_bytes()),
-        Value::Float64(number) => put(&number.to_le_bytes()),
-        Value::Decimal(mantissa) => put(&mantissa.to_le_bytes()),
-        Value::Bool(truth) => put(&[u8::from(*truth)]),
-        Value::Null | Value::Text(_) | Value::Bytes(_) => {}
+        Value::Int64(number) | Value::Timestamp(number) => take(&number.to_le_bytes()),
+        Value::Float64(number) => take(&number.to_le_bytes()),
+        Value::Decimal(mantissa) => take(&mantissa.to_le_bytes()),
+        Value::Bool(truth) => take(&[u8::from(*truth)]),
+        Value::Null | Value::Text(_) | Value::Bytes(_) => take(tail_bytes(value)),
     }
+}
+
+/// What a column is changed to, if it is. Of one that is named twice, the last value counts.
+fn last_change(changes: &[(usize, Value)], column: usize) -> Option<&Value> {
+    changes.iter().rev().find(|(changed, _)| *changed == column).map(|(_, value)| value)
 }
 
 /// The value of stored bytes, which for fixed types have the right length.

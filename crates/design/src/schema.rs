@@ -15,11 +15,19 @@
 //! A schema that exists is valid: [`Schema::new`] refuses everything else, so code further in asks
 //! no questions about names, key columns or scales.
 //!
-//! Left out: changing a schema. Row bytes are read by the schema that wrote them.
+//! A schema changes in one way: it gets a column ([`Schema::add_column`]), and reads the rows that
+//! were written before as having that column's missing value ([`crate::added`]). Otherwise, row
+//! bytes are read by the schema that wrote them.
+//!
+//! Left out: taking columns away, other types, added columns in the text form and in a [`Design`],
+//! whose tables keep the schema that they were made with.
+//!
+//! [`Design`]: crate::Design
 
 use crate::column::{Column, name_list};
 use crate::layout::Layout;
-use crate::{ColumnType, DECIMAL_SCALE_MAX};
+use crate::row::stored;
+use crate::{ColumnType, DECIMAL_SCALE_MAX, RowError, Value};
 use std::fmt;
 use thiserror::Error;
 
@@ -48,7 +56,17 @@ pub struct Schema {
     name: String,
     columns: Vec<Column>,
     primary_key: Vec<usize>,
+    added: Vec<AddedColumn>,
     layout: Layout,
+}
+
+/// A column that rows may be too short for.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct AddedColumn {
+    /// Which of the columns it is.
+    pub(crate) index: usize,
+    /// What rows have there that are too short: stored bytes, or NULL.
+    pub(crate) missing: Option<Box<[u8]>>,
 }
 
 /// Why columns and a key make no schema.
@@ -126,6 +144,9 @@ pub enum SchemaError {
         /// Its type.
         ty: ColumnType,
     },
+    /// A missing value that an added column could not hold.
+    #[error(transparent)]
+    MissingValue(#[from] RowError),
 }
 
 impl Schema {
@@ -138,8 +159,56 @@ impl Schema {
         let name = name.into();
         check_columns(&name, &columns)?;
         let primary_key = find_key(&name, &columns, primary_key)?;
-        let layout = Layout::of(&columns, &primary_key);
-        Ok(Schema { name, columns, primary_key, layout })
+        let layout = Layout::of(&columns, &primary_key, &[]);
+        Ok(Schema { name, columns, primary_key, added: Vec::new(), layout })
+    }
+
+    /// The schema with one more column, in this place. Rows that were written without it have `missing` there.
+    ///
+    /// ```
+    /// use isomer_design::{Column, ColumnType, Schema, Value};
+    /// let old = Schema::new("accounts", vec![Column::new("id", ColumnType::Int64)], &["id"])?;
+    /// let (key, row) = old.encode_row(&[Value::from(7)]).unwrap();
+    /// let new = old.add_column(1, Column::new("stage", ColumnType::Int64), &Value::from(5))?;
+    /// assert_eq!(new.read_column(&key, &row, 1), Ok(Value::from(5)));
+    /// # Ok::<(), isomer_design::SchemaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the column does not go with the others, or `missing` not with the column.
+    ///
+    /// # Panics
+    /// If the place is behind the end of the columns.
+    pub fn add_column(
+        &self,
+        at: usize,
+        column: Column,
+        missing: &Value,
+    ) -> Result<Schema, SchemaError> {
+        self.check_value(&column, missing)?;
+        check_count(&self.name, self.columns.len() + 1)?;
+        check_column(&self.name, &self.columns, &column)?;
+        let mut schema = self.clone();
+        schema.columns.insert(at, column);
+        let behind = |index: &&mut usize| **index >= at;
+        schema.primary_key.iter_mut().filter(behind).for_each(|index| *index += 1);
+        let indexes = schema.added.iter_mut().map(|added| &mut added.index);
+        indexes.filter(behind).for_each(|index| *index += 1);
+        let missing = (*missing != Value::Null).then(|| stored(missing, |bytes| bytes.into()));
+        schema.added.push(AddedColumn { index: at, missing });
+        let added: Vec<usize> = schema.added.iter().map(|added| added.index).collect();
+        schema.layout = Layout::of(&schema.columns, &schema.primary_key, &added);
+        Ok(schema)
+    }
+
+    /// True if the schema has columns that rows may be too short for.
+    pub fn has_added_columns(&self) -> bool {
+        !self.added.is_empty()
+    }
+
+    /// The columns that were added, in that order.
+    pub(crate) fn added(&self) -> &[AddedColumn] {
+        &self.added
     }
 
     /// The name of the table.
@@ -174,12 +243,16 @@ impl Schema {
 
 fn check_columns(table: &str, columns: &[Column]) -> Result<(), SchemaError> {
     check_name("table", table)?;
-    if columns.len() > COLUMNS_MAX {
-        let table = table.to_owned();
-        return Err(SchemaError::TooManyColumns { table, columns: columns.len() });
-    }
+    check_count(table, columns.len())?;
     let mut columns = columns.iter().enumerate().map(|(index, _)| columns.split_at(index));
     columns.try_for_each(|(before, from)| check_column(table, before, &from[0]))
+}
+
+fn check_count(table: &str, columns: usize) -> Result<(), SchemaError> {
+    if columns > COLUMNS_MAX {
+        return Err(SchemaError::TooManyColumns { table: table.to_owned(), columns });
+    }
+    Ok(())
 }
 
 /// Checks one column, given those before it.
