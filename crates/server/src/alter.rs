@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   names, defaults, checks     the catalog changes, and nothing else
-//!   columns, types, keys        a new table of the store is filled from the old one and takes its place
+//!   a new column                likewise: rows that are there have its missing value, which the catalog keeps
+//!   other columns, types, keys  a new table of the store is filled from the old one and takes its place
 //! ```
 //!
-//! The store's rows have a layout that their columns decide, so a new column means new rows. The table is
+//! The store's rows have a layout that their columns decide, so what changes columns that are there means new rows.
+//! So does a new column whose default is another for each row, or that refuses NULL and has no default. The table is
 //! locked against writers meanwhile, and read by everybody until its place is taken.
 //!
 //! Left out: keeping the partitions of rows that are written anew (they begin as one again), dropping a column of
@@ -18,12 +20,13 @@ use crate::backend::Backend;
 use crate::ddl::Defining;
 use crate::engine::{Engine, damaged};
 use crate::indexes::{free_name, index_name};
-use isomer_cluster::{Isolation, Patience};
-use isomer_sql::catalog::{Check, Table, TableColumn};
+use crate::limits;
+use isomer_cluster::{Isolation, OpenTransaction, Patience};
+use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::parse::parse;
-use isomer_sql::statement::compile;
+use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
@@ -103,24 +106,13 @@ impl Altering<'_, '_> {
                 Ok(())
             }
             TableConstraint::Check(check) => {
-                let _locked =
-                    self.engine.lock_tables(std::slice::from_ref(table), self.patience)?;
+                let _locked = self.lock(table)?;
                 let name = check.name.as_ref().map(folded);
                 let name = name.unwrap_or_else(|| format!("{}_check", table.name));
-                let broken = format!(
-                    "SELECT 1 FROM {} WHERE NOT ({}) LIMIT 1",
-                    quoted(&table.name),
-                    check.expr
-                );
-                if self.first(&broken)?.is_some() {
-                    let message = format!(
-                        "check constraint \"{name}\" of relation \"{}\" is violated by some row",
-                        table.name
-                    );
-                    return Err(SqlError::new(code::CHECK_VIOLATION, message));
-                }
+                let check = Check { name, condition: check.expr.to_string() };
+                self.check_rows(table, std::slice::from_ref(&check))?;
                 let mut changed = Table::clone(table);
-                changed.checks.push(Check { name, condition: check.expr.to_string() });
+                changed.checks.push(check);
                 self.engine.put_in_place(table, changed)
             }
             other => Err(SqlError::unsupported(format!("ADD {other}"))),
@@ -178,22 +170,50 @@ impl Altering<'_, '_> {
         key.iter().for_each(|&at| columns[at].not_null = true);
         let key_name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
         let changed = Table { columns, key, key_name, ..Table::clone(table) };
+        let _locked = self.lock(table)?;
         self.rebuild(table, changed, &|old| Ok(old.to_vec()))
     }
 
-    /// The first value of a query; none if it has no row.
-    fn first(&self, query: &str) -> Result<Option<Datum>, SqlError> {
+    /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
+    fn check_rows(&self, table: &Table, checks: &[Check]) -> Result<(), SqlError> {
+        let mut catalog = Catalog::clone(&self.engine.catalog());
+        catalog.tables.insert(table.name.clone(), Arc::new(table.clone()));
+        for Check { name, condition } in checks {
+            let table = &table.name;
+            let broken = format!("SELECT 1 FROM {} WHERE NOT ({condition}) LIMIT 1", quoted(table));
+            if !self.values(&self.query(&broken, &catalog)?, &catalog)?.is_empty() {
+                let message = format!(
+                    "check constraint \"{name}\" of relation \"{table}\" is violated by some row"
+                );
+                return Err(SqlError::new(code::CHECK_VIOLATION, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Locks a table against writers until what is returned is dropped.
+    fn lock(&self, table: &Arc<Table>) -> Result<OpenTransaction, SqlError> {
+        self.engine.lock_tables(std::slice::from_ref(table), self.patience)
+    }
+
+    fn check_cancel(&self) -> Result<(), SqlError> {
+        self.patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))
+    }
+
+    fn query(&self, query: &str, catalog: &Catalog) -> Result<Compiled, SqlError> {
         let Some(parsed) = parse(query)?.pop() else { return Err(damaged("an empty query")) };
-        let catalog = self.engine.catalog();
-        let budget = &self.around.budget;
-        let compiled = compile(&parsed, query, &catalog, &[], budget)?;
+        compile(&parsed, query, catalog, &[], &self.around.budget)
+    }
+
+    /// The first value of each row of a query.
+    fn values(&self, query: &Compiled, catalog: &Catalog) -> Result<Vec<Datum>, SqlError> {
         let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.patience.clone());
         let (engine, patience) = (self.engine.clone(), self.patience.clone());
-        let (begun_us, written) = (self.around.begun_us, budget.keep(0)?);
+        let (begun_us, written) = (self.around.begun_us, self.around.budget.keep(0)?);
         let mut backend = Backend::new(txn, engine, patience, true, begun_us, written);
-        let mut found = None;
-        compiled.run(&mut backend, &[], self.around, &catalog, &mut |values: &[Datum]| {
-            found = values.first().cloned();
+        let mut found = Vec::new();
+        query.run(&mut backend, &[], self.around, catalog, &mut |values: &[Datum]| {
+            found.extend(values.first().cloned());
             Ok(())
         })?;
         Ok(found)

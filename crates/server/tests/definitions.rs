@@ -197,8 +197,8 @@ fn decisions_are_told_with_the_names_of_clients() {
     let mut client = fixture.client();
     client
         .batch_execute(
-            "create table shop (id int primary key); alter table shop add column v int default 0;
-             insert into shop select n from generate_series(1, 100) n;
+            "create table shop (id int primary key, v int); alter table shop alter column v type bigint;
+             insert into shop select n, 0 from generate_series(1, 100) n;
              alter table shop split at (51); alter table shop remaster at (51) to site 2;
              alter system set autopilot = auto",
         )
@@ -219,7 +219,7 @@ fn decisions_are_told_with_the_names_of_clients() {
     }
 }
 
-/// A column that is added writes the table anew, in commits of its own. Who sees only what was before these is
+/// A column of another type writes the table anew, in commits of its own. Who sees only what was before these is
 /// told so, and not shown an empty table: neither who sees nothing of it, nor who sees it being filled.
 #[test]
 fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
@@ -228,7 +228,7 @@ fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
     let (mut client, mut other) = (fixture.client(), fixture.client());
     other
         .batch_execute(&format!(
-            "create table t (id int primary key); create table u (id int primary key);
+            "create table t (id int primary key, v int, w int); create table u (id int primary key);
              insert into t select n from generate_series(1, {ROWS}) n"
         ))
         .expect("tables");
@@ -237,8 +237,8 @@ fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
     };
     let stored = || fixture.engine.database().design().tables().count();
     for (definition, is_being_filled) in [
-        ("alter table t add column v int", false),
-        ("alter table t add column w int", true),
+        ("alter table t alter column v type bigint", false),
+        ("alter table t alter column w type bigint", true),
         ("alter table t drop column v", true),
     ] {
         let before = stored();
@@ -263,4 +263,32 @@ fn who_reads_at_an_earlier_time_does_not_find_a_table_empty_that_was_altered() {
         assert_eq!(count(&mut client).expect("rows"), ROWS, "at a time of its own");
         client.batch_execute("commit").expect("an end");
     }
+}
+
+/// What writes a table anew is given up when that is asked for, and leaves nothing behind.
+#[test]
+fn a_table_that_is_written_anew_can_be_given_up() {
+    let fixture = Fixture::new();
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    client
+        .batch_execute(
+            "create table t (id int primary key, v int);
+             insert into t select n, n from generate_series(1, 100000) n",
+        )
+        .expect("rows");
+    let stored = || fixture.engine.database().design().tables().count();
+    let before = stored();
+    let token = other.cancel_token();
+    std::thread::scope(|scope| {
+        let altering =
+            scope.spawn(move || code(other.batch_execute("alter table t alter v type bigint")));
+        wait_for("a table to be filled", || (stored() > before).then_some(()));
+        while !altering.is_finished() {
+            token.cancel_query(postgres::NoTls).expect("the server answers");
+        }
+        assert_eq!(altering.join().expect("no panic"), SqlState::QUERY_CANCELED);
+    });
+    assert_eq!(stored(), before);
+    let sum: i64 = client.query_one("select sum(v)::bigint from t", &[]).expect("rows").get(0);
+    assert_eq!(sum, 100_000 * 100_001 / 2);
 }

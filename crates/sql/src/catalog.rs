@@ -12,12 +12,15 @@
 //! An entry's key is the indexed columns, each behind a mark for NULL if the column accepts it, and
 //! then the row's key. So entries are unique, ordered, and found by any prefix of the columns.
 //!
+//! A column that a table gets when it has rows changes none of them: they have its *missing value* there, which
+//! the catalog keeps ([`Table::add_column`]). Rows that are written from then on have their own.
+//!
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
 use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
 use crate::types::SqlType;
-use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time};
+use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,6 +79,8 @@ pub struct TableColumn {
     pub not_null: bool,
     /// The default, as an expression of SQL.
     pub default: Option<String>,
+    /// For a column that was added to the table as it was: what rows have there that are older.
+    pub missing: Option<Value>,
 }
 
 /// An index.
@@ -207,6 +212,52 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Adds a column behind the others. Rows that are there are left as they are, and have `missing` in it.
+    ///
+    /// # Errors
+    /// What the design has against it.
+    pub fn add_column(&mut self, column: TableColumn, missing: Value) -> Result<(), SqlError> {
+        let used = self.schema.columns().iter().map(|column| column.name.clone()).collect();
+        let name = Names { used }.fresh(&column.name);
+        let stored = Column { name, ty: column.ty.storage(), nullable: !column.not_null };
+        let schema = self.schema.add_column(self.columns.len(), stored, &missing);
+        self.schema = Arc::new(schema.map_err(refused)?);
+        self.columns.push(TableColumn { missing: Some(missing), ..column });
+        Ok(())
+    }
+
+    /// The missing values of the columns that were added, a line for each: what is kept of them.
+    pub fn missing_values(&self) -> Option<String> {
+        let line =
+            |column: &TableColumn| Some(column.ty.storage().format(column.missing.as_ref()?));
+        let lines: Vec<String> = self.columns.iter().filter_map(line).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// Takes the last columns as added ones, with the missing values that were kept of them.
+    ///
+    /// # Errors
+    /// XX000 if they are not the values of so many columns.
+    pub fn set_missing_values(&mut self, kept: &str) -> Result<(), SqlError> {
+        let damaged = |line: &str| {
+            let message = format!("{line} is no missing value of table \"{}\"", self.name);
+            SqlError::new(code::INTERNAL, message)
+        };
+        let first = self.columns.len().checked_sub(kept.lines().count());
+        let mut added = self.columns.split_off(first.ok_or_else(|| damaged(kept))?);
+        let mut values = Vec::new();
+        for (column, line) in added.iter().zip(kept.lines()) {
+            let value = match line {
+                "null" => Some(Value::Null),
+                line => column.ty.storage().parse(line),
+            };
+            values.push(value.ok_or_else(|| damaged(line))?);
+        }
+        added.drain(..).zip(values).try_for_each(|(column, value)| self.add_column(column, value))
+    }
+}
+
 /// How the store keeps the rows of a table of this name.
 ///
 /// # Errors
@@ -264,8 +315,11 @@ pub fn entry_schema(
 
 fn build(physical: &str, columns: Vec<Column>, key: &[String]) -> Result<Schema, SqlError> {
     let key: Vec<&str> = key.iter().map(String::as_str).collect();
-    Schema::new(plain(physical), columns, &key)
-        .map_err(|error| SqlError::new(code::INVALID_TABLE_DEFINITION, error.to_string()))
+    Schema::new(plain(physical), columns, &key).map_err(refused)
+}
+
+fn refused(error: SchemaError) -> SqlError {
+    SqlError::new(code::INVALID_TABLE_DEFINITION, error.to_string())
 }
 
 /// Names for the store, which wants letters, digits and underscores, each name once.
@@ -384,4 +438,64 @@ pub fn duplicated(table: &Table, index: &Index, values: &[Datum]) -> String {
         .map(|&at| crate::text::format(&values[at], table.columns[at].ty).into_owned())
         .collect();
     format!("Key ({})=({}) is duplicated.", names.join(", "), shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::Value;
+
+    fn column(name: &str, ty: SqlType) -> TableColumn {
+        TableColumn { name: name.to_owned(), ty, not_null: false, default: None, missing: None }
+    }
+
+    #[test]
+    fn missing_values_come_back_as_they_were_kept() {
+        let columns = vec![column("id", SqlType::Int8)];
+        let schema = row_schema("t", &columns, &[]).expect("a schema");
+        let made = Table {
+            id: TableId(1),
+            oid: FIRST_OID,
+            name: "t".to_owned(),
+            columns,
+            key: Vec::new(),
+            key_name: String::new(),
+            checks: Vec::new(),
+            indexes: Vec::new(),
+            schema: Arc::new(schema),
+        };
+        assert_eq!(made.missing_values(), None);
+        let added = [
+            (SqlType::Text, Value::from("null")),
+            (SqlType::Text, Value::from("two\nlines, 'quoted'\r\\")),
+            (SqlType::Text, Value::Null),
+            (SqlType::Text, Value::from("")),
+            (SqlType::Date, Value::Int64(i64::MIN)),
+            (SqlType::TimestampTz, Value::Timestamp(i64::MAX)),
+            (SqlType::Float8, Value::Float64(-0.0)),
+            (SqlType::Float8, Value::Float64(f64::NEG_INFINITY)),
+            (SqlType::Numeric(Some((38, 4))), Value::Decimal(-1)),
+            (SqlType::Bytea, Value::Bytes(vec![0, 255])),
+            (SqlType::Bool, Value::Bool(false)),
+        ];
+        let mut table = made.clone();
+        for (at, (ty, value)) in added.iter().enumerate() {
+            // The name of the hidden key is taken in the store.
+            let name = if at == 0 { "row_id".to_owned() } else { format!("c{at}") };
+            table.add_column(column(&name, *ty), value.clone()).expect("a column");
+        }
+        let mut again = Table { columns: table.columns.clone(), ..made.clone() };
+        again.columns.iter_mut().for_each(|column| column.missing = None);
+        again.set_missing_values(&table.missing_values().expect("values")).expect("as written");
+        assert_eq!(again.columns, table.columns);
+        assert_eq!(again.schema, table.schema);
+        let (key, row) = made.schema.encode_row(&[Value::from(7), Value::from(1)]).expect("a row");
+        let values = again.schema.decode_row(&key, &row).expect("a row of the table");
+        assert_eq!(values[1..=added.len()], added.map(|(_, value)| value));
+        assert_eq!(values.last(), Some(&Value::from(1)), "the row id stays behind them");
+        for kept in ["x", "5\n5\n5"] {
+            let mut table = made.clone();
+            assert_eq!(table.set_missing_values(kept).unwrap_err().code, code::INTERNAL, "{kept}");
+        }
+    }
 }

@@ -175,7 +175,7 @@ impl NewTable {
                 other => return Err(SqlError::unsupported(format!("the column option {other}"))),
             }
         }
-        self.columns.push(TableColumn { name, ty, not_null, default });
+        self.columns.push(TableColumn { name, ty, not_null, default, missing: None });
         Ok(())
     }
 

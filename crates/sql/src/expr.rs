@@ -218,6 +218,13 @@ impl Expr {
         self.has(&|expr| matches!(expr, Expr::Aggregate(_)))
     }
 
+    /// True if it may have another value each time, where nothing has changed. `clock_timestamp()` has one for a
+    /// statement here.
+    pub fn is_volatile(&self) -> bool {
+        let draws = |func: &Func| matches!(func, Func::Random | Func::NextVal | Func::Sleep);
+        self.has(&|expr| matches!(expr, Expr::Call(func, _) if draws(func)))
+    }
+
     fn has(&self, what: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = what(self);
         self.children(&mut |child| found |= child.has(what));

@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::exec::Exec;
+use crate::expr::Expr;
 use crate::parse::Parsed;
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
@@ -287,6 +288,11 @@ impl Compiled {
             Action::Copy(copy) => matches!(copy.direction, CopyDirection::Out(_)),
             _ => false,
         }
+    }
+
+    /// True if what a query shows may be something else for each row, where rows are the same.
+    pub fn is_volatile(&self) -> bool {
+        matches!(&self.action, Action::Select(plan) if plan.project.iter().any(Expr::is_volatile))
     }
 
     /// Runs a SELECT, INSERT, UPDATE or DELETE; returns its tag.

@@ -1,11 +1,13 @@
 //! ALTER TABLE: columns that come, go, change and are renamed.
 
-use super::{Altering, folded};
+use super::{Altering, folded, quoted};
+use crate::engine::damaged;
 use isomer_sql::catalog::Table;
 use isomer_sql::datum::{Datum, convert};
-use isomer_sql::define;
+use isomer_sql::define::{self, NewColumn};
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 impl Altering<'_, '_> {
@@ -28,21 +30,46 @@ impl Altering<'_, '_> {
         }
         define::check_columns(table.columns.len() + 1)?;
         let new = define::new_column(&table.name, column)?;
+        let ty = new.column.ty;
         let value = match &new.column.default {
-            Some(default) => self.first(&format!("SELECT ({default})::{}", new.column.ty))?,
-            None => None,
+            None => Datum::Null,
+            Some(default) => {
+                let catalog = self.engine.catalog();
+                let value = format!("SELECT ({default})::{ty}");
+                let query = self.query(&value, &catalog)?;
+                if query.is_volatile() {
+                    return self.add_drawn(table, new, &value);
+                }
+                self.values(&query, &catalog)?.pop().unwrap_or(Datum::Null)
+            }
         };
-        let value = value.unwrap_or(Datum::Null);
-        let mut columns = table.columns.clone();
-        columns.push(new.column);
-        let mut checks = table.checks.clone();
-        checks.extend(new.checks);
-        let fill = |old: &[Datum]| {
-            let mut values = old.to_vec();
-            values.push(value.clone());
-            Ok(values)
-        };
-        self.rebuild(table, Table { columns, checks, ..Table::clone(table) }, &fill)
+        let value = convert(value, ty, false)?;
+        if value.is_null() && new.column.not_null {
+            // Right if there are no rows; the first one is shown in the error.
+            let (_locked, changed) = (self.lock(table)?, with(table, new));
+            return self.rebuild(table, changed, &|old| Ok([old, &[Datum::Null]].concat()));
+        }
+        let _locked = self.lock(table)?;
+        let mut changed = Table::clone(table);
+        changed.add_column(new.column, value.into_value(ty))?;
+        changed.checks.extend(new.checks.iter().cloned());
+        self.check_rows(&changed, &new.checks)?;
+        self.engine.put_in_place(table, changed)
+    }
+
+    /// Adds a column with a value for each row, drawn by a query.
+    fn add_drawn(
+        &mut self,
+        table: &Arc<Table>,
+        new: NewColumn,
+        value: &str,
+    ) -> Result<(), SqlError> {
+        let _locked = self.lock(table)?;
+        let catalog = self.engine.catalog();
+        let query = self.query(&format!("{value} FROM {}", quoted(&table.name)), &catalog)?;
+        let values = RefCell::new(self.values(&query, &catalog)?.into_iter());
+        let next = || values.borrow_mut().next().ok_or_else(|| damaged("a locked table has grown"));
+        self.rebuild(table, with(table, new), &|old| Ok([old, &[next()?]].concat()))
     }
 
     pub(super) fn drop_column(
@@ -78,6 +105,7 @@ impl Altering<'_, '_> {
             values.remove(at);
             Ok(values)
         };
+        let _locked = self.lock(&table)?;
         self.rebuild(&table, changed, &fill)
     }
 
@@ -115,6 +143,7 @@ impl Altering<'_, '_> {
             values[at] = convert(std::mem::replace(&mut values[at], Datum::Null), ty, true)?;
             Ok(values)
         };
+        let _locked = self.lock(table)?;
         self.rebuild(table, changed, &fill)
     }
 
@@ -136,6 +165,14 @@ impl Altering<'_, '_> {
         changed.columns[at].name = to;
         self.engine.put_in_place(table, changed)
     }
+}
+
+/// The table with one more column.
+fn with(table: &Table, new: NewColumn) -> Table {
+    let mut changed = Table::clone(table);
+    changed.columns.push(new.column);
+    changed.checks.extend(new.checks);
+    changed
 }
 
 /// True if a condition has this word.

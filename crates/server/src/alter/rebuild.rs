@@ -7,18 +7,22 @@
 use super::Altering;
 use crate::indexes::Builder;
 use isomer_design::Key;
-use isomer_sql::catalog::{Table, row_schema};
+use isomer_sql::catalog::{Check, Table, row_schema};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::NewIndex;
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
 
+/// Rows are written so many at a time.
+const BATCH_ROWS: usize = 20_000;
+
 /// For each old row, the values of the new one.
 type Filled<'f> = &'f dyn Fn(&[Datum]) -> Result<Vec<Datum>, SqlError>;
 
 impl Altering<'_, '_> {
-    /// Puts a table in the place of another, with its rows as `fill` makes them, and its indexes anew.
+    /// Puts a table in the place of another, which is locked, with its rows as `fill` makes them, and its indexes
+    /// anew. Columns that were added to the old one are columns as all others in the new one.
     pub(super) fn rebuild(
         &mut self,
         old: &Arc<Table>,
@@ -26,13 +30,16 @@ impl Altering<'_, '_> {
         fill: Filled<'_>,
     ) -> Result<(), SqlError> {
         let engine = self.engine;
-        let _locked = engine.lock_tables(std::slice::from_ref(old), self.patience)?;
+        new.columns.iter_mut().for_each(|column| column.missing = None);
         let (id, schema) = engine
             .store_table(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
         (new.id, new.schema) = (id, schema);
         let kept = std::mem::take(&mut new.indexes);
         let mut made = vec![(id, new.schema.clone())];
         let filled = self.refill(old, &new, fill).and_then(|()| {
+            let is_new = |check: &&Check| !old.checks.contains(check);
+            let checks: Vec<Check> = new.checks.iter().filter(is_new).cloned().collect();
+            self.check_rows(&new, &checks)?;
             for index in kept {
                 let place = |at: &usize| new.column(&old.columns[*at].name);
                 let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
@@ -67,6 +74,7 @@ impl Altering<'_, '_> {
         let mut rows: Vec<(Key, Option<Vec<u8>>)> = Vec::new();
         let mut last_id = 0;
         self.engine.each_values(old, |values| {
+            self.check_cancel()?;
             let mut filled = fill(&values[..old.columns.len()])?;
             if !new.has_key() {
                 filled.extend(values.last().cloned());
@@ -86,6 +94,9 @@ impl Altering<'_, '_> {
             let detail = format!("Key {key} is duplicated.");
             return Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail));
         }
-        self.engine.write_all(new.id, &rows)
+        rows.chunks(BATCH_ROWS).try_for_each(|batch| {
+            self.check_cancel()?;
+            self.engine.write(new.id, batch)
+        })
     }
 }

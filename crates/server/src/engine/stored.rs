@@ -3,6 +3,7 @@
 //! ```text
 //!   isomer_catalog     kind, name → table, oid, of, constraint, definition
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
+//!                      'added', 'accounts' → 0, 0, '', false, '5'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
@@ -14,7 +15,9 @@
 //! being struck until it is dropped. So whatever a crash cuts short is found, and dropped, at the next start: an
 //! index that was being built is gone.
 //!
-//! A definition is a statement of SQL, so reading the catalog is running the binder of CREATE TABLE.
+//! A definition is a statement of SQL, so reading the catalog is running the binder of CREATE TABLE. Of columns that
+//! were added without rows being written anew, the last ones of their table, there are the missing values besides,
+//! a line for each. The database knows the table as it was made, and its schema is completed here.
 
 use super::{Engine, damaged};
 use crate::backend::database;
@@ -30,6 +33,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+/// The kind of what is kept of columns that were added.
+const ADDED: &str = "added";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
@@ -39,9 +44,10 @@ const SITE_MEMORY: &str = "site_memory";
 impl Engine {
     pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
         let mut catalog = Catalog::default();
-        let mut indexes = Vec::new();
+        let (mut added, mut indexes) = (Vec::new(), Vec::new());
         for entry in self.entries()? {
             match entry.kind {
+                ADDED => added.push(entry),
                 "table" => {
                     let table = self.table_of(&entry)?;
                     catalog.tables.insert(entry.name, Arc::new(table));
@@ -49,6 +55,10 @@ impl Engine {
                 "index" => indexes.push(entry),
                 _ => {}
             }
+        }
+        for entry in added {
+            let Some(table) = catalog.tables.get_mut(&entry.name) else { continue };
+            Arc::make_mut(table).set_missing_values(&entry.definition)?;
         }
         for entry in indexes {
             let Some(table) = catalog.tables.get_mut(&entry.of) else { continue };
@@ -229,6 +239,7 @@ fn entries_of(table: &Table) -> Vec<Entry> {
         oid: table.oid,
         ..Entry::new("table", &table.name, table.definition())
     }];
+    entries.extend(table.missing_values().map(|values| Entry::new(ADDED, &table.name, values)));
     entries.extend(table.readable_indexes().map(|index| index_entry(table, index)));
     entries
 }
@@ -292,7 +303,7 @@ impl Entry {
         else {
             return Err(damaged("a row of the catalog has other columns"));
         };
-        let kinds = ["table", "index", "setting", UNUSED];
+        let kinds = ["table", ADDED, "index", "setting", UNUSED];
         let kind = kinds.into_iter().find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

@@ -10,9 +10,6 @@ use isomer_sql::datum::Datum;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Rows are written so many at a time.
-const BATCH_ROWS: usize = 20_000;
-
 impl Engine {
     /// Makes a table of the store, under a name like the wanted one that is free.
     pub(crate) fn store_table(
@@ -84,15 +81,6 @@ impl Engine {
             if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         result
-    }
-
-    /// Writes the rows of a new table of the store, which are in the order of their keys.
-    pub(crate) fn write_all(
-        &self,
-        table: TableId,
-        rows: &[(Key, Option<Vec<u8>>)],
-    ) -> Result<(), SqlError> {
-        rows.chunks(BATCH_ROWS).try_for_each(|batch| self.write(table, batch))
     }
 }
 

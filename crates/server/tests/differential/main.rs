@@ -10,6 +10,8 @@
 //! constants become parameters whose types both servers infer; those are compared, the types of the columns,
 //! and the values in their binary form. Rows that a statement leaves in any order are compared as a set.
 //!
+//! Another test lets columns of a table come and go, with rows in between.
+//!
 //! The PostgreSQL is one that `clients/postgres` starts; where none is installed the test says that it was
 //! skipped. `ISOMER_STATEMENTS` is how many statements are compared (2000), `ISOMER_SEED` where chance begins
 //! (1).
@@ -18,12 +20,14 @@
 //! answer, sums of floats that are not exact).
 
 mod chance;
+mod columns;
 mod expressions;
 mod outcome;
 mod statements;
 mod stock;
 
 use chance::Chance;
+use columns::Columns;
 use isomer_cluster::Options;
 use isomer_server::{Engine, Server, ServerOptions, Trust};
 use outcome::{Outcome, outcome};
@@ -45,6 +49,19 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
+/// A server of ours, and a client of it.
+fn ours() -> (Server, Client) {
+    let engine = Engine::open(Options::in_memory(3), None);
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let trust = Trust::Loopback;
+    let options =
+        ServerOptions { trust, ..ServerOptions::new(listen, || 0, |bytes| bytes.fill(7)) };
+    let server = Server::start(engine.expect("a catalog"), options).expect("a free port");
+    let here = format!("host=127.0.0.1 port={} user=isomer dbname=test", server.address().port());
+    let client = Client::connect(&here, NoTls).expect("the server answers");
+    (server, client)
+}
+
 #[test]
 fn random_statements_have_the_same_outcome_at_postgresql() {
     let stock = match Stock::start() {
@@ -54,14 +71,7 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
             return;
         }
     };
-    let engine = Engine::open(Options::in_memory(3), None);
-    let listen = "127.0.0.1:0".parse().expect("an address");
-    let trust = Trust::Loopback;
-    let options =
-        ServerOptions { trust, ..ServerOptions::new(listen, || 0, |bytes| bytes.fill(7)) };
-    let server = Server::start(engine.expect("a catalog"), options).expect("a free port");
-    let here = format!("host=127.0.0.1 port={} user=isomer dbname=test", server.address().port());
-    let mut ours = Client::connect(&here, NoTls).expect("the server answers");
+    let (_server, mut ours) = ours();
     let mut theirs = stock.client();
     for client in [&mut ours, &mut theirs] {
         client.batch_execute(TABLES).expect("tables");
@@ -87,5 +97,38 @@ fn random_statements_have_the_same_outcome_at_postgresql() {
         }
     }
     assert!(different.is_empty(), "seed {seed}, statement {}", different.join("\n"));
+    eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
+}
+
+#[test]
+fn columns_come_and_go_as_at_postgresql() {
+    let stock = match Stock::start() {
+        Ok(stock) => stock,
+        Err(why) => {
+            eprintln!("SKIPPED: {why}");
+            return;
+        }
+    };
+    let ((_server, mut ours), mut theirs) = (ours(), stock.client());
+    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_STATEMENTS", 2000));
+    let mut chance = Chance::new(seed);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let mut columns = Columns::default();
+    for number in 0..count {
+        if number % 100 == 0 {
+            columns = Columns::default();
+            for client in [&mut ours, &mut theirs] {
+                client.batch_execute("drop table if exists g").expect("no table");
+                client.batch_execute(columns::TABLE).expect("a table");
+            }
+        }
+        let statement = columns.statement(&mut chance);
+        let (mine, other) = (outcome(&mut ours, &statement), outcome(&mut theirs, &statement));
+        assert_eq!(mine, other, "seed {seed}, statement {number}: {statement:?}");
+        *seen.entry(mine.kind().to_owned()).or_default() += 1;
+        let all = Statement::query("select * from g".to_owned());
+        let (mine, other) = (outcome(&mut ours, &all), outcome(&mut theirs, &all));
+        assert_eq!(mine, other, "seed {seed}, after statement {number}: {statement:?}");
+    }
     eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
 }

@@ -1,0 +1,91 @@
+//! Random definitions of columns of one table, and what is done with its rows in between.
+
+use super::chance::Chance;
+use super::statements::Statement;
+
+/// The table, to begin with.
+pub(crate) const TABLE: &str = "create table g (id int primary key)";
+
+/// Types, values of columns of them, and some that do not fit.
+const TYPES: [(&str, &[&str], &[&str]); 8] = [
+    ("int", &["7", "1 + 2 * 3", "'12'", "null", "length('abc')"], &["1 / 0", "'x'"]),
+    (
+        "text",
+        &["'x'", "'it''s'", "''", "upper('u')", "'a' || 'b'", "null"],
+        &["repeat('x', 1 / 0)"],
+    ),
+    ("numeric(8, 2)", &["1.005", "-3", "'2.5'"], &["1e9"]),
+    ("boolean", &["true", "1 > 2", "null"], &["'perhaps'"]),
+    ("timestamp", &["'2020-02-29 12:00'", "'2024-01-01'"], &["'never'"]),
+    ("bigint", &["9000000000", "coalesce(null, 4)"], &["'9223372036854775808'"]),
+    ("float8", &["0.5", "'1e10'"], &["'0.5.5'"]),
+    ("varchar(4)", &["'ab'", "null"], &["repeat('x', 1 / 0)"]),
+];
+
+/// Columns by their name, with their type; names are not used again.
+#[derive(Default)]
+pub(crate) struct Columns {
+    there: Vec<(String, usize)>,
+    next: u64,
+}
+
+impl Columns {
+    /// A random statement.
+    pub(crate) fn statement(&mut self, chance: &mut Chance) -> Statement {
+        let some = (!self.there.is_empty())
+            .then(|| self.there[chance.below(self.there.len() as u64) as usize].clone());
+        let text = match (chance.below(14), some) {
+            (0 | 1, _) | (_, None) => self.add(chance),
+            (2, Some((name, _))) => {
+                self.there.retain(|(other, _)| *other != name);
+                format!("alter table g drop column {name}")
+            }
+            (3, Some((name, ty))) => match chance.below(3) {
+                0 => format!("alter table g alter column {name} set default {}", one(chance, ty)),
+                1 => format!("alter table g alter column {name} drop default"),
+                _ => format!("alter table g alter column {name} drop not null"),
+            },
+            (4, Some((name, _))) => format!("create index on g ({name})"),
+            (5..9, Some((name, ty))) => {
+                let (id, value) = (chance.below(20), any(chance, ty));
+                format!("insert into g (id, {name}) values ({id}, {value}) on conflict do nothing")
+            }
+            (9 | 10, Some((name, ty))) => {
+                let value = one(chance, ty);
+                format!("update g set {name} = {value} where id > {}", chance.below(20))
+            }
+            (11, Some(_)) => format!("delete from g where id = {}", chance.below(20)),
+            (12, Some((name, ty))) => {
+                format!("select id from g where {name} = {}", one(chance, ty))
+            }
+            (_, Some((name, _))) => {
+                format!("select {name}, count(*) from g where {name} is not null group by {name}")
+            }
+        };
+        Statement::query(text)
+    }
+
+    fn add(&mut self, chance: &mut Chance) -> String {
+        self.next += 1;
+        let (name, ty) = (format!("c{}", self.next), chance.below(TYPES.len() as u64) as usize);
+        let default =
+            if chance.once_in(3) { String::new() } else { format!(" default {}", any(chance, ty)) };
+        let more = match chance.below(6) {
+            0 => " not null".to_owned(),
+            1 if ty == 0 => format!(" check ({name} > 6)"),
+            _ => String::new(),
+        };
+        let added = format!("alter table g add column {name} {}{default}{more}", TYPES[ty].0);
+        // It may be refused, and is then not there for those that come: 42703 on both sides.
+        self.there.push((name, ty));
+        added
+    }
+}
+
+fn one(chance: &mut Chance, ty: usize) -> &'static str {
+    chance.one(TYPES[ty].1)
+}
+
+fn any(chance: &mut Chance, ty: usize) -> &'static str {
+    if chance.once_in(8) { chance.one(TYPES[ty].2) } else { one(chance, ty) }
+}
