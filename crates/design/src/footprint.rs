@@ -5,11 +5,12 @@
 //! outside the footprint is an error, so a footprint may be larger than what is used, never smaller.
 
 use crate::{Key, KeyRange, TableId};
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
 /// How an item of a footprint is used. What is written may also be read.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Access {
     /// Read only.
     Read,
@@ -18,7 +19,7 @@ pub enum Access {
 }
 
 /// The keys that one item of a footprint covers. Spans order by their first key.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Span {
     /// One key.
     Key(Key),
@@ -78,7 +79,7 @@ impl Span {
 }
 
 /// One item of a footprint.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Item {
     /// The table.
     pub table: TableId,

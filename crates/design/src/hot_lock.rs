@@ -1,9 +1,10 @@
 //! A hot lock: what sites observe, and strategies split.
 
 use crate::{Key, TableId};
+use serde::{Deserialize, Serialize};
 
 /// A partition whose lock many transactions wait for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HotLock {
     /// Its table.
     pub table: TableId,

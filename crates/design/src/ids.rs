@@ -1,9 +1,10 @@
 //! Small names for the things a design speaks of, and the clock all of them share.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A table of the database. Numbers are given out by the catalog, from 1, and never reused.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TableId(pub u32);
 
 /// A data site: one process-sized holder of masters and replicas. Sites count from 1.
@@ -17,7 +18,7 @@ pub type Version = u64;
 /// A point in the one order that all commits of the database share, in nanoseconds of a hybrid
 /// clock: close to real time, but always greater than anything the committing site has seen.
 /// Snapshots are cuts through this order (`docs/decisions/0002-commit-times.md`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {

@@ -69,6 +69,7 @@ mod site_set;
 mod text;
 mod timestamp;
 mod value;
+mod wire;
 
 pub use change::Change;
 pub use column::Column;

@@ -1,11 +1,12 @@
 //! Half-open ranges of keys, and the two ways through them.
 
 use crate::key::Key;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
 /// The keys from `start` (inclusive) to `end` (exclusive; `None` is "to the end of the table").
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeyRange {
     /// First key of the range.
     pub start: Key,
@@ -14,7 +15,7 @@ pub struct KeyRange {
 }
 
 /// Which way the keys of a range are visited.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub enum Direction {
     /// From the least key up.
     #[default]

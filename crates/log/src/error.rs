@@ -1,6 +1,7 @@
 //! What can go wrong, in two boundaries: opening a log, and using one.
 
 use crate::Position;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// Why a log refused or failed a call.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, Error, Serialize, Deserialize)]
 pub enum LogError {
     /// The payload does not fit a frame. Nothing was appended.
     #[error("a payload of {bytes} bytes does not fit a frame: the limit is {max} bytes")]
@@ -95,7 +96,7 @@ pub enum LogError {
 }
 
 /// What a log lacks that cannot take more for the time being.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Lack {
     /// Space on its disk.
     Space,

@@ -25,12 +25,13 @@ use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use isomer_store::{Feed, Partition, Stamp};
+use serde::{Deserialize, Serialize};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
 /// What a site holds of a partition.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Holding {
     /// The table.
     pub table: TableId,

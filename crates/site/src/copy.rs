@@ -30,6 +30,8 @@ use crate::site::{Dropped, Site, woken};
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
 use isomer_store::{NotYet, Partition, Stamp};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ use std::task::Poll;
 pub const PIECE_BYTES: usize = 1 << 20;
 
 /// A partition's rows at one moment, on the way to a new replica.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The table.
     pub table: TableId,
@@ -58,7 +60,13 @@ pub struct Snapshot {
     /// From where to read on in the master's log.
     pub position: Position,
     /// The rows; at least one piece.
+    #[serde(deserialize_with = "at_least_one")]
     pub pieces: Vec<RowsBuffer>,
+}
+
+fn at_least_one<'de, D: Deserializer<'de>>(pieces: D) -> Result<Vec<RowsBuffer>, D::Error> {
+    let pieces = Vec::deserialize(pieces)?;
+    if pieces.is_empty() { Err(D::Error::custom("a snapshot has a piece")) } else { Ok(pieces) }
 }
 
 /// A copy that is being written.

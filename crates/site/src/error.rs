@@ -3,9 +3,10 @@
 use crate::room::Full;
 use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId, Time};
 use isomer_log::LogError;
+use serde::{Deserialize, Serialize};
 
 /// Why a transaction did not run. What to do: [`Failure::is_stale_route`].
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Failure {
     /// The site holds no copy of a key that the footprint names.
     #[error("site {site} holds no copy of {item}; route the transaction to a site that does")]
@@ -57,6 +58,14 @@ pub enum Failure {
     /// The site has stopped.
     #[error("site {0} is not running")]
     Stopped(SiteId),
+    /// The request cannot be sent to a site in another process, or is not understood there; nothing was done.
+    #[error("site {site} was not asked: {why}")]
+    NotAsked {
+        /// The site.
+        site: SiteId,
+        /// What is wrong and what would be right.
+        why: String,
+    },
 }
 
 impl Failure {
@@ -69,7 +78,7 @@ impl Failure {
 }
 
 /// Why a procedure ended without a commit. Nothing it did has any effect.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Abort {
     /// A key or range outside the footprint was used.
     #[error("{what} is outside the transaction's footprint ({footprint}); add it to the footprint")]
@@ -122,7 +131,7 @@ impl Abort {
 }
 
 /// Why a site refused a step of a design change. Nothing has changed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// There is no such table at the site.
     #[error("site {site} has no table {table}")]
@@ -163,4 +172,12 @@ pub enum Refusal {
     /// The site has stopped, or has too much open.
     #[error("site {0} cannot take part in the change now")]
     Unavailable(SiteId),
+    /// The step is not understood in the site's process; nothing was done.
+    #[error("site {site} was not asked: {why}")]
+    NotAsked {
+        /// The site.
+        site: SiteId,
+        /// What is wrong and what would be right.
+        why: String,
+    },
 }

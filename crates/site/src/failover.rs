@@ -37,6 +37,7 @@ use crate::record::{Event, FrameWriter, Record, read_frame};
 use crate::site::Site;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Version};
 use isomer_log::LogError;
+use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub fn term(version: Version) -> u64 {
 }
 
 /// How far a partition is durable at a site.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Standing {
     /// The version that its last durable event led to; 0 if the site holds nothing durable of it.
     pub version: Version,

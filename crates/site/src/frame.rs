@@ -18,10 +18,11 @@
 use crate::record::{BadFrame, Reader, put_sites};
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::Position;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A transaction over several sites.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct TxnId {
     /// The site that decides about it.
     pub coordinator: SiteId,

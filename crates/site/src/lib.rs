@@ -19,6 +19,7 @@
 //! | [`hot_lock`] | locks that many wait for |
 //! | [`room`] | how much memory rows may take, and what a full site refuses |
 //! | [`record`] | the bytes of the redo log |
+//! | [`wire`] | requests, answers and messages as bytes |
 //! | [`checkpoint`], [`recovery`] | cutting the log, and coming back |
 //!
 //! The site is a set of `async` functions without a runtime: whoever runs it polls them, drives the
@@ -55,6 +56,7 @@ mod tick;
 mod two_phase;
 mod txn;
 mod versions;
+pub mod wire;
 
 pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
@@ -79,6 +81,6 @@ pub use silence::Silence;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
-pub use tick::{Freed, PURGED_PER_TICK};
+pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK};
 pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -23,10 +23,11 @@
 use crate::frame::TxnId;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A message between sites.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// A site has started: who follows it opens the link anew.
     ///
@@ -127,7 +128,7 @@ pub enum Message {
 }
 
 /// Names a question, so that its answer is told from those of earlier ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Question {
     /// The asker's run.
     pub incarnation: u64,
@@ -136,7 +137,7 @@ pub struct Question {
 }
 
 /// Names one stream from a site to another. The receiver chooses it; a later one is greater.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Epoch {
     /// The receiver's run.
     pub incarnation: u64,
@@ -145,7 +146,7 @@ pub struct Epoch {
 }
 
 /// What a replica has.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subscription {
     /// The table.
     pub table: TableId,

@@ -22,6 +22,7 @@ use crate::error::Abort;
 use crate::message::TimeSource;
 use crate::txn::Txn;
 use isomer_design::{Footprint, Key, SiteId, TableId, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The code of a transaction. It may be run more than once if a first run could not commit, so it
@@ -85,16 +86,17 @@ pub enum Body<'a> {
 pub type CheckedWrites = BTreeMap<TableId, BTreeMap<Key, CheckedWrite>>;
 
 /// What is to be written to a row.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CheckedWrite {
     /// What must be there.
     pub expect: Expect,
     /// The new value; `None`: the row is deleted.
+    #[serde(with = "serde_bytes")]
     pub row: Option<Vec<u8>>,
 }
 
 /// What must be there at the commit for a write to take effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Expect {
     /// The version of this commit; `None`: no row.
     Version(Option<Time>),
@@ -103,7 +105,7 @@ pub enum Expect {
 }
 
 /// A transaction that has committed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Committed {
     /// The time of its snapshot.
     pub snapshot: Time,
@@ -119,11 +121,12 @@ impl Committed {
 }
 
 /// The answer to a [`Request`].
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reply {
     /// When it ran.
     pub committed: Committed,
     /// What a [call](Body::Call) gave; else empty.
+    #[serde(with = "serde_bytes")]
     pub output: Vec<u8>,
     /// Where its time went, if that was [asked for](Request::is_measured).
     pub timing: Option<Timing>,
@@ -136,7 +139,7 @@ pub struct Reply {
 ///      ├─ lock ──┼── wait ──┼── run ───┼── commit ──┤
 ///                ├──────── held ────────────┤ published
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Timing {
     /// Waiting for locks.
     pub lock_ns: u64,

@@ -37,6 +37,7 @@ use crate::site::Site;
 use arc_swap::ArcSwap;
 use isomer_design::{SiteId, TableId};
 use isomer_store::row_bytes;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bytes the rows and the index of each site may take, for all sites that are given it. May be changed at
@@ -76,7 +77,7 @@ impl MemoryLimit {
 }
 
 /// A site has no room for what it was to take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error(
     "site {site} is full: its rows and index take {} kB of {} kB, and this would add {} kB; \
      delete rows, drop tables or replicas there, let another site master some of its partitions, or raise the limit",

@@ -4,6 +4,7 @@
 use crate::partition::{SitePartition, Table};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_store::{Context, Guard, Row, Spot};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -40,7 +41,7 @@ pub(crate) struct Gathered {
 }
 
 /// A row that was read for a transaction over several sites.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GatheredRow {
     /// The table.
     pub table: TableId,
@@ -49,6 +50,7 @@ pub struct GatheredRow {
     /// When it was committed.
     pub time: Time,
     /// The value.
+    #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 

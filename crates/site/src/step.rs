@@ -6,10 +6,11 @@ use crate::error::Refusal;
 use crate::failover::Standing;
 use crate::site::Site;
 use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Version};
+use serde::{Deserialize, Serialize};
 
 /// One step of a design change. Asked for twice, it answers the second time as the first, so whoever
 /// has lost an answer asks again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
     /// Begin partitions of a table.
     Create(TableId, Vec<KeyRange>),
@@ -45,7 +46,7 @@ pub enum Step {
 }
 
 /// The answer to a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It is done.
     Done,

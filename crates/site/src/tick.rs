@@ -23,7 +23,7 @@ use std::task::Poll;
 /// History is kept for snapshots that read replicas, and for those of a [lease](Site::lease), but not longer
 /// than this, in nanoseconds: a master that is silent for longer must not make memory grow, nor a gateway
 /// that is gone.
-const HORIZON_NS_MAX: u64 = 10_000_000_000;
+pub const HISTORY_NS_MAX: u64 = 10_000_000_000;
 /// The most rows of what was dropped that one tick takes out of an index: about a millisecond.
 pub const PURGED_PER_TICK: usize = 1024;
 /// About so many versions that nobody needs any more are freed by one tick: less than a millisecond.
@@ -71,7 +71,7 @@ impl Site {
 
     fn move_horizon(&self, leased: Option<Time>) {
         let closed = self.closed();
-        let oldest = Time(self.time.now().0.saturating_sub(HORIZON_NS_MAX));
+        let oldest = Time(self.time.now().0.saturating_sub(HISTORY_NS_MAX));
         let replicas = if closed == Time::MAX { closed } else { closed.max(oldest) };
         let readers = leased.filter(|from| *from >= oldest).unwrap_or(Time::MAX);
         self.store.set_horizon(replicas.min(readers));

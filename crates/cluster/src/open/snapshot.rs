@@ -177,7 +177,7 @@ impl<T: Transport> Snapshot<T> {
             ControlFlow::Continue(())
         };
         let routing = gateway.router().routing_table();
-        let read = Read { table, span: ReadSpan::Key(key) };
+        let read = Read { table, span: ReadSpan::Key(key), limit: 1 };
         let is_read = self.try_read(gateway, &routing, key, look, read, &mut visit).await?;
         Ok(is_read.then_some(found))
     }
@@ -205,11 +205,10 @@ impl<T: Transport> Snapshot<T> {
                 flow = visit(key, row, time);
                 if rows == PIECE_ROWS {
                     last = Some(Key::from_bytes(key));
-                    return ControlFlow::Break(());
                 }
                 flow
             };
-            let read = Read { table, span: ReadSpan::Range(&part, way) };
+            let read = Read { table, span: ReadSpan::Range(&part, way), limit: PIECE_ROWS };
             if !self.try_read(gateway, &routing, &part.start, look, read, &mut piece).await? {
                 look += 1;
                 if look == LOOKS_MAX {

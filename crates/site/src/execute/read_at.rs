@@ -20,6 +20,7 @@ use crate::site::{Site, woken};
 use isomer_design::{Direction, Footprint, Key, KeyRange, TableId, Time};
 use isomer_log::Position;
 use isomer_store::{CONTEXTS_MAX, Context, Keeper, Row};
+use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
@@ -31,6 +32,8 @@ pub struct Read<'a> {
     pub table: TableId,
     /// Its rows that are wanted.
     pub span: ReadSpan<'a>,
+    /// No more than so many of them, the first on the way, and at least 1: whoever wants more asks again.
+    pub limit: usize,
 }
 
 /// ReadSpan of a table, to be read in their order.
@@ -46,7 +49,7 @@ pub enum ReadSpan<'a> {
 pub type VisitRow<'a> = &'a mut dyn FnMut(&[u8], &[u8], Time) -> ControlFlow<()>;
 
 /// Up to where a read has seen a site's log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SeenUpTo {
     /// The run of the site: another run may have lost what was not durable, and write something else there.
     pub run: u64,
@@ -113,9 +116,8 @@ impl Site {
             return Err(Failure::Forgotten { site: self.id, at: time });
         }
         loop {
-            let attempt = |waker: &Waker| {
-                self.attempt_at(&footprint, read.span, time, &mut context, visit, waker)
-            };
+            let attempt =
+                |waker: &Waker| self.attempt_at(&footprint, read, time, &mut context, visit, waker);
             match once(attempt).await? {
                 Ok(position) => return Ok(SeenUpTo { run: self.incarnation, position }),
                 Err(Wait) => woken().await,
@@ -138,7 +140,7 @@ impl Site {
     fn attempt_at(
         &self,
         footprint: &Footprint,
-        span: ReadSpan<'_>,
+        read: Read<'_>,
         time: Time,
         context: &mut Context<'_>,
         visit: VisitRow<'_>,
@@ -157,11 +159,16 @@ impl Site {
             return Ok(Err(Wait));
         }
         let index = &resolved.tables[0].index;
+        let mut left = read.limit;
         let visit = |row: &Row| match row.value() {
-            Some(value) => visit(row.key(), value, row.time()),
+            Some(value) => {
+                left = left.saturating_sub(1);
+                let flow = visit(row.key(), value, row.time());
+                if left > 0 { flow } else { ControlFlow::Break(()) }
+            }
             None => ControlFlow::Continue(()),
         };
-        match span {
+        match read.span {
             ReadSpan::Key(key) => {
                 let _ = context.get(index, key).map(visit);
             }

@@ -1,9 +1,12 @@
 //! Writing frames: one buffer, into which records go one after the other. How many they are, and when the
 //! frame took effect, is filled in at the end.
 
+use super::read::check_rows;
 use super::{DELETED, Event, Record, Rows};
 use crate::frame::FrameKind;
 use isomer_design::{Key, KeyRange, SiteSet, TableId, Time, Version};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::cell::Cell;
 
 const TIME_BYTES: usize = 8;
@@ -206,10 +209,21 @@ impl Event<'_> {
 }
 
 /// Collects rows with their times, as a snapshot of a partition.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct RowsBuffer {
     count: u32,
+    #[serde(with = "serde_bytes")]
     bytes: Vec<u8>,
+}
+
+/// Rows that come from elsewhere are checked once, like those of a frame.
+impl<'de> Deserialize<'de> for RowsBuffer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RowsBuffer, D::Error> {
+        let (count, bytes) = <(u32, serde_bytes::ByteBuf)>::deserialize(deserializer)?;
+        let rows = RowsBuffer { count, bytes: bytes.into_vec() };
+        check_rows(&rows.rows()).map_err(D::Error::custom)?;
+        Ok(rows)
+    }
 }
 
 impl RowsBuffer {

@@ -62,10 +62,11 @@ use crate::source::GatheredRow;
 use isomer_design::{Footprint, Key, SiteId, SiteSet, TableId, Time};
 use isomer_log::Position;
 use participant::Share;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a coordinator asks of a participant. Asked twice, it is answered the same.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Part {
     /// Lock what is to be written, and read everything as it is at `at`, or as soon after as can be.
     Enter {
@@ -89,7 +90,7 @@ pub enum Part {
 }
 
 /// A participant's answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PartAnswer {
     /// It has entered.
     Entered(Entered),
@@ -98,7 +99,7 @@ pub enum PartAnswer {
 }
 
 /// What a participant has read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entered {
     /// At which time.
     pub at: Time,
@@ -109,13 +110,14 @@ pub struct Entered {
 }
 
 /// A row that a transaction over several sites writes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RowWrite {
     /// The table.
     pub table: TableId,
     /// The key.
     pub key: Key,
     /// The value; `None`: it is deleted.
+    #[serde(with = "serde_bytes")]
     pub value: Option<Vec<u8>>,
 }
 

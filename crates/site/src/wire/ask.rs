@@ -1,0 +1,220 @@
+//! Requests to a site as values that own what they hold, and their answers.
+//!
+//! Each type that is asked names its answer ([`Asked`]), so that who asks for rows cannot be given a lease.
+//!
+//! **Publication.** An [`Execute`] is answered twice: by word that its writes can be seen, and by its reply once they
+//! are durable. Row locks are released by the first; were it part of the second, each row that many write would be
+//! written once in a disk's sync. A network that brings nothing but one answer is right all the same: then the time
+//! is that of the reply's commit, and the locks are held for longer.
+//!
+//! **Pins** have no word of their own by which they end. The client numbers them, and each of its leases, every few
+//! milliseconds, says which of those up to its last number it still has:
+//!
+//! ```text
+//!   client 7                                     site
+//!   pin 1 at 41, pin 2 at 47 ──────────────────▶ keeps 41, 47
+//!   drops 1
+//!   lease: from 52, of 1 to 2 I have 2 ────────▶ keeps 47, and all from 52 on
+//!   pin 3 at 60 ─ ─ ─ ─ late ─ ─ ─ ─ ─ ┐
+//!   gives up, drops 3                  │
+//!   lease: from 63, of 1 to 3 I have 2 ┼───────▶
+//!                                      └───────▶ keeps 60
+//!   lease: from 64, of 1 to 3 I have 2 ────────▶ keeps 47, and all from 64 on
+//!        ╳                                       10 s later: keeps nothing for client 7
+//! ```
+//!
+//! So no loss, and no client that is lost, keeps history for ever.
+
+use crate::error::{Failure, Refusal};
+use crate::execute::{Read, ReadSpan, SeenUpTo};
+use crate::record::RowsBuffer;
+use crate::request::{Body, CheckedWrites, Reply, Request, Shares};
+use crate::step::{Answer, Step};
+use crate::two_phase::{Part, PartAnswer};
+use isomer_design::{Direction, Footprint, HotLock, Span, TableId, Time};
+use isomer_log::LogError;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// What can be asked of a site.
+pub trait Asked: Serialize {
+    /// The kind of the message.
+    const KIND: u8;
+    /// The answer.
+    type Answer: Serialize + DeserializeOwned;
+}
+
+macro_rules! asked {
+    ($($kind:literal $asked:ty => $answer:ty;)*) => {$(
+        impl Asked for $asked {
+            const KIND: u8 = $kind;
+            type Answer = $answer;
+        }
+    )*};
+}
+
+asked! {
+    1 Execute<'_>  => Result<Reply, Failure>;
+    2 ReadAt       => Result<Rows, Failure>;
+    3 PinAt        => Result<(), Failure>;
+    4 Lease        => Result<Leased, Failure>;
+    5 SeenUpTo     => Result<(), Failure>;
+    6 Step         => Result<Answer, Refusal>;
+    7 Part         => Result<PartAnswer, Failure>;
+    8 Tick         => ();
+}
+
+/// A [`Request`] whose body is data.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Execute<'a> {
+    footprint: Cow<'a, Footprint>,
+    session: Time,
+    shares: Option<Cow<'a, Shares>>,
+    body: Data<'a>,
+    is_hasty: bool,
+    is_measured: bool,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+enum Data<'a> {
+    Writes(Cow<'a, CheckedWrites>),
+    Call {
+        name: Cow<'a, str>,
+        #[serde(with = "serde_bytes")]
+        params: Vec<u8>,
+    },
+}
+
+impl<'a> Execute<'a> {
+    /// The request, unless its body is code of this process.
+    pub fn of(request: &Request<'a>) -> Option<Execute<'a>> {
+        let body = match &request.body {
+            Body::Writes(writes) => Data::Writes(Cow::Borrowed(*writes)),
+            Body::Call { name, params } => {
+                Data::Call { name: Cow::Borrowed(*name), params: params.to_vec() }
+            }
+            Body::Here(_) => return None,
+        };
+        Some(Execute {
+            footprint: Cow::Borrowed(request.footprint),
+            session: request.session,
+            shares: request.shares.map(Cow::Borrowed),
+            body,
+            is_hasty: request.is_hasty,
+            is_measured: request.is_measured,
+        })
+    }
+
+    /// The request.
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            footprint: &self.footprint,
+            session: self.session,
+            shares: self.shares.as_deref(),
+            body: match &self.body {
+                Data::Writes(writes) => Body::Writes(writes),
+                Data::Call { name, params } => Body::Call { name, params },
+            },
+            is_hasty: self.is_hasty,
+            is_measured: self.is_measured,
+        }
+    }
+}
+
+/// A [`Read`] at a time.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ReadAt {
+    table: TableId,
+    span: Span,
+    way: Direction,
+    limit: usize,
+    /// The time.
+    pub at: Time,
+    /// The pin that keeps what was there.
+    pub pin: Option<PinId>,
+}
+
+impl ReadAt {
+    /// A read.
+    pub fn of(read: &Read<'_>, at: Time, pin: Option<PinId>) -> ReadAt {
+        let (span, way) = match read.span {
+            ReadSpan::Key(key) => (Span::Key(key.clone()), Direction::Forward),
+            ReadSpan::Range(range, way) => (Span::Range(range.clone()), way),
+        };
+        ReadAt { table: read.table, span, way, limit: read.limit, at, pin }
+    }
+
+    /// What is to be read.
+    pub fn read(&self) -> Read<'_> {
+        let span = match &self.span {
+            Span::Key(key) => ReadSpan::Key(key),
+            Span::Range(range) => ReadSpan::Range(range, self.way),
+        };
+        Read { table: self.table, span, limit: self.limit }
+    }
+}
+
+/// The rows that were read.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Rows {
+    /// Up to where the site's log was seen.
+    pub seen: SeenUpTo,
+    /// The rows, with the times of their commits.
+    pub rows: RowsBuffer,
+}
+
+/// Names one run of a client, among all clients there are.
+pub type ClientId = u64;
+
+/// Names a pin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+pub struct PinId {
+    /// Whose it is.
+    pub client: ClientId,
+    /// Counts the client's pins at a site.
+    pub number: u64,
+}
+
+/// To remember what was there at a time, until a lease of the client says that it has no need of it.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PinAt {
+    /// The pin.
+    pub id: PinId,
+    /// The time.
+    pub at: Time,
+}
+
+/// To keep history, and what is pinned.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Lease {
+    /// Who asks.
+    pub client: ClientId,
+    /// From when on to keep history.
+    pub from: Time,
+    /// The number of its last pin at this site.
+    pub last: u64,
+    /// Those up to the last that it still has, in order.
+    pub held: Vec<u64>,
+}
+
+/// What a site says of itself at every lease.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+pub struct Leased {
+    /// From when on everything is there.
+    pub from: Time,
+    /// The share of its processors' time that was in use lately, 0 to 1; `None` if nobody knows.
+    pub busy: Option<f64>,
+    /// Bytes of rows and index.
+    pub memory_bytes: usize,
+    /// How many bytes there may be.
+    pub memory_max: Option<usize>,
+    /// The locks with long queues.
+    pub hot_locks: Vec<HotLock>,
+    /// The failure of the site's log, if it had one.
+    pub failure: Option<LogError>,
+}
+
+/// Nothing but to answer at the next tick.
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+pub struct Tick;

@@ -1,0 +1,103 @@
+//! Feeds as they are sent: each frame once, and behind them which of their records the receiver follows.
+//!
+//! ```text
+//!   frames   0: of s1, up to 300 │ bytes      1: of s1, up to 400 │ bytes
+//!   items    frame 0, record 0 │ frame 0, record 2 │ joined t1[5..9) │ frame 1, record 0
+//! ```
+//!
+//! An item of a merge may be of its left partition or of its right one ([`crate::link`]), so it says which. All else
+//! that a [`FeedItem`] tells of a record is in the frame, and is read from there.
+
+use crate::message::{Epoch, Feed, FeedItem};
+use crate::record::{Event, Record, read_frame};
+use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
+use isomer_log::Position;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::Arc;
+
+#[derive(Serialize, Deserialize)]
+struct Sent<'a> {
+    from: u64,
+    epoch: Epoch,
+    since: Position,
+    number: u64,
+    closed: Time,
+    #[serde(borrow)]
+    frames: Vec<SentFrame<'a>>,
+    items: Vec<SentItem>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SentFrame<'a> {
+    from: SiteId,
+    position: Position,
+    #[serde(with = "serde_bytes", borrow)]
+    bytes: &'a [u8],
+}
+
+#[derive(Serialize, Deserialize)]
+enum SentItem {
+    Record { frame: usize, at: usize, start: Key, previous: Version },
+    Joined { table: TableId, range: KeyRange },
+}
+
+impl Serialize for Feed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut frames: Vec<SentFrame<'_>> = Vec::new();
+        let items = self.items.iter().map(|item| match item {
+            FeedItem::Joined { table, range } => {
+                SentItem::Joined { table: *table, range: range.clone() }
+            }
+            FeedItem::Record { from, start, previous, frame, at, position, .. } => {
+                // The records of a frame follow each other.
+                let is_last = |last: &SentFrame<'_>| std::ptr::eq(last.bytes, &**frame);
+                if !frames.last().is_some_and(is_last) {
+                    frames.push(SentFrame { from: *from, position: *position, bytes: frame });
+                }
+                let (start, previous) = (start.clone(), *previous);
+                SentItem::Record { frame: frames.len() - 1, at: *at, start, previous }
+            }
+        });
+        let items = items.collect();
+        let Feed { from, epoch, since, number, closed, .. } = *self;
+        Sent { from, epoch, since, number, closed, frames, items }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Feed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Feed, D::Error> {
+        let sent = Sent::deserialize(deserializer)?;
+        let read = |frame: &SentFrame<'de>| {
+            let (_, records) = read_frame(frame.bytes).map_err(D::Error::custom)?;
+            Ok((Arc::from(frame.bytes), records))
+        };
+        let frames = sent.frames.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let item = |item| match item {
+            SentItem::Joined { table, range } => Ok(FeedItem::Joined { table, range }),
+            SentItem::Record { frame, at, start, previous } => {
+                let (bytes, records) =
+                    frames.get(frame).ok_or(D::Error::custom("no such frame"))?;
+                let record = records.get(at).ok_or(D::Error::custom("no such record"))?;
+                if !is_event_of(record, &start, previous) {
+                    return Err(D::Error::custom("a record of another partition"));
+                }
+                let SentFrame { from, position, .. } = sent.frames[frame];
+                let (table, version, frame) = (record.table, record.version, Arc::clone(bytes));
+                Ok(FeedItem::Record { from, table, start, previous, version, frame, at, position })
+            }
+        };
+        let items = sent.items.into_iter().map(item).collect::<Result<_, _>>()?;
+        let Sent { from, epoch, since, number, closed, .. } = sent;
+        Ok(Feed { from, epoch, since, number, items, closed })
+    }
+}
+
+/// True if the record is an event of the partition that begins at `start`, at this version.
+fn is_event_of(record: &Record<'_>, start: &Key, previous: Version) -> bool {
+    let is_right = match &record.event {
+        Event::Merge { right, right_version } => right == start && *right_version == previous,
+        _ => false,
+    };
+    is_right || (record.start == *start && record.previous == previous)
+}
