@@ -2,19 +2,25 @@
 
 use crate::assemble::{Assembled, assemble};
 use crate::checkpointer::{Checkpointer, Checkpointing};
+use crate::embedded::Embedded;
 use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
 use crate::folder::{Catalog, Folder};
+use crate::node::Endpoint;
 use crate::opening::{Logs, Recovering, Told, open_sites};
 use crate::protocol;
+use crate::remote::Wire;
 use crate::router::{FailedOver, Job, Ran, Router, Session};
-use crate::runtime::{Embedded, Runtime};
+use crate::runtime::{Runtime, start};
+use crate::transport::Transport;
 use isomer_design::{
-    Change, Design, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
+    Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
+    Time,
 };
 use isomer_log::{Counters, DiskFaults, Durability, LogError};
 use isomer_site::{
-    Abort, Answer, Body, CheckpointReport, Procedures, Request, Site, Step, TimeSource, Txn,
+    Abort, Answer, Body, CheckpointReport, Failure, Holding, Procedures, Read, ReadSpan, Refusal,
+    Request, Site, Step, TimeSource, Txn,
 };
 use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
@@ -42,6 +48,7 @@ pub struct Options {
     checkpoints: Checkpointing,
     site_memory: Option<usize>,
     told: Box<Told>,
+    wire: Option<Arc<dyn Wire>>,
 }
 
 impl Options {
@@ -58,6 +65,7 @@ impl Options {
             checkpoints: Checkpointing::default(),
             site_memory: None,
             told: Box::new(|_| {}),
+            wire: None,
         }
     }
 
@@ -95,6 +103,20 @@ impl Options {
         procedure: impl Fn(&mut Txn<'_>, &[u8]) -> Result<Vec<u8>, Abort> + Send + Sync + 'static,
     ) -> Options {
         self.procedures.add(name, procedure);
+        self
+    }
+
+    /// The procedures that can be called by name, in place of those that were added before: where sites are in
+    /// several processes, all have the same.
+    pub fn procedures(mut self, procedures: Procedures) -> Options {
+        self.procedures = procedures;
+        self
+    }
+
+    /// The sites that the wire reaches are in other processes, at [nodes](crate::Node). So far, such a database
+    /// lives in memory.
+    pub fn elsewhere(mut self, wire: Arc<dyn Wire>) -> Options {
+        self.wire = Some(wire);
         self
     }
 
@@ -198,6 +220,11 @@ impl Database {
     /// # Errors
     /// [`Error::Open`].
     pub fn open(mut options: Options) -> Result<Database, Error> {
+        if options.wire.is_some()
+            && let Some(path) = options.folder
+        {
+            return Err(OpenDatabaseError::Elsewhere { path }.into());
+        }
         let (folder, catalog) = match &options.folder {
             Some(path) => {
                 let (folder, catalog) = Folder::open(path, options.sites)?;
@@ -208,7 +235,8 @@ impl Database {
                 (None, Catalog { sites, tables: Vec::new() })
             }
         };
-        let runtime = Arc::new(Runtime::new(std::mem::take(&mut options.procedures)));
+        let procedures = std::mem::take(&mut options.procedures);
+        let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
         runtime.memory.set(options.site_memory);
         let mut notes = Vec::new();
         let logs_options = log_options(options.durability, &options.checkpoints);
@@ -217,7 +245,9 @@ impl Database {
             options: isomer_log::Options { accept_loss: options.accept_loss, ..logs_options },
             faults: std::mem::take(&mut options.faults),
         };
-        for site in open_sites(&runtime, &logs, &catalog.sites, &options.told, &mut notes)? {
+        let here: Vec<SiteId> =
+            catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
+        for site in open_sites(&runtime, &logs, &here, &options.told, &mut notes)? {
             runtime.add(site, options.durability);
         }
         if let Err(error) = compare_logs(&runtime.sites()) {
@@ -230,8 +260,14 @@ impl Database {
         if let Some(folder) = folder.as_ref().filter(|folder| folder.is_new()) {
             folder.write_catalog(&catalog)?;
         }
-        let holdings: Vec<_> =
-            runtime.sites().iter().map(|site| (site.id(), site.holdings())).collect();
+        let transport = Embedded::new(runtime.clone());
+        let holdings: Vec<_> = match runtime.block_on(describe(&transport, &catalog.sites)) {
+            Ok(holdings) => holdings,
+            Err(refusal) => {
+                runtime.stop_all();
+                return Err(OpenDatabaseError::Change(refusal).into());
+            }
+        };
         let Assembled { design, repairs } = match assemble(&catalog.tables, &holdings) {
             Ok(assembled) => assembled,
             Err(what) => {
@@ -242,7 +278,6 @@ impl Database {
         let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
         let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
         let last_table = tables.map(|table| table.0).max().unwrap_or(0);
-        let transport = Embedded { runtime: runtime.clone() };
         if let Some(memory) = folder.as_ref().and_then(|folder| folder.read_memory()) {
             notes.extend(options.strategy.recall(&memory).err());
         }
@@ -471,7 +506,7 @@ impl Database {
         self.router.watch(watcher);
     }
 
-    /// The sites, as they are.
+    /// The sites of this process, as they are.
     pub fn sites(&self) -> Vec<SiteReport> {
         let report = |site: &Arc<Site>| SiteReport {
             site: site.id(),
@@ -518,8 +553,8 @@ impl Database {
         self.runtime.memory.spare(table);
     }
 
-    /// Reads a range at one site, whatever its role there, as of the latest snapshot that the site
-    /// can have: for checks that copies agree.
+    /// Reads a range at one site, whatever its role there, with all that was committed until now: for checks that
+    /// copies agree.
     ///
     /// # Errors
     /// [`Error::Failure`] if the site holds no copy.
@@ -531,15 +566,23 @@ impl Database {
         range: &KeyRange,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), Error> {
-        let footprint = Footprint::new().read_range(table, range.clone());
-        let found = self.runtime.site(site).ok_or(isomer_site::Failure::Stopped(site))?;
-        let mut procedure = |txn: &mut Txn<'_>| {
-            txn.scan(table, range, |key, value| {
-                visit(key, value);
-                ControlFlow::Continue(())
-            })
+        let transport = self.router.transport();
+        let span = ReadSpan::Range(range, Direction::Forward);
+        let read = Read { table, span, limit: usize::MAX };
+        let mut visit = |key: &[u8], value: &[u8], _: Time| {
+            visit(key, value);
+            ControlFlow::Continue(())
         };
-        self.runtime.block_on(found.execute(&footprint, session.seen(), &mut procedure))?;
+        self.runtime.block_on(async {
+            loop {
+                let at = self.router.present().max(session.seen());
+                match transport.read_at(site, read, at, None, &mut visit).await {
+                    // Nobody keeps history for this read, so the site may have gone on: nothing was shown.
+                    Err(Failure::Forgotten { .. }) => {}
+                    seen => break transport.until_durable(site, seen?).await,
+                }
+            }
+        })?;
         Ok(())
     }
 
@@ -560,12 +603,17 @@ impl Database {
     }
 
     /// The time at its sites.
-    pub fn now(&self) -> isomer_design::Time {
+    pub fn now(&self) -> Time {
         self.runtime.clock.now()
     }
 
     pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
+    }
+
+    /// Its sites, as other processes reach them: those that are in this one.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::new(self.runtime.clone())
     }
 
     fn add_site(&self, site: SiteId, change: Change, reason: &str) -> Result<ChangeEvent, Error> {
@@ -576,7 +624,8 @@ impl Database {
         entered.sites.sort();
         let folder = self.folder.as_deref();
         let logs = Logs { folder, options: self.log, faults: BTreeMap::new() };
-        let opened = open_sites(&self.runtime, &logs, &[site], &|_| {}, &mut Vec::new())?;
+        let here: &[SiteId] = if self.runtime.hosts_site(site) { &[site] } else { &[] };
+        let opened = open_sites(&self.runtime, &logs, here, &|_| {}, &mut Vec::new())?;
         if let Some(folder) = folder {
             folder.write_catalog(&entered)?;
         }
@@ -592,6 +641,12 @@ impl Database {
         reason: &str,
     ) -> Result<ChangeEvent, Error> {
         let mut catalog = self.catalog.lock();
+        if catalog.sites.iter().any(|site| !self.runtime.hosts_site(*site)) {
+            let why =
+                "so far, a site can be removed only where all sites are in one process".to_owned();
+            let (change, refusal) = (Box::new(change), Refusal::NotAsked { site, why });
+            return Err(Error::Change { change, refusal });
+        }
         let event = self.runtime.block_on(self.router.change(change, reason))?;
         catalog.sites.retain(|other| *other != site);
         if let Some(folder) = &self.folder {
@@ -620,7 +675,7 @@ impl Database {
         });
     }
 
-    fn ask(&self, site: SiteId, step: Step) -> Result<Answer, isomer_site::Refusal> {
+    fn ask(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
         self.runtime.block_on(protocol::ask(self.router.transport(), site, step))
     }
 }
@@ -717,10 +772,19 @@ fn beside(
     ]
 }
 
-#[allow(clippy::disallowed_methods, reason = "the edge: threads of the database's own")]
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.expect("the system starts three threads for each database")
+/// What the sites hold.
+async fn describe(
+    transport: &Embedded,
+    sites: &[SiteId],
+) -> Result<Vec<(SiteId, Vec<Holding>)>, Refusal> {
+    let mut holdings = Vec::new();
+    for &site in sites {
+        let Answer::Holdings(held) = protocol::ask(transport, site, Step::Describe).await? else {
+            unreachable!("a description was asked for")
+        };
+        holdings.push((site, held));
+    }
+    Ok(holdings)
 }
 
 /// Compares the logs with each other: a site that follows partitions of another knows how far it has read the

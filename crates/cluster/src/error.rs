@@ -133,6 +133,14 @@ pub enum OpenDatabaseError {
         /// Its mode.
         mode: u32,
     },
+    /// A database in a folder was to have sites in other processes.
+    #[error(
+        "the database {path} cannot have sites in other processes: so far, only one in memory can"
+    )]
+    Elsewhere {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Another process has the database open.
     #[error("the database {path} is in use by another process; stop it first")]
     InUse {

@@ -25,6 +25,7 @@
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
 //! | `busy` | how busy each site keeps the processors |
+//! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
 //! | `checkpointer` | when checkpoints are made, and how fast |
 //! | `opening` | sites that come back, several at a time |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
@@ -38,12 +39,15 @@ mod backlog;
 mod busy;
 mod checkpointer;
 mod database;
+mod embedded;
 mod error;
 mod event;
 mod folder;
+mod node;
 pub mod open;
 mod opening;
 mod protocol;
+mod remote;
 mod reservation;
 mod router;
 mod runtime;
@@ -57,14 +61,16 @@ pub use event::ChangeEvent;
 pub use folder::look;
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
-    Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Published,
-    Refusal, Reply, Request, Timing, Txn,
+    Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Procedures,
+    Published, Refusal, Reply, Request, Timing, Txn,
 };
 pub use isomer_strategy::Place;
+pub use node::{Endpoint, Node};
 pub use open::{
     Asked, Impatience, Isolation, LockMode, Locked, OpenError, Owner, Patience, RowLocks, Savepoint,
 };
 pub use opening::Recovering;
+pub use remote::{Early, Wire};
 pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
 pub use transport::{Transport, load_of};

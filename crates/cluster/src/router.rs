@@ -401,7 +401,7 @@ impl<T: Transport> Router<T> {
             published(time);
         };
         let running = self.execute_at(place, asked, request, &mut noted);
-        let is_lost = !T::DROP_REVOKES && !asked.footprint.is_read_only();
+        let is_lost = !self.transport.drop_revokes(site) && !asked.footprint.is_read_only();
         let canceled = |why| Error::Canceled { why, may_be_written: is_lost || is_written.get() };
         let reply = unless(asked.over, running).await.map_err(canceled)?;
         if matches!(reply, Err(Failure::Full(_))) {

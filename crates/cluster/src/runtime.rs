@@ -20,21 +20,19 @@
 //! sync covers them all, and is the worker's.
 
 use crate::busy::{Busy, Window};
+use crate::embedded::Embedded;
 use crate::open::{Gateway, Impatience, Patience};
+use crate::remote::{Remote, ServedPins, Wire};
 use crate::router::unless;
-use crate::transport::{Transport, load_of};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use futures_util::FutureExt;
 use isomer_design::{SiteId, Time};
-use isomer_log::{Durability, LogError};
-use isomer_site::{
-    Answer, Failure, MemoryLimit, Message, Network, Part, PartAnswer, Peers, Pin, Procedures,
-    Published, Read, Refusal, Reply, Request, SeenUpTo, Site, Step, TimeSource, VisitRow,
-};
-use isomer_strategy::SiteLoad;
+use isomer_log::Durability;
+use isomer_site::{MemoryLimit, Message, Network, Pin, Procedures, Site, TimeSource, wire};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -65,9 +63,13 @@ impl TimeSource for WallClock {
     }
 }
 
-/// The letters between the sites of this process.
+/// Where leases are renewed by a thread of their own, as answers take their time: the pause, and how long it waits.
+const RENEWALS: (Duration, Duration) = (Duration::from_millis(16), Duration::from_secs(1));
+
+/// The messages between sites: to the inboxes of those of this process, and over the wire to the others.
 #[derive(Default)]
 pub(crate) struct Post {
+    wire: Option<Arc<dyn Wire>>,
     inboxes: ArcSwap<BTreeMap<SiteId, Arc<Inbox>>>,
     /// Who is told of a site whose log has failed.
     pub(crate) on_failure: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
@@ -80,6 +82,15 @@ pub(crate) struct Inbox {
 }
 
 impl Post {
+    /// Brings a message to a site of this process.
+    fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
+        let inbox = self.inbox(to);
+        inbox.letters.lock().push_back((from, message));
+        if let Some(worker) = &*inbox.worker.lock() {
+            worker.unpark();
+        }
+    }
+
     /// The inbox of a site, made if there is none yet.
     fn inbox(&self, site: SiteId) -> Arc<Inbox> {
         if let Some(inbox) = self.inboxes.load().get(&site) {
@@ -96,17 +107,16 @@ impl Post {
 
 impl Network for Post {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
-        let inbox = self.inbox(to);
-        inbox.letters.lock().push_back((from, message));
-        if let Some(worker) = &*inbox.worker.lock() {
-            worker.unpark();
+        match &self.wire {
+            Some(wire) if wire.reaches(to) => wire.send(to, wire::message(from, to, &message)),
+            _ => self.deliver(from, to, message),
         }
     }
 }
 
 /// A site, and the thread that works for it.
-struct Host {
-    site: Arc<Site>,
+pub(crate) struct Host {
+    pub(crate) site: Arc<Site>,
     /// What the log wakes when it has something to sync.
     driver: Waker,
     inbox: Arc<Inbox>,
@@ -117,10 +127,12 @@ struct Host {
     stop: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     gateway: SharedGateway,
-    busy: Busy,
+    pub(crate) busy: Busy,
+    pins: Arc<ServedPins<Pin>>,
+    clock: Arc<WallClock>,
 }
 
-/// The gateway whose lease the workers renew, once there is one.
+/// The gateway whose lease the workers renew, once there is one and no site is elsewhere.
 type SharedGateway = Arc<OnceLock<Weak<Gateway<Embedded>>>>;
 
 impl Host {
@@ -207,6 +219,7 @@ impl Host {
                 }
                 let freed = self.busy.during(|| self.site.tick());
                 window.look(&self.busy);
+                self.pins.expire(self.clock.now());
                 if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) {
                     // No site of this process lets it wait.
                     let _ = gateway.renew().now_or_never();
@@ -231,24 +244,61 @@ pub(crate) struct Runtime {
     pub(crate) procedures: Arc<Procedures>,
     /// Of each site.
     pub(crate) memory: Arc<MemoryLimit>,
+    /// What the sites of this process keep for clients elsewhere.
+    pub(crate) pins: Arc<ServedPins<Pin>>,
+    elsewhere: Option<Remote>,
     gateway: SharedGateway,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
+    /// Renews the leases of a gateway, if there are sites elsewhere.
+    renewer: Mutex<Option<JoinHandle<()>>>,
+    stopped: AtomicBool,
 }
 
 impl Runtime {
-    pub(crate) fn new(procedures: Procedures) -> Runtime {
+    #[allow(clippy::disallowed_methods, reason = "the edge: no two clients may have one name")]
+    pub(crate) fn new(procedures: Procedures, wire: Option<Arc<dyn Wire>>) -> Runtime {
+        let clock = Arc::new(WallClock::new());
+        let post = Arc::new(Post { wire: wire.clone(), ..Post::default() });
+        let client = RandomState::new().hash_one(clock.now().0);
         Runtime {
-            post: Arc::default(),
-            clock: Arc::new(WallClock::new()),
+            elsewhere: wire.map(|wire| Remote::new(wire, post.clone(), client)),
+            post,
+            clock,
             procedures: Arc::new(procedures),
             memory: Arc::default(),
+            pins: Arc::default(),
             gateway: Arc::default(),
             hosts: ArcSwap::default(),
+            renewer: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// The way to a site, if it is in another process.
+    #[inline]
+    pub(crate) fn elsewhere(&self, site: SiteId) -> Option<&Remote> {
+        self.elsewhere.as_ref().filter(|remote| remote.reaches(site))
+    }
+
+    /// True if the site is, or would be, in this process.
+    pub(crate) fn hosts_site(&self, site: SiteId) -> bool {
+        self.elsewhere(site).is_none()
+    }
+
+    /// The sites of this process.
+    #[inline]
+    pub(crate) fn hosts(&self) -> Guard<Arc<BTreeMap<SiteId, Arc<Host>>>> {
+        self.hosts.load()
+    }
+
+    /// Brings a message from elsewhere to a site; to one that is not here, it is lost.
+    pub(crate) fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
+        if self.hosts.load().contains_key(&to) {
+            self.post.deliver(from, to, message);
         }
     }
 
     /// Takes a site in and starts its worker.
-    #[allow(clippy::disallowed_methods, reason = "the edge: workers are the runtime's threads")]
     pub(crate) fn add(&self, site: Site, durability: Durability) {
         let id = site.id();
         let host = Arc::new_cyclic(|host: &Weak<Host>| Host {
@@ -262,12 +312,13 @@ impl Runtime {
             worker: Mutex::new(None),
             gateway: self.gateway.clone(),
             busy: Busy::default(),
+            pins: self.pins.clone(),
+            clock: self.clock.clone(),
         });
         let worker = {
             let host = host.clone();
-            std::thread::Builder::new().name(format!("isomer-{id}")).spawn(move || host.work())
+            start(&format!("isomer-{id}"), move || host.work())
         };
-        let worker = worker.expect("the system starts a thread for each site");
         *host.inbox.worker.lock() = Some(worker.thread().clone());
         *host.worker.lock() = Some(worker);
         self.hosts.rcu(|hosts| {
@@ -280,9 +331,28 @@ impl Runtime {
     }
 
     /// Has the lease of a gateway renewed from now on.
-    pub(crate) fn set_gateway(&self, gateway: &Arc<Gateway<Embedded>>) {
-        let set = self.gateway.set(Arc::downgrade(gateway));
-        assert!(set.is_ok(), "a database has one gateway, which it is given to");
+    pub(crate) fn set_gateway(self: &Arc<Runtime>, gateway: &Arc<Gateway<Embedded>>) {
+        let gateway = Arc::downgrade(gateway);
+        if self.elsewhere.is_some() {
+            let runtime = self.clone();
+            let renewer = start("isomer-lease", move || runtime.renew_leases(&gateway));
+            let before = self.renewer.lock().replace(renewer);
+            assert!(before.is_none(), "a database has one gateway, which it is given to");
+        } else {
+            let set = self.gateway.set(gateway);
+            assert!(set.is_ok(), "a database has one gateway, which it is given to");
+        }
+    }
+
+    fn renew_leases(&self, gateway: &Weak<Gateway<Embedded>>) {
+        let (pause, longest) = RENEWALS;
+        while !self.stopped.load(Ordering::SeqCst) {
+            let Some(gateway) = gateway.upgrade() else { break };
+            // What does not answer is asked again.
+            let _ = self.block_on_for(gateway.renew(), longest);
+            drop(gateway);
+            std::thread::park_timeout(pause);
+        }
     }
 
     /// Stops a site's worker, and forgets the site.
@@ -298,6 +368,12 @@ impl Runtime {
 
     /// Stops all workers, after a last sync of each log.
     pub(crate) fn stop_all(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        if let Some(renewer) = self.renewer.lock().take() {
+            renewer.thread().unpark();
+            // A thread that panicked has said so already.
+            let _ = renewer.join();
+        }
         for host in self.hosts.swap(Arc::default()).values() {
             self.stop(host);
         }
@@ -321,7 +397,7 @@ impl Runtime {
         self.hosts.load().get(&id).and_then(|host| host.busy.share())
     }
 
-    fn host(&self, id: SiteId) -> Option<Arc<Host>> {
+    pub(crate) fn host(&self, id: SiteId) -> Option<Arc<Host>> {
         self.hosts.load().get(&id).cloned()
     }
 
@@ -374,6 +450,16 @@ impl Runtime {
             }
         })
     }
+}
+
+/// Starts a thread.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the edge: the runtime's threads, and the database's own"
+)]
+pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.expect("the system starts a thread for each site, and three for each database")
 }
 
 /// Parks this thread until it is woken or it is time; `false` if it is.
@@ -465,93 +551,4 @@ thread_local! {
         let sleeper = Arc::new(Sleeper { thread, woken: AtomicBool::new(false) });
         (sleeper.clone(), Waker::from(sleeper))
     };
-}
-
-/// Calls sites in this process.
-pub struct Embedded {
-    pub(crate) runtime: Arc<Runtime>,
-}
-
-impl Peers for Embedded {
-    async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
-        let host = self.runtime.host(site).ok_or(Failure::Stopped(site))?;
-        host.busy.polling(host.site.part(part)).await
-    }
-}
-
-impl Transport for Embedded {
-    const DROP_REVOKES: bool = true;
-
-    async fn execute(
-        &self,
-        site: SiteId,
-        request: Request<'_>,
-        published: Published<'_>,
-    ) -> Result<Reply, Failure> {
-        let hosts = self.runtime.hosts.load();
-        let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
-        match request.shares {
-            None => host.busy.polling(host.site.run(request, published)).await,
-            Some(_) => host.busy.polling(host.site.coordinate(request, published, self)).await,
-        }
-    }
-
-    type Pin = Pin;
-
-    async fn read_at(
-        &self,
-        site: SiteId,
-        read: Read<'_>,
-        at: Time,
-        pin: Option<&Pin>,
-        visit: VisitRow<'_>,
-    ) -> Result<SeenUpTo, Failure> {
-        let hosts = self.runtime.hosts.load();
-        let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
-        host.busy.polling(host.site.read_at(read, at, pin, visit)).await
-    }
-
-    async fn pin(&self, site: SiteId, at: Time) -> Result<Pin, Failure> {
-        self.runtime.site(site).ok_or(Failure::Stopped(site))?.pin(at)
-    }
-
-    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
-        Ok(self.runtime.site(site).ok_or(Failure::Stopped(site))?.lease(from))
-    }
-
-    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
-        match self.runtime.site(site) {
-            Some(site) => site.until_durable(seen).await,
-            // A site that was removed has been drained.
-            None => Ok(()),
-        }
-    }
-
-    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
-        let host = self.runtime.host(site).ok_or(Refusal::Unavailable(site))?;
-        host.busy.polling(host.site.step(step)).await
-    }
-
-    async fn retry(&self, site: SiteId) {
-        // The sites of a process run as long as the database is open, so this is a site with too many
-        // transactions under way, or without room in its log: let it go on.
-        match self.runtime.site(site) {
-            Some(site) => site.next_tick().await,
-            None => std::thread::yield_now(),
-        }
-    }
-
-    fn failure(&self, site: SiteId) -> Option<LogError> {
-        let hosts = self.runtime.hosts.load();
-        hosts.get(&site).and_then(|host| host.site.failure())
-    }
-
-    fn load(&self, site: SiteId) -> SiteLoad {
-        let busy = self.runtime.busy(site);
-        SiteLoad { busy, ..load_of(site, self.runtime.site(site).as_deref()) }
-    }
-
-    fn now(&self) -> Time {
-        self.runtime.clock.now()
-    }
 }

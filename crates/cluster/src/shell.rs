@@ -4,9 +4,10 @@
 //! time are kept here, at the edge.
 
 use crate::database::Database;
+use crate::embedded::Embedded;
 use crate::open::{self, Impatience, Isolation, LockMode, Locked, OpenError, Patience};
 use crate::router::Ran;
-use crate::runtime::{Embedded, Runtime};
+use crate::runtime::Runtime;
 use isomer_design::{Direction, Key, KeyRange, TableId};
 use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;

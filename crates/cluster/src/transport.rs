@@ -21,6 +21,11 @@ pub trait Transport {
     /// process it ends there. What was sent over a network may arrive later.
     const DROP_REVOKES: bool;
 
+    /// The same, of one site.
+    fn drop_revokes(&self, _site: SiteId) -> bool {
+        Self::DROP_REVOKES
+    }
+
     /// Runs a transaction at a site: [`Site::run`]. If it is [shared](Request::shares) by several, the site
     /// coordinates it ([`Site::coordinate`]) and asks the others by this same way
     /// ([`Peers`](isomer_site::Peers)); if the coordinator fails, participants resolve the outcome.

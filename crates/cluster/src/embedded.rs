@@ -1,0 +1,231 @@
+//! The way to the sites: those of this process are called, the others asked over the [wire](crate::remote).
+
+use crate::remote::{ClientPin, Remote};
+use crate::runtime::Runtime;
+use crate::transport::{Transport, load_of};
+use isomer_design::{SiteId, Time};
+use isomer_log::LogError;
+use isomer_site::{
+    Answer, Failure, Part, PartAnswer, Peers, Pin, Published, Read, Refusal, Reply, Request,
+    SeenUpTo, Step, TimeSource, VisitRow,
+};
+use isomer_strategy::SiteLoad;
+use std::sync::Arc;
+
+/// The sites of this process.
+pub(crate) struct Here {
+    pub(crate) runtime: Arc<Runtime>,
+}
+
+/// All sites, wherever they are.
+pub struct Embedded {
+    here: Here,
+}
+
+/// Where a pin is.
+pub enum AnyPin {
+    /// At a site of this process.
+    Here(Pin),
+    /// At a site elsewhere.
+    Elsewhere(ClientPin),
+}
+
+impl Embedded {
+    pub(crate) fn new(runtime: Arc<Runtime>) -> Embedded {
+        Embedded { here: Here { runtime } }
+    }
+
+    fn elsewhere(&self, site: SiteId) -> Option<&Remote> {
+        self.here.runtime.elsewhere(site)
+    }
+}
+
+impl Peers for Here {
+    async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        let host = self.runtime.host(site).ok_or(Failure::Stopped(site))?;
+        host.busy.polling(host.site.part(part)).await
+    }
+}
+
+impl Peers for Embedded {
+    async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.part(site, part).await,
+            None => self.here.part(site, part).await,
+        }
+    }
+}
+
+impl Transport for Here {
+    const DROP_REVOKES: bool = true;
+
+    async fn execute(
+        &self,
+        site: SiteId,
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        let hosts = self.runtime.hosts();
+        let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
+        match request.shares {
+            None => host.busy.polling(host.site.run(request, published)).await,
+            Some(_) => {
+                let peers = Embedded::new(self.runtime.clone());
+                host.busy.polling(host.site.coordinate(request, published, &peers)).await
+            }
+        }
+    }
+
+    type Pin = Pin;
+
+    async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&Pin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
+        let hosts = self.runtime.hosts();
+        let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
+        host.busy.polling(host.site.read_at(read, at, pin, visit)).await
+    }
+
+    async fn pin(&self, site: SiteId, at: Time) -> Result<Pin, Failure> {
+        self.runtime.site(site).ok_or(Failure::Stopped(site))?.pin(at)
+    }
+
+    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
+        Ok(self.runtime.site(site).ok_or(Failure::Stopped(site))?.lease(from))
+    }
+
+    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        match self.runtime.site(site) {
+            Some(site) => site.until_durable(seen).await,
+            // A site that was removed has been drained.
+            None => Ok(()),
+        }
+    }
+
+    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+        let host = self.runtime.host(site).ok_or(Refusal::Unavailable(site))?;
+        host.busy.polling(host.site.step(step)).await
+    }
+
+    async fn retry(&self, site: SiteId) {
+        // The sites of a process run as long as the database is open, so this is a site with too many
+        // transactions under way, or without room in its log: let it go on.
+        match self.runtime.site(site) {
+            Some(site) => site.next_tick().await,
+            None => std::thread::yield_now(),
+        }
+    }
+
+    fn failure(&self, site: SiteId) -> Option<LogError> {
+        let hosts = self.runtime.hosts();
+        hosts.get(&site).and_then(|host| host.site.failure())
+    }
+
+    fn load(&self, site: SiteId) -> SiteLoad {
+        let busy = self.runtime.busy(site);
+        SiteLoad { busy, ..load_of(site, self.runtime.site(site).as_deref()) }
+    }
+
+    fn now(&self) -> Time {
+        self.runtime.clock.now()
+    }
+}
+
+impl Transport for Embedded {
+    const DROP_REVOKES: bool = true;
+
+    fn drop_revokes(&self, site: SiteId) -> bool {
+        self.elsewhere(site).is_none()
+    }
+
+    async fn execute(
+        &self,
+        site: SiteId,
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.execute(site, request, published).await,
+            None => self.here.execute(site, request, published).await,
+        }
+    }
+
+    type Pin = AnyPin;
+
+    async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&AnyPin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
+        let (here, elsewhere) = match pin {
+            Some(AnyPin::Here(pin)) => (Some(pin), None),
+            Some(AnyPin::Elsewhere(pin)) => (None, Some(pin)),
+            None => (None, None),
+        };
+        match self.elsewhere(site) {
+            Some(remote) => remote.read_at(site, read, at, elsewhere, visit).await,
+            None => self.here.read_at(site, read, at, here, visit).await,
+        }
+    }
+
+    async fn pin(&self, site: SiteId, at: Time) -> Result<AnyPin, Failure> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.pin(site, at).await.map(AnyPin::Elsewhere),
+            None => self.here.pin(site, at).await.map(AnyPin::Here),
+        }
+    }
+
+    async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.lease(site, from).await,
+            None => self.here.lease(site, from).await,
+        }
+    }
+
+    async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.until_durable(site, seen).await,
+            None => self.here.until_durable(site, seen).await,
+        }
+    }
+
+    async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.step(site, step).await,
+            None => self.here.step(site, step).await,
+        }
+    }
+
+    async fn retry(&self, site: SiteId) {
+        match self.elsewhere(site) {
+            Some(remote) => remote.retry(site).await,
+            None => self.here.retry(site).await,
+        }
+    }
+
+    fn failure(&self, site: SiteId) -> Option<LogError> {
+        match self.elsewhere(site) {
+            Some(remote) => remote.failure(site),
+            None => self.here.failure(site),
+        }
+    }
+
+    fn load(&self, site: SiteId) -> SiteLoad {
+        match self.elsewhere(site) {
+            Some(remote) => remote.load(site),
+            None => self.here.load(site),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.here.now()
+    }
+}

@@ -1,0 +1,351 @@
+//! Asking sites in other processes.
+
+use super::Wire;
+use super::pins::{ClientPin, ClientPins};
+use crate::runtime::Post;
+use isomer_design::{SiteId, Time};
+use isomer_log::LogError;
+use isomer_site::wire::{
+    self, Asked, BadMessage, ClientId, Execute, Leased, PinAt, ReadAt, Rows, Tick,
+};
+use isomer_site::{
+    Answer, Failure, Network, Part, PartAnswer, Published, Read, Refusal, Reply, Request, SeenUpTo,
+    Step, VisitRow,
+};
+use isomer_strategy::SiteLoad;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Why there is no answer.
+enum Unanswered {
+    /// Nobody knows whether the request was carried out.
+    Lost,
+    /// It was not.
+    NotAsked(String),
+}
+
+/// The way to the sites that a wire reaches. See the [module documentation](super).
+pub(crate) struct Remote {
+    wire: Arc<dyn Wire>,
+    post: Arc<Post>,
+    pins: Arc<ClientPins>,
+    /// What the sites have said of themselves.
+    known: Mutex<BTreeMap<SiteId, Leased>>,
+}
+
+/// An answer that may say that the site's log takes nothing more.
+trait FromSite {
+    fn log_error(&self) -> Option<&LogError>;
+}
+
+impl<T> FromSite for Result<T, Failure> {
+    fn log_error(&self) -> Option<&LogError> {
+        match self {
+            Err(Failure::Log(error) | Failure::Unknown(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl<T> FromSite for Result<T, Refusal> {
+    fn log_error(&self) -> Option<&LogError> {
+        match self {
+            Err(Refusal::Log(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl Remote {
+    pub(crate) fn new(wire: Arc<dyn Wire>, post: Arc<Post>, client: ClientId) -> Remote {
+        Remote { wire, post, pins: ClientPins::new(client), known: Mutex::default() }
+    }
+
+    pub(crate) fn reaches(&self, site: SiteId) -> bool {
+        self.wire.reaches(site)
+    }
+
+    pub(crate) async fn execute(
+        &self,
+        site: SiteId,
+        request: Request<'_>,
+        published: Published<'_>,
+    ) -> Result<Reply, Failure> {
+        let Some(sent) = Execute::of(&request) else {
+            let why = "its process is another one, and code cannot be sent; \
+                       ask for checked writes, or call a procedure by its name";
+            return Err(Failure::NotAsked { site, why: why.to_owned() });
+        };
+        let mut is_told = false;
+        let mut early = |bytes: &[u8]| match wire::read_published(bytes) {
+            Ok(_) if is_told => {}
+            Ok(time) => {
+                is_told = true;
+                published(time);
+            }
+            Err(bad) => self.trouble(site, &bad),
+        };
+        let reply = self.ask_hearing(site, &sent, &mut early).await;
+        let reply = self.heard(site, reply.unwrap_or_else(|why| Err(failure(site, why))))?;
+        // Where the wire has no way for it, word of the publication comes with the reply.
+        if !is_told {
+            reply.committed.commit.into_iter().for_each(published);
+        }
+        Ok(reply)
+    }
+
+    pub(crate) async fn read_at(
+        &self,
+        site: SiteId,
+        read: Read<'_>,
+        at: Time,
+        pin: Option<&ClientPin>,
+        visit: VisitRow<'_>,
+    ) -> Result<SeenUpTo, Failure> {
+        let sent = ReadAt::of(&read, at, pin.map(|pin| pin.id));
+        let Rows { seen, rows } = self.answer_of(site, &sent).await?;
+        let _ = rows.rows().iter().try_for_each(|row| {
+            let (value, time) = (row.value.unwrap_or_default(), row.time.unwrap_or_default());
+            visit(row.key, value, time)
+        });
+        Ok(seen)
+    }
+
+    pub(crate) async fn pin(&self, site: SiteId, at: Time) -> Result<ClientPin, Failure> {
+        let pin = self.pins.next(site);
+        self.answer_of(site, &PinAt { id: pin.id, at }).await?;
+        Ok(pin)
+    }
+
+    pub(crate) async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
+        let leased: Leased = self.answer_of(site, &self.pins.lease(site, from)).await?;
+        let (from, failure) = (leased.from, leased.failure.clone());
+        let before = self.known.lock().insert(site, leased);
+        let was_known = before.is_some_and(|before| before.failure.is_some());
+        if let (Some(error), false) = (&failure, was_known) {
+            self.pass_by(site, error);
+        }
+        Ok(from)
+    }
+
+    pub(crate) async fn until_durable(&self, site: SiteId, seen: SeenUpTo) -> Result<(), Failure> {
+        self.answer_of(site, &seen).await
+    }
+
+    pub(crate) async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
+        self.answer_of(site, &part).await
+    }
+
+    pub(crate) async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
+        let answer = self.ask(site, &step).await.unwrap_or_else(|why| {
+            Err(match why {
+                Unanswered::Lost => Refusal::Unavailable(site),
+                Unanswered::NotAsked(why) => Refusal::NotAsked { site, why },
+            })
+        });
+        self.heard(site, answer)
+    }
+
+    /// Waits for a tick of the site; if it cannot be reached, for the wire.
+    pub(crate) async fn retry(&self, site: SiteId) {
+        if self.ask(site, &Tick).await.is_err() {
+            self.wire.retry(site).await;
+        }
+    }
+
+    pub(crate) fn failure(&self, site: SiteId) -> Option<LogError> {
+        self.known.lock().get(&site).and_then(|known| known.failure.clone())
+    }
+
+    pub(crate) fn load(&self, site: SiteId) -> SiteLoad {
+        let Leased { busy, memory_bytes, memory_max, hot_locks, .. } =
+            self.known.lock().get(&site).cloned().unwrap_or_default();
+        SiteLoad { site, busy, memory_bytes, memory_max, hot_locks }
+    }
+
+    async fn answer_of<A, T>(&self, site: SiteId, asked: &A) -> Result<T, Failure>
+    where
+        A: Asked<Answer = Result<T, Failure>>,
+    {
+        let answer = self.ask(site, asked).await;
+        self.heard(site, answer.unwrap_or_else(|why| Err(failure(site, why))))
+    }
+
+    async fn ask<A: Asked>(&self, site: SiteId, asked: &A) -> Result<A::Answer, Unanswered> {
+        // Nothing but an execute is answered twice.
+        self.ask_hearing(site, asked, &mut |_| {}).await
+    }
+
+    async fn ask_hearing<A: Asked>(
+        &self,
+        site: SiteId,
+        asked: &A,
+        early: &mut dyn FnMut(&[u8]),
+    ) -> Result<A::Answer, Unanswered> {
+        let answer = self.wire.ask(site, wire::ask(site, asked), early).await;
+        match wire::read_answer::<A>(&answer.ok_or(Unanswered::Lost)?) {
+            Ok(answer) => Ok(answer),
+            Err(bad @ BadMessage::NotUnderstood(_)) => Err(Unanswered::NotAsked(bad.to_string())),
+            Err(bad) => {
+                self.trouble(site, &bad);
+                Err(Unanswered::Lost)
+            }
+        }
+    }
+
+    /// Passes an answer on; a site whose log has failed is passed by from then on.
+    fn heard<T: FromSite>(&self, site: SiteId, answer: T) -> T {
+        if let Some(error) = answer.log_error().filter(|error| error.is_final()) {
+            let mut known = self.known.lock();
+            let known_failure = &mut known.entry(site).or_default().failure;
+            let is_new = known_failure.is_none();
+            *known_failure = Some(error.clone());
+            drop(known);
+            if is_new {
+                self.pass_by(site, error);
+            }
+        }
+        answer
+    }
+
+    fn pass_by(&self, site: SiteId, error: &LogError) {
+        self.post.trouble(site, &error.to_string());
+        if let Some(tell) = self.post.on_failure.get() {
+            tell(site);
+        }
+    }
+
+    fn trouble(&self, site: SiteId, bad: &BadMessage) {
+        self.post.trouble(site, &format!("an answer is passed over: {bad}"));
+    }
+}
+
+fn failure(site: SiteId, why: Unanswered) -> Failure {
+    match why {
+        Unanswered::Lost => Failure::Stopped(site),
+        Unanswered::NotAsked(why) => Failure::NotAsked { site, why },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::Early;
+    use futures_util::FutureExt;
+    use futures_util::future::{LocalBoxFuture, ready};
+    use isomer_design::Footprint;
+    use isomer_site::{CheckedWrites, Committed, RowsBuffer};
+    use std::collections::VecDeque;
+
+    const S3: SiteId = SiteId(3);
+
+    /// What comes early, and the answer.
+    type Answered = (Vec<Vec<u8>>, Option<Vec<u8>>);
+
+    /// A wire on which the answer to each request is there already.
+    #[derive(Default)]
+    struct Answers(Mutex<VecDeque<Answered>>);
+
+    impl Wire for Answers {
+        fn reaches(&self, site: SiteId) -> bool {
+            site == S3
+        }
+
+        fn ask<'a>(
+            &'a self,
+            _: SiteId,
+            _: Vec<u8>,
+            early: Early<'a>,
+        ) -> LocalBoxFuture<'a, Option<Vec<u8>>> {
+            let (before, answer) = self.0.lock().pop_front().expect("there is one for each");
+            before.iter().for_each(|bytes| early(bytes));
+            Box::pin(ready(answer))
+        }
+
+        fn send(&self, _: SiteId, _: Vec<u8>) {}
+
+        fn retry(&self, _: SiteId) -> LocalBoxFuture<'_, ()> {
+            Box::pin(ready(()))
+        }
+    }
+
+    /// A remote side, and what it says of sites that have failed.
+    fn remote() -> (Remote, Arc<Answers>, Arc<Mutex<Vec<SiteId>>>) {
+        let (wire, failed) = (Arc::new(Answers::default()), Arc::new(Mutex::new(Vec::new())));
+        let post = Arc::new(Post::default());
+        let told = failed.clone();
+        let set = post.on_failure.set(Box::new(move |site| told.lock().push(site)));
+        assert!(set.is_ok());
+        (Remote::new(wire.clone(), post, 7), wire, failed)
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        future.now_or_never().expect("all answers are there")
+    }
+
+    fn broken() -> LogError {
+        LogError::Failed { durable: 5, what: "the disk".into() }
+    }
+
+    #[test]
+    fn a_publication_is_told_once_whenever_word_of_it_comes() {
+        let (remote, wire, _) = remote();
+        let committed = Committed { snapshot: Time(40), commit: Some(Time(44)) };
+        let reply = Reply { committed, output: Vec::new(), timing: None };
+        let answer = Some(wire::answer::<Execute<'_>>(&Ok(reply)));
+        let word = wire::published(Time(44));
+        let mut damaged = word.clone();
+        damaged[10] ^= 1;
+        for early in [vec![], vec![word.clone()], vec![word.clone(), word], vec![damaged]] {
+            wire.0.lock().push_back((early, answer.clone()));
+            let (footprint, writes) = (Footprint::new(), CheckedWrites::new());
+            let request = Request::new(&footprint, isomer_site::Body::Writes(&writes));
+            let mut told = Vec::new();
+            let reply = now(remote.execute(S3, request, &mut |time| told.push(time)));
+            assert_eq!(reply.expect("it is an answer").committed, committed);
+            assert_eq!(told, [Time(44)]);
+        }
+    }
+
+    #[test]
+    fn a_site_whose_log_has_failed_is_passed_by_until_it_says_otherwise() {
+        let (remote, wire, failed) = remote();
+        let leased = |failure| {
+            let leased = Leased { from: Time(9), memory_bytes: 100, failure, ..Leased::default() };
+            (Vec::new(), Some(wire::answer::<wire::Lease>(&Ok(leased))))
+        };
+        wire.0.lock().push_back(leased(None));
+        assert_eq!(now(remote.lease(S3, Time(1))).expect("an answer"), Time(9));
+        assert_eq!((remote.load(S3).memory_bytes, remote.failure(S3).is_some()), (100, false));
+
+        let refused = Err(Refusal::Log(broken()));
+        wire.0.lock().push_back((Vec::new(), Some(wire::answer::<Step>(&refused))));
+        assert!(matches!(now(remote.step(S3, Step::Describe)), Err(Refusal::Log(_))));
+        assert!(remote.failure(S3).is_some());
+        wire.0.lock().push_back(leased(Some(broken())));
+        now(remote.lease(S3, Time(1))).expect("an answer");
+        assert_eq!(*failed.lock(), [S3], "it is told once");
+
+        wire.0.lock().push_back(leased(None));
+        now(remote.lease(S3, Time(1))).expect("an answer");
+        assert!(remote.failure(S3).is_none(), "it was opened again");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_as_good_as_none() {
+        let (remote, wire, _) = remote();
+        let seen = SeenUpTo { run: 1, position: 2 };
+        let key = isomer_design::Key::int(1);
+        let span = isomer_site::ReadSpan::Key(&key);
+        let read = Read { table: isomer_design::TableId(1), span, limit: 1 };
+        let rows = wire::answer::<ReadAt>(&Ok(Rows { seen, rows: RowsBuffer::default() }));
+        for answer in [None, Some(Vec::new()), Some(rows[..rows.len() - 1].to_vec())] {
+            wire.0.lock().push_back((Vec::new(), answer));
+            let found = now(remote.read_at(S3, read, Time(1), None, &mut |_, _, _| {
+                panic!("rows are shown once all have come")
+            }));
+            assert!(matches!(found, Err(Failure::Stopped(S3))));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Answering requests from other processes, by whatever transport leads to the sites that are here.
+
+use super::ServedPins;
+use crate::transport::Transport;
+use isomer_design::{SiteId, Time};
+use isomer_site::wire::{
+    self, Ask, Execute, Lease, Leased, PinAt, ReadAt, Rows, Tick, answer, not_understood,
+};
+use isomer_site::{Failure, Part, Peers, RowsBuffer, SeenUpTo, Step};
+use isomer_strategy::SiteLoad;
+use std::ops::ControlFlow;
+
+/// Carries out a request, and gives the answer. `early` hears what is to be sent before it.
+pub(crate) async fn serve<T: Transport + Peers>(
+    here: &T,
+    pins: &ServedPins<T::Pin>,
+    request: &[u8],
+    early: &mut dyn FnMut(Vec<u8>),
+) -> Vec<u8> {
+    let (site, ask) = match wire::read_ask(request) {
+        Ok(read) => read,
+        Err(bad) => return not_understood(&bad.to_string()),
+    };
+    match ask {
+        Ask::Execute(sent) => {
+            let mut published = |time| early(wire::published(time));
+            let reply = here.execute(site, sent.request(), &mut published).await;
+            answer::<Execute<'_>>(&reply)
+        }
+        Ask::Read(sent) => answer::<ReadAt>(&read(here, pins, site, &sent).await),
+        Ask::Pin(PinAt { id, at }) => {
+            let pinned = here.pin(site, at).await;
+            answer::<PinAt>(&pinned.map(|pin| pins.keep(site, id, pin, here.now())))
+        }
+        Ask::Lease(sent) => answer::<Lease>(&lease(here, pins, site, &sent).await),
+        Ask::UntilDurable(seen) => answer::<SeenUpTo>(&here.until_durable(site, seen).await),
+        Ask::Step(step) => answer::<Step>(&here.step(site, step).await),
+        Ask::Part(part) => answer::<Part>(&here.part(site, part).await),
+        Ask::Tick(Tick) => {
+            here.retry(site).await;
+            answer::<Tick>(&())
+        }
+    }
+}
+
+async fn read<T: Transport>(
+    here: &T,
+    pins: &ServedPins<T::Pin>,
+    site: SiteId,
+    sent: &ReadAt,
+) -> Result<Rows, Failure> {
+    let mut rows = RowsBuffer::default();
+    let mut collect = |key: &[u8], row: &[u8], time: Time| {
+        rows.push(key, row, time);
+        ControlFlow::Continue(())
+    };
+    // One that is kept no longer is missed by the site, if what it kept is gone.
+    let pin = sent.pin.and_then(|id| pins.get(site, id));
+    let seen = here.read_at(site, sent.read(), sent.at, pin.as_deref(), &mut collect).await?;
+    Ok(Rows { seen, rows })
+}
+
+async fn lease<T: Transport>(
+    here: &T,
+    pins: &ServedPins<T::Pin>,
+    site: SiteId,
+    sent: &Lease,
+) -> Result<Leased, Failure> {
+    pins.lease(site, sent, here.now());
+    let from = here.lease(site, sent.from).await?;
+    let SiteLoad { busy, memory_bytes, memory_max, hot_locks, .. } = here.load(site);
+    let failure = here.failure(site);
+    Ok(Leased { from, busy, memory_bytes, memory_max, hot_locks, failure })
+}
