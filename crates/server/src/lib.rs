@@ -18,6 +18,7 @@
 //! | `session` | prepared statements, portals, the state of the transaction |
 //! | `settings`, `copy` | SET and SHOW; COPY |
 //! | `size` | sizes, as PostgreSQL writes them |
+//! | `liveness` | whether a client that says nothing is still there |
 //! | `limits`, `process` | limits on time; on clients, by what the system has for them |
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one, superusers |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
@@ -42,6 +43,7 @@ mod guesses;
 mod indexes;
 mod limits;
 mod listener;
+mod liveness;
 mod options;
 mod pilot;
 mod process;

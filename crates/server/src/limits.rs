@@ -12,17 +12,19 @@
 //! ```
 //!
 //! Clients that are at work are watched by one thread ([`Watch`]); those that are silent by the
-//! time-out of their own socket. Without a limit neither costs anything.
+//! time-out of their own socket. Without a limit neither costs anything. The same thread looks now and then whether the
+//! client of a statement is still there, if `client_connection_check_interval` says so.
 
 use crate::options::ServerOptions;
+use crate::socket::Socket;
 use isomer_cluster::{Gateway, Impatience, Patience};
 use isomer_sql::budget::{Account, Budget};
 use isomer_sql::{SqlError, code};
 use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// So much of its stack a statement may use, of what its thread has; the rest is for what is below.
 const STATEMENT_STACK_BYTES: usize = 6 << 20;
@@ -82,15 +84,21 @@ pub(crate) struct Limits {
     /// Silence outside of one.
     pub(crate) idle: u64,
     pub(crate) transaction: u64,
+    /// From one look at the client of a statement to the next.
+    pub(crate) check: u64,
 }
 
+/// The setting that has clients looked at.
+pub(crate) const CHECK: &str = "client_connection_check_interval";
+
 /// The settings that limit time.
-pub(crate) const NAMES: [&str; 5] = [
+pub(crate) const NAMES: [&str; 6] = [
     "statement_timeout",
     "lock_timeout",
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
     "transaction_timeout",
+    CHECK,
 ];
 
 impl Limits {
@@ -102,6 +110,7 @@ impl Limits {
             "idle_in_transaction_session_timeout" => Some(&mut self.idle_in_transaction),
             "idle_session_timeout" => Some(&mut self.idle),
             "transaction_timeout" => Some(&mut self.transaction),
+            CHECK => Some(&mut self.check),
             _ => None,
         }
     }
@@ -159,6 +168,7 @@ pub(crate) fn ended(why: Impatience) -> SqlError {
             ("25P04", "terminating connection due to transaction timeout")
         }
         Impatience::Shutdown => ("57P01", "terminating connection: the server is shutting down"),
+        Impatience::Gone => ("08006", "connection to client lost"),
         Impatience::SentAway => ("57P01", "terminating connection: its user was dropped"),
     };
     SqlError::new(code, message)
@@ -179,9 +189,31 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Due {
     /// By their times, and by numbers of their own: a statement and the commit in it end at the same time.
-    limits: BTreeMap<(Instant, u64), (Arc<Patience>, Impatience)>,
+    order: BTreeSet<(Instant, u64)>,
+    limits: BTreeMap<u64, (Instant, Limit)>,
     next: u64,
     stopped: bool,
+}
+
+/// What happens when its time has come.
+enum Limit {
+    /// A client's patience ends.
+    End(Arc<Patience>, Impatience),
+    /// It ends if the client has gone; otherwise it is looked again after this time.
+    Look(Arc<Patience>, Arc<Socket>, Duration),
+}
+
+impl Due {
+    fn add(&mut self, number: u64, at: Instant, limit: Limit) {
+        self.order.insert((at, number));
+        self.limits.insert(number, (at, limit));
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Limit> {
+        let (at, limit) = self.limits.remove(&number)?;
+        self.order.remove(&(at, number));
+        Some(limit)
+    }
 }
 
 impl Watch {
@@ -189,13 +221,18 @@ impl Watch {
     pub(crate) fn run(&self, gateway: &Gateway) {
         let mut due = self.due.lock();
         while !due.stopped {
-            match due.limits.first_key_value().map(|((at, _), _)| *at) {
+            match due.order.first().copied() {
                 None => self.sooner.wait(&mut due),
-                Some(at) if at > now() => drop(self.sooner.wait_until(&mut due, at)),
-                Some(_) => {
-                    let (_, (patience, why)) = due.limits.pop_first().expect("it is the first");
-                    gateway.lose_patience(&patience, why);
-                }
+                Some((at, _)) if at > now() => drop(self.sooner.wait_until(&mut due, at)),
+                Some((_, number)) => match due.remove(number).expect("it is the first") {
+                    Limit::End(patience, why) => gateway.lose_patience(&patience, why),
+                    Limit::Look(patience, socket, _) if socket.is_over() => {
+                        gateway.lose_patience(&patience, Impatience::Gone);
+                    }
+                    Limit::Look(patience, socket, pause) => {
+                        due.add(number, now() + pause, Limit::Look(patience, socket, pause));
+                    }
+                },
             }
         }
     }
@@ -213,27 +250,42 @@ impl Watch {
         patience: &Arc<Patience>,
         why: Impatience,
     ) -> Limited {
+        self.add(at, Limit::End(patience.clone(), why))
+    }
+
+    /// Ends a client's patience once it has gone, which is looked at after each pause, unless what is returned is
+    /// dropped before.
+    pub(crate) fn look(
+        self: &Arc<Watch>,
+        pause: Duration,
+        patience: &Arc<Patience>,
+        socket: &Arc<Socket>,
+    ) -> Limited {
+        self.add(now() + pause, Limit::Look(patience.clone(), socket.clone(), pause))
+    }
+
+    fn add(self: &Arc<Watch>, at: Instant, limit: Limit) -> Limited {
         let mut due = self.due.lock();
-        let is_first = due.limits.first_key_value().is_none_or(|((first, _), _)| at < *first);
+        let is_first = due.order.first().is_none_or(|(first, _)| at < *first);
         due.next += 1;
-        let key = (at, due.next);
-        due.limits.insert(key, (patience.clone(), why));
+        let number = due.next;
+        due.add(number, at, limit);
         if is_first {
             self.sooner.notify_one();
         }
-        Limited { watch: self.clone(), key }
+        Limited { watch: self.clone(), number }
     }
 }
 
 /// A limit that is in force until this is dropped.
 pub(crate) struct Limited {
     watch: Arc<Watch>,
-    key: (Instant, u64),
+    number: u64,
 }
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        self.watch.due.lock().limits.remove(&self.key);
+        self.watch.due.lock().remove(self.number);
     }
 }
 

@@ -270,7 +270,8 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
     let memory = Memory::new(&shared.memory, &shared.options, &patience);
     connection.ask(&memory).map_err(io::Error::other)?;
     let limited = (memory, &shared.options);
-    let session = Session::new(engine, patience, settings, watch, clients, limited);
+    let socket = connection.stream.socket().clone();
+    let session = Session::new(engine, patience, settings, watch, clients, socket, limited);
     connection.talk(shared, session, greeting)
 }
 
@@ -387,7 +388,8 @@ impl Shared {
         if self.stop.load(Ordering::SeqCst) {
             return Err(limits::ended(Impatience::Shutdown));
         }
-        let (mut settings, wrong) = self.settings.clone().of_client(given);
+        let (mut settings, mut wrong) = self.settings.over(socket).of_client(given);
+        wrong.extend(settings.keep_alive_over(socket).err());
         (settings.user, settings.superuser) = (user, superuser);
         (settings.database, settings.process) = (database.into(), process);
         let mut greeting = Out::default();

@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::limits::{self, Memory, Watch};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings};
+use crate::socket::Socket;
 use crate::wire::{Formats, Out, Reader, violation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -66,6 +67,7 @@ pub(crate) struct Session {
     portals: HashMap<String, Portal, FixedState>,
     watch: Arc<Watch>,
     clients: Arc<Clients>,
+    pub(crate) socket: Arc<Socket>,
     /// When the time of the transaction is over, and that of the statement.
     transaction_until: Option<Instant>,
     statement_until: Option<Instant>,
@@ -128,6 +130,7 @@ impl Session {
         settings: Settings,
         watch: Arc<Watch>,
         clients: Arc<Clients>,
+        socket: Arc<Socket>,
         (memory, options): (Memory, &ServerOptions),
     ) -> Session {
         patience.set_lock_limit(settings.limits.lock);
@@ -146,6 +149,7 @@ impl Session {
             portals: HashMap::default(),
             watch,
             clients,
+            socket,
             transaction_until: None,
             statement_until: None,
             clock: options.clock,

@@ -19,8 +19,10 @@
 //! | `isomer.serializable` | what SERIALIZABLE means: `refuse` (0A000), or `repeatable read`, where write skew is possible |
 
 use crate::limits::{self, Limits};
+use crate::liveness::{self, KeepAlive};
 use crate::session::{Call, Session};
 use crate::size::show_site_memory;
+use crate::socket::Socket;
 use crate::wire::Out;
 use isomer_sql::statement::Setting;
 use isomer_sql::system::SettingsView;
@@ -37,6 +39,9 @@ pub(crate) struct Settings {
     /// As its user is at the start of the session.
     pub(crate) superuser: bool,
     pub(crate) limits: Limits,
+    /// What was asked for, and what the system has; `None` if it cannot be told.
+    keep_alive: KeepAlive,
+    system_keep_alive: Option<KeepAlive>,
     /// Transactions have one snapshot, unless they say otherwise.
     pub(crate) repeatable: bool,
     /// Transactions do not write, unless they say otherwise.
@@ -101,7 +106,7 @@ const FIXED: [&str; 7] = [
 
 /// Settings whose values change nothing, as they are how things are anyway; other values are
 /// refused. In small letters; `*` stands for all.
-const ONLY: [(&str, &[&str]); 37] = [
+const ONLY: [(&str, &[&str]); 36] = [
     ("application_name", &["*"]),
     (
         "client_min_messages",
@@ -172,12 +177,11 @@ const ONLY: [(&str, &[&str]); 37] = [
     ("ignore_checksum_failure", &["off", "false", "no", "0"]),
     ("exit_on_error", &["off", "false", "no", "0"]),
     ("restart_after_crash", &["*"]),
-    ("client_connection_check_interval", &["0"]),
 ];
 
 /// Settings of PostgreSQL that change no result, only how it is come by there.
 fn is_about_speed(name: &str) -> bool {
-    const STARTS: [&str; 19] = [
+    const STARTS: [&str; 18] = [
         "enable_",
         "geqo",
         "jit",
@@ -191,7 +195,6 @@ fn is_about_speed(name: &str) -> bool {
         "min_parallel_",
         "effective_",
         "gin_",
-        "tcp_",
         "commit_",
         "autovacuum_",
         "maintenance_",
@@ -233,6 +236,8 @@ impl Settings {
             process: 0,
             superuser: false,
             limits: Limits::default(),
+            keep_alive: KeepAlive::default(),
+            system_keep_alive: None,
             repeatable: false,
             read_only: false,
             hasty: false,
@@ -242,6 +247,22 @@ impl Settings {
         };
         settings.reset()?;
         Ok(settings)
+    }
+
+    /// The same for a connection.
+    pub(crate) fn over(&self, socket: &Socket) -> Settings {
+        Settings { system_keep_alive: socket.keep_alive(), ..self.clone() }
+    }
+
+    /// Has the system look after the connection as the settings say.
+    ///
+    /// # Errors
+    /// 22023 with the words of the system, if it does not take them.
+    pub(crate) fn keep_alive_over(&self, socket: &Socket) -> Result<(), SqlError> {
+        socket.set_keep_alive(&self.keep_alive).map_err(|error| {
+            let message = format!("the system refuses these settings of TCP: {error}");
+            SqlError::new(code::INVALID_PARAMETER, message)
+        })
     }
 
     /// Settings as a client asks for at its start. What is wrong with some of them is returned; those
@@ -280,6 +301,10 @@ impl Settings {
             limit if Limits::default().named(limit).is_some() => {
                 let mut limits = self.limits;
                 limits.named(limit).map(|ms| limits::show_ms(*ms))
+            }
+            tcp if let Some(at) = liveness::named(tcp) => {
+                let value = self.system_keep_alive.map_or(0, |it| self.keep_alive.or(&it).get(at));
+                Some(value.to_string())
             }
             _ => {
                 let default = || DEFAULTS.iter().find(|(known, _)| *known == name);
@@ -335,8 +360,20 @@ impl Settings {
             let ms = if text.is_empty() { Some(0) } else { limits::read_ms(&text) };
             let right =
                 "Times are written as 500ms, 5s, 1min, 2h or 1d, or as a number of milliseconds.";
-            *limit = ms.ok_or_else(|| not_possible(&name, &text, right))?;
+            let ms = ms.ok_or_else(|| not_possible(&name, &text, right))?;
+            if name == limits::CHECK && ms > 0 && !cfg!(target_os = "linux") {
+                return Err(SqlError::unsupported(
+                    "looking whether a client has gone, on this system",
+                ));
+            }
+            *limit = ms;
             return Ok(None);
+        }
+        if let Some(at) = liveness::named(&name) {
+            let text = value.unwrap_or_else(|| "0".to_owned());
+            self.keep_alive.set(at, &text).map_err(|right| not_possible(&name, &text, &right))?;
+            let is_idle = self.system_keep_alive.is_none() && self.keep_alive.get(at) > 0;
+            return Ok(is_idle.then(|| liveness::no_effect(&name)));
         }
         if FIXED.contains(&name.as_str()) {
             let message = format!("parameter \"{name}\" cannot be changed");
@@ -421,6 +458,7 @@ impl Settings {
     pub(crate) fn reset(&mut self) -> Result<(), SqlError> {
         self.values.clear();
         self.limits = Limits::default();
+        self.keep_alive = KeepAlive::default();
         self.repeatable = false;
         self.read_only = false;
         self.hasty = false;
@@ -438,7 +476,8 @@ impl SettingsView for Settings {
     }
 
     fn settings(&self) -> Vec<(String, String)> {
-        let known = DEFAULTS.iter().map(|(name, _)| *name).chain(limits::NAMES);
+        let known = DEFAULTS.iter().map(|(name, _)| *name);
+        let known = known.chain(limits::NAMES).chain(liveness::NAMES);
         let mut names: Vec<&str> = known.chain(self.values.keys().map(String::as_str)).collect();
         names.extend(["default_transaction_read_only", "transaction_isolation"]);
         names.sort_unstable();
@@ -552,6 +591,12 @@ impl Session {
     ) -> Result<T, SqlError> {
         let before = self.settings.clone();
         let changed = change(Arc::make_mut(&mut self.settings))?;
+        if self.settings.keep_alive != before.keep_alive
+            && let Err(error) = self.settings.keep_alive_over(&self.socket)
+        {
+            self.settings = before;
+            return Err(error);
+        }
         if self.is_in_block() {
             let kept = self
                 .kept_settings
@@ -574,6 +619,10 @@ impl Session {
     }
 
     fn settings_changed(&self, before: &Settings, out: &mut Out) {
+        if self.settings.keep_alive != before.keep_alive {
+            // The system has taken them before.
+            let _ = self.settings.keep_alive_over(&self.socket);
+        }
         self.patience.set_lock_limit(self.settings.limits.lock);
         out.keep_to_itself(self.settings.keeps_quiet());
         for name in REPORTED {

@@ -13,6 +13,7 @@
 //! reads steadily is served at its pace, as long as its statement may take.
 
 use crate::limits;
+use crate::liveness::KeepAlive;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Socket {
     fd: OwnedFd,
     origin: Origin,
+    /// How the system looks after it where it is told nothing; `None`: it cannot be told.
+    keep_alive: Option<KeepAlive>,
 }
 
 /// Where a client is, as far as it can be told from others.
@@ -55,19 +58,51 @@ impl Origin {
 }
 
 impl Socket {
-    pub(crate) fn new(fd: OwnedFd, origin: Origin) -> Socket {
-        Socket { fd, origin }
-    }
-
     pub(crate) fn tcp(stream: TcpStream, peer: SocketAddr) -> Socket {
         // Where this fails the client has gone already, which the first read finds.
         let _ = stream.set_nodelay(true);
-        Socket::new(stream.into(), Origin::of(peer.ip()))
+        let keep_alive = KeepAlive::begin(&stream).ok();
+        Socket { fd: stream.into(), origin: Origin::of(peer.ip()), keep_alive }
     }
 
     pub(crate) fn unix(stream: UnixStream) -> Socket {
         let owner = owner(&stream);
-        Socket::new(stream.into(), Origin::Unix(owner))
+        Socket { fd: stream.into(), origin: Origin::Unix(owner), keep_alive: None }
+    }
+
+    /// A socket of this origin that nobody is asked about: for tests.
+    #[cfg(test)]
+    pub(crate) fn of(fd: OwnedFd, origin: Origin) -> Socket {
+        Socket { fd, origin, keep_alive: None }
+    }
+
+    /// How the system looks after the connection where it is told nothing; `None`: it cannot be told.
+    pub(crate) fn keep_alive(&self) -> Option<KeepAlive> {
+        self.keep_alive
+    }
+
+    /// Has the system look after the connection in this way.
+    pub(crate) fn set_keep_alive(&self, wanted: &KeepAlive) -> io::Result<()> {
+        match &self.keep_alive {
+            Some(system) => Ok(wanted.or(system).apply(&self.fd)?),
+            None => Ok(()),
+        }
+    }
+
+    /// True if the client has ended the connection, or the system found it dead; what it has sent may be unread.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_over(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut looked = [PollFd::new(&self.fd, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut looked, Some(&at_once)).is_ok() && looked[0].revents().intersects(ends)
+    }
+
+    /// Other systems do not tell without reading.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn is_over(&self) -> bool {
+        false
     }
 
     pub(crate) fn origin(&self) -> Origin {
@@ -192,5 +227,46 @@ impl Write for Channel {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_system_looks_after_connections_of_tcp_as_it_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let client =
+            TcpStream::connect(listener.local_addr().expect("its own")).expect("it listens");
+        let (stream, peer) = listener.accept().expect("a client");
+        let socket = Socket::tcp(stream, peer);
+        assert!(sockopt::socket_keepalive(&socket.fd).expect("a socket"));
+        let seconds = |time: Duration| time.as_secs().to_string();
+        let mut wanted = KeepAlive::default();
+        for (name, value) in [
+            ("tcp_keepalives_idle", "61"),
+            ("tcp_keepalives_interval", "7"),
+            ("tcp_keepalives_count", "3"),
+            ("tcp_user_timeout", "90s"),
+        ] {
+            let at = crate::liveness::named(name).expect("a setting");
+            wanted.set(at, value).expect("a value");
+        }
+        socket.set_keep_alive(&wanted).expect("the system takes it");
+        assert_eq!(seconds(sockopt::tcp_keepidle(&socket.fd).expect("a socket")), "61");
+        assert_eq!(seconds(sockopt::tcp_keepintvl(&socket.fd).expect("a socket")), "7");
+        assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), 3);
+        assert_eq!(sockopt::tcp_user_timeout(&socket.fd).expect("a socket"), 90_000);
+        // Zero is what the system has.
+        socket.set_keep_alive(&KeepAlive::default()).expect("the system takes it");
+        let system = socket.keep_alive().expect("this system can be told");
+        assert_eq!(sockopt::tcp_keepcnt(&socket.fd).expect("a socket"), system.get(2));
+        assert_ne!(system.get(2), 3);
+        assert!(!socket.is_over());
+        drop(client);
+        while !socket.is_over() {}
     }
 }

@@ -113,7 +113,7 @@ mod tests {
 
     fn socket(address: u8) -> Arc<Socket> {
         let (socket, _other) = UnixStream::pair().expect("two sockets");
-        Arc::new(Socket::new(socket.into(), Origin::of([10, 0, 0, address].into())))
+        Arc::new(Socket::of(socket.into(), Origin::of([10, 0, 0, address].into())))
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 mod fixture;
 
-use fixture::{Fixture, options};
+use fixture::{Fixture, code, options};
 use isomer_cluster::Options;
 use isomer_server::ServerOptions;
+use postgres::error::SqlState;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// How long the server waits for a client. Nothing is measured: tests wait for what comes of it.
@@ -30,17 +32,22 @@ fn send(stream: &mut TcpStream, tag: u8, body: &[u8]) {
     stream.write_all(&[&[tag], &length[..], body].concat()).expect("it is read");
 }
 
+/// Reads until the client is in a block.
+fn until_in_block(stream: &mut TcpStream) {
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !said.ends_with(b"Z\0\0\0\x05T") {
+        stream.read_exact(&mut byte).expect("the server answers");
+        said.extend(byte);
+    }
+}
+
 /// A client with room for little, that holds a row and asks for much.
 fn greedy(fixture: &Fixture) -> TcpStream {
     let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
     rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).expect("a small buffer");
     stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
     send(&mut stream, b'Q', b"begin; delete from t where id = 1\0");
-    let (mut said, mut byte) = (Vec::new(), [0]);
-    while !said.ends_with(b"Z\0\0\0\x05T") {
-        stream.read_exact(&mut byte).expect("the row is deleted");
-        said.extend(byte);
-    }
+    until_in_block(&mut stream);
     send(&mut stream, b'Q', MUCH);
     stream
 }
@@ -51,6 +58,63 @@ fn a_client_that_does_not_read_holds_its_locks_and_its_place_for_a_time() {
     let mut other = fixture.client();
     let _greedy = greedy(&fixture);
     // Waits until the transaction of the other is rolled back.
+    assert_eq!(other.execute("delete from t where id = 1", &[]).expect("it is let go"), 1);
+    fixture.wait_for_clients(1);
+}
+
+#[test]
+fn the_system_is_told_how_to_look_after_clients_of_tcp() {
+    let fixture = Fixture::with(&[("tcp_keepalives_idle", "300")]);
+    let mut client = fixture.client();
+    let mut shown = |statements: &str, name: &str| -> String {
+        client.batch_execute(statements).expect("settings");
+        client.query_one(&format!("show {name}"), &[]).expect("a row").get(0)
+    };
+    assert_eq!(shown("", "tcp_keepalives_idle"), "300");
+    assert_eq!(shown("set tcp_keepalives_idle = '2min'", "tcp_keepalives_idle"), "120");
+    assert_eq!(shown("begin; set tcp_keepalives_idle = 5; rollback", "tcp_keepalives_idle"), "120");
+    assert_eq!(shown("reset all", "tcp_keepalives_idle"), "300");
+    assert_eq!(shown("set tcp_user_timeout = '1min'", "tcp_user_timeout"), "60000");
+    assert_ne!(shown("", "tcp_keepalives_count"), "0", "what the system has");
+    assert_eq!(shown("", "client_connection_check_interval"), "0");
+    for wrong in ["tcp_keepalives_count = 1000", "tcp_keepalives_interval = soon"] {
+        let refused = client.batch_execute(&format!("set {wrong}"));
+        assert_eq!(code(refused), SqlState::INVALID_PARAMETER_VALUE, "{wrong}");
+    }
+}
+
+#[test]
+fn settings_of_tcp_have_no_effect_over_a_unix_socket_and_say_so() {
+    let mut fixture = Fixture::with(&[("tcp_keepalives_idle", "300")]);
+    let folder = tempfile::tempdir().expect("a folder");
+    fixture.server.listen_in(folder.path()).expect("nothing is there");
+    let (sender, notices) = mpsc::channel();
+    let mut config = postgres::Config::new();
+    config.host_path(folder.path()).port(fixture.server.address().port()).user("isomer");
+    config.dbname("test").notice_callback(move |notice| {
+        let _ = sender.send(notice.code().clone());
+    });
+    let mut client = config.connect(postgres::NoTls).expect("the server answers");
+    client.batch_execute("set tcp_keepalives_idle = 60").expect("it is taken");
+    assert_eq!(notices.recv().expect("a warning"), SqlState::WARNING);
+    let shown: String = client.query_one("show tcp_keepalives_idle", &[]).expect("a row").get(0);
+    assert_eq!(shown, "0");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_statement_ends_when_its_client_has_gone_if_that_is_looked_at() {
+    let fixture = impatient();
+    let mut other = fixture.client();
+    let mut stream = TcpStream::connect(fixture.server.address()).expect("the server listens");
+    stream.write_all(b"\0\0\0\x15\0\x03\0\0user\0isomer\0\0").expect("it is read");
+    let look =
+        b"set client_connection_check_interval = '10ms'; begin; delete from t where id = 1\0";
+    send(&mut stream, b'Q', look);
+    until_in_block(&mut stream);
+    // Nobody waits for the end of that.
+    send(&mut stream, b'Q', b"select pg_sleep(100000)\0");
+    drop(stream);
     assert_eq!(other.execute("delete from t where id = 1", &[]).expect("it is let go"), 1);
     fixture.wait_for_clients(1);
 }

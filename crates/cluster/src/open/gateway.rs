@@ -52,12 +52,14 @@ pub enum Impatience {
     Shutdown,
     /// It may not be here any more.
     SentAway,
+    /// It has gone.
+    Gone,
 }
 
 impl Impatience {
     /// True if the client has to go, whatever it does.
     pub fn is_final(self) -> bool {
-        matches!(self, Impatience::Shutdown | Impatience::SentAway)
+        matches!(self, Impatience::Shutdown | Impatience::SentAway | Impatience::Gone)
     }
 }
 
@@ -75,8 +77,10 @@ pub struct Patience {
 impl Patience {
     /// Why the client waits no longer, if so.
     pub fn over(&self) -> Option<Impatience> {
-        use Impatience::{Asked, LockTime, SentAway, Shutdown, StatementTime, TransactionTime};
-        let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway];
+        use Impatience::{
+            Asked, Gone, LockTime, SentAway, Shutdown, StatementTime, TransactionTime,
+        };
+        let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway, Gone];
         let over = self.over.load(Ordering::SeqCst);
         all.into_iter().find(|why| *why as u8 == over)
     }

@@ -425,6 +425,10 @@ impl<T: Transport> OpenTransaction<T> {
             let durable = self.seen.until_durable(transport, |site| logged.contains(site));
             unless(&over, durable).await.map_err(OpenError::Canceled)??;
         }
+        // A client that was sent away while it waited may have got the lock of another that was: it goes, too.
+        if let Some(why) = patience.over() {
+            return Err(OpenError::Canceled(why));
+        }
         // Row locks are released at publication, before the commit is durable: whoever reads its rows waits
         // for the same log before its own client is told, so a row that many want costs each of them its
         // statements, not a disk. In this order: whoever gets a lock takes a snapshot that is not before.

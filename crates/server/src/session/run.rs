@@ -15,6 +15,7 @@ use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Lock, LockTableMode};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Plans a statement once more, for another catalog.
 pub(crate) type PlanAgain<'c> = &'c dyn Fn(&Catalog) -> Result<Arc<Compiled>, SqlError>;
@@ -55,13 +56,19 @@ impl Session {
     }
 
     /// Limits the time of the statement that begins.
-    pub(super) fn limited(&mut self) -> Option<Limited> {
+    pub(super) fn limited(&mut self) -> [Option<Limited>; 2] {
         self.statement_until = until(self.settings.limits.statement);
         self.watched()
     }
 
     /// Limits the time of the statement that goes on.
-    pub(crate) fn watched(&self) -> Option<Limited> {
+    pub(crate) fn watched(&self) -> [Option<Limited>; 2] {
+        let check = Duration::from_millis(self.settings.limits.check);
+        let look = || self.watch.look(check, &self.patience, &self.socket);
+        [self.watched_time(), (!check.is_zero()).then(look)]
+    }
+
+    fn watched_time(&self) -> Option<Limited> {
         let statement = self.statement_until.map(|at| (at, Impatience::StatementTime));
         let transaction = self.transaction_until.map(|at| (at, Impatience::TransactionTime));
         let (at, why) = statement.into_iter().chain(transaction).min_by_key(|(at, _)| *at)?;
