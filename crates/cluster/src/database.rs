@@ -521,6 +521,11 @@ impl Database {
         self.runtime.sites().iter().map(report).collect()
     }
 
+    /// Why a site is passed by, wherever it is: its log has failed.
+    pub fn failure(&self, site: SiteId) -> Option<LogError> {
+        self.router.transport().failure(site)
+    }
+
     /// The sites that are passed by because their logs have failed, and what became of their partitions.
     pub fn failed_over(&self) -> Vec<FailedOver> {
         self.failed_over.lock().clone()
@@ -530,12 +535,12 @@ impl Database {
     /// copy that could take over. Only opening the database again can help.
     pub fn is_lost(&self) -> Option<String> {
         let passed_by: Vec<SiteId> = self.failed_over.lock().iter().map(|done| done.site).collect();
-        let failed = self.sites().into_iter().find(|site| passed_by.contains(&site.site))?;
+        let failed = *passed_by.iter().min()?;
         let design = self.design();
         let mut masters = design.tables().flat_map(|(_, table)| table.partitions().iter());
         let is_served = masters.any(|(_, placement)| !passed_by.contains(&placement.master));
-        let why = failed.failure.map_or_else(String::new, |failure| failure.to_string());
-        (!is_served).then(|| format!("nothing can be served any more: site {}: {why}", failed.site))
+        let why = self.failure(failed).map_or_else(String::new, |failure| failure.to_string());
+        (!is_served).then(|| format!("nothing can be served any more: site {failed}: {why}"))
     }
 
     /// How many bytes the rows and the index of each site may take; `None`: as many as there are.
@@ -625,6 +630,13 @@ impl Database {
         let folder = self.folder.as_deref();
         let logs = Logs { folder, options: self.log, faults: BTreeMap::new() };
         let here: &[SiteId] = if self.runtime.hosts_site(site) { &[site] } else { &[] };
+        if here.is_empty() {
+            // Once, without waiting: where it cannot be asked, it cannot be added.
+            let described = self.router.transport().step(site, Step::Describe);
+            if let Err(refusal) = self.runtime.block_on(described) {
+                return Err(Error::Change { change: Box::new(change), refusal });
+            }
+        }
         let opened = open_sites(&self.runtime, &logs, here, &|_| {}, &mut Vec::new())?;
         if let Some(folder) = folder {
             folder.write_catalog(&entered)?;

@@ -3,10 +3,10 @@
 #[path = "halves/channel.rs"]
 mod channel;
 
-use channel::Cluster;
+use channel::{Cluster, nowhere};
 use isomer_cluster::{
-    Abort, Database, Error, Failure, Gateway, Isolation, LockMode, OpenError, OpenTransaction,
-    Options, Patience, Place, Procedures, Session, Txn,
+    Abort, Database, Error, Failure, Gateway, Isolation, LockMode, OpenDatabaseError, OpenError,
+    OpenTransaction, Options, Patience, Place, Procedures, Session, Txn,
 };
 use isomer_design::{
     Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
@@ -317,6 +317,23 @@ fn what_cannot_be_sent_or_understood_is_refused_by_name() {
     assert!(noisy.is_unknown(), "it may have been done: {noisy}");
     let mut reader = begin(&cluster.gateway, Isolation::ReadCommitted);
     assert_eq!(read(&mut reader, table, 35), Some(START - 1), "it was");
+}
+
+#[test]
+fn what_takes_all_sites_in_one_process_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options::in_folder(folder.path().join("db"), 4).elsewhere(nowhere());
+    let refused = Database::open(options).err().expect("its sites would have logs of their own");
+    assert!(matches!(refused, Error::Open(OpenDatabaseError::Elsewhere { .. })), "{refused}");
+    assert!(!folder.path().join("db").exists(), "nothing was made");
+
+    let (cluster, _) = bank(HALVES, Options::in_memory(4));
+    let db = cluster.gateway.database();
+    let refused = db.change(Change::AddSite { site: SiteId(5) }, "a site that is nowhere");
+    assert!(refused.is_err(), "nobody hosts it");
+    let refused = db.change(Change::RemoveSite { site: SiteId(2) }, "test");
+    assert!(matches!(refused, Err(Error::Change { refusal: Refusal::NotAsked { .. }, .. })));
+    assert_eq!(db.design().sites().len(), 4);
 }
 
 #[test]

@@ -355,9 +355,9 @@ impl Engine {
     /// The site where tables and indexes begin: the same for all, so that a transaction over several of
     /// them is at one site until load or an operator moves a part away. One whose log has failed takes none.
     pub(crate) fn first_site(&self) -> SiteId {
-        let serves = self.database().sites().into_iter().find(|site| site.failure.is_none());
-        let first = || self.database().design().sites().iter().next().expect("a design has a site");
-        serves.map_or_else(first, |report| report.site)
+        let (db, design) = (self.database(), self.database().design());
+        let serves = design.sites().iter().find(|site| db.failure(*site).is_none());
+        serves.or(design.sites().first()).expect("a design has a site")
     }
 }
 

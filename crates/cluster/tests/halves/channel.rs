@@ -135,6 +135,11 @@ impl Wire for Channels {
     }
 }
 
+/// A wire that leads nowhere.
+pub(crate) fn nowhere() -> Arc<dyn Wire> {
+    Arc::new(Channels { own: Vec::new(), all: Vec::new(), weather: Arc::default() })
+}
+
 /// Serves a process until nobody can reach it any more, each request on a thread of its own.
 #[allow(clippy::disallowed_methods, reason = "threads of the test's processes")]
 fn host(endpoint: Endpoint, inbox: Receiver<Parcel>, weather: Arc<Weather>) {

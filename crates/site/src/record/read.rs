@@ -36,11 +36,13 @@ pub(crate) fn read_bare_rows(bytes: &[u8]) -> Result<Rows<'_>, BadFrame> {
     Reader::new(bytes).rows(true)
 }
 
-/// Checks rows that claim to be so many, and to be all there is.
+/// Checks rows that claim to be so many, and to be all there is; none of them is deleted.
 pub(super) fn check_rows(rows: &Rows<'_>) -> Result<(), BadFrame> {
     let mut reader = Reader::new(rows.bytes);
     for _ in 0..rows.count {
-        reader.row(rows.timed)?;
+        if reader.row(rows.timed)?.value.is_none() {
+            return Err(reader.bad("a row that is there"));
+        }
     }
     if reader.at == rows.bytes.len() { Ok(()) } else { Err(reader.bad("the end of the rows")) }
 }
