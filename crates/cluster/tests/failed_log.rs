@@ -5,12 +5,13 @@
 
 use isomer_cluster::{Database, DiskFaults, Error, Options};
 use isomer_design::{
-    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+    Change, Column, ColumnType, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time,
 };
 use isomer_site::{Failure, Refusal, Txn};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
@@ -44,22 +45,30 @@ fn open(folder: &Path, faults: &[(SiteId, &Arc<DiskFaults>)]) -> Database {
     Database::open(faults.iter().fold(options, with)).expect("it opens")
 }
 
+/// The latest that any write of this process has seen: another session may read a replica that has not.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
 fn write(db: &Database, table: TableId, keys: &[i64]) -> Result<(), Error> {
     let add = |footprint: Footprint, key: &i64| footprint.write(table, Key::int(*key));
     let footprint = keys.iter().fold(Footprint::new(), add);
     let put = |txn: &mut Txn<'_>| {
         keys.iter().try_for_each(|key| txn.put(table, &Key::int(*key), b"written"))
     };
-    db.run(&mut db.session(), &footprint, put).map(drop)
+    let mut session = db.session();
+    let ran = db.run(&mut session, &footprint, put);
+    SEEN.fetch_max(session.seen().0, Ordering::SeqCst);
+    ran.map(drop)
 }
 
-/// The keys of a range.
+/// The keys of a range, with all that was written before.
 fn keys(db: &Database, table: TableId, from: i64, to: i64) -> Result<BTreeSet<i64>, Error> {
     let range = KeyRange::ints(from, to);
     let footprint = Footprint::new().read_range(table, range.clone());
     let mut keys = BTreeSet::new();
     let all: Vec<Key> = (from..to).map(Key::int).collect();
-    db.run(&mut db.session(), &footprint, |txn| {
+    let mut session = db.session();
+    session.has_seen(Time(SEEN.load(Ordering::SeqCst)));
+    db.run(&mut session, &footprint, |txn| {
         keys.clear();
         txn.scan(table, &range, |key, _| {
             let at = all.iter().position(|other| other.as_bytes() == key).expect("one of them");

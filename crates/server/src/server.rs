@@ -310,9 +310,9 @@ impl Connection {
                     Ok(()) => continue,
                     Err(last) => break last,
                 },
-                Ok(Incoming::End) => match session.patience.over() {
-                    Some(why) if why.is_final() => break limits::ended(why),
-                    _ => return Ok(()),
+                Ok(Incoming::End) => match session.dismissal() {
+                    Some(last) => break last,
+                    None => return Ok(()),
                 },
                 Err(error) if is_silence(&error) => match session.end_silence(&mut out) {
                     Ok(()) => continue,
@@ -323,6 +323,10 @@ impl Connection {
                 }
                 Err(error) => return Err(error),
             };
+            // A message may still arrive after the session was ended.
+            if let Some(last) = session.dismissal() {
+                break last;
+            }
             let mut sending = Sending { stream: &mut self.stream };
             let message = &self.input[body];
             // A fault of a statement is an error of it, and rolls back its transaction as every other. Only if that

@@ -181,6 +181,11 @@ impl Session {
         self.txn.as_ref().map(|txn| txn.isolation() == Isolation::RepeatableRead)
     }
 
+    /// Why the session has to end, if somebody has said so.
+    pub(crate) fn dismissal(&self) -> Option<SqlError> {
+        self.patience.over().filter(|why| why.is_final()).map(limits::ended)
+    }
+
     /// How long the client may be silent now; none: as long as it likes.
     pub(crate) fn silence(&self) -> Option<Duration> {
         let left = |at: Instant| at.saturating_duration_since(limits::now());

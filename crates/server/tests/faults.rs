@@ -6,7 +6,7 @@ mod fixture;
 use fixture::{Fixture, code, options};
 use isomer_cluster::Options;
 use isomer_server::ServerOptions;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ fn count(client: &mut Client, query: &str) -> i64 {
 }
 
 /// The tests share one process: who weighs its memory keeps others from filling it meanwhile.
-static WEIGHING: Mutex<()> = Mutex::new(());
+static WEIGHING: RwLock<()> = RwLock::new(());
 
 /// The memory of this process, in bytes.
 fn memory() -> usize {
@@ -41,6 +41,7 @@ fn memory() -> usize {
 
 #[test]
 fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
+    let _beside = WEIGHING.read();
     let fixture = Fixture::new();
     let mut client = fixture.client();
     client
@@ -71,7 +72,7 @@ fn who_vanishes_in_a_transaction_or_a_copy_leaves_nothing_behind() {
 #[test]
 fn a_thousand_idle_clients_cost_little() {
     const CLIENTS: usize = 1000;
-    let _alone = WEIGHING.lock();
+    let _alone = WEIGHING.write();
     let many = ServerOptions { connections_max: CLIENTS + 10, ..options() };
     let fixture = Fixture::serve(Options::in_memory(2), many);
     let mut client = fixture.client();
@@ -99,6 +100,7 @@ fn faulty_clock() -> i64 {
 /// A fault costs the statement in which it is: its session goes on, its transaction is undone, its locks are free.
 #[test]
 fn a_fault_costs_its_statement_and_nothing_else() {
+    let _beside = WEIGHING.read();
     let faulty = ServerOptions { clock: faulty_clock, ..options() };
     let fixture = Fixture::serve(Options::in_memory(2), faulty);
     let (mut client, mut other) = (fixture.client(), fixture.client());
@@ -137,7 +139,7 @@ fn a_fault_costs_its_statement_and_nothing_else() {
 /// A client that asks for much and reads nothing: the answer is made as fast as it is taken.
 #[test]
 fn who_does_not_read_fills_no_memory_and_stops_nobody() {
-    let _alone = WEIGHING.lock();
+    let _alone = WEIGHING.write();
     let fixture = Fixture::new();
     let mut client = fixture.client();
     client.batch_execute("create table t (id int primary key)").expect("a table");
@@ -162,6 +164,7 @@ fn who_does_not_read_fills_no_memory_and_stops_nobody() {
 /// refused, and the client is told which.
 #[test]
 fn cancelled_commits_are_told_truly() {
+    let _beside = WEIGHING.read();
     const ROUNDS: i64 = 300;
     let fixture = Fixture::new();
     let mut client = fixture.client();
