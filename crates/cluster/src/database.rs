@@ -584,11 +584,20 @@ impl Database {
                 match transport.read_at(site, read, at, None, &mut visit).await {
                     // Nobody keeps history for this read, so the site may have gone on: nothing was shown.
                     Err(Failure::Forgotten { .. }) => {}
+                    // After a restart, a copy may go back only to a time that is still to come.
+                    Err(Failure::NotHere { .. }) if self.is_held(site, table, range) => {
+                        transport.retry(site).await;
+                    }
                     seen => break transport.until_durable(site, seen?).await,
                 }
             }
         })?;
         Ok(())
+    }
+
+    fn is_held(&self, site: SiteId, table: TableId, range: &KeyRange) -> bool {
+        let design = self.design();
+        design.partitions_in(table, range).all(|(_, placement)| placement.holders().contains(site))
     }
 
     /// Makes a checkpoint of every site and cuts its log, beside those that are made when they are due
