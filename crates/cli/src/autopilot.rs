@@ -19,7 +19,7 @@ pub(crate) fn to_text(learned: &Learned, design: &Design, most: usize) -> String
 pub(crate) fn costs(costs: &Costs) -> String {
     let mut text = String::from("learned, in microseconds:\n");
     for (name, function) in costs.functions() {
-        let foretold = match function.foretold() {
+        let predicted = match function.r_squared() {
             Some(share) => format!("R² {share:.2}"),
             None => "R² ?".to_owned(),
         };
@@ -27,12 +27,12 @@ pub(crate) fn costs(costs: &Costs) -> String {
         let weights: Vec<String> = weights.collect();
         let _ = writeln!(
             text,
-            "  {name:<18} {:>8} observed  {foretold:<8}  {}",
+            "  {name:<18} {:>8} observed  {predicted:<8}  {}",
             function.observed(),
             weights.join(", ")
         );
     }
-    if let Some(share) = costs.whole().foretold() {
+    if let Some(share) = costs.whole().r_squared() {
         let observed = costs.whole().observed();
         let _ =
             writeln!(text, "  {:<18} {observed:>8} observed  R² {share:.2}", "at one site, whole");

@@ -3,7 +3,7 @@
 //! ```text
 //!   client thread     ── poll ──┐        ┌── poll ──                counted for the site whose code runs
 //!                      run, read │ waits  │ commit                   waits are not
-//!   worker of the site ── receive: refreshes ── ship ── tick ──      counted: letters, feeds, garbage
+//!   worker of the site ── receive: refreshes ── ship ── tick ──      counted: messages, feeds, garbage
 //! ```
 //!
 //! What is measured is the time between two looks at the clock around each piece of work, not the thread's own

@@ -286,7 +286,7 @@ impl Database {
         let failed_over = Arc::default();
         let failing = Arc::downgrade(&router);
         // It is set once, as this is the only database of the runtime.
-        let _ = runtime.post.on_failure.set(Box::new(move |site| {
+        let _ = runtime.mailboxes.on_failure.set(Box::new(move |site| {
             if let Some(router) = failing.upgrade() {
                 router.site_failed(site);
             }
@@ -597,7 +597,9 @@ impl Database {
 
     fn is_held(&self, site: SiteId, table: TableId, range: &KeyRange) -> bool {
         let design = self.design();
-        design.partitions_in(table, range).all(|(_, placement)| placement.holders().contains(site))
+        let mut partitions = design.partitions_in(table, range).peekable();
+        partitions.peek().is_some()
+            && partitions.all(|(_, placement)| placement.holders().contains(site))
     }
 
     /// Makes a checkpoint of every site and cuts its log, beside those that are made when they are due
@@ -779,8 +781,8 @@ fn beside(
         start(name, move || work(&router, &runtime))
     };
     vec![
-        with("isomer-tend", |router, runtime| runtime.block_on(router.tend())),
-        with("isomer-reflect", |router, runtime| runtime.block_on(router.reflect())),
+        with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
+        with("isomer-reflect", |router, runtime| runtime.block_on(router.plan_globally())),
         start("isomer-failover", {
             let (router, runtime) = (router.clone(), runtime.clone());
             let failed_over = failed_over.clone();

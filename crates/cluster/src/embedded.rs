@@ -67,7 +67,7 @@ impl Transport for Here {
     ) -> Result<Reply, Failure> {
         let hosts = self.runtime.hosts();
         let Some(host) = hosts.get(&site) else { return Err(Failure::Stopped(site)) };
-        match request.shares {
+        match request.branches {
             None => host.busy.polling(host.site.run(request, published)).await,
             Some(_) => {
                 let peers = Embedded::new(self.runtime.clone());

@@ -1,6 +1,6 @@
 //! Why the database did not do what it was asked.
 
-use crate::open::Impatience;
+use crate::open::CancelReason;
 use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
@@ -44,7 +44,7 @@ pub enum Error {
     )]
     Canceled {
         /// Why.
-        why: Impatience,
+        why: CancelReason,
         /// It was on its way to its site, or waited for what it had written to be durable.
         may_be_written: bool,
     },

@@ -20,7 +20,7 @@
 //! | --- | --- |
 //! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
 //! | `protocol` | how each change is carried out at the sites |
-//! | `across` | who serves what of a transaction over several sites |
+//! | `branches` | who serves what of a transaction over several sites |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `runtime` | threads, disks, messages: sites embedded in this process |
@@ -33,9 +33,9 @@
 //! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
 //! the embedded runtime here and a simulated network in `isomer-sim`.
 
-mod across;
 mod assemble;
 mod backlog;
+mod branches;
 mod busy;
 mod checkpointer;
 mod database;
@@ -67,7 +67,8 @@ pub use isomer_site::{
 pub use isomer_strategy::Place;
 pub use node::{Endpoint, Node};
 pub use open::{
-    Asked, Impatience, Isolation, LockMode, Locked, OpenError, Owner, Patience, RowLocks, Savepoint,
+    Asked, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError, Owner, RowLocks,
+    Savepoint,
 };
 pub use opening::Recovering;
 pub use remote::{Early, Wire};

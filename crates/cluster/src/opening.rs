@@ -86,7 +86,7 @@ impl Logs<'_> {
         id: SiteId,
     ) -> Result<(SiteOptions, Vec<String>), OpenDatabaseError> {
         let time: Arc<dyn TimeSource> = runtime.clock.clone();
-        let (network, procedures) = (runtime.post.clone(), runtime.procedures.clone());
+        let (network, procedures) = (runtime.mailboxes.clone(), runtime.procedures.clone());
         let mut notes = Vec::new();
         let (log, checkpoints): (Arc<dyn Log>, Option<Arc<dyn Checkpoints>>) = match self.folder {
             None => {

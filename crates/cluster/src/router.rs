@@ -27,11 +27,11 @@ mod failover;
 pub use change::Job;
 pub use failover::FailedOver;
 
-use crate::across::shares;
 use crate::backlog::Backlog;
+use crate::branches::branches;
 use crate::error::Error;
 use crate::event::{ChangeEvent, Watchers};
-use crate::open::Impatience;
+use crate::open::CancelReason;
 use crate::reservation::{Reservation, Reservations};
 use crate::transport::Transport;
 use arc_swap::ArcSwap;
@@ -133,13 +133,16 @@ struct Asked<'a> {
 
 /// Ready once a client waits no longer for its transaction. Changes that have begun for it are completed all the
 /// same.
-pub(crate) type Over<'a> = &'a dyn Fn(&Waker) -> Poll<Impatience>;
+pub(crate) type Over<'a> = &'a dyn Fn(&Waker) -> Poll<CancelReason>;
 
 /// Who waits for ever.
 const NEVER: Over<'static> = &|_| Poll::Pending;
 
 /// Waits for a future, unless its client waits no longer: then that is dropped.
-pub(crate) async fn unless<F: Future>(over: Over<'_>, future: F) -> Result<F::Output, Impatience> {
+pub(crate) async fn unless<F: Future>(
+    over: Over<'_>,
+    future: F,
+) -> Result<F::Output, CancelReason> {
     let mut future = pin!(future);
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
@@ -263,7 +266,7 @@ impl<T: Transport> Router<T> {
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Whatever becomes of this transaction: the strategy counts on it.
-            self.meanwhile(decision.meanwhile);
+            self.defer(decision.deferred);
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
@@ -297,7 +300,7 @@ impl<T: Transport> Router<T> {
         let mut site = sites.first().expect("a route has a site");
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
             site = decision.place.site();
-            self.meanwhile(decision.meanwhile);
+            self.defer(decision.deferred);
         }
         self.tell(&asked, site, 0, Some(measured), self.transport.now());
     }
@@ -305,7 +308,7 @@ impl<T: Transport> Router<T> {
     /// Carries out the plans that no transaction waits for, several at once, until the router is
     /// [closed](Router::close). To be run beside the transactions. A plan may wait for a partition for
     /// long; those behind it do not. When it returns, all that it began is done.
-    pub async fn tend(&self) {
+    pub async fn run_deferred(&self) {
         let mut under_way = FuturesUnordered::new();
         loop {
             let plan = if under_way.is_empty() {
@@ -320,22 +323,22 @@ impl<T: Transport> Router<T> {
                 }
             };
             let Some(plan) = plan else { break };
-            under_way.push(async move { self.carry_out_meanwhile(&plan).await });
+            under_way.push(async move { self.carry_out_deferred(&plan).await });
         }
         // What was begun is brought to its end: sites may have done more of it than the design says.
         while under_way.next().await.is_some() {}
     }
 
     /// Lets the strategy think about all transactions together, now and then, until the router is
-    /// [closed](Router::close). To be run beside the transactions and [`Router::tend`], on a thread of its own if there are
+    /// [closed](Router::close). To be run beside the transactions and [`Router::run_deferred`], on a thread of its own if there are
     /// threads: a thought may take seconds.
-    pub async fn reflect(&self) {
+    pub async fn plan_globally(&self) {
         while let Some(now) = self.occasions.next().await {
-            self.strategy.reflect(now, &self.design());
+            self.strategy.plan_globally(now, &self.design());
         }
     }
 
-    /// Ends [`Router::tend`], [`Router::reflect`] and [`Router::fail_over`].
+    /// Ends [`Router::run_deferred`], [`Router::plan_globally`] and [`Router::fail_over`].
     pub fn close(&self) {
         self.failures.close();
         self.backlog.close();
@@ -354,7 +357,7 @@ impl<T: Transport> Router<T> {
         let mut changes = 0;
         for _ in 0..LOST_MAX {
             let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
-            self.meanwhile(decision.meanwhile);
+            self.defer(decision.deferred);
             changes += self.carry_out_plan(&decision.first).await?.len();
             let (place, sent) = (decision.place, request.again());
             match self.execute(session, asked, place, sent, &mut *published, changes).await {
@@ -428,10 +431,10 @@ impl<T: Transport> Router<T> {
     ) -> Result<Reply, Failure> {
         match place {
             Place::At(site) => self.transport.execute(site, request, published).await,
-            Place::Across { coordinator } => {
+            Place::Distributed { coordinator } => {
                 let (footprint, ticket) = (asked.footprint, asked.ticket);
-                let shares = shares(&self.table.load(), footprint, coordinator, ticket);
-                let request = Request { shares: Some(&shares), ..request.again() };
+                let branches = branches(&self.table.load(), footprint, coordinator, ticket);
+                let request = Request { branches: Some(&branches), ..request.again() };
                 self.transport.execute(coordinator, request, published).await
             }
         }
@@ -481,8 +484,8 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Leaves a plan for [`Router::tend`].
-    fn meanwhile(&self, plan: Plan) {
+    /// Leaves a plan for [`Router::run_deferred`].
+    fn defer(&self, plan: Plan) {
         if plan.is_empty() {
             return;
         }
@@ -493,7 +496,7 @@ impl<T: Transport> Router<T> {
 }
 
 /// A transaction that its client waited for no longer, before it was run.
-fn unwritten(why: Impatience) -> Error {
+fn unwritten(why: CancelReason) -> Error {
     Error::Canceled { why, may_be_written: false }
 }
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A site where nothing is written ticks less and less often: nobody needs its heartbeats, and whoever
-//! waits for one asks for it by a letter, which wakes the worker.
+//! waits for one asks for it by a message, which wakes the worker.
 //!
 //! A transaction runs on the thread of its client. The worker of a site does what no client should
 //! wait for. A client that has to wait first does the workers' work for them, since that is often what
@@ -21,7 +21,7 @@
 
 use crate::busy::{Busy, Window};
 use crate::embedded::Embedded;
-use crate::open::{Gateway, Impatience, Patience};
+use crate::open::{CancelReason, CancelToken, Gateway};
 use crate::remote::{Remote, ServedPins, Wire};
 use crate::router::unless;
 use arc_swap::{ArcSwap, Guard};
@@ -68,7 +68,7 @@ const RENEWALS: (Duration, Duration) = (Duration::from_millis(16), Duration::fro
 
 /// The messages between sites: to the inboxes of those of this process, and over the wire to the others.
 #[derive(Default)]
-pub(crate) struct Post {
+pub(crate) struct Mailboxes {
     wire: Option<Arc<dyn Wire>>,
     inboxes: ArcSwap<BTreeMap<SiteId, Arc<Inbox>>>,
     /// Who is told of a site whose log has failed.
@@ -77,15 +77,15 @@ pub(crate) struct Post {
 
 #[derive(Default)]
 pub(crate) struct Inbox {
-    letters: Mutex<VecDeque<(SiteId, Message)>>,
+    messages: Mutex<VecDeque<(SiteId, Message)>>,
     worker: Mutex<Option<Thread>>,
 }
 
-impl Post {
+impl Mailboxes {
     /// Brings a message to a site of this process.
     fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
         let inbox = self.inbox(to);
-        inbox.letters.lock().push_back((from, message));
+        inbox.messages.lock().push_back((from, message));
         if let Some(worker) = &*inbox.worker.lock() {
             worker.unpark();
         }
@@ -105,7 +105,7 @@ impl Post {
     }
 }
 
-impl Network for Post {
+impl Network for Mailboxes {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
         match &self.wire {
             Some(wire) if wire.reaches(to) => wire.send(to, wire::message(from, to, &message)),
@@ -120,7 +120,7 @@ pub(crate) struct Host {
     /// What the log wakes when it has something to sync.
     driver: Waker,
     inbox: Arc<Inbox>,
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     durability: Durability,
     /// Held by whoever empties the inbox.
     receiving: Mutex<()>,
@@ -136,20 +136,20 @@ pub(crate) struct Host {
 type SharedGateway = Arc<OnceLock<Weak<Gateway<Embedded>>>>;
 
 impl Host {
-    /// Hands the letters of the inbox to the site; `false` if there are none, or somebody is at it.
+    /// Hands the messages of the inbox to the site; `false` if there are none, or somebody is at it.
     fn receive(&self) -> bool {
         let Some(_receiving) = self.receiving.try_lock() else { return false };
-        let letters = std::mem::take(&mut *self.inbox.letters.lock());
+        let messages = std::mem::take(&mut *self.inbox.messages.lock());
         // Where nobody waits for the log's disk, what is logged is sent as soon as somebody asks.
         let sent = self.durability != Durability::Commit && self.site.has_unsent();
-        if sent || (!letters.is_empty() && self.durability != Durability::Commit) {
+        if sent || (!messages.is_empty() && self.durability != Durability::Commit) {
             self.sync();
             self.ship();
         }
-        let received = !letters.is_empty();
+        let received = !messages.is_empty();
         if received {
             self.busy.during(|| {
-                letters.into_iter().for_each(|(from, message)| self.site.receive(from, message));
+                messages.into_iter().for_each(|(from, message)| self.site.receive(from, message));
             });
         }
         received || sent
@@ -181,10 +181,11 @@ impl Host {
 
     /// Says that the log has failed, if it has; `false` if there is nothing to say, or nobody to hear it.
     fn tell_failure(&self) -> bool {
-        let (Some(failure), Some(tell)) = (self.site.failure(), self.post.on_failure.get()) else {
+        let (Some(failure), Some(tell)) = (self.site.failure(), self.mailboxes.on_failure.get())
+        else {
             return false;
         };
-        self.post.trouble(self.site.id(), &failure.to_string());
+        self.mailboxes.trouble(self.site.id(), &failure.to_string());
         tell(self.site.id());
         true
     }
@@ -239,7 +240,7 @@ impl Host {
 
 /// All sites of this process.
 pub(crate) struct Runtime {
-    pub(crate) post: Arc<Post>,
+    pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) clock: Arc<WallClock>,
     pub(crate) procedures: Arc<Procedures>,
     /// Of each site.
@@ -258,11 +259,11 @@ impl Runtime {
     #[allow(clippy::disallowed_methods, reason = "the edge: no two clients may have one name")]
     pub(crate) fn new(procedures: Procedures, wire: Option<Arc<dyn Wire>>) -> Runtime {
         let clock = Arc::new(WallClock::new());
-        let post = Arc::new(Post { wire: wire.clone(), ..Post::default() });
+        let mailboxes = Arc::new(Mailboxes { wire: wire.clone(), ..Mailboxes::default() });
         let client = RandomState::new().hash_one(clock.now().0);
         Runtime {
-            elsewhere: wire.map(|wire| Remote::new(wire, post.clone(), client)),
-            post,
+            elsewhere: wire.map(|wire| Remote::new(wire, mailboxes.clone(), client)),
+            mailboxes,
             clock,
             procedures: Arc::new(procedures),
             memory: Arc::default(),
@@ -294,7 +295,7 @@ impl Runtime {
     /// Brings a message from elsewhere to a site; to one that is not here, it is lost.
     pub(crate) fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
         if self.hosts.load().contains_key(&to) {
-            self.post.deliver(from, to, message);
+            self.mailboxes.deliver(from, to, message);
         }
     }
 
@@ -304,8 +305,8 @@ impl Runtime {
         let host = Arc::new_cyclic(|host: &Weak<Host>| Host {
             site: Arc::new(site),
             driver: Waker::from(Arc::new(Driver(host.clone()))),
-            inbox: self.post.inbox(id),
-            post: self.post.clone(),
+            inbox: self.mailboxes.inbox(id),
+            mailboxes: self.mailboxes.clone(),
             durability,
             receiving: Mutex::new(()),
             stop: AtomicBool::new(false),
@@ -411,13 +412,13 @@ impl Runtime {
         helped > 0
     }
 
-    /// As [`Runtime::block_on`], for a client who may lose its patience: the future is dropped then.
+    /// As [`Runtime::block_on`], for a client whose wait may be cancelled: the future is dropped then.
     pub(crate) fn block_on_until<F: Future>(
         &self,
-        patience: &Patience,
+        cancel: &CancelToken,
         future: F,
-    ) -> Result<F::Output, Impatience> {
-        self.block_on(unless(&|waker| patience.poll_over(waker), future))
+    ) -> Result<F::Output, CancelReason> {
+        self.block_on(unless(&|waker| cancel.poll_over(waker), future))
     }
 
     /// Runs a future on this thread, which helps the sites while it has to wait.

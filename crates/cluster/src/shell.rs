@@ -5,7 +5,7 @@
 
 use crate::database::Database;
 use crate::embedded::Embedded;
-use crate::open::{self, Impatience, Isolation, LockMode, Locked, OpenError, Patience};
+use crate::open::{self, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError};
 use crate::router::Ran;
 use crate::runtime::Runtime;
 use isomer_design::{Direction, Key, KeyRange, TableId};
@@ -43,20 +43,20 @@ impl Gateway {
         &self.database
     }
 
-    /// Begins a transaction. `patience` ends its waits.
+    /// Begins a transaction. `cancel` ends its waits.
     pub fn begin(
         self: &Arc<Gateway>,
         isolation: Isolation,
-        patience: Arc<Patience>,
+        cancel: Arc<CancelToken>,
     ) -> OpenTransaction {
         let (txn, runtime) =
-            (self.open.begin(isolation, patience.clone()), self.database.runtime().clone());
-        OpenTransaction { txn, runtime, patience }
+            (self.open.begin(isolation, cancel.clone()), self.database.runtime().clone());
+        OpenTransaction { txn, runtime, cancel }
     }
 
-    /// Ends the patience of a client, who may be waiting.
-    pub fn lose_patience(&self, patience: &Patience, why: Impatience) {
-        patience.end(why);
+    /// Cancels what a client may be waiting for.
+    pub fn cancel_waits(&self, cancel: &CancelToken, why: CancelReason) {
+        cancel.end(why);
     }
 
     /// Somebody closes tables to readers, until what is returned is dropped: readers lock what they
@@ -74,9 +74,9 @@ impl Gateway {
     /// Waits for nothing but time.
     ///
     /// # Errors
-    /// [`OpenError::Canceled`] if the client's patience ends before.
-    pub fn pause(&self, patience: &Patience, time: Duration) -> Result<(), OpenError> {
-        let ended = self.database.runtime().block_on_for(patience.ended(), time);
+    /// [`OpenError::Canceled`] if it is cancelled before.
+    pub fn pause(&self, cancel: &CancelToken, time: Duration) -> Result<(), OpenError> {
+        let ended = self.database.runtime().block_on_for(cancel.ended(), time);
         ended.map_or(Ok(()), |why| Err(OpenError::Canceled(why)))
     }
 }
@@ -96,7 +96,7 @@ impl Drop for ClosedTables {
 pub struct OpenTransaction {
     txn: open::OpenTransaction<Embedded>,
     runtime: Arc<Runtime>,
-    patience: Arc<Patience>,
+    cancel: Arc<CancelToken>,
 }
 
 impl Deref for OpenTransaction {
@@ -126,7 +126,7 @@ impl OpenTransaction {
         visit: impl FnMut(&[u8]),
     ) -> Result<bool, OpenError> {
         let work = self.txn.get(table, key, visit);
-        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
     /// Shows the rows of a range as the transaction sees them.
@@ -138,7 +138,7 @@ impl OpenTransaction {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let work = self.txn.scan(table, range, way, visit);
-        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
     /// Shows the rows of a range as they are committed now.
@@ -149,7 +149,7 @@ impl OpenTransaction {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let work = self.txn.scan_newest(table, range, visit);
-        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
     /// Locks a row, existing or not, waiting no longer than the client is willing to.
@@ -161,19 +161,19 @@ impl OpenTransaction {
         waits: bool,
     ) -> Result<(), OpenError> {
         let locked = self.txn.lock(table, key, mode, waits);
-        match self.patience.lock_limit_ms() {
+        match self.cancel.lock_limit_ms() {
             0 => self.runtime.block_on(locked),
             limit_ms => {
                 let limit = Duration::from_millis(limit_ms);
-                let late = OpenError::Canceled(Impatience::LockTime);
+                let late = OpenError::Canceled(CancelReason::LockTime);
                 self.runtime.block_on_for(locked, limit).unwrap_or(Err(late))
             }
         }
     }
 
     /// Waits until those who have locked a row have let go of it.
-    pub fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
-        self.runtime.block_on(self.txn.outlive(table, key))
+    pub fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
+        self.runtime.block_on(self.txn.wait_for_holders(table, key))
     }
 
     /// Shows the newest version of a row that the transaction has locked.
@@ -184,13 +184,13 @@ impl OpenTransaction {
         visit: impl FnMut(&[u8]),
     ) -> Result<Locked, OpenError> {
         let work = self.txn.get_locked(table, key, visit);
-        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
     /// Waits until what was read is durable, so that it can be told.
     pub fn until_durable(&mut self) -> Result<(), OpenError> {
         let work = self.txn.until_durable();
-        self.runtime.block_on_until(&self.patience, work).map_err(OpenError::Canceled)?
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
     /// Makes all writes visible, at one time, and durable.

@@ -26,7 +26,7 @@ pub trait Transport {
         Self::DROP_REVOKES
     }
 
-    /// Runs a transaction at a site: [`Site::run`]. If it is [shared](Request::shares) by several, the site
+    /// Runs a transaction at a site: [`Site::run`]. If it is [shared](Request::branches) by several, the site
     /// coordinates it ([`Site::coordinate`]) and asks the others by this same way
     /// ([`Peers`](isomer_site::Peers)); if the coordinator fails, participants resolve the outcome.
     ///

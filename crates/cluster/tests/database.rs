@@ -288,7 +288,7 @@ impl Strategy for ChangesOnce {
         if !self.asked.swap(true, Ordering::SeqCst) {
             let changes = (self.changes)(request.footprint.items()[0].table).into_iter();
             let steps = changes.map(|change| Step::new(change, "to see it done")).collect();
-            decision.meanwhile = Plan { reason: "a test".to_owned(), steps };
+            decision.deferred = Plan { reason: "a test".to_owned(), steps };
         }
         Ok(Verdict::Run(decision))
     }
@@ -387,7 +387,7 @@ fn a_procedure_is_called_by_name_at_one_site_and_over_several() {
         let footprint =
             Footprint::new().write(table, Key::int(ids[0])).write(table, Key::int(ids[1]));
         let (ran, output) = db.call(&mut session, &footprint, "add", &params).expect("it runs");
-        let across = matches!(ran.place, isomer_cluster::Place::Across { .. });
+        let across = matches!(ran.place, isomer_cluster::Place::Distributed { .. });
         assert_eq!(across, places == 2);
         assert_eq!(balance(&output), 2 * START + if across { 15 } else { 10 });
     }

@@ -5,8 +5,8 @@ mod channel;
 
 use channel::{Cluster, nowhere};
 use isomer_cluster::{
-    Abort, Database, Error, Failure, Gateway, Isolation, LockMode, OpenDatabaseError, OpenError,
-    OpenTransaction, Options, Patience, Place, Procedures, Session, Txn,
+    Abort, CancelToken, Database, Error, Failure, Gateway, Isolation, LockMode, OpenDatabaseError,
+    OpenError, OpenTransaction, Options, Place, Procedures, Session, Txn,
 };
 use isomer_design::{
     Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
@@ -105,7 +105,7 @@ fn transfer(
 }
 
 fn begin(gateway: &Arc<Gateway>, isolation: Isolation) -> OpenTransaction {
-    gateway.begin(isolation, Arc::new(Patience::default()))
+    gateway.begin(isolation, Arc::new(CancelToken::default()))
 }
 
 fn read(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
@@ -164,7 +164,7 @@ fn open_transactions_span_both_halves() {
         let all = ACCOUNTS * START;
         assert_eq!(total(&mut reader, table, Direction::Forward), (ACCOUNTS, all));
         let ran = writer.commit().expect("nothing is in the way").expect("it has written");
-        assert!(matches!(ran.place, Place::Across { .. }), "it is committed in two phases");
+        assert!(matches!(ran.place, Place::Distributed { .. }), "it is committed in two phases");
         assert_eq!(total(&mut reader, table, Direction::Forward), (ACCOUNTS, all + 80));
         assert_eq!(total(&mut reader, table, Direction::Backward), (ACCOUNTS, all + 80));
         assert_eq!(total(&mut repeatable, table, Direction::Forward), (ACCOUNTS, all));

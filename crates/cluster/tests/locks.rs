@@ -63,10 +63,10 @@ impl Runner for Locks {
                     Asked::Deadlock(circle) => format!("refused: {}\n", list(&circle)),
                 })
             }
-            "outlive" => {
+            "wait_for_holders" => {
                 let row: i64 = args.next_pos().ok_or("which row?")?.parse()?;
                 args.reject_next()?;
-                Ok(match self.locks.outlive(owner, (TableId(1), Key::int(row))) {
+                Ok(match self.locks.wait_for_holders(owner, (TableId(1), Key::int(row))) {
                     Asked::Granted(_) => "nobody to wait for\n".to_owned(),
                     Asked::Waits(before) => format!("waits until {} ends\n", list(&before)),
                     Asked::Deadlock(circle) => format!("refused: {}\n", list(&circle)),

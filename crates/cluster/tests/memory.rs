@@ -244,8 +244,8 @@ fn a_strategy_that_plans_lets_replicas_go_before_a_site_is_full() {
         let add = Change::AddReplica { table: rows, start, site: S2 };
         db.change(add, "a test").expect("there is room");
     }
-    let let_go = Arc::new(AtomicUsize::new(0));
-    let counted = let_go.clone();
+    let release_pin = Arc::new(AtomicUsize::new(0));
+    let counted = release_pin.clone();
     db.watch(move |event| {
         if matches!(event.change, Change::RemoveReplica { site: S2, .. })
             && event.reason.starts_with("s2 is nearly out of memory")
@@ -259,6 +259,6 @@ fn a_strategy_that_plans_lets_replicas_go_before_a_site_is_full() {
             assert!(matches!(error, Error::Failure(Failure::Full(_))), "{error}");
         }
     }
-    assert!(let_go.load(Ordering::SeqCst) > 0, "some have gone");
+    assert!(release_pin.load(Ordering::SeqCst) > 0, "some have gone");
     assert!(memory_of(&db, S2) < LIMIT);
 }

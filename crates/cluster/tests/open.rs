@@ -1,8 +1,8 @@
 //! Open transactions on real threads: row locks, snapshots, and changes of the design meanwhile.
 
 use isomer_cluster::{
-    Database, Gateway, Impatience, Isolation, LockMode, OpenError, OpenTransaction, Options,
-    Patience, Place,
+    CancelReason, CancelToken, Database, Gateway, Isolation, LockMode, OpenError, OpenTransaction,
+    Options, Place,
 };
 use isomer_design::{
     Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
@@ -31,7 +31,7 @@ fn gateway_of(options: Options) -> (Arc<Gateway>, TableId) {
 }
 
 fn begin(gateway: &Arc<Gateway>, isolation: Isolation) -> OpenTransaction {
-    gateway.begin(isolation, Arc::new(Patience::default()))
+    gateway.begin(isolation, Arc::new(CancelToken::default()))
 }
 
 fn read(txn: &mut OpenTransaction, table: TableId, id: i64) -> Option<i64> {
@@ -139,7 +139,7 @@ fn a_commit_over_several_sites_leaves_the_design_as_it_is() {
     // So many rows that a commit at one site would name ranges of them.
     (0..100).for_each(|id| write(&mut txn, table, id, id).expect("free"));
     let place = txn.commit().expect("nothing is in the way").expect("it wrote").place;
-    assert!(matches!(place, Place::Across { .. }), "{place:?}");
+    assert!(matches!(place, Place::Distributed { .. }), "{place:?}");
     let mut txn = begin(&gateway, Isolation::RepeatableRead);
     assert_eq!(sum(&mut txn, table), (100, 4950));
     txn.lock(table, &Key::int(7), LockMode::Exclusive, true).expect("free");
@@ -301,13 +301,13 @@ fn lost_patience_ends_a_wait() {
     let (gateway, table) = gateway();
     let mut one = begin(&gateway, Isolation::ReadCommitted);
     write(&mut one, table, 1, 1).expect("free");
-    let patience = Arc::new(Patience::default());
-    let mut two = gateway.begin(Isolation::ReadCommitted, patience.clone());
+    let cancel = Arc::new(CancelToken::default());
+    let mut two = gateway.begin(Isolation::ReadCommitted, cancel.clone());
     std::thread::scope(|scope| {
         let waits = scope.spawn(move || write(&mut two, table, 1, 2));
-        patience.end(Impatience::Asked);
+        cancel.end(CancelReason::Asked);
         let ended = waits.join().expect("no panic");
-        assert!(matches!(ended, Err(OpenError::Canceled(Impatience::Asked))), "{ended:?}");
+        assert!(matches!(ended, Err(OpenError::Canceled(CancelReason::Asked))), "{ended:?}");
     });
     assert_eq!(gateway.locked_rows(), 1);
 }
@@ -317,11 +317,11 @@ fn a_limit_on_waiting_for_rows_ends_a_wait_and_leaves_no_trace() {
     let (gateway, table) = gateway();
     let mut one = begin(&gateway, Isolation::ReadCommitted);
     write(&mut one, table, 1, 1).expect("free");
-    let patience = Arc::new(Patience::default());
-    patience.set_lock_limit(20);
-    let mut two = gateway.begin(Isolation::ReadCommitted, patience);
+    let cancel = Arc::new(CancelToken::default());
+    cancel.set_lock_limit(20);
+    let mut two = gateway.begin(Isolation::ReadCommitted, cancel);
     let ended = write(&mut two, table, 1, 2);
-    assert!(matches!(ended, Err(OpenError::Canceled(Impatience::LockTime))), "{ended:?}");
+    assert!(matches!(ended, Err(OpenError::Canceled(CancelReason::LockTime))), "{ended:?}");
     drop(one);
     write(&mut two, table, 1, 2).expect("free again");
 }

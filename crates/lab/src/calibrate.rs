@@ -129,13 +129,13 @@ fn median(now: Stopwatch<'_>, run: &mut dyn FnMut(i64)) -> f64 {
 /// Two sites: the first is master of everything.
 struct Bench {
     sites: [Arc<Site>; 2],
-    letters: Arc<Letters>,
+    messages: Arc<Messages>,
 }
 
 #[derive(Default)]
-struct Letters(Mutex<Vec<(SiteId, SiteId, Message)>>);
+struct Messages(Mutex<Vec<(SiteId, SiteId, Message)>>);
 
-impl Network for Letters {
+impl Network for Messages {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
         self.0.lock().push((from, to, message));
     }
@@ -152,15 +152,15 @@ impl TimeSource for Count {
 
 impl Bench {
     fn new() -> Bench {
-        let letters = Arc::<Letters>::default();
+        let messages = Arc::<Messages>::default();
         let time = Arc::new(Count(AtomicU64::new(1)));
         let open = |number| {
             let log: Arc<dyn Log> = Arc::new(MemoryLog::new(MemoryOptions::default()));
-            let (network, time) = (letters.clone(), time.clone());
+            let (network, time) = (messages.clone(), time.clone());
             let options = SiteOptions::new(SiteId(number), log, network, time);
             Arc::new(Site::open(options).expect("an empty log can be read"))
         };
-        let bench = Bench { sites: [open(1), open(2)], letters };
+        let bench = Bench { sites: [open(1), open(2)], messages };
         bench.sites[0].greet([SiteId(2)].into_iter());
         bench.hand_over();
         let borders = (0..ROWS / PARTITION_ROWS).map(|at| partition(at * PARTITION_ROWS));
@@ -178,11 +178,11 @@ impl Bench {
 
     fn hand_over(&self) {
         loop {
-            let letters = std::mem::take(&mut *self.letters.0.lock());
-            if letters.is_empty() {
+            let messages = std::mem::take(&mut *self.messages.0.lock());
+            if messages.is_empty() {
                 return;
             }
-            for (from, to, message) in letters {
+            for (from, to, message) in messages {
                 self.sites[usize::from(to.0) - 1].receive(from, message);
             }
         }

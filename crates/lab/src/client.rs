@@ -86,7 +86,7 @@ impl Clients {
                     now_ns: now,
                     took_ns: now - begun,
                     added,
-                    across: matches!(ran.place, Place::Across { .. }),
+                    across: matches!(ran.place, Place::Distributed { .. }),
                 }),
                 (Err(Error::Abort(Abort::Rolled(_))), Some(Outcome::Rollback { .. })) => {
                     tally.rolled_back += 1;

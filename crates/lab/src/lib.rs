@@ -71,7 +71,7 @@ pub use experiment::{
     Experiment, SmallBankSpec, TpccSpec, TwitterSpec, Varied, Vary, WorkloadSpec, YcsbSpec,
 };
 pub use machines::Hardware;
-pub use measured::{Foretold, Measured};
+pub use measured::{Measured, Predicted};
 pub use metric::Metric;
 pub use plot::draw;
 pub use results::{Row, rows};

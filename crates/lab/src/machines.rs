@@ -85,15 +85,15 @@ pub(crate) struct Host {
 /// What sites have said since the last look.
 #[derive(Default)]
 struct Outbox {
-    letters: Mutex<Vec<(SiteId, SiteId, Message)>>,
-    postman: Mutex<Option<Waker>>,
+    messages: Mutex<Vec<(SiteId, SiteId, Message)>>,
+    mailbox_waker: Mutex<Option<Waker>>,
 }
 
 impl Network for Outbox {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
-        self.letters.lock().push((from, to, message));
-        if let Some(postman) = self.postman.lock().take() {
-            postman.wake();
+        self.messages.lock().push((from, to, message));
+        if let Some(mailbox_waker) = self.mailbox_waker.lock().take() {
+            mailbox_waker.wake();
         }
     }
 }
@@ -232,25 +232,25 @@ impl Machines {
 
     fn run_postman(self: &Rc<Machines>) {
         let machines = self.clone();
-        self.world.spawn("postman".into(), async move {
+        self.world.spawn("mailbox_waker".into(), async move {
             loop {
-                let letters = poll_fn(|cx| {
-                    let letters = std::mem::take(&mut *machines.outbox.letters.lock());
-                    if letters.is_empty() {
-                        *machines.outbox.postman.lock() = Some(cx.waker().clone());
+                let messages = poll_fn(|cx| {
+                    let messages = std::mem::take(&mut *machines.outbox.messages.lock());
+                    if messages.is_empty() {
+                        *machines.outbox.mailbox_waker.lock() = Some(cx.waker().clone());
                         return Poll::Pending;
                     }
-                    Poll::Ready(letters)
+                    Poll::Ready(messages)
                 });
-                for (from, to, message) in letters.await {
-                    machines.post(from, to, message);
+                for (from, to, message) in messages.await {
+                    machines.mailboxes(from, to, message);
                 }
             }
         });
     }
 
-    /// Sends a letter: a core of the sender, the wire, a core of the receiver.
-    fn post(self: &Rc<Machines>, from: SiteId, to: SiteId, message: Message) {
+    /// Sends a message: a core of the sender, the wire, a core of the receiver.
+    fn mailboxes(self: &Rc<Machines>, from: SiteId, to: SiteId, message: Message) {
         let (receive_ns, bytes) = self.costs.of_message(&message);
         let machines = self.clone();
         let send_ns = self.charge(self.costs.send as u64);

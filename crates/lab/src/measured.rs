@@ -28,8 +28,8 @@ pub struct Measured {
     /// Megabytes of rows and index at the fullest site, at the end; with garbage that is still to be freed,
     /// which depends on what else this process does.
     pub memory_mb: f64,
-    /// How well the autopilot foretold what things take.
-    pub foretold: Foretold,
+    /// How well the autopilot predicted what things take.
+    pub predicted: Predicted,
     /// What a moving hot spot did, if one moved.
     pub shift: Option<Shift>,
     /// The share of the sites' cores that was in use.
@@ -49,7 +49,7 @@ pub struct Measured {
 
 /// R² of predictions, lately; `None` for who predicts nothing, and for what was seen too seldom.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Foretold {
+pub struct Predicted {
     /// Of how long transactions at one site take.
     pub transactions: Option<f64>,
     /// Of how long splits take.
@@ -58,14 +58,14 @@ pub struct Foretold {
     pub remasters: Option<f64>,
 }
 
-impl Foretold {
-    pub(crate) fn by(learned: Option<&Learned>) -> Foretold {
-        let Some(costs) = learned.map(Learned::costs) else { return Foretold::default() };
+impl Predicted {
+    pub(crate) fn by(learned: Option<&Learned>) -> Predicted {
+        let Some(costs) = learned.map(Learned::costs) else { return Predicted::default() };
         let of = |name| {
             let functions = costs.functions();
-            functions.iter().find(|function| function.0 == name).and_then(|(_, f)| f.foretold())
+            functions.iter().find(|function| function.0 == name).and_then(|(_, f)| f.r_squared())
         };
         let (splits, remasters) = (of("split"), of("remaster"));
-        Foretold { transactions: costs.whole().foretold(), splits, remasters }
+        Predicted { transactions: costs.whole().r_squared(), splits, remasters }
     }
 }

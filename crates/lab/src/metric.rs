@@ -28,11 +28,11 @@ pub enum Metric {
     /// The memory of the fullest site, at the end.
     Memory,
     /// R² of how long transactions at one site are predicted to take.
-    ForetoldTransactions,
+    PredictedTransactions,
     /// R² of splits.
-    ForetoldSplits,
+    PredictedSplits,
     /// R² of remasters.
-    ForetoldRemasters,
+    PredictedRemasters,
     /// By how much latency rises when the hot spot moves.
     Rise,
     /// How long that lasts.
@@ -52,9 +52,9 @@ impl Metric {
         Metric::Thrash,
         Metric::Restlessness,
         Metric::Memory,
-        Metric::ForetoldTransactions,
-        Metric::ForetoldSplits,
-        Metric::ForetoldRemasters,
+        Metric::PredictedTransactions,
+        Metric::PredictedSplits,
+        Metric::PredictedRemasters,
         Metric::Rise,
         Metric::Recovery,
     ];
@@ -72,9 +72,9 @@ impl Metric {
             Metric::Thrash => "changes taken back within 10 s, percent",
             Metric::Restlessness => "design changes in 10 s towards the end",
             Metric::Memory => "memory of the fullest site, MB",
-            Metric::ForetoldTransactions => "R² of transactions",
-            Metric::ForetoldSplits => "R² of splits",
-            Metric::ForetoldRemasters => "R² of remasters",
+            Metric::PredictedTransactions => "R² of transactions",
+            Metric::PredictedSplits => "R² of splits",
+            Metric::PredictedRemasters => "R² of remasters",
             Metric::Rise => "rise of latency when the hot spot moves, percent",
             Metric::Recovery => "until latency is back within 5 percent of its best, s",
         }
@@ -94,9 +94,9 @@ impl Metric {
             Metric::Thrash => Some(run.thrash_percent.unwrap_or_default()),
             Metric::Restlessness => Some(run.changes_in_10_s),
             Metric::Memory => Some(run.memory_mb),
-            Metric::ForetoldTransactions => run.foretold.transactions,
-            Metric::ForetoldSplits => run.foretold.splits,
-            Metric::ForetoldRemasters => run.foretold.remasters,
+            Metric::PredictedTransactions => run.predicted.transactions,
+            Metric::PredictedSplits => run.predicted.splits,
+            Metric::PredictedRemasters => run.predicted.remasters,
             Metric::Rise => run.shift.map(|shift| shift.rise_percent),
             Metric::Recovery => run.shift.map(|shift| shift.recovery_s),
         }
@@ -108,7 +108,7 @@ impl Metric {
     }
 
     fn is_better_large(self) -> bool {
-        use Metric::{ForetoldRemasters, ForetoldSplits, ForetoldTransactions, Throughput};
-        matches!(self, Throughput | ForetoldTransactions | ForetoldSplits | ForetoldRemasters)
+        use Metric::{PredictedRemasters, PredictedSplits, PredictedTransactions, Throughput};
+        matches!(self, Throughput | PredictedTransactions | PredictedSplits | PredictedRemasters)
     }
 }

@@ -24,9 +24,9 @@ const COLUMNS: [(Metric, &str); 8] = [
 const MORE: [Metric; 7] = [
     Metric::KindLatency,
     Metric::Restlessness,
-    Metric::ForetoldTransactions,
-    Metric::ForetoldSplits,
-    Metric::ForetoldRemasters,
+    Metric::PredictedTransactions,
+    Metric::PredictedSplits,
+    Metric::PredictedRemasters,
     Metric::Rise,
     Metric::Recovery,
 ];

@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::costs::Costs;
 use crate::drive::{Drive, Shifting};
 use crate::experiment::{Experiment, WorkloadSpec};
-use crate::measured::{Foretold, Measured};
+use crate::measured::{Measured, Predicted};
 use crate::shift::{SLICE_NS, Shift, Slice};
 use crate::system::System;
 use crate::tally::Tally;
@@ -106,8 +106,8 @@ fn measure<W: Drive>(
         stopping: Cell::new(false),
     });
     let (tended, reflects) = (cluster.clone(), cluster.clone());
-    let tender = world.spawn("tender".into(), async move { tended.router.tend().await });
-    world.spawn("thinker".into(), async move { reflects.router.reflect().await });
+    let tender = world.spawn("tender".into(), async move { tended.router.run_deferred().await });
+    world.spawn("thinker".into(), async move { reflects.router.plan_globally().await });
     let count = u64::from(experiment.clients_per_site) * u64::from(machines.hardware.sites);
     let tasks = clients.start(workload, count, seed);
     let used = || machines.hosts().map(|host| host.machine.cores.used_ns()).sum::<u64>();
@@ -117,7 +117,7 @@ fn measure<W: Drive>(
     world.run_for(ns(experiment.seconds), || false);
     let after = spent();
     let memory = machines.hosts().map(|host| host.site.memory_bytes()).max();
-    let foretold = Foretold::by(cluster.learned.as_deref());
+    let predicted = Predicted::by(cluster.learned.as_deref());
     clients.stopping.set(true);
     world.run_for(PATIENCE_NS, || tasks.iter().all(|task| world.is_done(*task)));
     finished(&world, &tasks)?;
@@ -150,7 +150,7 @@ fn measure<W: Drive>(
         changes_in_10_s: made(middle, to) * 1e10 / (to - middle) as f64,
         router_percent: (after.1 - before.1) as f64 / (10.0 * latency_us * transactions),
         memory_mb: memory.unwrap_or_default() as f64 / f64::from(1 << 20),
-        foretold,
+        predicted,
         shift: every_s.and_then(|every_s| Shift::of(&tally.slices, every_s)),
         busy: (after.0 - before.0) as f64 / ((to - from) as f64 * cores),
         transactions: tally.measured,

@@ -199,7 +199,7 @@ impl Transport for LabTransport {
         self.go(self.decide(items), request_bytes(items)).await;
         let first_ns = self.machines.costs.receive as u64;
         let begins = (Rank::Begins, first_ns);
-        let result = match request.shares {
+        let result = match request.branches {
             None => {
                 let _turns = self.machines.turns(Some(site), footprint).await;
                 work(&self.machines, host, begins, host.site.run(request, published)).await

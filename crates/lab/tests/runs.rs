@@ -1,6 +1,6 @@
 //! Small runs: that they repeat exactly, that time costs something, that what is wrong is said.
 
-use isomer_lab::{Costs, Experiment, Foretold, Measured, System, WorkloadSpec, calibrate, run};
+use isomer_lab::{Costs, Experiment, Measured, Predicted, System, WorkloadSpec, calibrate, run};
 use std::cell::Cell;
 
 fn small(name: &str) -> Experiment {
@@ -42,9 +42,9 @@ fn a_moving_hot_spot_and_what_the_autopilot_learned_are_measured() {
     experiment.seconds = 7.0;
     let run = measured(&experiment, "learned", 1);
     assert!(run.shift.is_some_and(|shift| shift.rise_percent > -50.0), "{:?}", run.shift);
-    assert!(run.foretold.transactions.is_some_and(|share| share <= 1.0), "{:?}", run.foretold);
+    assert!(run.predicted.transactions.is_some_and(|share| share <= 1.0), "{:?}", run.predicted);
     assert!(run.router_percent > 0.0 && run.router_percent < 100.0, "{}", run.router_percent);
-    assert_eq!(measured(&small("ycsb-shift"), "on-demand", 1).foretold, Foretold::default());
+    assert_eq!(measured(&small("ycsb-shift"), "on-demand", 1).predicted, Predicted::default());
 }
 
 #[test]

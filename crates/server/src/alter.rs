@@ -21,7 +21,7 @@ use crate::ddl::Defining;
 use crate::engine::{Engine, damaged};
 use crate::indexes::{free_name, index_name};
 use crate::limits;
-use isomer_cluster::{Isolation, OpenTransaction, Patience};
+use isomer_cluster::{CancelToken, Isolation, OpenTransaction};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
@@ -38,7 +38,7 @@ use std::sync::Arc;
 pub(crate) struct Altering<'a, 'd> {
     pub(crate) engine: &'a Arc<Engine>,
     pub(crate) defining: &'a mut Defining<'d>,
-    pub(crate) patience: &'a Arc<Patience>,
+    pub(crate) cancel: &'a Arc<CancelToken>,
     pub(crate) around: &'a Surroundings,
     pub(crate) notices: &'a mut Vec<SqlError>,
 }
@@ -99,7 +99,7 @@ impl Altering<'_, '_> {
                 };
                 let wanted = || free_name(&self.engine.catalog(), index_name(table, &new, "key"));
                 let name = name.unwrap_or_else(wanted);
-                self.engine.add_index(table, &new, (name, true), self.defining, self.patience)
+                self.engine.add_index(table, &new, (name, true), self.defining, self.cancel)
             }
             TableConstraint::ForeignKey(_) => {
                 self.notices.push(SqlError::new("01000", "a foreign key is not enforced"));
@@ -127,7 +127,7 @@ impl Altering<'_, '_> {
     ) -> Result<(), SqlError> {
         let name = folded(name);
         if table.indexes.iter().any(|index| index.name == name && index.constraint) {
-            return self.engine.drop_index(table, &name, self.patience);
+            return self.engine.drop_index(table, &name, self.cancel);
         }
         if table.has_key() && table.key_name == name {
             return Err(SqlError::unsupported("dropping a primary key"));
@@ -193,11 +193,11 @@ impl Altering<'_, '_> {
 
     /// Locks a table against writers until what is returned is dropped.
     fn lock(&self, table: &Arc<Table>) -> Result<OpenTransaction, SqlError> {
-        self.engine.lock_tables(std::slice::from_ref(table), self.patience)
+        self.engine.lock_tables(std::slice::from_ref(table), self.cancel)
     }
 
     fn check_cancel(&self) -> Result<(), SqlError> {
-        self.patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))
+        self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))
     }
 
     fn query(&self, query: &str, catalog: &Catalog) -> Result<Compiled, SqlError> {
@@ -207,10 +207,10 @@ impl Altering<'_, '_> {
 
     /// The first value of each row of a query.
     fn values(&self, query: &Compiled, catalog: &Catalog) -> Result<Vec<Datum>, SqlError> {
-        let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.patience.clone());
-        let (engine, patience) = (self.engine.clone(), self.patience.clone());
+        let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.cancel.clone());
+        let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let (begun_us, written) = (self.around.begun_us, self.around.budget.keep(0)?);
-        let mut backend = Backend::new(txn, engine, patience, true, begun_us, written);
+        let mut backend = Backend::new(txn, engine, cancel, true, begun_us, written);
         let mut found = Vec::new();
         query.run(&mut backend, &[], self.around, catalog, &mut |values: &[Datum]| {
             found.extend(values.first().cloned());

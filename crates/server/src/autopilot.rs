@@ -148,7 +148,7 @@ fn outcome(fate: &ChangeResult, in_force: bool) -> String {
 pub(crate) fn place(place: Place) -> String {
     match place {
         Place::At(site) => format!("at {site}"),
-        Place::Across { coordinator } => {
+        Place::Distributed { coordinator } => {
             format!("over several sites, coordinated by {coordinator}")
         }
     }

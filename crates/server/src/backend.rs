@@ -10,8 +10,8 @@
 use crate::engine::Engine;
 use crate::limits;
 use isomer_cluster::{
-    ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError, OpenDatabaseError,
-    OpenError, OpenTransaction, Patience, Refusal, Savepoint,
+    CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
+    OpenDatabaseError, OpenError, OpenTransaction, Refusal, Savepoint,
 };
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::budget::Holding;
@@ -28,7 +28,7 @@ pub(crate) const NEWEST: u64 = u64::MAX - 1;
 pub(crate) struct Backend {
     pub(crate) txn: OpenTransaction,
     engine: Arc<Engine>,
-    patience: Arc<Patience>,
+    cancel: Arc<CancelToken>,
     /// Tables that the transaction has locked for a statement, which nobody may drop or alter
     /// meanwhile.
     tables: Vec<(TableId, LockMode)>,
@@ -52,7 +52,7 @@ impl Backend {
     pub(crate) fn new(
         txn: OpenTransaction,
         engine: Arc<Engine>,
-        patience: Arc<Patience>,
+        cancel: Arc<CancelToken>,
         read_only: bool,
         begun_us: i64,
         written: Holding,
@@ -60,7 +60,7 @@ impl Backend {
         Backend {
             txn,
             engine,
-            patience,
+            cancel,
             tables: Vec::new(),
             closed: Vec::new(),
             planned_for: NEWEST,
@@ -234,8 +234,8 @@ impl Transaction for Backend {
         }
     }
 
-    fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
-        self.txn.outlive(table, key).map_err(explain)
+    fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError> {
+        self.txn.wait_for_holders(table, key).map_err(explain)
     }
 
     fn look_again(&mut self) {
@@ -281,11 +281,11 @@ impl Transaction for Backend {
     }
 
     fn check_cancel(&self) -> Result<(), SqlError> {
-        self.patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))
+        self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))
     }
 
     fn pause(&self, time: Duration) -> Result<(), SqlError> {
-        self.engine.gateway().pause(&self.patience, time).map_err(explain)
+        self.engine.gateway().pause(&self.cancel, time).map_err(explain)
     }
 }
 

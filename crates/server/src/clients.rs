@@ -10,7 +10,7 @@
 //! ([`crate::strangers`]).
 
 use crate::socket::Socket;
-use isomer_cluster::{Gateway, Impatience, Patience};
+use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::SqlError;
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
@@ -30,7 +30,7 @@ pub(crate) struct Clients {
 pub(crate) struct Client {
     pub(crate) user: Arc<str>,
     pub(crate) secret: [u8; 4],
-    pub(crate) patience: Arc<Patience>,
+    pub(crate) cancel: Arc<CancelToken>,
     pub(crate) socket: Arc<Socket>,
 }
 
@@ -73,25 +73,25 @@ impl Clients {
     pub(crate) fn cancel(&self, gateway: &Gateway, process: i32, secret: &[u8]) {
         let clients = self.clients.lock();
         if let Some(client) = clients.get(&process).filter(|client| client.secret == *secret) {
-            gateway.lose_patience(&client.patience, Impatience::Asked);
+            gateway.cancel_waits(&client.cancel, CancelReason::Asked);
         }
     }
 
     /// Ends the sessions of a user.
     pub(crate) fn send_away(&self, gateway: &Gateway, user: &str) {
-        self.end(gateway, Impatience::SentAway, |client| *client.user == *user);
+        self.end(gateway, CancelReason::SentAway, |client| *client.user == *user);
     }
 
     /// Ends all sessions.
     pub(crate) fn end_all(&self, gateway: &Gateway) {
-        self.end(gateway, Impatience::Shutdown, |_| true);
+        self.end(gateway, CancelReason::Shutdown, |_| true);
     }
 
     /// Ends sessions: first what they wait for, so that none gets the locks of another that ends.
-    fn end(&self, gateway: &Gateway, why: Impatience, which: impl Fn(&Client) -> bool) {
+    fn end(&self, gateway: &Gateway, why: CancelReason, which: impl Fn(&Client) -> bool) {
         let clients = self.clients.lock();
         let ended = || clients.values().filter(|client| which(client));
-        ended().for_each(|client| gateway.lose_patience(&client.patience, why));
+        ended().for_each(|client| gateway.cancel_waits(&client.cancel, why));
         ended().for_each(|client| {
             let _ = client.socket.shutdown(Shutdown::Read);
         });

@@ -15,7 +15,7 @@ use crate::backend::explain;
 use crate::engine::Engine;
 use crate::indexes::index_name;
 use crate::limits;
-use isomer_cluster::{Isolation, LockMode, OpenTransaction, Patience};
+use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
 use isomer_design::Time;
 use isomer_sql::catalog::{Catalog, Table, row_schema};
 use isomer_sql::define::{self, plain_name};
@@ -41,10 +41,10 @@ impl Engine {
     pub(crate) fn define(
         self: &Arc<Engine>,
         statement: &Statement,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
         around: &Surroundings,
     ) -> Result<Defined, SqlError> {
-        let (_alone, mut defining) = self.alone_with(statement, patience)?;
+        let (_alone, mut defining) = self.alone_with(statement, cancel)?;
         self.discard_retired();
         let mut notices = Vec::new();
         let tag = match statement {
@@ -53,22 +53,22 @@ impl Engine {
                 "CREATE TABLE"
             }
             Statement::CreateIndex(create) => {
-                self.create_index(create, &mut defining, patience, &mut notices)?;
+                self.create_index(create, &mut defining, cancel, &mut notices)?;
                 "CREATE INDEX"
             }
             Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
-                self.drop_tables(names, *if_exists, patience, &mut notices)?;
+                self.drop_tables(names, *if_exists, cancel, &mut notices)?;
                 "DROP TABLE"
             }
             Statement::Drop { if_exists, names, .. } => {
-                self.drop_indexes(names, *if_exists, patience, &mut notices)?;
+                self.drop_indexes(names, *if_exists, cancel, &mut notices)?;
                 "DROP INDEX"
             }
             Statement::AlterTable(alter) => {
                 let (notices, defining) = (&mut notices, &mut defining);
-                let mut altering = Altering { engine: self, defining, patience, around, notices };
+                let mut altering = Altering { engine: self, defining, cancel, around, notices };
                 for operation in &alter.operations {
-                    patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
+                    cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
                     altering.alter(&alter.name, operation)?;
                 }
                 "ALTER TABLE"
@@ -82,11 +82,11 @@ impl Engine {
     fn alone_with(
         self: &Arc<Engine>,
         statement: &Statement,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
     ) -> Result<(OpenTransaction, Defining<'_>), SqlError> {
         loop {
             let names = concerned(statement, &self.catalog());
-            let mut alone = self.gateway().begin(Isolation::ReadCommitted, patience.clone());
+            let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
             for name in &names {
                 let place = self.row_of_table(name)?;
                 alone.lock(place.0, &place.1, LockMode::Exclusive, true).map_err(explain)?;
@@ -162,7 +162,7 @@ impl Engine {
         self: &Arc<Engine>,
         names: &[ObjectName],
         if_exists: bool,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
         let catalog = self.catalog();
@@ -181,7 +181,7 @@ impl Engine {
                 }
             }
         }
-        let _locked = self.lock_tables(&tables, patience)?;
+        let _locked = self.lock_tables(&tables, cancel)?;
         for table in &tables {
             self.record(Some(table), None)?;
             self.set_dropped(table.parts().map(|(id, _)| id));

@@ -8,7 +8,7 @@ mod build;
 use crate::ddl::Defining;
 use crate::engine::Engine;
 pub(crate) use build::{Build, Builder};
-use isomer_cluster::Patience;
+use isomer_cluster::CancelToken;
 use isomer_sql::catalog::{Catalog, Index, Table, entry_schema};
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::{SqlError, code};
@@ -21,7 +21,7 @@ impl Engine {
         self: &Arc<Engine>,
         create: &CreateIndex,
         defining: &mut Defining<'_>,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
         let catalog = self.catalog();
@@ -40,7 +40,7 @@ impl Engine {
             Some(name) => name.clone(),
             None => free_name(&catalog, index_name(&table, &new, "idx")),
         };
-        self.add_index(&table, &new, (name, false), defining, patience)
+        self.add_index(&table, &new, (name, false), defining, cancel)
     }
 
     /// Makes an index of this name, that comes with a constraint or not. Other tables are defined meanwhile.
@@ -50,7 +50,7 @@ impl Engine {
         new: &NewIndex,
         (name, constraint): (String, bool),
         defining: &mut Defining<'_>,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
     ) -> Result<(), SqlError> {
         define::check_indexes(table.indexes.len() + 1)?;
         let mut index = self.store_index(table, new, name, self.fresh_oid(), constraint)?;
@@ -61,7 +61,7 @@ impl Engine {
         };
         let being_built = with(&index);
         self.put_in_place(table, being_built.clone())?;
-        let build = || Builder::new(self, &being_built, &index, patience).build();
+        let build = || Builder::new(self, &being_built, &index, cancel).build();
         match MutexGuard::unlocked(defining, build).map(|()| self.present()) {
             Ok(now) => {
                 index.readable = Some(now);
@@ -95,7 +95,7 @@ impl Engine {
         self: &Arc<Engine>,
         names: &[ObjectName],
         if_exists: bool,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
         for name in names {
@@ -111,7 +111,7 @@ impl Engine {
                 continue;
             };
             let (table, name) = (table.clone(), index.name.clone());
-            self.drop_index(&table, &name, patience)?;
+            self.drop_index(&table, &name, cancel)?;
         }
         Ok(())
     }
@@ -120,9 +120,9 @@ impl Engine {
         self: &Arc<Engine>,
         table: &Arc<Table>,
         name: &str,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
     ) -> Result<(), SqlError> {
-        let _locked = self.lock_tables(std::slice::from_ref(table), patience)?;
+        let _locked = self.lock_tables(std::slice::from_ref(table), cancel)?;
         let mut changed = Table::clone(table);
         changed.indexes.retain(|index| index.name != name);
         let gone = table.indexes.iter().filter(|index| index.name == name);

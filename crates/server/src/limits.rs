@@ -17,7 +17,7 @@
 
 use crate::options::ServerOptions;
 use crate::socket::Socket;
-use isomer_cluster::{Gateway, Impatience, Patience};
+use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::budget::{Account, Budget};
 use isomer_sql::{SqlError, code};
 use parking_lot::{Condvar, Mutex};
@@ -51,7 +51,7 @@ impl Memory {
     pub(crate) fn new(
         all: &Arc<Account>,
         options: &ServerOptions,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
     ) -> Memory {
         let account = |what, option, limit, parent| Account::new(what, option, limit, Some(parent));
         let session = account("a session", "--session-mb", options.session_bytes_max, all);
@@ -59,8 +59,8 @@ impl Memory {
         let transaction = account("a transaction", "--transaction-mb", most, &session);
         let most = options.statement_bytes_max;
         let statement = account("a statement", "--statement-mb", most, &transaction);
-        let patience = patience.clone();
-        let wanted = Box::new(move || patience.over().map_or(Ok(()), |why| Err(ended(why))));
+        let cancel = cancel.clone();
+        let wanted = Box::new(move || cancel.over().map_or(Ok(()), |why| Err(ended(why))));
         let always = |account: &Arc<Account>| {
             Budget::new(account.clone(), STATEMENT_STACK_BYTES, Box::new(|| Ok(())))
         };
@@ -155,21 +155,21 @@ pub(crate) fn now() -> Instant {
 
 /// A statement whose time was over, or whose client did not want it any more. Of these, those that
 /// [end the connection](is_last) are told last.
-pub(crate) fn ended(why: Impatience) -> SqlError {
+pub(crate) fn ended(why: CancelReason) -> SqlError {
     let (code, message) = match why {
-        Impatience::Asked => (code::CANCELED, "canceling statement due to user request"),
-        Impatience::StatementTime => {
+        CancelReason::Asked => (code::CANCELED, "canceling statement due to user request"),
+        CancelReason::StatementTime => {
             (code::CANCELED, "canceling statement due to statement timeout")
         }
-        Impatience::LockTime => {
+        CancelReason::LockTime => {
             (code::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
         }
-        Impatience::TransactionTime => {
+        CancelReason::TransactionTime => {
             ("25P04", "terminating connection due to transaction timeout")
         }
-        Impatience::Shutdown => ("57P01", "terminating connection: the server is shutting down"),
-        Impatience::Gone => ("08006", "connection to client lost"),
-        Impatience::SentAway => ("57P01", "terminating connection: its user was dropped"),
+        CancelReason::Shutdown => ("57P01", "terminating connection: the server is shutting down"),
+        CancelReason::Gone => ("08006", "connection to client lost"),
+        CancelReason::SentAway => ("57P01", "terminating connection: its user was dropped"),
     };
     SqlError::new(code, message)
 }
@@ -179,7 +179,7 @@ pub(crate) fn is_last(error: &SqlError) -> bool {
     matches!(error.code, "25P04" | "57P01" | "08006")
 }
 
-/// Ends the patience of clients whose time is over.
+/// Cancels the waits of clients whose time is over.
 #[derive(Default)]
 pub(crate) struct Watch {
     due: Mutex<Due>,
@@ -198,9 +198,9 @@ struct Due {
 /// What happens when its time has come.
 enum Limit {
     /// A client's patience ends.
-    End(Arc<Patience>, Impatience),
+    End(Arc<CancelToken>, CancelReason),
     /// It ends if the client has gone; otherwise it is looked again after this time.
-    Look(Arc<Patience>, Arc<Socket>, Duration),
+    Look(Arc<CancelToken>, Arc<Socket>, Duration),
 }
 
 impl Due {
@@ -225,12 +225,12 @@ impl Watch {
                 None => self.sooner.wait(&mut due),
                 Some((at, _)) if at > now() => drop(self.sooner.wait_until(&mut due, at)),
                 Some((_, number)) => match due.remove(number).expect("it is the first") {
-                    Limit::End(patience, why) => gateway.lose_patience(&patience, why),
-                    Limit::Look(patience, socket, _) if socket.is_over() => {
-                        gateway.lose_patience(&patience, Impatience::Gone);
+                    Limit::End(cancel, why) => gateway.cancel_waits(&cancel, why),
+                    Limit::Look(cancel, socket, _) if socket.is_over() => {
+                        gateway.cancel_waits(&cancel, CancelReason::Gone);
                     }
-                    Limit::Look(patience, socket, pause) => {
-                        due.add(number, now() + pause, Limit::Look(patience, socket, pause));
+                    Limit::Look(cancel, socket, pause) => {
+                        due.add(number, now() + pause, Limit::Look(cancel, socket, pause));
                     }
                 },
             }
@@ -243,14 +243,14 @@ impl Watch {
         self.sooner.notify_one();
     }
 
-    /// Ends a client's patience at a time, unless what is returned is dropped before.
+    /// Cancels a client's waits at a time, unless what is returned is dropped before.
     pub(crate) fn set(
         self: &Arc<Watch>,
         at: Instant,
-        patience: &Arc<Patience>,
-        why: Impatience,
+        cancel: &Arc<CancelToken>,
+        why: CancelReason,
     ) -> Limited {
-        self.add(at, Limit::End(patience.clone(), why))
+        self.add(at, Limit::End(cancel.clone(), why))
     }
 
     /// Ends a client's patience once it has gone, which is looked at after each pause, unless what is returned is
@@ -258,10 +258,10 @@ impl Watch {
     pub(crate) fn look(
         self: &Arc<Watch>,
         pause: Duration,
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
         socket: &Arc<Socket>,
     ) -> Limited {
-        self.add(now() + pause, Limit::Look(patience.clone(), socket.clone(), pause))
+        self.add(now() + pause, Limit::Look(cancel.clone(), socket.clone(), pause))
     }
 
     fn add(self: &Arc<Watch>, at: Instant, limit: Limit) -> Limited {

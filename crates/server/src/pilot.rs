@@ -58,8 +58,8 @@ impl Strategy for Pilot {
         self.learned.changed(changed);
     }
 
-    fn reflect(&self, now: Time, design: &isomer_design::Design) {
-        self.learned.reflect(now, design);
+    fn plan_globally(&self, now: Time, design: &isomer_design::Design) {
+        self.learned.plan_globally(now, design);
     }
 
     fn wants_loads(&self, now: Time) -> bool {

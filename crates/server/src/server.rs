@@ -5,7 +5,7 @@
 //!                              │   strangers     clients
 //!                              │                 as long as whole messages are there, nothing is written
 //!                              │                 but what has become long
-//!                              └ CancelRequest ──▶ the patience of another client ends
+//!                              └ CancelRequest ──▶ another client's wait is cancelled
 //! ```
 //!
 //! Who has not logged in yet is a stranger ([`crate::strangers`]), who has is a client
@@ -28,7 +28,7 @@ use crate::startup::Startup;
 use crate::strangers::{Stranger, Strangers};
 use crate::stream::Stream;
 use crate::wire::{Out, Reader, violation};
-use isomer_cluster::{Impatience, Patience};
+use isomer_cluster::{CancelReason, CancelToken};
 use isomer_sql::budget::Account;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
@@ -264,14 +264,14 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
     };
     drop(stranger);
     connection.stream.set_deadline(None)?;
-    let LoggedIn { _entered, settings, patience, greeting } = client;
+    let LoggedIn { _entered, settings, cancel, greeting } = client;
     let (engine, watch, clients) =
         (shared.engine.clone(), shared.watch.clone(), shared.clients.clone());
-    let memory = Memory::new(&shared.memory, &shared.options, &patience);
+    let memory = Memory::new(&shared.memory, &shared.options, &cancel);
     connection.ask(&memory).map_err(io::Error::other)?;
     let limited = (memory, &shared.options);
     let socket = connection.stream.socket().clone();
-    let session = Session::new(engine, patience, settings, watch, clients, socket, limited);
+    let session = Session::new(engine, cancel, settings, watch, clients, socket, limited);
     connection.talk(shared, session, greeting)
 }
 
@@ -279,7 +279,7 @@ fn serve(shared: &Arc<Shared>, socket: Arc<Socket>, stranger: Stranger) -> io::R
 struct LoggedIn {
     _entered: Entered,
     settings: Settings,
-    patience: Arc<Patience>,
+    cancel: Arc<CancelToken>,
     /// What it is told first.
     greeting: Out,
 }
@@ -374,23 +374,19 @@ impl Shared {
     /// Takes a client in that has proved who it is.
     fn let_in(&self, socket: &Arc<Socket>, startup: Startup) -> Result<LoggedIn, SqlError> {
         let (user, database, given) = startup;
-        let (user, patience): (Arc<str>, _) = (user.into(), Arc::<Patience>::default());
+        let (user, cancel): (Arc<str>, _) = (user.into(), Arc::<CancelToken>::default());
         let process = self.next_process.fetch_add(1, Ordering::SeqCst);
         let mut secret = [0; 4];
         (self.options.random)(&mut secret);
-        let client = Client {
-            user: user.clone(),
-            secret,
-            patience: patience.clone(),
-            socket: socket.clone(),
-        };
+        let client =
+            Client { user: user.clone(), secret, cancel: cancel.clone(), socket: socket.clone() };
         let is_superuser = || self.engine.user(&user).map(|user| user.superuser);
         let entered = self.clients.enter(process, client, is_superuser().unwrap_or(false))?;
         // Whoever has dropped the user, or stopped the server, before it was in the list did not
         // see it there.
-        let superuser = is_superuser().ok_or_else(|| limits::ended(Impatience::SentAway))?;
+        let superuser = is_superuser().ok_or_else(|| limits::ended(CancelReason::SentAway))?;
         if self.stop.load(Ordering::SeqCst) {
-            return Err(limits::ended(Impatience::Shutdown));
+            return Err(limits::ended(CancelReason::Shutdown));
         }
         let (mut settings, mut wrong) = self.settings.over(socket).of_client(given);
         wrong.extend(settings.keep_alive_over(socket).err());
@@ -408,6 +404,6 @@ impl Shared {
         greeting.keep_to_itself(settings.keeps_quiet());
         wrong.iter().for_each(|error| greeting.notice("WARNING", error));
         greeting.ready(b'I');
-        Ok(LoggedIn { _entered: entered, settings, patience, greeting })
+        Ok(LoggedIn { _entered: entered, settings, cancel, greeting })
     }
 }

@@ -28,7 +28,7 @@ use crate::socket::Socket;
 use crate::wire::{Formats, Out, Reader, violation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::{Impatience, Isolation, Patience, Ran, Savepoint};
+use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran, Savepoint};
 use isomer_sql::budget::Holding;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
@@ -53,7 +53,7 @@ pub(crate) trait Flush {
 /// See the [module documentation](self).
 pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) patience: Arc<Patience>,
+    pub(crate) cancel: Arc<CancelToken>,
     pub(crate) settings: Arc<Settings>,
     /// What the settings will be after the block.
     pub(crate) kept_settings: Option<Kept>,
@@ -126,17 +126,17 @@ struct Rest {
 impl Session {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        patience: Arc<Patience>,
+        cancel: Arc<CancelToken>,
         settings: Settings,
         watch: Arc<Watch>,
         clients: Arc<Clients>,
         socket: Arc<Socket>,
         (memory, options): (Memory, &ServerOptions),
     ) -> Session {
-        patience.set_lock_limit(settings.limits.lock);
+        cancel.set_lock_limit(settings.limits.lock);
         Session {
             engine,
-            patience,
+            cancel,
             seed: settings.process as u64,
             settings: Arc::new(settings),
             kept_settings: None,
@@ -183,7 +183,7 @@ impl Session {
 
     /// Why the session has to end, if somebody has said so.
     pub(crate) fn dismissal(&self) -> Option<SqlError> {
-        self.patience.over().filter(|why| why.is_final()).map(limits::ended)
+        self.cancel.over().filter(|why| why.is_final()).map(limits::ended)
     }
 
     /// How long the client may be silent now; none: as long as it likes.
@@ -210,14 +210,14 @@ impl Session {
     pub(crate) fn end_silence(&mut self, out: &mut Out) -> Result<(), SqlError> {
         if self.copy.is_some() {
             let is_late = self.statement_until.is_some_and(|at| at <= limits::now());
-            let late = is_late.then_some(Impatience::StatementTime);
-            if let Some(why) = self.patience.over().or(late) {
+            let late = is_late.then_some(CancelReason::StatementTime);
+            if let Some(why) = self.cancel.over().or(late) {
                 self.end_copy(Err(limits::ended(why)), out);
             }
             return self.last.take().map_or(Ok(()), Err);
         }
         if self.transaction_until.is_some_and(|at| at <= limits::now()) {
-            return Err(limits::ended(Impatience::TransactionTime));
+            return Err(limits::ended(CancelReason::TransactionTime));
         }
         Err(match self.in_block || self.txn.is_some() {
             true => {
@@ -344,7 +344,7 @@ impl Session {
     }
 
     fn simple(&mut self, text: &str, out: &mut Out, flush: &mut dyn Flush) {
-        self.patience.renew();
+        self.cancel.renew();
         let done = self.simple_statements(text, out, flush);
         if let Err(error) = done {
             self.tell(error, out);
@@ -408,10 +408,10 @@ impl Session {
         let isolation =
             if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
         let read_only = modes.read_only.unwrap_or(self.settings.read_only);
-        let txn = self.engine.gateway().begin(isolation, self.patience.clone());
-        let (engine, patience) = (self.engine.clone(), self.patience.clone());
+        let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
+        let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let written = self.memory.written.keep(0).expect("nothing is always there");
-        self.txn = Some(Backend::new(txn, engine, patience, read_only, (self.clock)(), written));
+        self.txn = Some(Backend::new(txn, engine, cancel, read_only, (self.clock)(), written));
         self.transaction_until = until(self.settings.limits.transaction);
     }
 

@@ -324,7 +324,7 @@ impl Settings {
     }
 
     /// True if who commits is told before it is durable.
-    pub(crate) fn is_hasty(&self) -> bool {
+    pub(crate) fn is_asynchronous(&self) -> bool {
         self.hasty
     }
 
@@ -623,7 +623,7 @@ impl Session {
             // The system has taken them before.
             let _ = self.settings.keep_alive_over(&self.socket);
         }
-        self.patience.set_lock_limit(self.settings.limits.lock);
+        self.cancel.set_lock_limit(self.settings.limits.lock);
         out.keep_to_itself(self.settings.keeps_quiet());
         for name in REPORTED {
             let value = self.settings.get(name);

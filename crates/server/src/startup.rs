@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   SSLRequest ─▶ S, and everything is encrypted from here on; or N, also over a Unix socket
-//!   CancelRequest ─▶ the patience of another client ends, and the connection
+//!   CancelRequest ─▶ another client's wait is cancelled, and the connection
 //!   StartupMessage: user, database, settings ─▶ a password, where one is asked for (scram)
 //! ```
 //!

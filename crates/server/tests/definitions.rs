@@ -137,8 +137,8 @@ fn indexes_agree_with_their_table_when_they_were_built_under_load() {
         let mut looker = fixture.client();
         for round in 0..ROUNDS {
             // Every other time it is given up somewhere in the middle. The limit is for the definition alone.
-            let patience = if round % 2 == 0 { 0 } else { 1 + round * 5 };
-            let limit = format!("options='-c statement_timeout={patience}'");
+            let cancel = if round % 2 == 0 { 0 } else { 1 + round * 5 };
+            let limit = format!("options='-c statement_timeout={cancel}'");
             for (name, definition) in
                 [("t_v", "create index t_v on t (v)"), ("t_u", "create unique index t_u on t (u)")]
             {

@@ -232,10 +232,10 @@ impl Cluster {
             .into_iter()
             .filter_map(|id| Some((id, self.world.log(id)?)))
             .collect();
-        let (commits, reigns) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
+        let (commits, terms) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
         let transactions = self.transactions.borrow().clone();
         let (opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
-        History { transactions, opens, conflicts, commits, reigns, ..History::default() }
+        History { transactions, opens, conflicts, commits, terms, ..History::default() }
     }
 
     /// The rows of a partition's copy at one site, not older than a time.

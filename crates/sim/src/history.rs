@@ -3,7 +3,7 @@
 //! ```text
 //!   clients   transactions: what each read and wrote, and what it was told      ─┐
 //!   logs      commits: who wrote what and when, in the one order of commits      ├─▶ checkers
-//!             reigns: who was master of which keys from when to when             │
+//!             terms: who was master of which keys from when to when             │
 //!   sites     copies: what each replica holds in the end                        ─┘
 //! ```
 //!
@@ -172,7 +172,7 @@ pub struct Written {
 
 /// A time during which a site was master of some keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reign {
+pub struct Term {
     /// The site.
     pub site: SiteId,
     /// The table.
@@ -216,7 +216,7 @@ pub struct History {
     /// In the order of time.
     pub commits: Vec<Commit>,
     /// In no particular order.
-    pub reigns: Vec<Reign>,
+    pub terms: Vec<Term>,
     /// What is held in the end; empty if the run did not come to its end.
     pub copies: Vec<Copy>,
     /// What the router's design says about it, by table and range.

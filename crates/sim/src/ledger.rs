@@ -1,11 +1,11 @@
-//! What the redo logs say: every commit in the one order of time, and every reign.
+//! What the redo logs say: every commit in the one order of time, and every term.
 //!
 //! A log is read from its beginning, as recovery would; but where recovery builds partitions, this
 //! only keeps account of who was master of what. Own events (frames without an origin) speak for the
 //! site as master, refreshes only tell where the borders of its partitions are. A commit over several
 //! sites is put together from their logs, with the coordinator's decision as its one witness.
 
-use crate::history::{Commit, Reign, Value, Written};
+use crate::history::{Commit, Term, Value, Written};
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Log, MemoryLog};
 use isomer_site::{Event, FrameHead, FrameKind, Record, TxnId, read_any_frame, read_frame};
@@ -15,11 +15,11 @@ use std::ops::ControlFlow;
 /// Reads the logs of all sites.
 pub(crate) fn read<'l>(
     logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>,
-) -> (Vec<Commit>, Vec<Reign>) {
-    let (mut commits, mut reigns) = (Vec::new(), Vec::new());
-    let mut across = Across::default();
+) -> (Vec<Commit>, Vec<Term>) {
+    let (mut commits, mut terms) = (Vec::new(), Vec::new());
+    let mut across = Distributed::default();
     for (site, log) in logs {
-        let mut account = Account { site, held: BTreeMap::new(), reigns: Vec::new() };
+        let mut account = Account { site, held: BTreeMap::new(), terms: Vec::new() };
         let read = log.read(log.begin(), &mut |_, frame| {
             let (head, records) = read_frame(frame).expect("sites write frames");
             records.iter().for_each(|record| account.enter(&head, record));
@@ -43,22 +43,22 @@ pub(crate) fn read<'l>(
             ControlFlow::Continue(())
         });
         read.expect("a log in memory can be read from its beginning");
-        reigns.extend(account.close());
+        terms.extend(account.close());
     }
     commits.extend(across.commits());
     commits.sort_by_key(|commit| commit.time);
-    (commits, reigns)
+    (commits, terms)
 }
 
 /// Transactions over several sites: what the logs say of each.
 #[derive(Default)]
-struct Across {
+struct Distributed {
     decided: BTreeMap<TxnId, (Time, Vec<Written>)>,
     prepared: BTreeMap<(TxnId, SiteId), Vec<Written>>,
     ended: BTreeMap<TxnId, Vec<(SiteId, Vec<Written>)>>,
 }
 
-impl Across {
+impl Distributed {
     /// What was decided is committed, wherever it has ended already, or is still prepared.
     fn commits(mut self) -> impl Iterator<Item = Commit> {
         std::mem::take(&mut self.decided).into_iter().map(move |(txn, (time, writes))| {
@@ -113,7 +113,7 @@ struct Account {
     site: SiteId,
     /// By first key: the range, and since when the site is its master.
     held: BTreeMap<(TableId, Key), (KeyRange, Option<Time>)>,
-    reigns: Vec<Reign>,
+    terms: Vec<Term>,
 }
 
 impl Account {
@@ -150,8 +150,8 @@ impl Account {
                 *left = (KeyRange::new(range.start.clone(), right.end.clone()), left.1);
                 if begun != since {
                     left.1 = begun.map(|_| head.time);
-                    self.reign(record.table, range, begun, Some(head.time));
-                    self.reign(record.table, right, since, Some(head.time));
+                    self.term(record.table, range, begun, Some(head.time));
+                    self.term(record.table, right, since, Some(head.time));
                 }
             }
             Event::Release { .. } if own => self.end_reign(place, head.time),
@@ -167,19 +167,19 @@ impl Account {
     fn end_reign(&mut self, place: (TableId, Key), at: Time) {
         let Some((range, since)) = self.held.get_mut(&place) else { return };
         let (range, since) = (range.clone(), since.take());
-        self.reign(place.0, range, since, Some(at));
+        self.term(place.0, range, since, Some(at));
     }
 
-    fn reign(&mut self, table: TableId, range: KeyRange, from: Option<Time>, until: Option<Time>) {
+    fn term(&mut self, table: TableId, range: KeyRange, from: Option<Time>, until: Option<Time>) {
         if let Some(from) = from {
-            self.reigns.push(Reign { site: self.site, table, range, from, until });
+            self.terms.push(Term { site: self.site, table, range, from, until });
         }
     }
 
-    fn close(mut self) -> Vec<Reign> {
+    fn close(mut self) -> Vec<Term> {
         for ((table, _), (range, since)) in std::mem::take(&mut self.held) {
-            self.reign(table, range, since, None);
+            self.term(table, range, since, None);
         }
-        self.reigns
+        self.terms
     }
 }

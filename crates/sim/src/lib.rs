@@ -21,7 +21,7 @@
 //! | [`checkers`] | what must be true of it, one promise each |
 //! | [`plant`] | bugs at the borders, to prove that checkers can fail |
 //!
-//! A seed repeats exactly: the same options give the same trace, to the last letter.
+//! A seed repeats exactly: the same options give the same trace, to the last message.
 //!
 //! ```
 //! let options = isomer_sim::SimOptions { steps: 40, ..Default::default() };

@@ -9,9 +9,9 @@ use std::str::FromStr;
 pub struct Faults {
     /// Sites crash and start again.
     pub crashes: bool,
-    /// Letters between sites straggle and arrive twice.
+    /// Messages between sites straggle and arrive twice.
     pub network: bool,
-    /// Letters, requests and answers are lost while both sides run.
+    /// Messages, requests and answers are lost while both sides run.
     pub loss: bool,
     /// Disks, links and requests stand still for a while.
     pub stalls: bool,

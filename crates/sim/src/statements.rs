@@ -12,7 +12,7 @@ use crate::ledger;
 use crate::plant::Plant;
 use crate::world::SimTransport;
 use isomer_cluster::open::{
-    Isolation, LockMode, OpenError, OpenTransaction, Owner, Patience, Savepoint,
+    CancelToken, Isolation, LockMode, OpenError, OpenTransaction, Owner, Savepoint,
 };
 use isomer_cluster::{Expect, Ran};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
@@ -42,9 +42,9 @@ impl Statements {
     pub fn begin(
         cluster: &Rc<Cluster>,
         isolation: Isolation,
-        patience: Arc<Patience>,
+        cancel: Arc<CancelToken>,
     ) -> Statements {
-        let txn = cluster.gateway.begin(isolation, patience);
+        let txn = cluster.gateway.begin(isolation, cancel);
         let (owner, outcome) = (txn.owner(), Outcome::Unknown);
         let record = Open { number: owner, isolation, steps: Vec::new(), outcome };
         let (txn, savepoints, at) = (Some(txn), Vec::new(), cluster.enter(&record));

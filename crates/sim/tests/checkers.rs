@@ -5,7 +5,7 @@ use isomer_design::{Key, KeyRange, Placement, SiteId, SiteSet, TableId, Time};
 use isomer_sim::checkers::{
     copies_agree, no_lost_write, no_phantom_write, one_master, session_order, snapshot_isolation,
 };
-use isomer_sim::history::{Commit, Copy, History, Op, Outcome, Reign, Transaction, Written};
+use isomer_sim::history::{Commit, Copy, History, Op, Outcome, Term, Transaction, Written};
 
 const T: TableId = TableId(1);
 const S1: SiteId = SiteId(1);
@@ -147,19 +147,19 @@ fn one_unknown() -> History {
 
 #[test]
 fn one_master_finds_rivals_usurpers_and_strangers() {
-    let reign = |site, from, until: Option<u64>| {
+    let term = |site, from, until: Option<u64>| {
         let (from, until) = (Time(from), until.map(Time));
-        Reign { site, table: T, range: KeyRange::all(), from, until }
+        Term { site, table: T, range: KeyRange::all(), from, until }
     };
-    let judged = |reigns: &[Reign], master| {
+    let judged = |terms: &[Term], master| {
         let placements = vec![(T, KeyRange::all(), Placement::at(master))];
         let commits = vec![commit(20, &[(1, 20)])];
-        one_master(&History { reigns: reigns.to_vec(), commits, placements, ..History::default() })
+        one_master(&History { terms: terms.to_vec(), commits, placements, ..History::default() })
     };
-    let in_turn = [reign(S1, 1, Some(30)), reign(S2, 40, None)];
+    let in_turn = [term(S1, 1, Some(30)), term(S2, 40, None)];
     assert_eq!(judged(&in_turn, S2), Ok(()));
-    says(judged(&[reign(S1, 1, Some(41)), reign(S2, 40, None)], S2), "two masters at one time");
-    says(judged(&[reign(S1, 1, Some(15)), reign(S2, 16, None)], S2), "without being its master");
+    says(judged(&[term(S1, 1, Some(41)), term(S2, 40, None)], S2), "two masters at one time");
+    says(judged(&[term(S1, 1, Some(15)), term(S2, 16, None)], S2), "without being its master");
     says(judged(&in_turn, S1), "the design says t1[..) master s1, the sites say: s2");
     says(judged(&in_turn[..1], S1), "the sites say: nobody");
 }

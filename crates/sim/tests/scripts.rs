@@ -1,7 +1,7 @@
 //! Runs the golden scripts in `scripts/`: one interleaving each, written down as a lab notebook.
 //! `UPDATE_GOLDENFILES=1 cargo test -p isomer-sim --test scripts` writes the answers anew.
 //!
-//! The world is the one of the seeded runs, but orderly: letters take one millisecond, syncs half of
+//! The world is the one of the seeded runs, but orderly: messages take one millisecond, syncs half of
 //! one, and after each command the world runs until nothing is left to do but heartbeats. What a
 //! script wants late, it holds.
 //!
@@ -16,9 +16,9 @@
 //!   c1: lock accounts[5] · share accounts[5] · savepoint · back 0      besides the above
 //!   c2: has seen what c1 has                 it was told
 //!   split, merge, add_replica, …             an operator; `op: split …` gives it a name
-//!   hold, free                               letters s1 s2 · requests s1 · answers s1 · disk s1 ·
+//!   hold, free                               messages s1 s2 · requests s1 · answers s1 · disk s1 ·
 //!                                            publish s1 · cut s1: two moments of a checkpoint
-//!   letters s1 s2                            what a held link keeps
+//!   messages s1 s2                            what a held link keeps
 //!   deliver s1 s2 2                          the first two of them
 //!   muddle s1 s2                             reverses and doubles them
 //!   lose s1 s2                               loses the first of them
@@ -30,7 +30,7 @@
 //!   quietly …                                does it, and says nothing
 //! ```
 //!
-//! Below a command stands what it caused: steps at sites, letters with events (`⇥`: to or from the dead, `╳`: lost), what a
+//! Below a command stands what it caused: steps at sites, messages with events (`⇥`: to or from the dead, `╳`: lost), what a
 //! client was told, and who waits for what. After every block the checkers look at the history so
 //! far; after the last one everything is healed and must settle, and all checkers look again.
 

@@ -1,4 +1,4 @@
-//! Seeded runs: every promise holds, and a seed repeats to the last letter of its trace.
+//! Seeded runs: every promise holds, and a seed repeats to the last message of its trace.
 
 use isomer_sim::{Faults, SimOptions, run};
 

@@ -220,7 +220,7 @@ impl Site {
             }
             self.end_copy(&table, &partition)?;
         }
-        self.forget_orphans(table.id, range);
+        self.forget_early_events(table.id, range);
         self.lasting(self.log.end()).await
     }
 
@@ -249,9 +249,9 @@ impl Site {
         }
     }
 
-    pub(crate) fn forget_orphans(&self, table: TableId, range: &KeyRange) {
-        let mut orphans = self.links.orphans.lock();
-        orphans.retain(|(id, start), _| *id != table || !range.contains(start));
+    pub(crate) fn forget_early_events(&self, table: TableId, range: &KeyRange) {
+        let mut early_events = self.links.early_events.lock();
+        early_events.retain(|(id, start), _| *id != table || !range.contains(start));
     }
 
     /// Gives the mastership of a partition up, in favour of a site that follows it.
@@ -321,7 +321,7 @@ impl Site {
             partition.set_released_to(None);
             partition.set_origin(0);
             partition.set_term(Term { begin, first });
-            partition.lead();
+            partition.become_master();
         })?;
         self.expect_followers(&followers, begin);
         drop(held);
@@ -354,7 +354,8 @@ impl Site {
     ) -> (Arc<SitePartition>, Arc<SitePartition>) {
         let left = KeyRange::new(old.range.start.clone(), Some(at.clone()));
         let right = KeyRange::new(at.clone(), old.range.end.clone());
-        let [left, right] = [left, right].map(|range| self.heir(&[old], range, stamp, position));
+        let [left, right] =
+            [left, right].map(|range| self.successor(&[old], range, stamp, position));
         self.succeed(table, &[old], &[left.clone(), right.clone()]);
         (left, right)
     }
@@ -369,13 +370,13 @@ impl Site {
         position: Position,
     ) -> Arc<SitePartition> {
         let range = KeyRange::new(left.range.start.clone(), right.range.end.clone());
-        let merged = self.heir(&[left, right], range, stamp, position);
+        let merged = self.successor(&[left, right], range, stamp, position);
         self.succeed(table, &[left, right], std::slice::from_ref(&merged));
         merged
     }
 
     /// A partition that takes over from others, in the same role.
-    fn heir(
+    fn successor(
         &self,
         old: &[&Arc<SitePartition>],
         range: KeyRange,
@@ -383,34 +384,34 @@ impl Site {
         position: Position,
     ) -> Arc<SitePartition> {
         let first = old[0];
-        let complete = old.iter().map(|p| p.complete()).min().expect("at least one");
+        let complete = old.iter().map(|p| p.safe_time()).min().expect("at least one");
         let since = old.iter().map(|p| p.since()).max().expect("at least one");
         let core = Partition::new(first.table, range, stamp, complete, since);
-        let heir = SitePartition::new(core, first.source(), first.followers());
-        heir.inherit(first, position);
-        heir.set_origin(old.iter().map(|p| p.origin()).min().expect("at least one"));
-        heir.set_term(old.iter().map(|p| p.term()).reduce(Term::with).expect("at least one"));
+        let successor = SitePartition::new(core, first.source(), first.followers());
+        successor.inherit(first, position);
+        successor.set_origin(old.iter().map(|p| p.origin()).min().expect("at least one"));
+        successor.set_term(old.iter().map(|p| p.term()).reduce(Term::with).expect("at least one"));
         if !first.is_master() {
             // Until it is known that nothing waits for it: the feed may be closed beyond what does.
-            heir.set_lagging(true);
-            heir.follow(complete, None);
-            inherit_feed(&heir, old);
+            successor.set_lagging(true);
+            successor.follow(complete, None);
+            inherit_feed(&successor, old);
         }
-        Arc::new(heir)
+        Arc::new(successor)
     }
 
-    /// Puts heirs in the place of old partitions, whose locks are held and which are publishing: in
+    /// Puts successors in the place of old partitions, whose locks are held and which are publishing: in
     /// the map, and for the events that wait.
     fn succeed(&self, table: &Table, old: &[&Arc<SitePartition>], new: &[Arc<SitePartition>]) {
-        let mut orphans = self.links.orphans.lock();
+        let mut early_events = self.links.early_events.lock();
         for old in old {
             old.retire();
             let waiting = std::mem::take(&mut *old.pending.lock());
             let place = (old.table, old.range.start.clone());
-            orphans.entry(place).or_default().extend(waiting);
+            early_events.entry(place).or_default().extend(waiting);
         }
-        Table::adopt(&mut orphans, new);
-        orphans.retain(|_, events| !events.is_empty());
+        Table::adopt(&mut early_events, new);
+        early_events.retain(|_, events| !events.is_empty());
         let starts: Vec<&Key> = old.iter().map(|old| &old.range.start).collect();
         self.reshape(table, &starts, new);
     }
@@ -491,14 +492,16 @@ impl Site {
     }
 }
 
-/// Lets an heir go on with the feed of the partitions it is made of. The part that a split makes has a
+/// Lets a successor go on with the feed of the partitions it is made of. The part that a split makes has a
 /// feed only if that spoke for all keys; what is merged goes on with the left part's stream.
-fn inherit_feed(heir: &SitePartition, old: &[&Arc<SitePartition>]) {
+fn inherit_feed(successor: &SitePartition, old: &[&Arc<SitePartition>]) {
     let whole: Vec<Option<Arc<Feed>>> = old.iter().map(|p| p.whole_feed()).collect();
     match (&whole[..], old[0].feed()) {
-        ([Some(feed)], _) => heir.join(feed.clone(), true),
-        ([Some(left), Some(right)], _) if Arc::ptr_eq(left, right) => heir.join(left.clone(), true),
-        ([_, _], Some(feed)) => heir.join(feed, false),
+        ([Some(feed)], _) => successor.join(feed.clone(), true),
+        ([Some(left), Some(right)], _) if Arc::ptr_eq(left, right) => {
+            successor.join(left.clone(), true)
+        }
+        ([_, _], Some(feed)) => successor.join(feed, false),
         _ => {}
     }
 }

@@ -273,8 +273,8 @@ impl Site {
         let partition = Arc::new(SitePartition::new(core, Some(install.source), SiteSet::EMPTY));
         partition.set_origin(origin);
         partition.set_position(position);
-        let mut orphans = self.links.orphans.lock();
-        Table::adopt(&mut orphans, std::slice::from_ref(&partition));
+        let mut early_events = self.links.early_events.lock();
+        Table::adopt(&mut early_events, std::slice::from_ref(&partition));
         self.reshape(table, &[], std::slice::from_ref(&partition));
         partition
     }

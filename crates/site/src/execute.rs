@@ -19,7 +19,7 @@
 //!
 //! **What a reply promises.** With `Durability::Commit`, a reply waits until the log has made
 //! durable what the transaction wrote, and also what it read: nobody is ever told of something that
-//! a crash could undo, unless it asked for [asynchronous commit](Request::is_hasty).
+//! a crash could undo, unless it asked for [asynchronous commit](Request::is_asynchronous).
 
 mod read_at;
 
@@ -99,7 +99,7 @@ impl Site {
             }
         };
         drop(hold);
-        if !request.is_hasty {
+        if !request.is_asynchronous {
             self.durable(position).await.map_err(Failure::Unknown)?;
         }
         Ok(progress.reply(committed))
@@ -152,7 +152,7 @@ impl Site {
         let snapshot = match hold.context.snapshot(partitions, request.session, waker) {
             Ok(snapshot) => snapshot,
             Err(not_yet) => {
-                self.hurry(&resolved, not_yet, waker);
+                self.request_close(&resolved, not_yet, waker);
                 return Ok(Err(Wait));
             }
         };
@@ -342,7 +342,7 @@ impl Site {
 
     /// Does what shortens the wait: looks again at once if the partition was replaced; helps to
     /// apply what has arrived; and asks the master to say that there is no more.
-    pub(crate) fn hurry(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
+    pub(crate) fn request_close(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
         let (NotYet::Publishing(at) | NotYet::Behind(at, _)) = not_yet;
         let partition = resolved.partitions[at];
         if partition.is_gone() {
@@ -351,12 +351,12 @@ impl Site {
         let NotYet::Behind(_, time) = not_yet else { return };
         self.apply_pending(partition);
         if !resolved.written.iter().any(|written| *written) {
-            return self.hurry_feed(partition, time);
+            return self.request_feed_close(partition, time);
         }
         // Whoever holds locks is waited for: nothing is asked one after the other.
-        for partition in resolved.partitions.iter().filter(|p| p.complete() < time) {
+        for partition in resolved.partitions.iter().filter(|p| p.safe_time() < time) {
             self.apply_pending(partition);
-            self.hurry_partition(partition, time);
+            self.request_partition_close(partition, time);
         }
     }
 }

@@ -141,7 +141,7 @@ impl Site {
         partition.set_followers(followers.clone());
         partition.set_origin(0);
         partition.set_term(Term { begin, first });
-        partition.lead();
+        partition.become_master();
         partition.set_position(position);
         partition.end_publishing(to, time);
         self.expect_followers(&followers, begin);
@@ -231,7 +231,7 @@ impl Site {
                 self.end_copy(&table, &partition)?;
             }
         }
-        self.forget_orphans(table.id, range);
+        self.forget_early_events(table.id, range);
         self.lasting(self.log.end()).await
     }
 }

@@ -46,7 +46,7 @@ impl Site {
             }
         }
         drop(held);
-        self.forget_orphans(table.id, &KeyRange::all());
+        self.forget_early_events(table.id, &KeyRange::all());
         self.lasting(self.log.end()).await
     }
 

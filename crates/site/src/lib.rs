@@ -15,7 +15,7 @@
 //! | [`change`], [`mod@copy`] | the steps of the design operators; the rows of a new replica |
 //! | [`two_phase`] | a transaction over several sites: coordinating it, taking part in it |
 //! | [`link`], [`refresh`] | events on their way to replicas, and their application |
-//! | [`silence`] | promises that there will be none |
+//! | [`close_ahead`] | promises that there will be none |
 //! | [`hot_lock`] | locks that many wait for |
 //! | [`room`] | how much memory rows may take, and what a full site refuses |
 //! | [`record`] | the bytes of the redo log |
@@ -31,6 +31,7 @@
 
 mod change;
 mod checkpoint;
+mod close_ahead;
 mod copy;
 mod error;
 mod execute;
@@ -48,7 +49,6 @@ mod recovery;
 mod refresh;
 mod request;
 mod room;
-mod silence;
 mod site;
 mod source;
 mod step;
@@ -60,12 +60,13 @@ pub mod wire;
 
 pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
+pub use close_ahead::CloseAhead;
 pub use copy::{PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, TxnId};
-pub use link::LinkPatience;
+pub use link::LinkTimeouts;
 pub use message::{Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TimeSource};
 pub use overlay::Overlay;
 pub use record::{
@@ -77,7 +78,6 @@ pub use request::{
     Request, Shares, Timing,
 };
 pub use room::{Full, MemoryLimit};
-pub use silence::Silence;
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};

@@ -62,7 +62,7 @@ pub enum Message {
     /// to this time.
     ///
     /// If it or its answer is lost, the reader waits for the next heartbeat.
-    AskSilence {
+    AskCloseAhead {
         /// The table.
         table: TableId,
         /// The partition's first key.
@@ -75,7 +75,7 @@ pub enum Message {
     /// It binds the master whether or not it arrives; if it is lost, the reader waits for the next
     /// heartbeat. It claims nothing of earlier events: who has not seen the last one takes no
     /// notice.
-    Silence {
+    CloseAhead {
         /// The table.
         table: TableId,
         /// The partition's first key.

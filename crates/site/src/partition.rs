@@ -141,7 +141,7 @@ impl SitePartition {
     /// From here on, `feed` speaks for the partition: for all of its keys, or for its stream only.
     pub(crate) fn join(&self, feed: Arc<Feed>, whole: bool) {
         self.joined_whole.store(whole, Ordering::SeqCst);
-        self.core.follow(self.core.complete(), Some(feed));
+        self.core.follow(self.core.safe_time(), Some(feed));
     }
 
     /// The feed that speaks for all keys of the partition.

@@ -179,7 +179,8 @@ impl Site {
     }
 
     fn replay(&self, from: Position, progress: &RecoveryProgress) -> Result<(), RecoverError> {
-        let (mut bad, mut prepared, mut halves) = (None, BTreeMap::new(), Halves::default());
+        let (mut bad, mut prepared, mut partial_copies) =
+            (None, BTreeMap::new(), PartialCopies::default());
         let mut before = from;
         self.log.read(from, &mut |position, frame| match read_frame(frame) {
             Ok((head, records)) => {
@@ -196,7 +197,7 @@ impl Site {
                     FrameKind::Commit | FrameKind::Refresh { .. } => {}
                 }
                 for record in &records {
-                    self.replay_record(&head, record, position, &mut halves);
+                    self.replay_record(&head, record, position, &mut partial_copies);
                 }
                 ControlFlow::Continue(())
             }
@@ -208,9 +209,9 @@ impl Site {
         if let Some(bad) = bad {
             return Err(bad);
         }
-        halves.forget(self, |_, _| true);
+        partial_copies.forget(self, |_, _| true);
         for (txn, (position, frame)) in prepared {
-            let restored = self.restore_share(txn, frame);
+            let restored = self.restore_branch(txn, frame);
             restored.map_err(|error| RecoverError::Frame { position, error })?;
         }
         Ok(())
@@ -221,7 +222,7 @@ impl Site {
         head: &FrameHead,
         record: &Record<'_>,
         position: Position,
-        halves: &mut Halves,
+        partial_copies: &mut PartialCopies,
     ) {
         let table = self.table_or_new(record.table);
         let (from, origin) = head.kind.origin().unwrap_or((self.id, 0));
@@ -244,13 +245,13 @@ impl Site {
             }
             // What the checkpoint's partitions cover has seen these events, and what came after.
             Event::Install(install) if table.overlapping(&install.range).is_empty() => {
-                halves.end(self, &table, &install.range, record.version);
+                partial_copies.end(self, &table, &install.range, record.version);
                 self.install_rows(&table, &install.rows, install.last);
                 self.begin_replica(&table, install, record.version, origin, position);
             }
             Event::Copy { range, number, rows } if table.overlapping(range).is_empty() => {
                 if *number == 0 {
-                    halves.begin(self, &table, range, record.version);
+                    partial_copies.begin(self, &table, range, record.version);
                 }
                 self.install_rows(&table, rows, head.time);
             }
@@ -304,7 +305,7 @@ impl Site {
                 partition.set_origin(0);
                 let first = record.previous + 1;
                 partition.set_term(Term { begin: came.position, first });
-                partition.lead();
+                partition.become_master();
             }
             _ => {}
         }
@@ -347,9 +348,9 @@ impl Site {
 /// Copies that have begun in the log and, as far as it was read, have not become replicas
 /// ([`mod@crate::copy`]).
 #[derive(Default)]
-struct Halves(Vec<(Arc<Table>, KeyRange, Version)>);
+struct PartialCopies(Vec<(Arc<Table>, KeyRange, Version)>);
 
-impl Halves {
+impl PartialCopies {
     /// A copy of a range begins: nothing is left of earlier ones.
     fn begin(&mut self, site: &Site, table: &Arc<Table>, range: &KeyRange, version: Version) {
         self.forget(site, |of, half| Arc::ptr_eq(of, table) && half.overlaps(range));

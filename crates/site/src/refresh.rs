@@ -9,7 +9,7 @@
 //! ```text
 //!   pending of t1[0..10) at version 7:    8→9 write    7→8 split at 5     10→11 write (a gap: waits)
 //!   apply 7→8: [0..10) becomes [0..5) and [5..10), both at 8; pending events stay with [0..5), and
-//!              those that arrived early for [5..10) are taken from the orphans
+//!              those that arrived early for [5..10) are taken from the early events
 //!   apply 8→9: rows of [0..5)
 //! ```
 //!
@@ -224,7 +224,7 @@ impl Site {
             Event::Follow(_) => {}
             Event::Unfollow(site) => {
                 if *site == self.id {
-                    partition.follow(partition.complete(), None);
+                    partition.follow(partition.safe_time(), None);
                     partition.set_unfollowed();
                 }
             }
@@ -280,7 +280,7 @@ impl Site {
     /// since go that way: the event was written after the stream had been opened, or the master has
     /// said so. Otherwise some may have gone by an earlier stream, and been lost with it.
     fn follow_new_master(&self, partition: &Arc<SitePartition>, came: Came) {
-        let complete = partition.complete().max(came.time);
+        let complete = partition.safe_time().max(came.time);
         let Some(stream) = self.stream_from(came.from) else {
             return self.subscribe(std::slice::from_ref(partition));
         };

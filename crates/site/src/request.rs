@@ -56,13 +56,13 @@ pub struct Request<'a> {
     /// Up to when its session has seen the database: its snapshot is not earlier.
     pub session: Time,
     /// Who serves what of it; `None` if one site serves all.
-    pub shares: Option<&'a Shares>,
+    pub branches: Option<&'a Shares>,
     /// What it does.
     pub body: Body<'a>,
     /// Asynchronous commit: the client is told of a commit at one site before the log has synced. A crash
     /// loses a suffix of such commits, never one from the middle. Others are told of them once they are
     /// durable.
-    pub is_hasty: bool,
+    pub is_asynchronous: bool,
     /// The reply says where its time went.
     pub is_measured: bool,
 }
@@ -165,8 +165,8 @@ impl Timing {
 impl<'a> Request<'a> {
     /// A transaction of a session that has seen nothing, at one site, without wishes.
     pub fn new(footprint: &'a Footprint, body: Body<'a>) -> Request<'a> {
-        let (session, shares) = (Time::ZERO, None);
-        Request { footprint, session, shares, body, is_hasty: false, is_measured: false }
+        let (session, branches) = (Time::ZERO, None);
+        Request { footprint, session, branches, body, is_asynchronous: false, is_measured: false }
     }
 
     /// The same request, for another attempt.

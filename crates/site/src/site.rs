@@ -19,26 +19,26 @@
 //! | --- | --- |
 //! | `store`, `tables`, `shape` | rows, partitions and their maps |
 //! | `sequencer`, `log`, `shaping` | the order of events; what a checkpoint must see together |
-//! | `links`, `retry`, `silence` | replication: `link`, `refresh`, `silence` |
-//! | `book` | transactions over several sites: `two_phase` |
+//! | `links`, `retry`, `close_ahead` | replication: `link`, `refresh`, `close_ahead` |
+//! | `transactions` | transactions over several sites: `two_phase` |
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
 //! | `hot_locks` | hot locks: `hot_lock` |
 //! | `memory` | what there is room for: `room` |
 
 use crate::checkpoint::Progress;
+use crate::close_ahead::CloseAhead;
 use crate::copy::{PIECE_BYTES, Underway};
 use crate::error::Failure;
 use crate::frame::TxnId;
 use crate::hot_lock::HotLocks;
-use crate::link::{LinkPatience, Links};
+use crate::link::{LinkTimeouts, Links};
 use crate::message::{Network, TimeSource};
 use crate::partition::{PartitionMap, Readers, SitePartition, Table};
 use crate::record::FrameWriter;
 use crate::recovery::RecoveryProgress;
 use crate::request::Procedures;
 use crate::room::MemoryLimit;
-use crate::silence::Silence;
-use crate::two_phase::{Book, Decided};
+use crate::two_phase::{Decided, TransactionTable};
 use arc_swap::ArcSwap;
 use isomer_design::{HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Checkpoints, Log, LogError, Position};
@@ -69,9 +69,9 @@ pub struct SiteOptions {
     /// [`PIECE_BYTES`]: crate::PIECE_BYTES
     pub piece_bytes: usize,
     /// What is promised of partitions that are rarely written; the same at all sites.
-    pub silence: Silence,
+    pub close_ahead: CloseAhead,
     /// When something is taken for lost that another site should have sent.
-    pub patience: LinkPatience,
+    pub link_timeouts: LinkTimeouts,
     /// What can be called by name; the same at all sites.
     pub procedures: Arc<Procedures>,
     /// How much memory its rows may take: see [`MemoryLimit`].
@@ -81,7 +81,7 @@ pub struct SiteOptions {
 }
 
 impl SiteOptions {
-    /// A site without checkpoints, procedures and a limit of its memory, with pieces, silence and patience as they usually
+    /// A site without checkpoints, procedures and a limit of its memory, with pieces, closing ahead and time-outs as they usually
     /// are.
     pub fn new(
         id: SiteId,
@@ -96,8 +96,8 @@ impl SiteOptions {
             network,
             time,
             piece_bytes: PIECE_BYTES,
-            silence: Silence::default(),
-            patience: LinkPatience::default(),
+            close_ahead: CloseAhead::default(),
+            link_timeouts: LinkTimeouts::default(),
             procedures: Arc::default(),
             memory: Arc::default(),
             progress: Arc::default(),
@@ -132,7 +132,7 @@ pub struct Site {
     pub(crate) ticked: Waiters,
     pub(crate) links: Links,
     /// Transactions over several sites.
-    pub(crate) book: Mutex<Book>,
+    pub(crate) transactions: Mutex<TransactionTable>,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
     pub(crate) dropped: Mutex<Vec<Dropped>>,
     pub(crate) hot_locks: HotLocks,
@@ -145,8 +145,8 @@ pub struct Site {
     /// Copies that are being written.
     pub(crate) copying: Mutex<Vec<Underway>>,
     pub(crate) piece_bytes: usize,
-    pub(crate) silence: Silence,
-    pub(crate) patience: LinkPatience,
+    pub(crate) close_ahead: CloseAhead,
+    pub(crate) link_timeouts: LinkTimeouts,
     pub(crate) procedures: Arc<Procedures>,
     pub(crate) memory: Arc<MemoryLimit>,
     /// Whoever runs the site was told that its log has failed.
@@ -228,7 +228,7 @@ impl Site {
             leased: Mutex::new(None),
             ticked: Waiters::new(),
             links: Links::default(),
-            book: Mutex::default(),
+            transactions: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
             hot_locks: HotLocks::default(),
             purging: Mutex::new(()),
@@ -236,8 +236,8 @@ impl Site {
             cut_short: AtomicBool::new(false),
             copying: Mutex::new(Vec::new()),
             piece_bytes: options.piece_bytes,
-            silence: options.silence,
-            patience: options.patience,
+            close_ahead: options.close_ahead,
+            link_timeouts: options.link_timeouts,
             procedures: options.procedures,
             memory: options.memory,
             in_trouble: AtomicBool::new(false),

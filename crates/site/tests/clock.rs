@@ -36,9 +36,9 @@ impl Clock {
 }
 
 #[derive(Default)]
-struct Post(Mutex<VecDeque<(SiteId, SiteId, Message)>>);
+struct Mailboxes(Mutex<VecDeque<(SiteId, SiteId, Message)>>);
 
-impl Network for Post {
+impl Network for Mailboxes {
     fn send(&self, from: SiteId, to: SiteId, message: Message) {
         self.0.lock().unwrap().push_back((from, to, message));
     }
@@ -46,31 +46,31 @@ impl Network for Post {
 
 /// `s1` is the master of everything; `s2` has a copy. Each has a clock of its own.
 struct Pair {
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     clocks: [Arc<Clock>; 2],
     logs: [Arc<MemoryLog>; 2],
     sites: [Site; 2],
 }
 
-fn open(id: SiteId, log: &Arc<MemoryLog>, post: &Arc<Post>, clock: &Arc<Clock>) -> Site {
-    Site::open(SiteOptions::new(id, log.clone(), post.clone(), clock.clone())).unwrap()
+fn open(id: SiteId, log: &Arc<MemoryLog>, mailboxes: &Arc<Mailboxes>, clock: &Arc<Clock>) -> Site {
+    Site::open(SiteOptions::new(id, log.clone(), mailboxes.clone(), clock.clone())).unwrap()
 }
 
 impl Pair {
     fn new() -> Pair {
-        let post = Arc::new(Post::default());
+        let mailboxes = Arc::new(Mailboxes::default());
         let clocks = [(); 2].map(|()| Arc::new(Clock(AtomicU64::new(NOON))));
         let options = MemoryOptions { durability: Durability::Commit, ..MemoryOptions::default() };
         let logs = [(); 2].map(|()| Arc::new(MemoryLog::new(options)));
-        let sites = [0, 1].map(|at| open([S1, S2][at], &logs[at], &post, &clocks[at]));
-        let pair = Pair { post, clocks, logs, sites };
+        let sites = [0, 1].map(|at| open([S1, S2][at], &logs[at], &mailboxes, &clocks[at]));
+        let pair = Pair { mailboxes, clocks, logs, sites };
         pair.drive(pair.sites[0].step(Step::Create(T, vec![KeyRange::all()]))).unwrap();
         let snapshot = pair.drive(pair.sites[0].follow(T, &Key::min(), S2)).unwrap();
         pair.drive(pair.sites[1].install(snapshot)).unwrap();
         pair
     }
 
-    /// Polls, and lets disks, post and ticks work in between; no clock goes on by itself.
+    /// Polls, and lets disks, mailboxes and ticks work in between; no clock goes on by itself.
     fn drive<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         for _ in 0..1000 {
@@ -82,15 +82,15 @@ impl Pair {
                 site.log().sync().unwrap();
                 site.tick();
             }
-            while let Some((from, to, letter)) = self.next_letter() {
-                self.sites[usize::from(to.0) - 1].receive(from, letter);
+            while let Some((from, to, envelope)) = self.next_letter() {
+                self.sites[usize::from(to.0) - 1].receive(from, envelope);
             }
         }
         panic!("it waits for ever");
     }
 
     fn next_letter(&self) -> Option<(SiteId, SiteId, Message)> {
-        self.post.0.lock().unwrap().pop_front()
+        self.mailboxes.0.lock().unwrap().pop_front()
     }
 
     /// Writes a row at the master, in a session that has seen nothing.
@@ -154,10 +154,10 @@ fn a_computer_that_starts_again_with_its_clock_set_back_goes_on_where_it_was() {
         for at in [0, 1] {
             let log = Arc::new(pair.logs[at].crash(pair.logs[at].durable()));
             pair.clocks[at].set(hours * HOUR);
-            pair.sites[at] = open([S1, S2][at], &log, &pair.post, &pair.clocks[at]);
+            pair.sites[at] = open([S1, S2][at], &log, &pair.mailboxes, &pair.clocks[at]);
             pair.logs[at] = log;
         }
-        pair.post.0.lock().unwrap().clear();
+        pair.mailboxes.0.lock().unwrap().clear();
         pair.sites[1].greet(std::iter::once(S1));
         pair.sites[0].greet(std::iter::once(S2));
         assert_eq!(pair.read(0, before).0, value - 1);

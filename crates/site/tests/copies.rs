@@ -3,14 +3,14 @@
 //! A master `s1` gives snapshots; `s2` writes them to its log, is stopped, and opened again. Pieces are of
 //! two rows, so that a partition of a few rows is larger than what one frame may hold.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{
     Checkpoints, Durability, FileCheckpoints, FileLog, MemoryLog, MemoryOptions, Options,
 };
 use isomer_site::{AtOnce, Site, SiteOptions, Snapshot, Step, TimeSource, Txn};
-use post::Post;
+use mailboxes::Mailboxes;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::pin::pin;
@@ -29,22 +29,22 @@ const ROWS: u8 = 11;
 /// A master and its replica.
 struct Pair {
     folder: tempfile::TempDir,
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     master: Site,
     replica: Option<Site>,
 }
 
 impl Pair {
     fn new() -> Pair {
-        let post = Arc::new(Post::default());
-        post.now.store(1_000_000_000, Ordering::Relaxed);
+        let mailboxes = Arc::new(Mailboxes::default());
+        mailboxes.now.store(1_000_000_000, Ordering::Relaxed);
         let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
-        let (network, time) = (post.clone(), post.clone());
+        let (network, time) = (mailboxes.clone(), mailboxes.clone());
         let usual = SiteOptions::new(S1, log, network, time);
         let options = SiteOptions { piece_bytes: PIECE_BYTES, ..usual };
         let master = Site::open(options).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut pair = Pair { folder, post, master, replica: None };
+        let mut pair = Pair { folder, mailboxes, master, replica: None };
         pair.drive(pair.master.step(Step::Create(T, vec![KeyRange::all()]))).unwrap();
         pair.restart();
         (0..ROWS).for_each(|number| pair.write(number, Some(1)));
@@ -54,9 +54,9 @@ impl Pair {
     /// Stops the replica as a crash does, and starts it again.
     fn restart(&mut self) {
         self.replica = None;
-        self.post.letters.lock().unwrap().retain(|(_, to, _)| *to != S2);
-        self.post.now.fetch_add(1_000_000, Ordering::Relaxed);
-        self.replica = Some(open(self.folder.path(), &self.post));
+        self.mailboxes.messages.lock().unwrap().retain(|(_, to, _)| *to != S2);
+        self.mailboxes.now.fetch_add(1_000_000, Ordering::Relaxed);
+        self.replica = Some(open(self.folder.path(), &self.mailboxes));
         self.replica().greet(std::iter::once(S1));
     }
 
@@ -64,7 +64,7 @@ impl Pair {
         self.replica.as_ref().unwrap()
     }
 
-    /// Polls, and lets the disk and the post work in between.
+    /// Polls, and lets the disk and the mailboxes work in between.
     fn drive<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         for _ in 0..10_000 {
@@ -77,18 +77,18 @@ impl Pair {
         panic!("it waits for ever");
     }
 
-    /// Lets the disks work, and delivers all letters.
+    /// Lets the disks work, and delivers all messages.
     fn deliver(&self) {
-        self.post.now.fetch_add(1_000_000, Ordering::Relaxed);
+        self.mailboxes.now.fetch_add(1_000_000, Ordering::Relaxed);
         for site in std::iter::once(&self.master).chain(&self.replica) {
             site.log().sync().unwrap();
             site.tick();
         }
         loop {
-            let Some((from, to, letter)) = self.post.next_letter() else { return };
+            let Some((from, to, envelope)) = self.mailboxes.next_letter() else { return };
             match &self.replica {
-                Some(replica) if to == S2 => replica.receive(from, letter),
-                _ if to == S1 => self.master.receive(from, letter),
+                Some(replica) if to == S2 => replica.receive(from, envelope),
+                _ if to == S1 => self.master.receive(from, envelope),
                 _ => {}
             }
         }
@@ -116,7 +116,7 @@ impl Pair {
             })
         };
         // What the master has committed until now.
-        let session = self.post.now();
+        let session = self.mailboxes.now();
         self.drive(site.execute(&footprint, session, &mut procedure)).unwrap();
         rows
     }
@@ -150,10 +150,10 @@ impl Pair {
     }
 }
 
-fn open(folder: &Path, post: &Arc<Post>) -> Site {
+fn open(folder: &Path, mailboxes: &Arc<Mailboxes>) -> Site {
     let options = Options { durability: Durability::Commit, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
-    let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
+    let (log, network, time) = (Arc::new(log), mailboxes.clone(), mailboxes.clone());
     let checkpoints: Arc<dyn Checkpoints> = Arc::new(FileCheckpoints::open(folder).unwrap());
     let (checkpoints, piece_bytes) = (Some(checkpoints), PIECE_BYTES);
     let usual = SiteOptions::new(S2, log, network, time);

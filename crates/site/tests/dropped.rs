@@ -1,12 +1,12 @@
 //! What was dropped goes piece by piece: no tick holds up the commits of its site for long, and all of
 //! the memory comes back.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{MemoryLog, MemoryOptions};
 use isomer_site::{PURGED_PER_TICK, Site, SiteOptions, Step, Txn};
-use post::Post;
+use mailboxes::Mailboxes;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,9 +34,10 @@ fn write(site: &Site, table: TableId, keys: std::ops::Range<usize>) {
 
 #[test]
 fn a_dropped_table_goes_in_small_pieces_and_leaves_nothing_behind() {
-    let post = Arc::new(Post::default());
+    let mailboxes = Arc::new(Mailboxes::default());
     let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
-    let site = Site::open(SiteOptions::new(SiteId(1), log, post.clone(), post.clone())).unwrap();
+    let site =
+        Site::open(SiteOptions::new(SiteId(1), log, mailboxes.clone(), mailboxes.clone())).unwrap();
     for table in [KEPT, DROPPED] {
         ready(site.step(Step::Create(table, vec![KeyRange::all()]))).unwrap();
     }
@@ -49,7 +50,7 @@ fn a_dropped_table_goes_in_small_pieces_and_leaves_nothing_behind() {
 
     let (mut rows, mut largest, mut memory) = (0, 0, full);
     loop {
-        post.now.fetch_add(2_000_000, Ordering::Relaxed);
+        mailboxes.now.fetch_add(2_000_000, Ordering::Relaxed);
         let freed = site.tick();
         (rows, largest) = (rows + freed.rows, largest.max(freed.rows));
         // The memory goes as the rows do, a piece at a time.
@@ -58,7 +59,10 @@ fn a_dropped_table_goes_in_small_pieces_and_leaves_nothing_behind() {
         if !freed.is_more && memory < before + before / 2 {
             break;
         }
-        assert!(post.now.load(Ordering::Relaxed) < 10_000_000_000, "{memory} of {full} are left");
+        assert!(
+            mailboxes.now.load(Ordering::Relaxed) < 10_000_000_000,
+            "{memory} of {full} are left"
+        );
     }
     assert_eq!((rows, largest), (ROWS, PURGED_PER_TICK));
     write(&site, KEPT, 0..100);

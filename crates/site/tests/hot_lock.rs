@@ -1,11 +1,11 @@
 //! A hot lock is reported as long as its queue is long.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, HotLock, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Durability, MemoryLog, MemoryOptions};
 use isomer_site::{Message, Part, Site, SiteOptions, Step, Txn, TxnId};
-use post::Post;
+use mailboxes::Mailboxes;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -20,9 +20,9 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
 
 /// The hot locks while so many wait for one, and once they have it.
 fn hot_locks(waiting: usize) -> [Vec<HotLock>; 2] {
-    let post = Arc::new(Post::default());
+    let mailboxes = Arc::new(Mailboxes::default());
     let options = MemoryOptions { durability: Durability::None, ..MemoryOptions::default() };
-    let (log, network, time) = (Arc::new(MemoryLog::new(options)), post.clone(), post);
+    let (log, network, time) = (Arc::new(MemoryLog::new(options)), mailboxes.clone(), mailboxes);
     let site = Site::open(SiteOptions::new(S1, log, network, time)).unwrap();
     let from_five = KeyRange::new(Key::int(5), None);
     assert!(poll(pin!(site.step(Step::Create(T, vec![from_five])))).is_ready());

@@ -1,11 +1,11 @@
-//! Links that lose letters: two sites, and a post that drops every so many of them.
+//! Links that lose messages: two sites, and a network that drops every so many of them.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{MemoryLog, MemoryOptions};
 use isomer_site::{Message, Site, SiteOptions, Step, Txn};
-use post::Post;
+use mailboxes::Mailboxes;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -24,9 +24,9 @@ const TICK_NS: u64 = 2_000_000;
 const TICKS_MAX: usize = 20_000;
 
 struct Pair {
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     sites: [Site; 2],
-    /// Every so many letters, one is lost; 0: none.
+    /// Every so many messages, one is lost; 0: none.
     lost_of: Cell<u64>,
     sent: Cell<u64>,
     /// Subscriptions that arrived.
@@ -36,15 +36,15 @@ struct Pair {
 impl Pair {
     /// `s1` masters all partitions, and `s2` has replicas of them.
     fn new() -> Pair {
-        let post = Arc::new(Post::default());
-        post.now.store(1_000_000_000, Ordering::Relaxed);
+        let mailboxes = Arc::new(Mailboxes::default());
+        mailboxes.now.store(1_000_000_000, Ordering::Relaxed);
         let sites = [S1, S2].map(|id| {
             let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
-            let (network, time) = (post.clone(), post.clone());
+            let (network, time) = (mailboxes.clone(), mailboxes.clone());
             Site::open(SiteOptions::new(id, log, network, time)).unwrap()
         });
         let (lost_of, sent, subscribed) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        let pair = Pair { post, sites, lost_of, sent, subscribed };
+        let pair = Pair { mailboxes, sites, lost_of, sent, subscribed };
         let [s1, s2] = &pair.sites;
         let ranges = (0..PARTITIONS).map(|at| KeyRange::ints(at, at + 1)).collect();
         pair.drive(s1.step(Step::Create(T, ranges))).unwrap();
@@ -55,23 +55,23 @@ impl Pair {
         pair
     }
 
-    /// Time passes, the disks work, and letters arrive or are lost.
+    /// Time passes, the disks work, and messages arrive or are lost.
     fn tick(&self) {
-        self.post.now.fetch_add(TICK_NS, Ordering::Relaxed);
+        self.mailboxes.now.fetch_add(TICK_NS, Ordering::Relaxed);
         for site in &self.sites {
             site.log().sync().unwrap();
             site.ship();
             site.tick();
         }
-        while let Some((from, to, letter)) = self.post.next_letter() {
+        while let Some((from, to, envelope)) = self.mailboxes.next_letter() {
             self.sent.set(self.sent.get() + 1);
             if self.lost_of.get() > 0 && self.sent.get().is_multiple_of(self.lost_of.get()) {
                 continue;
             }
-            if let Message::Subscribe { replicas, .. } = &letter {
+            if let Message::Subscribe { replicas, .. } = &envelope {
                 self.subscribed.set(self.subscribed.get() + replicas.len());
             }
-            self.sites[usize::from(to.0) - 1].receive(from, letter);
+            self.sites[usize::from(to.0) - 1].receive(from, envelope);
         }
     }
 
@@ -124,7 +124,7 @@ impl Pair {
                 ControlFlow::Continue(())
             })
         };
-        let now = Time(self.post.now.load(Ordering::Relaxed));
+        let now = Time(self.mailboxes.now.load(Ordering::Relaxed));
         self.drive(self.sites[1].execute(&footprint, now, &mut procedure)).unwrap();
         rows
     }

@@ -1,14 +1,14 @@
-//! What is undecided survives checkpoints and restarts: two sites in folders, and letters that arrive when
+//! What is undecided survives checkpoints and restarts: two sites in folders, and messages that arrive when
 //! the test says so.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Checkpoints, Durability, FileCheckpoints, FileLog, Options};
 use isomer_site::{
     AtOnce, Body, Failure, Part, PartAnswer, Peers, Reply, Request, Site, SiteOptions, Step, Txn,
 };
-use post::Post;
+use mailboxes::Mailboxes;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;
@@ -31,15 +31,15 @@ impl Peers for There<'_> {
 
 struct Pair {
     folder: tempfile::TempDir,
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     sites: BTreeMap<SiteId, Site>,
 }
 
 impl Pair {
     /// Accounts below 10 at s1, the others at s2.
     fn new() -> Pair {
-        let (folder, post) = (tempfile::tempdir().unwrap(), Arc::default());
-        let mut pair = Pair { folder, post, sites: BTreeMap::new() };
+        let (folder, mailboxes) = (tempfile::tempdir().unwrap(), Arc::default());
+        let mut pair = Pair { folder, mailboxes, sites: BTreeMap::new() };
         for (id, range) in [
             (S1, KeyRange::new(Key::min(), Some(Key::int(10)))),
             (S2, KeyRange::new(Key::int(10), None)),
@@ -50,41 +50,41 @@ impl Pair {
         pair
     }
 
-    /// Stops a site, after a sync, and starts it again. Letters on the way to it are lost.
+    /// Stops a site, after a sync, and starts it again. Messages on the way to it are lost.
     fn restart(&mut self, id: SiteId) {
         if let Some(site) = self.sites.remove(&id) {
             site.log().sync().unwrap();
         }
-        self.post.letters.lock().unwrap().retain(|(_, to, _)| *to != id);
-        self.post.now.fetch_add(1_000_000, Ordering::Relaxed);
-        self.sites.insert(id, open(self.folder.path(), id, &self.post));
+        self.mailboxes.messages.lock().unwrap().retain(|(_, to, _)| *to != id);
+        self.mailboxes.now.fetch_add(1_000_000, Ordering::Relaxed);
+        self.sites.insert(id, open(self.folder.path(), id, &self.mailboxes));
     }
 
     /// Writes 3 and 13, coordinated by s1.
     fn transfer(&self, value: u8) -> Result<Reply, Failure> {
         let footprint = Footprint::new().write(T, Key::int(3)).write(T, Key::int(13));
         let share = |key| Footprint::new().write(T, Key::int(key));
-        let shares = [(S1, share(3)), (S2, share(13))].into();
+        let branches = [(S1, share(3)), (S2, share(13))].into();
         let mut procedure = |txn: &mut Txn<'_>| {
             txn.put(T, &Key::int(3), &[value])?;
             txn.put(T, &Key::int(13), &[value])
         };
         let body = Body::Here(&mut procedure);
-        let request = Request { shares: Some(&shares), ..Request::new(&footprint, body) };
+        let request = Request { branches: Some(&branches), ..Request::new(&footprint, body) };
         let there = There(&self.sites[&S2]);
         ready(self.sites[&S1].coordinate(request, &mut |_| {}, &there))
     }
 
-    /// Lets time pass and delivers letters until there are none.
+    /// Lets time pass and delivers messages until there are none.
     fn settle(&self) {
         for _ in 0..4 {
-            self.post.now.fetch_add(250_000_000, Ordering::Relaxed);
+            self.mailboxes.now.fetch_add(250_000_000, Ordering::Relaxed);
             for site in self.sites.values() {
                 site.log().sync().unwrap();
                 site.tick();
             }
-            while let Some((from, to, letter)) = self.post.next_letter() {
-                self.sites[&to].receive(from, letter);
+            while let Some((from, to, envelope)) = self.mailboxes.next_letter() {
+                self.sites[&to].receive(from, envelope);
             }
         }
         for site in self.sites.values() {
@@ -104,12 +104,12 @@ impl Pair {
     }
 }
 
-fn open(folder: &Path, id: SiteId, post: &Arc<Post>) -> Site {
+fn open(folder: &Path, id: SiteId, mailboxes: &Arc<Mailboxes>) -> Site {
     let folder = folder.join(id.to_string());
     // Commits wait for no disk: what other sites rely on must be on it all the same.
     let options = Options { durability: Durability::None, ..Options::default() };
     let (log, _) = FileLog::open(folder.join("log"), options).unwrap();
-    let (log, network, time) = (Arc::new(log), post.clone(), post.clone());
+    let (log, network, time) = (Arc::new(log), mailboxes.clone(), mailboxes.clone());
     let usual = SiteOptions::new(id, log, network, time);
     let checkpoints: Arc<dyn Checkpoints> = Arc::new(FileCheckpoints::open(folder).unwrap());
     Site::open(SiteOptions { checkpoints: Some(checkpoints), ..usual }).unwrap()
@@ -158,11 +158,11 @@ fn a_dropped_request_is_an_abort_that_the_participant_hears_of() {
     let pair = Pair::new();
     let footprint = Footprint::new().write(T, Key::int(3)).write(T, Key::int(13));
     let share = |key| Footprint::new().write(T, Key::int(key));
-    let shares = [(S1, share(3)), (S2, share(13))].into();
+    let branches = [(S1, share(3)), (S2, share(13))].into();
     let mut procedure = |_: &mut Txn<'_>| panic!("the procedure is at fault");
     let there = There(&pair.sites[&S2]);
     let body = Body::Here(&mut procedure);
-    let request = Request { shares: Some(&shares), ..Request::new(&footprint, body) };
+    let request = Request { branches: Some(&branches), ..Request::new(&footprint, body) };
     let mut unheard = |_| {};
     let coordination = pair.sites[&S1].coordinate(request, &mut unheard, &there);
     let fault = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ready(coordination)));

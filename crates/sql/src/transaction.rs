@@ -92,7 +92,7 @@ pub trait Transaction {
     ///
     /// # Errors
     /// 40P01, 57014.
-    fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), SqlError>;
+    fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), SqlError>;
 
     /// Sees what was committed until now, if its isolation lets it.
     fn look_again(&mut self);

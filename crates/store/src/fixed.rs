@@ -1,17 +1,17 @@
 //! Reading at a time that somebody else chose: the same cut at several sites, more than once.
 //!
 //! A transaction that arrives statement by statement reads at one time, at whichever sites hold the
-//! rows. The time is chosen once, with a [`Keeper`] at every store, so that none of them lets go of
+//! rows. The time is chosen once, with a [`SnapshotPin`] at every store, so that none of them lets go of
 //! what was there then:
 //!
 //! ```text
 //!   keep            at every store: announce, learn the least time that it can still show
 //!   the chooser     t = the greatest of these times, and of what its session has seen
 //!   keep_from(t)    at every store: pin
-//!   snapshot_at(t)  in any context of the store, as often as wanted, until the keeper is let go
+//!   snapshot_at(t)  in any context of the store, as often as wanted, until the pin is let go
 //! ```
 //!
-//! Between the first step and the third, the keeper's slot says that a snapshot is being chosen, so
+//! Between the first step and the third, the pin's slot says that a snapshot is being chosen, so
 //! no scan raises the floor above what it was: the argument is that of [`crate::context`].
 
 use crate::context::Context;
@@ -20,52 +20,55 @@ use crate::store::{NotYet, Store};
 use isomer_design::Time;
 use std::task::Waker;
 
-/// Keeps a store from forgetting what was there at a time. Given back with [`Store::let_go`]; it is
+/// Keeps a store from forgetting what was there at a time. Given back with [`Store::release_pin`]; it is
 /// of use at the store alone that gave it.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct SnapshotPin {
     slot: usize,
     least: Time,
 }
 
-impl Keeper {
-    /// The earliest time that can be kept, as of when the keeper was made.
+impl SnapshotPin {
+    /// The earliest time that can be kept, as of when the pin was made.
     pub fn least(&self) -> Time {
         self.least
     }
 }
 
 impl Store {
-    /// Begins to keep history; `None` if [`crate::CONTEXTS_MAX`] contexts and keepers are in use.
-    pub fn keep(&self) -> Option<Keeper> {
+    /// Begins to keep history; `None` if [`crate::CONTEXTS_MAX`] contexts and pins are in use.
+    pub fn keep(&self) -> Option<SnapshotPin> {
         let slot = self.contexts.acquire()?;
         let least = self.contexts.start(slot);
-        Some(Keeper { slot, least })
+        Some(SnapshotPin { slot, least })
     }
 
     /// Keeps what is there at `time`, and sees to it that what is committed from now on is later.
     ///
     /// # Panics
-    /// If `time` is before what the keeper can keep.
-    pub fn keep_from(&self, keeper: &Keeper, time: Time) {
-        assert!(time >= keeper.least, "a keeper keeps no past that was there before it");
+    /// If `time` is before what the pin can keep.
+    pub fn keep_from(&self, snapshot_pin: &SnapshotPin, time: Time) {
+        assert!(
+            time >= snapshot_pin.least,
+            "a snapshot_pin keeps no past that was there before it"
+        );
         self.clock.raise(time);
-        self.contexts.pin(keeper.slot, time);
+        self.contexts.pin(snapshot_pin.slot, time);
     }
 
-    /// Ends a keeper's hold.
-    pub fn let_go(&self, keeper: Keeper) {
+    /// Ends a pin's hold.
+    pub fn release_pin(&self, snapshot_pin: SnapshotPin) {
         // The context, made for the moment, gives the slot back.
-        drop(Context::new(self, keeper.slot));
+        drop(Context::new(self, snapshot_pin.slot));
     }
 }
 
 impl Context<'_> {
-    /// Holds on to `time` without a [`Keeper`], for [`Context::snapshot_at`]; what is committed from now on is
+    /// Holds on to `time` without a [`SnapshotPin`], for [`Context::snapshot_at`]; what is committed from now on is
     /// later. `false` if what was there then may be gone already: whoever needs it keeps the
     /// [horizon](Store::set_horizon) below it.
     ///
-    /// As for a keeper, `time` is not below the limit that scans have announced, as seen after the context
+    /// As for a pin, `time` is not below the limit that scans have announced, as seen after the context
     /// has said that it begins; so no scan that has missed it raises the floor above `time`.
     pub fn reach(&mut self, time: Time) -> bool {
         if self.store.contexts.start(self.slot) > time {
@@ -77,7 +80,7 @@ impl Context<'_> {
         true
     }
 
-    /// Takes the snapshot at exactly `time`, which a [`Keeper`] of this store keeps, or the context itself
+    /// Takes the snapshot at exactly `time`, which a [`SnapshotPin`] of this store keeps, or the context itself
     /// [holds](Context::reach).
     ///
     /// # Errors
@@ -93,7 +96,7 @@ impl Context<'_> {
     ) -> Result<(), NotYet> {
         self.hold();
         let contexts = &self.store.contexts;
-        assert!(contexts.floor() <= time, "a keeper keeps the history that is read");
+        assert!(contexts.floor() <= time, "a snapshot_pin keeps the history that is read");
         contexts.pin(self.slot, time);
         Self::wait_for(time, partitions, waker)?;
         self.snapshot = Some(time);

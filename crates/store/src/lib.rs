@@ -46,7 +46,7 @@ mod wait;
 pub use clock::Clock;
 pub use context::{CONTEXTS_MAX, Context};
 pub use epoch::{Guard, pin};
-pub use fixed::Keeper;
+pub use fixed::SnapshotPin;
 pub use index::{Index, Spot, Spots};
 pub use partition::{Feed, Partition, Stamp};
 pub use row::{Row, prefetch_all, row_bytes};

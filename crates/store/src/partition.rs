@@ -42,7 +42,7 @@ pub struct Partition {
     lagging: AtomicBool,
     feed: ArcSwapOption<Feed>,
     /// At a master, what it has promised; at a replica, what it was promised.
-    silent_until: AtomicU64,
+    closed_ahead_until: AtomicU64,
     /// Up to when somebody asked for such a promise.
     asked: AtomicU64,
     since: AtomicU64,
@@ -106,7 +106,7 @@ impl Partition {
             complete: AtomicU64::new(complete.0),
             lagging: AtomicBool::new(false),
             feed: ArcSwapOption::empty(),
-            silent_until: AtomicU64::new(0),
+            closed_ahead_until: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             since: AtomicU64::new(since.0),
         }
@@ -128,12 +128,12 @@ impl Partition {
     }
 
     /// Up to which time this copy holds everything.
-    pub fn complete(&self) -> Time {
+    pub fn safe_time(&self) -> Time {
         let own = Time(self.complete.load(Ordering::SeqCst));
         if own == Time::MAX {
             return own;
         }
-        let own = own.max(self.silent_until());
+        let own = own.max(self.closed_ahead_until());
         let Some(feed) = &*self.feed.load() else { return own };
         // In this order: whoever closes the feed further has marked us as lagging before.
         let closed = feed.closed();
@@ -151,13 +151,13 @@ impl Partition {
     }
 
     /// No event that is not here yet will be at or before this time: the master's promise.
-    pub fn silent_until(&self) -> Time {
-        Time(self.silent_until.load(Ordering::SeqCst))
+    pub fn closed_ahead_until(&self) -> Time {
+        Time(self.closed_ahead_until.load(Ordering::SeqCst))
     }
 
     /// The master promises silence up to this time; or a replica that holds everything has heard of that.
-    pub fn keep_silent(&self, until: Time) {
-        self.silent_until.fetch_max(until.0, Ordering::SeqCst);
+    pub fn close_ahead(&self, until: Time) {
+        self.closed_ahead_until.fetch_max(until.0, Ordering::SeqCst);
         self.progress.wake();
     }
 
@@ -187,7 +187,7 @@ impl Partition {
     }
 
     /// Becomes the master's copy, which is complete for ever.
-    pub fn lead(&self) {
+    pub fn become_master(&self) {
         self.complete.store(Time::MAX.0, Ordering::SeqCst);
         self.feed.store(None);
         self.lagging.store(false, Ordering::SeqCst);
@@ -204,7 +204,7 @@ impl Partition {
 
     /// Says whether events from the feed wait to be installed.
     pub fn set_lagging(&self, lagging: bool) {
-        let complete = self.complete();
+        let complete = self.safe_time();
         if lagging && complete != Time::MAX {
             // Only ever forward: the copy may be becoming the master's at this moment.
             self.complete.fetch_max(complete.0, Ordering::SeqCst);

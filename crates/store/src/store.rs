@@ -169,7 +169,7 @@ impl Context<'_> {
             for (at, partition) in partitions.clone().enumerate() {
                 // In this order: if it becomes the master's between, its commits are later than now.
                 let last = Self::settled(partition, at, waker)?;
-                let here = partition.complete();
+                let here = partition.safe_time();
                 time = time.max(partition.since());
                 if here == Time::MAX {
                     // What was committed since then need not be seen.
@@ -219,11 +219,11 @@ impl Context<'_> {
         waker: &Waker,
     ) -> Option<usize> {
         partitions.position(|partition| {
-            if partition.complete() >= time {
+            if partition.safe_time() >= time {
                 return false;
             }
             partition.wait_until_complete(time, waker);
-            partition.complete() < time
+            partition.safe_time() < time
         })
     }
 

@@ -535,7 +535,7 @@ fn mastership_moves_under_a_reader() {
             site.store.clock.raise(there);
             refresh(site, 1, 1, there);
             refresh(site, 1001, 1, there);
-            both.iter().for_each(|partition| partition.lead());
+            both.iter().for_each(|partition| partition.become_master());
             site.commit(&[1, 1001], Some(2));
         });
         let mut session = (Time::ZERO, 0);
@@ -568,7 +568,7 @@ fn a_replica_changes_its_feed_under_a_reader() {
             site.left.follow(Time(2), None);
             site.left.set_lagging(false);
         });
-        assert!(site.left.complete() <= Time(2), "nobody speaks for what came after");
+        assert!(site.left.safe_time() <= Time(2), "nobody speaks for what came after");
         join([mover]);
     });
 }
@@ -589,7 +589,7 @@ fn late_events_do_not_change_roles() {
             site.right.set_lagging(true);
         });
         site.left.follow(Time(20), None);
-        site.right.lead();
+        site.right.become_master();
         join([late]);
         assert!(!site.left.is_master() && site.right.is_master());
     });

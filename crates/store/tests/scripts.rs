@@ -252,7 +252,7 @@ impl Runner {
         self.client(client);
         let reader = self.clients.get_mut(client).expect("just made");
         let partitions = names.iter().map(|name| &self.partitions[name]);
-        let complete: Vec<Time> = partitions.clone().map(Partition::complete).collect();
+        let complete: Vec<Time> = partitions.clone().map(Partition::safe_time).collect();
         Ok(match reader.context.snapshot(partitions, at_least, &waker) {
             Ok(time) => format!("looks {}", at(time)),
             Err(NotYet::Publishing(of)) => {
@@ -304,7 +304,7 @@ impl Runner {
                 self.refresh(&name, &writes(args)?, time)?;
             }
             "follow" => self.named(&name)?.follow(Time(number(args)?), Some(feed)),
-            "lead" => self.named(&name)?.lead(),
+            "lead" => self.named(&name)?.become_master(),
             "unlock" => self.named(&name)?.lock.unlock(),
             _ => {
                 let place = (client.to_owned(), name.clone());

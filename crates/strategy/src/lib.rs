@@ -83,7 +83,7 @@ pub struct Decision {
     /// Changes that must be made before.
     pub first: Plan,
     /// Changes that need not be waited for. They are made whatever becomes of the transaction.
-    pub meanwhile: Plan,
+    pub deferred: Plan,
 }
 
 impl Decision {
@@ -94,11 +94,11 @@ impl Decision {
 
     /// Run it over several sites, and change nothing.
     pub fn across(coordinator: SiteId) -> Decision {
-        Decision::of(Place::Across { coordinator })
+        Decision::of(Place::Distributed { coordinator })
     }
 
     fn of(place: Place) -> Decision {
-        Decision { place, first: Plan::default(), meanwhile: Plan::default() }
+        Decision { place, first: Plan::default(), deferred: Plan::default() }
     }
 }
 
@@ -108,7 +108,7 @@ pub enum Place {
     /// At one site, which masters all that is written and holds all that is read.
     At(SiteId),
     /// Wherever its keys are, by two-phase commit.
-    Across {
+    Distributed {
         /// The site that runs the procedure and decides.
         coordinator: SiteId,
     },
@@ -118,7 +118,7 @@ impl Place {
     /// The site where the procedure runs.
     pub fn site(self) -> SiteId {
         match self {
-            Place::At(site) | Place::Across { coordinator: site } => site,
+            Place::At(site) | Place::Distributed { coordinator: site } => site,
         }
     }
 }
@@ -244,7 +244,7 @@ pub trait Strategy: Send + Sync {
 
     /// Thinks about all transactions together, for as long as that takes. Asked after [`Strategy::loads`], on no
     /// transaction's way, by one thread at a time.
-    fn reflect(&self, _now: Time, _design: &Design) {}
+    fn plan_globally(&self, _now: Time, _design: &Design) {}
 
     /// True if it is time to tell the strategy how the sites are.
     fn wants_loads(&self, _now: Time) -> bool {
@@ -294,8 +294,8 @@ impl<S: Strategy + ?Sized> Strategy for std::sync::Arc<S> {
         S::recall(self, memory)
     }
 
-    fn reflect(&self, now: Time, design: &Design) {
-        S::reflect(self, now, design);
+    fn plan_globally(&self, now: Time, design: &Design) {
+        S::plan_globally(self, now, design);
     }
 
     fn wants_loads(&self, now: Time) -> bool {

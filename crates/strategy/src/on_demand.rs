@@ -89,7 +89,7 @@ impl OnDemand {
         );
         let mut first = Plan::new(reason);
         needs.iter().flat_map(|need| need.steps(site)).for_each(|step| first.push(step));
-        Decision { place: Place::At(site), first, meanwhile: Plan::default() }
+        Decision { place: Place::At(site), first, deferred: Plan::default() }
     }
 }
 

@@ -103,12 +103,12 @@ mod tests {
     fn who_writes_most_coordinates_then_who_reads_most() {
         let footprint =
             Footprint::new().write(ITEMS, Key::int(22)).read_range(ITEMS, KeyRange::ints(0, 20));
-        assert_eq!(decide(&footprint, 0), Place::Across { coordinator: SiteId(3) });
+        assert_eq!(decide(&footprint, 0), Place::Distributed { coordinator: SiteId(3) });
         let footprint = Footprint::new()
             .write(ITEMS, Key::int(1))
             .write(ITEMS, Key::int(12))
             .read(ITEMS, Key::int(13));
-        assert_eq!(decide(&footprint, 0), Place::Across { coordinator: SiteId(2) });
+        assert_eq!(decide(&footprint, 0), Place::Distributed { coordinator: SiteId(2) });
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let footprint = Footprint::new().write(ITEMS, Key::int(1)).write(ITEMS, Key::int(12));
         let chosen: Vec<Place> = (0..200).map(|ticket| decide(&footprint, ticket)).collect();
         for coordinator in [SiteId(1), SiteId(2)] {
-            assert!(chosen.contains(&Place::Across { coordinator }));
+            assert!(chosen.contains(&Place::Distributed { coordinator }));
         }
     }
 }

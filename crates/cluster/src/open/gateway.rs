@@ -1,8 +1,8 @@
 //! What the open transactions of a process share, and how one of them waits.
 //!
 //! A transaction that has to wait for a row is a future; whoever releases rows wakes exactly those that the
-//! [lock table](super::locks) names. A [`Patience`] is the token by which somebody else ends the waiting, and
-//! says why: an [`Impatience`]. A wait that is dropped leaves no trace in the lock table.
+//! [lock table](super::locks) names. A [`CancelToken`] is the token by which somebody else ends the waiting, and
+//! says why: a [`CancelReason`]. A wait that is dropped leaves no trace in the lock table.
 
 use super::history::History;
 use super::locks::{Asked, LockMode, Owner, RowLocks};
@@ -39,7 +39,7 @@ struct Shared {
 /// Why a client waits no longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Impatience {
+pub enum CancelReason {
     /// It was asked to stop.
     Asked = 1,
     /// The time of its statement is over.
@@ -56,28 +56,28 @@ pub enum Impatience {
     Gone,
 }
 
-impl Impatience {
+impl CancelReason {
     /// True if the client has to go, whatever it does.
     pub fn is_final(self) -> bool {
-        matches!(self, Impatience::Shutdown | Impatience::SentAway | Impatience::Gone)
+        matches!(self, CancelReason::Shutdown | CancelReason::SentAway | CancelReason::Gone)
     }
 }
 
 /// How long a client is willing to wait: until it, or somebody for it, says that it is not. One wait at a
 /// time.
 #[derive(Default)]
-pub struct Patience {
-    /// Zero, or an [`Impatience`].
+pub struct CancelToken {
+    /// Zero, or a [`CancelReason`].
     over: AtomicU8,
     /// The longest wait for one row; zero: any.
     lock_ms: AtomicU64,
     waker: AtomicWaker,
 }
 
-impl Patience {
+impl CancelToken {
     /// Why the client waits no longer, if so.
-    pub fn over(&self) -> Option<Impatience> {
-        use Impatience::{
+    pub fn over(&self) -> Option<CancelReason> {
+        use CancelReason::{
             Asked, Gone, LockTime, SentAway, Shutdown, StatementTime, TransactionTime,
         };
         let all = [Asked, StatementTime, TransactionTime, LockTime, Shutdown, SentAway, Gone];
@@ -85,15 +85,15 @@ impl Patience {
         all.into_iter().find(|why| *why as u8 == over)
     }
 
-    /// Ends the patience of a client, who may be waiting.
-    pub fn end(&self, why: Impatience) {
+    /// Cancels what a client may be waiting for.
+    pub fn end(&self, why: CancelReason) {
         self.over.store(why as u8, Ordering::SeqCst);
         self.waker.wake();
     }
 
-    /// The client is patient again, unless it [has to go](Impatience::is_final).
+    /// The client is patient again, unless it [has to go](CancelReason::is_final).
     pub fn renew(&self) {
-        let stays = |over| (over < Impatience::Shutdown as u8).then_some(0);
+        let stays = |over| (over < CancelReason::Shutdown as u8).then_some(0);
         let _ = self.over.fetch_update(Ordering::SeqCst, Ordering::SeqCst, stays);
     }
 
@@ -108,12 +108,12 @@ impl Patience {
     }
 
     /// Ready when the client waits no longer.
-    pub async fn ended(&self) -> Impatience {
+    pub async fn ended(&self) -> CancelReason {
         poll_fn(|cx| self.poll_over(cx.waker())).await
     }
 
     /// Ready once the client waits no longer; until then its waker is kept, and no other.
-    pub(crate) fn poll_over(&self, waker: &Waker) -> Poll<Impatience> {
+    pub(crate) fn poll_over(&self, waker: &Waker) -> Poll<CancelReason> {
         // In this order: whoever ends it after the look wakes.
         self.waker.register(waker);
         self.over().map_or(Poll::Pending, Poll::Ready)
@@ -148,14 +148,14 @@ impl<T: Transport> Gateway<T> {
         self.router.transport()
     }
 
-    /// Begins a transaction. `patience` ends its waits.
+    /// Begins a transaction. `cancel` ends its waits.
     pub fn begin(
         self: &Arc<Gateway<T>>,
         isolation: Isolation,
-        patience: Arc<Patience>,
+        cancel: Arc<CancelToken>,
     ) -> OpenTransaction<T> {
         let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
-        OpenTransaction::new(self.clone(), owner, isolation, patience)
+        OpenTransaction::new(self.clone(), owner, isolation, cancel)
     }
 
     /// How many rows are locked.
@@ -170,7 +170,7 @@ impl<T: Transport> Gateway<T> {
     }
 
     pub(super) fn count(&self, place: Place) {
-        let way = usize::from(matches!(place, Place::Across { .. }));
+        let way = usize::from(matches!(place, Place::Distributed { .. }));
         self.commits[usize::from(place.site().0)][way].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -186,29 +186,29 @@ impl<T: Transport> Gateway<T> {
         place: (TableId, Key),
         mode: LockMode,
         waits: bool,
-        patience: &Patience,
+        cancel: &CancelToken,
     ) -> Result<bool, OpenError> {
         let asked = self.shared.lock().locks.ask(owner, place, mode, waits);
         match asked {
             Asked::Granted(is_new) => Ok(is_new),
             Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
             Asked::Waits(_) if !waits => Err(OpenError::Locked),
-            Asked::Waits(_) => self.wait(owner, patience).await.map(|()| true),
+            Asked::Waits(_) => self.wait(owner, cancel).await.map(|()| true),
         }
     }
 
     /// Waits until those who hold a row now have let go of it, however long that is.
-    pub(super) async fn outlive(
+    pub(super) async fn wait_for_holders(
         &self,
         owner: Owner,
         place: (TableId, Key),
-        patience: &Patience,
+        cancel: &CancelToken,
     ) -> Result<(), OpenError> {
-        let asked = self.shared.lock().locks.outlive(owner, place);
+        let asked = self.shared.lock().locks.wait_for_holders(owner, place);
         match asked {
             Asked::Granted(_) => Ok(()),
             Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
-            Asked::Waits(_) => self.wait(owner, patience).await,
+            Asked::Waits(_) => self.wait(owner, cancel).await,
         }
     }
 
@@ -232,10 +232,10 @@ impl<T: Transport> Gateway<T> {
     }
 
     /// Lets an owner wait as it has been told to.
-    async fn wait(&self, owner: Owner, patience: &Patience) -> Result<(), OpenError> {
+    async fn wait(&self, owner: Owner, cancel: &CancelToken) -> Result<(), OpenError> {
         let _waiting = Waiting { shared: &self.shared, owner };
         poll_fn(|cx| {
-            let ended = patience.poll_over(cx.waker());
+            let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
             if !shared.locks.is_waiting(owner) {
                 return Poll::Ready(Ok(()));

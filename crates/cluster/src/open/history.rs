@@ -32,7 +32,7 @@
 use crate::transport::Transport;
 use futures_util::future::join_all;
 use isomer_design::{RoutingTable, Time};
-use isomer_store::{Keeper, Store};
+use isomer_store::{SnapshotPin, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The lease is renewed at most this often.
@@ -59,17 +59,17 @@ impl History {
 
     /// Opens a snapshot at `present` or as soon after as all sites can; `None` if too many are open. It is
     /// to be [closed](History::close).
-    pub(super) fn open(&self, present: Time) -> Option<(Keeper, Time)> {
-        let keeper = self.open.keep()?;
+    pub(super) fn open(&self, present: Time) -> Option<(SnapshotPin, Time)> {
+        let snapshot_pin = self.open.keep()?;
         let base = Time(self.base.load(Ordering::SeqCst));
-        let time = present.max(base).max(keeper.least());
-        self.open.keep_from(&keeper, time);
-        Some((keeper, time))
+        let time = present.max(base).max(snapshot_pin.least());
+        self.open.keep_from(&snapshot_pin, time);
+        Some((snapshot_pin, time))
     }
 
     /// The snapshot needs no history any more, but what is pinned for it.
-    pub(super) fn close(&self, keeper: Keeper) {
-        self.open.let_go(keeper);
+    pub(super) fn close(&self, snapshot_pin: SnapshotPin) {
+        self.open.release_pin(snapshot_pin);
     }
 
     /// True if all sites that could be asked hold the lease.

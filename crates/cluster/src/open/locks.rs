@@ -204,7 +204,7 @@ impl RowLocks {
     ///
     /// # Panics
     /// If the owner waits already.
-    pub fn outlive(&mut self, owner: Owner, place: Place) -> Asked {
+    pub fn wait_for_holders(&mut self, owner: Owner, place: Place) -> Asked {
         assert!(!self.waiting.contains_key(&owner), "an owner waits for one row at a time");
         let holders = self.rows.get(&place).map_or(&[][..], |row| &row.holders);
         let others = holders.iter().map(|(holder, _)| *holder).filter(|holder| *holder != owner);

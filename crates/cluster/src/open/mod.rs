@@ -48,6 +48,6 @@ pub(crate) mod snapshot;
 pub(crate) mod transaction;
 pub(crate) mod workspace;
 
-pub use gateway::{Gateway, Impatience, Patience};
+pub use gateway::{CancelReason, CancelToken, Gateway};
 pub use locks::{Asked, LockMode, Owner, RowLocks};
 pub use transaction::{Isolation, Locked, OpenError, OpenTransaction, Savepoint};

@@ -26,7 +26,7 @@ use crate::transport::Transport;
 use futures_util::future::join_all;
 use isomer_design::{Direction, Key, KeyRange, RoutingTable, SiteId, TableId, Time};
 use isomer_site::{Failure, Read, ReadSpan, SeenUpTo, VisitRow};
-use isomer_store::Keeper;
+use isomer_store::SnapshotPin;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
 
@@ -45,7 +45,7 @@ const READS_BY_CLOCK: usize = 64;
 pub(super) struct Snapshot<T: Transport> {
     time: Time,
     /// Its place in the gateway's history, until it is pinned.
-    open: Option<Keeper>,
+    open: Option<SnapshotPin>,
     pins: SmallVec<[(SiteId, T::Pin); 4]>,
     /// Reads until the clock is looked at again.
     reads_left: usize,
@@ -102,8 +102,8 @@ impl<T: Transport> Snapshot<T> {
             gateway.renew().await;
             present = gateway.present();
         }
-        let (keeper, time) = gateway.history.open(present).ok_or(Error::TooManySnapshots)?;
-        let (open, pins, seen) = (Some(keeper), SmallVec::new(), Seen::default());
+        let (snapshot_pin, time) = gateway.history.open(present).ok_or(Error::TooManySnapshots)?;
+        let (open, pins, seen) = (Some(snapshot_pin), SmallVec::new(), Seen::default());
         Ok(Snapshot { time, open, pins, reads_left: READS_BY_CLOCK, seen })
     }
 
@@ -125,7 +125,7 @@ impl<T: Transport> Snapshot<T> {
     /// Ends it; what was read in it is remembered by `seen`.
     pub(super) fn end(mut self, gateway: &Gateway<T>, seen: &mut Seen) {
         self.seen.sites.drain(..).for_each(|(site, up_to)| seen.note(site, up_to));
-        self.open.into_iter().for_each(|keeper| gateway.history.close(keeper));
+        self.open.into_iter().for_each(|snapshot_pin| gateway.history.close(snapshot_pin));
     }
 
     /// Lets all sites keep what is there at its time, for as long as it takes.
@@ -137,7 +137,7 @@ impl<T: Transport> Snapshot<T> {
         let pin = async |site| Ok((site, transport.pin(site, self.time).await?));
         let pinned = join_all(routing.sites().iter().map(pin)).await;
         self.pins = pinned.into_iter().collect::<Result<_, Failure>>()?;
-        self.open.take().into_iter().for_each(|keeper| gateway.history.close(keeper));
+        self.open.take().into_iter().for_each(|snapshot_pin| gateway.history.close(snapshot_pin));
         Ok(())
     }
 

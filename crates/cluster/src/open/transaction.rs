@@ -16,7 +16,7 @@
 //! locks are given back when the commit can be seen; nobody is told of it before it is durable.
 
 use super::commit::{footprint, logged_at};
-use super::gateway::{Gateway, Impatience, Patience};
+use super::gateway::{CancelReason, CancelToken, Gateway};
 use super::locks::{LockMode, Owner};
 use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
@@ -53,7 +53,7 @@ pub enum OpenError {
     Deadlock(Vec<Owner>),
     /// The wait was ended by somebody else.
     #[error("the wait was ended: {0:?}")]
-    Canceled(Impatience),
+    Canceled(CancelReason),
     /// Somebody else holds the row.
     #[error("the row is locked by another transaction")]
     Locked,
@@ -90,7 +90,7 @@ pub struct OpenTransaction<T: Transport> {
     gateway: Arc<Gateway<T>>,
     owner: Owner,
     isolation: Isolation,
-    patience: Arc<Patience>,
+    cancel: Arc<CancelToken>,
     snapshot: Option<Snapshot<T>>,
     /// The present since the last row was locked, where rows were read one by one.
     newest: Option<Snapshot<T>>,
@@ -102,7 +102,7 @@ pub struct OpenTransaction<T: Transport> {
     /// What it has read, if the strategy wants to know.
     noted: Option<Reads>,
     /// Its client is told without waiting for the disk.
-    is_hasty: bool,
+    is_asynchronous: bool,
 }
 
 /// A place to go back to.
@@ -117,7 +117,7 @@ impl<T: Transport> OpenTransaction<T> {
         gateway: Arc<Gateway<T>>,
         owner: Owner,
         isolation: Isolation,
-        patience: Arc<Patience>,
+        cancel: Arc<CancelToken>,
     ) -> OpenTransaction<T> {
         let mut session = Session::new(owner.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let noted = Reads::begin(gateway.router(), &mut session);
@@ -125,7 +125,7 @@ impl<T: Transport> OpenTransaction<T> {
             gateway,
             owner,
             isolation,
-            patience,
+            cancel,
             snapshot: None,
             newest: None,
             seen: Seen::default(),
@@ -133,7 +133,7 @@ impl<T: Transport> OpenTransaction<T> {
             locked: Vec::new(),
             session,
             noted,
-            is_hasty: false,
+            is_asynchronous: false,
         }
     }
 
@@ -251,7 +251,7 @@ impl<T: Transport> OpenTransaction<T> {
         waits: bool,
     ) -> Result<(), OpenError> {
         let place = (table, key.clone());
-        let asked = self.gateway.lock(self.owner, place.clone(), mode, waits, &self.patience);
+        let asked = self.gateway.lock(self.owner, place.clone(), mode, waits, &self.cancel);
         if asked.await? {
             self.locked.push(place);
             self.end_newest();
@@ -263,8 +263,8 @@ impl<T: Transport> OpenTransaction<T> {
     ///
     /// # Errors
     /// [`OpenError::Deadlock`], [`OpenError::Canceled`].
-    pub async fn outlive(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
-        self.gateway.outlive(self.owner, (table, key.clone()), &self.patience).await
+    pub async fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
+        self.gateway.wait_for_holders(self.owner, (table, key.clone()), &self.cancel).await
     }
 
     /// The time that the statement at work sees, if it has read.
@@ -376,8 +376,8 @@ impl<T: Transport> OpenTransaction<T> {
 
     /// From here on its client is told without waiting for the disk: of what was read, and of a commit at one site. A
     /// commit over several sites waits all the same.
-    pub fn hurry(&mut self) {
-        self.is_hasty = true;
+    pub fn commit_asynchronously(&mut self) {
+        self.is_asynchronous = true;
     }
 
     /// Waits until what was read is durable, so that it can be told.
@@ -385,7 +385,7 @@ impl<T: Transport> OpenTransaction<T> {
     /// # Errors
     /// If a log has failed.
     pub async fn until_durable(&mut self) -> Result<(), OpenError> {
-        if self.is_hasty {
+        if self.is_asynchronous {
             return Ok(());
         }
         let transport = self.gateway.transport();
@@ -408,8 +408,8 @@ impl<T: Transport> OpenTransaction<T> {
         if let Some(reads) = self.noted.take() {
             reads.tell(gateway.router(), &self.session);
         }
-        let patience = self.patience.clone();
-        let over = |waker: &Waker| patience.poll_over(waker);
+        let cancel = self.cancel.clone();
+        let over = |waker: &Waker| cancel.poll_over(waker);
         if self.workspace.is_empty() {
             let durable = unless(&over, self.until_durable()).await;
             return durable.map_err(OpenError::Canceled)?.map(|()| None);
@@ -417,7 +417,7 @@ impl<T: Transport> OpenTransaction<T> {
         self.session.has_seen(gateway.router().latest());
         let writes = self.workspace.writes();
         let footprint = footprint(gateway.router(), writes);
-        if !self.is_hasty {
+        if !self.is_asynchronous {
             // Nothing durable depends on what a crash elsewhere could undo. What was read where the commit
             // is logged comes before it in that log.
             let logged = logged_at(&gateway.router().routing_table(), &footprint);
@@ -426,7 +426,7 @@ impl<T: Transport> OpenTransaction<T> {
             unless(&over, durable).await.map_err(OpenError::Canceled)??;
         }
         // A client that was sent away while it waited may have got the lock of another that was: it goes, too.
-        if let Some(why) = patience.over() {
+        if let Some(why) = cancel.over() {
             return Err(OpenError::Canceled(why));
         }
         // Row locks are released at publication, before the commit is durable: whoever reads its rows waits
@@ -437,8 +437,8 @@ impl<T: Transport> OpenTransaction<T> {
             gateway.router().has_committed(time);
             gateway.release(owner, &std::mem::take(locked));
         };
-        let is_hasty = self.is_hasty;
-        let request = Request { is_hasty, ..Request::new(&footprint, Body::Writes(writes)) };
+        let is_asynchronous = self.is_asynchronous;
+        let request = Request { is_asynchronous, ..Request::new(&footprint, Body::Writes(writes)) };
         let (router, session) = (gateway.router(), &mut self.session);
         let ran = match router.serve_until(session, request, &mut published, &over).await {
             Err(Error::Abort(Abort::Changed { .. })) => return Err(OpenError::Changed),

@@ -2,7 +2,7 @@
 
 use super::Wire;
 use super::pins::{ClientPin, ClientPins};
-use crate::runtime::Post;
+use crate::runtime::Mailboxes;
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
@@ -28,7 +28,7 @@ enum Unanswered {
 /// The way to the sites that a wire reaches. See the [module documentation](super).
 pub(crate) struct Remote {
     wire: Arc<dyn Wire>,
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     pins: Arc<ClientPins>,
     /// What the sites have said of themselves.
     known: Mutex<BTreeMap<SiteId, Leased>>,
@@ -58,8 +58,8 @@ impl<T> FromSite for Result<T, Refusal> {
 }
 
 impl Remote {
-    pub(crate) fn new(wire: Arc<dyn Wire>, post: Arc<Post>, client: ClientId) -> Remote {
-        Remote { wire, post, pins: ClientPins::new(client), known: Mutex::default() }
+    pub(crate) fn new(wire: Arc<dyn Wire>, mailboxes: Arc<Mailboxes>, client: ClientId) -> Remote {
+        Remote { wire, mailboxes, pins: ClientPins::new(client), known: Mutex::default() }
     }
 
     pub(crate) fn reaches(&self, site: SiteId) -> bool {
@@ -210,14 +210,14 @@ impl Remote {
     }
 
     fn pass_by(&self, site: SiteId, error: &LogError) {
-        self.post.trouble(site, &error.to_string());
-        if let Some(tell) = self.post.on_failure.get() {
+        self.mailboxes.trouble(site, &error.to_string());
+        if let Some(tell) = self.mailboxes.on_failure.get() {
             tell(site);
         }
     }
 
     fn trouble(&self, site: SiteId, bad: &BadMessage) {
-        self.post.trouble(site, &format!("an answer is passed over: {bad}"));
+        self.mailboxes.trouble(site, &format!("an answer is passed over: {bad}"));
     }
 }
 
@@ -273,11 +273,11 @@ mod tests {
     /// A remote side, and what it says of sites that have failed.
     fn remote() -> (Remote, Arc<Answers>, Arc<Mutex<Vec<SiteId>>>) {
         let (wire, failed) = (Arc::new(Answers::default()), Arc::new(Mutex::new(Vec::new())));
-        let post = Arc::new(Post::default());
+        let mailboxes = Arc::new(Mailboxes::default());
         let told = failed.clone();
-        let set = post.on_failure.set(Box::new(move |site| told.lock().push(site)));
+        let set = mailboxes.on_failure.set(Box::new(move |site| told.lock().push(site)));
         assert!(set.is_ok());
-        (Remote::new(wire.clone(), post, 7), wire, failed)
+        (Remote::new(wire.clone(), mailboxes, 7), wire, failed)
     }
 
     fn now<T>(future: impl Future<Output = T>) -> T {

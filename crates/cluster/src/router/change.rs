@@ -115,7 +115,7 @@ impl<T: Transport> Router<T> {
         Ok(())
     }
 
-    /// The changes that are being made, and those that wait until [`Router::tend`] gets to them.
+    /// The changes that are being made, and those that wait until [`Router::run_deferred`] gets to them.
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs = self.jobs.under_way.lock().clone();
         for step in self.backlog.waiting().into_iter().flat_map(|plan| plan.steps) {
@@ -143,7 +143,7 @@ impl<T: Transport> Router<T> {
 
     /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only. What
     /// fails there stops what should follow there, and nothing else.
-    pub(super) async fn carry_out_meanwhile(&self, plan: &Plan) {
+    pub(super) async fn carry_out_deferred(&self, plan: &Plan) {
         for chains in stages(&self.design(), plan) {
             let chains = chains.into_iter().map(|chain| async move {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;

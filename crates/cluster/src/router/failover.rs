@@ -96,13 +96,13 @@ impl<T: Transport> Router<T> {
         let reason = format!("the log of {site} has failed");
         let copies =
             places(&self.design(), |placement| placement.master != site && placement.holds(site));
-        let let_go = copies.into_iter().map(|(table, start)| {
+        let release_pin = copies.into_iter().map(|(table, start)| {
             let change = Change::RemoveReplica { table, start, site };
             let reason = &reason;
             // What has been changed meanwhile, or has no master either, is looked at below.
             async move { drop(self.change(change, reason).await) }
         });
-        iter(let_go).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+        iter(release_pin).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
 
         let mastered = |design: &Design| places(design, |placement| placement.master == site);
         let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
@@ -121,7 +121,7 @@ impl<T: Transport> Router<T> {
         let mut left: BTreeMap<&Place, String> = surveys
             .iter()
             .map(|(place, survey)| {
-                let alone = "it shares a transaction in doubt with one that has no other master";
+                let alone = "it branches a transaction in doubt with one that has no other master";
                 (*place, survey.as_ref().err().cloned().unwrap_or_else(|| alone.to_owned()))
             })
             .collect();

@@ -143,7 +143,7 @@ impl CandidateDesign {
     /// come in batches of so many.
     pub(crate) fn best(
         situation: &Situation<'_>,
-        promise: RequiredGain,
+        required_gain: RequiredGain,
         batch: usize,
     ) -> Option<CandidateDesign> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
@@ -156,10 +156,10 @@ impl CandidateDesign {
         if as_it_is.across() < ACROSS_MIN {
             return None;
         }
-        let foretold = as_it_is.per_second(clients);
+        let predicted = as_it_is.per_second(clients);
         let lately = traffic.lately();
-        let now = lately.map_or(foretold, |[last, before]| last.max(before));
-        let least = (promise.serves * now).max(PREDICTED_GAIN_MIN * foretold);
+        let now = lately.map_or(predicted, |[last, before]| last.max(before));
+        let least = (required_gain.serves * now).max(PREDICTED_GAIN_MIN * predicted);
         let graph = Graph::of(&grid);
         let heat = graph.heat()?;
         let mut best: Option<EvaluatedLayout> = None;
@@ -174,7 +174,8 @@ impl CandidateDesign {
         }
         let is_rebalance = best.is_none();
         let best = best.or_else(|| {
-            let (moves, gain) = graph.rebalance(&heat, situation, promise.relief_ratio, batch)?;
+            let (moves, gain) =
+                graph.rebalance(&heat, situation, required_gain.relief_ratio, batch)?;
             let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
             let is_worse = sketch.network.across() > as_it_is.across() + ACROSS_MORE;
             (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
@@ -288,15 +289,15 @@ impl<'g> Graph<'g> {
         placed.sort();
         // Of each table the last one so far, and by table who begins within it.
         let mut last: BTreeMap<TableId, u32> = BTreeMap::new();
-        let mut kin: BTreeMap<(u32, TableId), Vec<u32>> = BTreeMap::new();
+        let mut co_partitioned: BTreeMap<(u32, TableId), Vec<u32>> = BTreeMap::new();
         for (start, table, at) in placed {
             let others = last.iter().filter(|(other, _)| **other != table).map(|(_, at)| *at);
             let holding =
                 others.filter(|other| self.partitions[*other as usize].range.contains(start));
-            holding.for_each(|other| kin.entry((other, table)).or_default().push(at));
+            holding.for_each(|other| co_partitioned.entry((other, table)).or_default().push(at));
             last.insert(table, at);
         }
-        for ((other, _), these) in kin {
+        for ((other, _), these) in co_partitioned {
             let each = NEIGHBOURS / these.len() as f64;
             these.into_iter().for_each(|at| self.add(at, other, each));
         }
@@ -399,7 +400,7 @@ mod tests {
 
     /// What ties partitions of two tables that no transaction accesses together: their first keys
     /// and how strongly.
-    fn kin(cuts: [&[i64]; 2]) -> Vec<(Option<i64>, Option<i64>, f64)> {
+    fn co_partitioned(cuts: [&[i64]; 2]) -> Vec<(Option<i64>, Option<i64>, f64)> {
         let mut design = design(cuts[0], S2);
         let schema = Schema::new("u", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
         let starts = std::iter::once(Key::min()).chain(cuts[1].iter().map(|at| Key::int(*at)));
@@ -427,14 +428,14 @@ mod tests {
 
     #[test]
     fn the_same_keys_of_two_tables_are_tied() {
-        let same = kin([&[10, 20], &[10, 20]]);
+        let same = co_partitioned([&[10, 20], &[10, 20]]);
         assert_eq!(same, [None, Some(10), Some(20)].map(|at| (at, at, NEIGHBOURS)));
     }
 
     #[test]
     fn where_one_table_is_in_smaller_parts_they_share_the_tie() {
         let [third, whole] = [NEIGHBOURS / 3.0, NEIGHBOURS];
-        let mut shared = kin([&[10, 20, 30], &[]]);
+        let mut shared = co_partitioned([&[10, 20, 30], &[]]);
         shared.sort_by_key(|tie| tie.0);
         let others = [10, 20, 30].map(|at| (Some(at), None, third));
         assert_eq!(shared, [vec![(None, None, whole)], others.to_vec()].concat());

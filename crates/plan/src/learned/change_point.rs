@@ -230,7 +230,7 @@ mod tests {
             let mut workload = Workload::new(Damping::default(), 0);
             for number in 0..4000 {
                 if number == 2000 {
-                    workload.turn(number as u64);
+                    workload.regime_changed(number as u64);
                 }
                 let first = if number < 2000 { before } else { after };
                 let key = if number % 10 < first { number % 500 } else { 500 + number % 500 };

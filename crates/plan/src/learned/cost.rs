@@ -283,7 +283,7 @@ impl Costs {
         self.load.learn(&rates, load);
     }
 
-    /// How well transactions at one site are foretold, as the sum of their parts.
+    /// How well transactions at one site are predicted, as the sum of their parts.
     pub fn whole(&self) -> &Score {
         &self.whole
     }

@@ -79,7 +79,7 @@ pub(crate) struct GlobalPlan {
     benefit_us: f64,
 }
 
-/// A blueprint, and where what it moves was mastered before.
+/// A global plan, and where what it moves was mastered before.
 pub(crate) type Drawn = (GlobalPlan, Vec<(Range, SiteId)>);
 
 /// What it takes to copy a partition to a site that has no copy of it.
@@ -90,17 +90,17 @@ fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
     each.sum()
 }
 
-/// The blueprint that is carried out, and when the next one is drawn.
+/// The global plan that is carried out, and when the next one is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobalPlanner {
-    blueprint: GlobalPlan,
+    global_plan: GlobalPlan,
     trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
     has_adopted: bool,
-    /// Of how many samples the last blueprint was drawn.
+    /// Of how many samples the last global plan was drawn.
     adopted_samples: usize,
-    /// How many blueprints there were lately, as of the last drawing.
+    /// How many global plans there were lately, as of the last drawing.
     lately: f64,
 }
 
@@ -119,9 +119,9 @@ struct Last {
 
 impl Default for GlobalPlanner {
     fn default() -> GlobalPlanner {
-        let (blueprint, pause_ns) = (GlobalPlan::default(), PAUSE_NS.0);
+        let (global_plan, pause_ns) = (GlobalPlan::default(), PAUSE_NS.0);
         GlobalPlanner {
-            blueprint,
+            global_plan,
             trial: None,
             pause_ns,
             last: None,
@@ -133,12 +133,12 @@ impl Default for GlobalPlanner {
 }
 
 impl GlobalPlanner {
-    /// True for a while after a blueprint was adopted, as nobody knows yet what it brings.
+    /// True for a while after a global plan was adopted, as nobody knows yet what it brings.
     pub(crate) fn in_probation(&self, now_ns: u64) -> bool {
         self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
     }
 
-    /// True once a blueprint was adopted.
+    /// True once a global plan was adopted.
     pub(crate) fn has_adopted(&self) -> bool {
         self.has_adopted
     }
@@ -153,12 +153,12 @@ impl GlobalPlanner {
     }
 
     /// The workload has become another one: what was tried before says nothing about it.
-    pub(crate) fn turn(&mut self) {
+    pub(crate) fn regime_changed(&mut self) {
         (self.pause_ns, self.lately) = (PAUSE_NS.0, 0.0);
         (self.last, self.trial) = (None, None);
     }
 
-    /// If a blueprint is to be drawn now: what it has to promise.
+    /// If a global plan is to be drawn now: what it has to promise.
     pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<RequiredGain> {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
         self.judge(situation);
@@ -166,7 +166,7 @@ impl GlobalPlanner {
         let is_known = workload.len() >= SAMPLES_MIN && !workload.is_comparing();
         // Where nobody runs over several sites, nothing is gained.
         let is_needed = is_known && traffic.across() > 0.0;
-        if !is_needed || !self.blueprint.is_done() || !self.is_time(situation) {
+        if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return None;
         }
         let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
@@ -187,10 +187,10 @@ impl GlobalPlanner {
             self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
             return;
         };
-        let (blueprint, masters) = drawn;
+        let (global_plan, masters) = drawn;
         let last = self.last.as_mut().expect("it was begun");
         self.trial = last.per_second.map(|before| Trial::new(before, masters));
-        if blueprint.is_rebalance {
+        if global_plan.is_rebalance {
             // The design is the one it was, but for a few borders.
             self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
         } else {
@@ -199,10 +199,10 @@ impl GlobalPlanner {
             (self.has_adopted, self.adopted_samples) = (true, last.samples);
             last.adopted = true;
         }
-        self.blueprint = blueprint;
+        self.global_plan = global_plan;
     }
 
-    /// Takes the last blueprint back, if less is served since then.
+    /// Takes the last global plan back, if less is served since then.
     fn judge(&mut self, situation: &Situation<'_>) {
         let Some(mut trial) = self.trial.take() else { return };
         let now_ns = situation.now_ns;
@@ -210,32 +210,32 @@ impl GlobalPlanner {
             // What is served then depends on what has to go for want of memory.
             return;
         }
-        let is_carried_out = self.blueprint.is_done() && !situation.recent.is_moving(now_ns);
+        let is_carried_out = self.global_plan.is_done() && !situation.recent.is_moving(now_ns);
         match trial.judge(now_ns, is_carried_out, situation.outlook.traffic.lately()) {
             None => self.trial = Some(trial),
             Some(TrialOutcome::Keep) => {}
             Some(TrialOutcome::RollBack(after)) => {
                 self.lately += ROLLBACK_WEIGHT;
                 self.last.iter_mut().for_each(|last| last.drawn_ns = now_ns);
-                self.blueprint = GlobalPlan::back(trial, after);
+                self.global_plan = GlobalPlan::back(trial, after);
             }
         }
     }
 
-    /// The next changes of the blueprint that was adopted.
+    /// The next changes of the global plan that was adopted.
     pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
-        self.blueprint.next(situation)
+        self.global_plan.next(situation)
     }
 }
 
 impl GlobalPlan {
-    /// The best draft as a blueprint, if what it saves within the horizon is more than what copying
+    /// The best draft as a global plan, if what it saves within the horizon is more than what copying
     /// takes, and it promises as much as it has to. It takes its time.
-    pub(crate) fn draw(situation: &Situation<'_>, promise: RequiredGain) -> Option<Drawn> {
+    pub(crate) fn draw(situation: &Situation<'_>, required_gain: RequiredGain) -> Option<Drawn> {
         let design = situation.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
         let CandidateDesign { moves, splits, is_rebalance, serves, now } =
-            CandidateDesign::best(situation, promise, BATCH)?;
+            CandidateDesign::best(situation, required_gain, BATCH)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
@@ -253,7 +253,7 @@ impl GlobalPlan {
         let (cost_us, benefit_us) = (cost_us / count, saved_us / count);
         let why = match is_rebalance {
             true => "its site is full, and that one has time for it",
-            false => "it belongs with what is there, by a blueprint for all that is accessed",
+            false => "it belongs with what is there, by a global plan for all that is accessed",
         };
         let (why, splits) = (why.to_owned(), splits.into());
         Some((GlobalPlan { moves, splits, why, is_rebalance, cost_us, benefit_us }, masters))
@@ -263,7 +263,7 @@ impl GlobalPlan {
     fn back(trial: Trial, after: f64) -> GlobalPlan {
         let (moves, before) = (trial.masters.into(), trial.before);
         let why = format!(
-            "it was better where it was: {before:.0} transactions a second before a blueprint, {after:.0} since"
+            "it was better where it was: {before:.0} transactions a second before a global plan, {after:.0} since"
         );
         GlobalPlan { moves, why, ..GlobalPlan::default() }
     }
@@ -283,7 +283,7 @@ impl GlobalPlan {
             return Vec::new();
         }
         let count = self.splits.len().min(BATCH).min(situation.budget);
-        let why = "its lock would be held for too long, by a blueprint for all that is accessed";
+        let why = "its lock would be held for too long, by a global plan for all that is accessed";
         let split = |(table, at)| Step::new(Change::Split { table, at }, why);
         let steps = self.splits.drain(..count).map(split);
         steps.map(|step| step.predicted(self.cost_us, self.benefit_us)).collect()

@@ -231,7 +231,7 @@ impl Candidate {
 fn to_text(place: Place) -> String {
     match place {
         Place::At(site) => format!("at {site}"),
-        Place::Across { coordinator } => {
+        Place::Distributed { coordinator } => {
             format!("over several sites, coordinated by {coordinator}")
         }
     }

@@ -66,7 +66,7 @@ impl Known {
         let is_another = access_shares_differ(&self.workload, design);
         self.workload.end_comparison(is_another);
         if is_another {
-            self.traffic.turn();
+            self.traffic.regime_changed();
         }
         is_another
     }

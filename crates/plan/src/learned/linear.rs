@@ -138,7 +138,7 @@ impl Linear {
         let around = scaled.zip(&self.center).zip(weights);
         let sum = around
             .fold(self.score.mean(), |sum, ((x, center), weight)| sum + weight * (x - center));
-        let unsure = 1.0 - self.foretold().unwrap_or(1.0).clamp(0.0, 1.0);
+        let unsure = 1.0 - self.r_squared().unwrap_or(1.0).clamp(0.0, 1.0);
         sum.max(LEAST * unsure * self.score.mean())
     }
 
@@ -174,9 +174,9 @@ impl Linear {
         self.score.observed()
     }
 
-    /// The share of the variation that was foretold lately: [`Score::foretold`].
-    pub fn foretold(&self) -> Option<f64> {
-        self.score.foretold()
+    /// The share of the variation that was predicted lately: [`Score::r_squared`].
+    pub fn r_squared(&self) -> Option<f64> {
+        self.score.r_squared()
     }
 
     /// The constant and the weights, per unit of each input, with their names.
@@ -280,10 +280,10 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_what_changes_and_tells_how_well_it_foretold() {
+    fn it_follows_what_changes_and_tells_how_well_it_predicted() {
         let mut linear = Linear::new(X, &[0.0, 0.0]);
         observations(1, 2000).iter().for_each(|(x, y)| linear.learn(&[*x], *y));
-        assert!(linear.foretold().unwrap() > 0.99);
+        assert!(linear.r_squared().unwrap() > 0.99);
         observations(2, 2000).iter().for_each(|(x, y)| linear.learn(&[*x], 2.0 * y));
         assert!((linear.predict(&[4.0]) - 54.0).abs() < 1.0, "{}", linear.predict(&[4.0]));
     }

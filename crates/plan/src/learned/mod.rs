@@ -7,7 +7,7 @@
 //!   loads ───────▶ Traffic ────────────────┤   how busy is a site, and with what?
 //!                                          ▼
 //!     one transaction ──▶ planner ──── outlook     what do sampled transactions gain by a change?
-//!     all samples ──────▶ blueprint ── forecast    how many transactions a second would it serve?
+//!     all samples ──────▶ global plan ── forecast    how many transactions a second would it serve?
 //!                             │
 //!                             ▼
 //!                    changes, with reasons ──▶ journal ──▶ trial: was it worth it?
@@ -28,7 +28,7 @@
 //! | `planner` | for one transaction: which site, and which changes it needs |
 //! | `clump` | partitions that are co-accessed and move along |
 //! | `beneficial` | splits, merges, replicas that go |
-//! | `blueprint` | the global plan: where everything would be if it were placed anew |
+//! | `global_plan` | the global plan: where everything would be if it were placed anew |
 //! | `draft` | its candidates: a graph of co-accesses, partitioned by METIS |
 //! | `even` | boundary refinement: what full sites hand to others where no candidate is better |
 //! | `order` | in which order a global plan is carried out |
@@ -38,7 +38,7 @@
 //! | `trial` | throughput before and after a global plan, and rollback |
 //! | **damp** | |
 //! | [`recent`] | changes in flight, cooldown, price of undoing, budget |
-//! | `calm` | a budget that decays while the workload holds still |
+//! | `throttle` | a budget that decays while the workload holds still |
 //! | `shift` | change-point detection: has a hot spot moved? |
 //! | **remember** | |
 //! | [`journal`] | decisions: what was considered, chosen and why, and its effect |

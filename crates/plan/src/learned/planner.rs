@@ -202,7 +202,7 @@ impl Situation<'_> {
             self.add_extras(&mut besides, None, needs);
         }
         let OptionalChanges { steps: beneficial, cost_us, benefit_us, .. } = besides;
-        let (place, necessary) = (Place::Across { coordinator }, Vec::new());
+        let (place, necessary) = (Place::Distributed { coordinator }, Vec::new());
         Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
     }
 

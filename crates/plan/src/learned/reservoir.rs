@@ -127,7 +127,7 @@ impl<T> Reservoir<T> {
     /// From now on it is asked whether what comes is another thing than what came before: until
     /// there is enough of it to tell ([`Reservoir::is_told`]), and somebody
     /// [does](Reservoir::end_comparison).
-    pub fn turn(&mut self, now_ns: u64) {
+    pub fn regime_changed(&mut self, now_ns: u64) {
         self.turned = Some((now_ns, 0));
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let come = |times: &[u64], now_ns: u64| {
             let mut reservoir = Reservoir::new(damping, 0);
             (1..=5).for_each(|time| assert_eq!(reservoir.take(time, time, 0.0), None));
-            reservoir.turn(10);
+            reservoir.regime_changed(10);
             times.iter().for_each(|time| assert_eq!(reservoir.take(*time, *time, 0.0), None));
             (reservoir.is_told(now_ns), reservoir)
         };

@@ -49,7 +49,7 @@ impl Score {
     }
 
     /// R². `None` before it is known what is usual, and if all that came was alike.
-    pub fn foretold(&self) -> Option<f64> {
+    pub fn r_squared(&self) -> Option<f64> {
         let variance = self.square - self.mean * self.mean;
         (self.observed > USUAL && variance > 0.0).then(|| 1.0 - self.error_square / variance)
     }
@@ -65,19 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_foretold_is_a_share_of_the_variation() {
-        let foretold = |predicted: fn(f64) -> f64| {
+    fn what_is_predicted_is_a_share_of_the_variation() {
+        let r_squared = |predicted: fn(f64) -> f64| {
             let mut score = Score::default();
             [10.0, 20.0, 30.0].repeat(30).into_iter().for_each(|came| {
                 score.keep(came, came - predicted(came));
             });
-            score.foretold().unwrap()
+            score.r_squared().unwrap()
         };
-        assert!(foretold(|came| came) > 0.999);
-        assert!(foretold(|_| 20.0).abs() < 0.01, "no better than the average");
-        assert!((foretold(|came| 20.0 + (came - 20.0) / 2.0) - 0.75).abs() < 0.01);
-        assert!(foretold(|_| 100.0) < 0.0);
-        assert_eq!(Score::default().foretold(), None);
+        assert!(r_squared(|came| came) > 0.999);
+        assert!(r_squared(|_| 20.0).abs() < 0.01, "no better than the average");
+        assert!((r_squared(|came| 20.0 + (came - 20.0) / 2.0) - 0.75).abs() < 0.01);
+        assert!(r_squared(|_| 100.0) < 0.0);
+        assert_eq!(Score::default().r_squared(), None);
         let mut score = Score::default();
         score.keep(f64::NAN, 1.0);
         assert_eq!(score, Score::default());

@@ -15,7 +15,7 @@ pub(crate) struct Situation<'a> {
     pub(crate) options: &'a Options,
     /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,
-    /// A blueprint is being carried out, or was a moment ago.
+    /// A global plan is being carried out, or was a moment ago.
     pub(crate) in_probation: bool,
     /// Masters may be moved for a transaction's sake.
     pub(crate) may_move: bool,

@@ -121,14 +121,14 @@ mod tests {
 
     /// How many changes are made in each ten seconds, if everything is changed that may be.
     fn made(sight: impl Fn(u64) -> (f64, f64)) -> Vec<usize> {
-        let mut calm = ChangeThrottle::default();
+        let mut throttle = ChangeThrottle::default();
         let mut tens = vec![0; 9];
         for tenth in 0..900 {
             let now_ns = tenth * 100_000_000;
             let (served, across) = sight(tenth / 10);
-            calm.see(now_ns, Signals { served, across });
-            let changes = calm.budget(now_ns);
-            calm.spend(changes);
+            throttle.see(now_ns, Signals { served, across });
+            let changes = throttle.budget(now_ns);
+            throttle.spend(changes);
             tens[tenth as usize / 100] += changes;
         }
         tens

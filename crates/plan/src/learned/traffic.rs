@@ -303,7 +303,7 @@ impl Traffic {
     }
 
     /// The workload has turned: what was served before says nothing any more.
-    pub fn turn(&mut self) {
+    pub fn regime_changed(&mut self) {
         self.lately.clear();
     }
 

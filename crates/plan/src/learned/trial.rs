@@ -24,7 +24,7 @@ const SETTLES_NS: u64 = 3_500_000_000;
 /// If throughput is not steady for this long, the plan stays, in nanoseconds.
 const TRIAL_TIMEOUT_NS: u64 = 20_000_000_000;
 
-/// A blueprint that is carried out, or was a moment ago.
+/// A global plan that is carried out, or was a moment ago.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     /// Transactions that were served in a second before it.
@@ -83,7 +83,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The verdict on a blueprint that is carried out at second 2, and when: each second has the
+    /// The verdict on a global plan that is carried out at second 2, and when: each second has the
     /// figures of the function.
     fn judged(lately: impl Fn(u64) -> Option<[f64; 2]>) -> (u64, TrialOutcome) {
         let mut trial = Trial::new(10_000.0, Vec::new());

@@ -158,8 +158,8 @@ impl Workload {
     }
 
     /// As [`Reservoir::turn`].
-    pub(crate) fn turn(&mut self, now_ns: u64) {
-        self.reservoir.turn(now_ns);
+    pub(crate) fn regime_changed(&mut self, now_ns: u64) {
+        self.reservoir.regime_changed(now_ns);
     }
 
     /// As [`Reservoir::is_comparing`].

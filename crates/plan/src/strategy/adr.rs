@@ -55,8 +55,8 @@ impl Strategy for Adr {
             state.ends_ns = Some(now_ns + PERIOD_NS);
             state.end_period(&design);
         }
-        let meanwhile = state.changes.pop_front().unwrap_or_default();
-        Ok(Verdict::Run(Decision { meanwhile, ..decision }))
+        let deferred = state.changes.pop_front().unwrap_or_default();
+        Ok(Verdict::Run(Decision { deferred, ..decision }))
     }
 
     fn memory(&self, _design: &Design) -> Option<String> {

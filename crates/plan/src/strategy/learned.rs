@@ -4,7 +4,7 @@
 //!   a site can run it ───▶ there; of several, sometimes the less busy one
 //!   no site can ─────────▶ over several sites
 //!        └ sometimes ─────▶ planning pass: what would pay?     planner ───▶ deferred changes
-//!   on another thread ────▶ global plan: where would all be    blueprint ─▶ deferred changes, with
+//!   on another thread ────▶ global plan: where would all be    global plan ─▶ deferred changes, with
 //!                           best?                                           the next passes
 //!
 //!   measured transactions ─▶ workload · costs · traffic · effects of earlier decisions
@@ -15,7 +15,7 @@
 //! allocation. About [`Options::measured_per_second`] transactions are measured, and
 //! [`Options::measured_when_quiet`] while hardly anything changes; these take the lock of the model,
 //! unless somebody holds it. A planning pass runs every 5 ms while it finds changes, and down to
-//! every 100 ms while it finds none. Global plans ([`Strategy::reflect`]) are drawn with the model
+//! every 100 ms while it finds none. Global plans ([`Strategy::plan_globally`]) are drawn with the model
 //! unlocked.
 //!
 //! The modules are listed in [`crate::learned`].
@@ -93,7 +93,7 @@ struct LearnedState {
     /// Until it should_plan again, as in [`Learned::plan_at`].
     pause_ns: [u64; 2],
     drawing: GlobalPlanner,
-    calm: ChangeThrottle,
+    throttle: ChangeThrottle,
     shift: ChangePointDetector,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
     hot_locks: Vec<HotLock>,
@@ -135,7 +135,7 @@ impl Learned {
             thoughts: 0,
             pause_ns: PLAN_PAUSE_NS.map(|(least, _)| least),
             drawing: GlobalPlanner::default(),
-            calm: ChangeThrottle::default(),
+            throttle: ChangeThrottle::default(),
             shift: ChangePointDetector::default(),
             hot_locks: Vec::new(),
         };
@@ -196,7 +196,7 @@ impl Learned {
 
     /// A transaction that can run at a place: measured by chance, and now and then an opportunity.
     fn send(&self, request: &Request<'_>, place: Place) -> Decision {
-        let mut decision = Decision { place, first: Plan::default(), meanwhile: Plan::default() };
+        let mut decision = Decision { place, first: Plan::default(), deferred: Plan::default() };
         let should_plan = self.should_plan(request, place);
         if !should_plan && !self.wants(request.ticket) {
             return decision;
@@ -215,7 +215,7 @@ impl Learned {
         self.pause(&mut brain, request.now.0, place, changes);
         if changes > 0 {
             if mode == Mode::Auto {
-                decision.meanwhile = plan_of(request, &design, answer.candidates[0].steps());
+                decision.deferred = plan_of(request, &design, answer.candidates[0].steps());
             }
             brain.enter(request, &design, answer, (place, mode == Mode::Auto));
         }
@@ -245,7 +245,7 @@ impl Learned {
 }
 
 fn is_distributed(place: Place) -> bool {
-    matches!(place, Place::Across { .. })
+    matches!(place, Place::Distributed { .. })
 }
 
 /// The mask for the next interval, after one in which so many transactions came, when so many are
@@ -288,7 +288,7 @@ impl LearnedState {
         let followers =
             written.clone().fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
         let written = written.map(|need| (need.table, need.range.start.clone())).collect();
-        let across = matches!(place, Place::Across { .. });
+        let across = matches!(place, Place::Distributed { .. });
         let sites = if across { masters(&needs) } else { SiteSet::of(place.site()) };
         self.known.traffic.begin(sample_weight);
         let begun = UnderWay { sample_weight, work, followers, sites, written };
@@ -325,7 +325,7 @@ impl LearnedState {
             return answer;
         }
         // What is done for single transactions' sake has a budget of its own besides.
-        let single = self.calm.budget(now_ns).min(budget);
+        let single = self.throttle.budget(now_ns).min(budget);
         let mut hot_locks = std::mem::take(&mut self.hot_locks);
         if single == 0 {
             hot_locks.retain(|hot_lock| hot_lock.waiting >= SPLIT_AT_ONCE_QUEUED);
@@ -333,7 +333,7 @@ impl LearnedState {
         let situation = self.situation(options, now_ns, design, budget);
         if let Some(answer) = situation.split_hot_locks(&hot_locks, place).filter(|_| may_add) {
             if single > 0 {
-                self.calm.spend(answer.candidates[0].steps().count());
+                self.throttle.spend(answer.candidates[0].steps().count());
             }
             return answer;
         }
@@ -346,15 +346,15 @@ impl LearnedState {
         }
         let situation = self.situation(options, now_ns, design, single);
         let coordinator = match place {
-            Place::Across { coordinator } => Some(coordinator),
+            Place::Distributed { coordinator } => Some(coordinator),
             Place::At(_) => None,
         };
         let answer = situation.plan(request.footprint, request.last_site, coordinator);
-        self.calm.spend(answer.candidates[0].steps().count());
+        self.throttle.spend(answer.candidates[0].steps().count());
         answer
     }
 
-    /// What is known, to draw a blueprint of it, if it is time to; and what that has to promise.
+    /// What is known, to draw a global plan of it, if it is time to; and what that has to promise.
     fn begin_global_plan(
         &mut self,
         options: &Options,
@@ -362,12 +362,12 @@ impl LearnedState {
         design: &Design,
     ) -> Option<(Known, RequiredGain)> {
         if self.known.end_comparison(now_ns, design) {
-            self.drawing.turn();
-            self.calm.reset(now_ns);
+            self.drawing.regime_changed();
+            self.throttle.reset(now_ns);
         }
         let situation = self.known.situation(options, now_ns, design, usize::MAX);
-        let promise = self.drawing.begin(&situation)?;
-        Some((self.known.clone(), promise))
+        let required_gain = self.drawing.begin(&situation)?;
+        Some((self.known.clone(), required_gain))
     }
 
     /// Looks whether something speaks for it that the workload has become another one, where each
@@ -380,7 +380,7 @@ impl LearnedState {
         }
         let (served, uneven) = (known.traffic.throughput_now(), known.traffic.uneven());
         if shift.see(now_ns, IntervalLoad { served, sample_weight, uneven }) {
-            known.workload.turn(now_ns);
+            known.workload.regime_changed(now_ns);
         }
     }
 
@@ -484,7 +484,7 @@ impl Strategy for Learned {
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         let place = match &request.route {
             Route::Sites(sites) => Place::At(self.choose(sites, request)),
-            Route::Nowhere { .. } => Place::Across { coordinator: coordinator(request) },
+            Route::Nowhere { .. } => Place::Distributed { coordinator: coordinator(request) },
             Route::UnknownTable(table) => return Err(Refused::UnknownTable(*table)),
         };
         Ok(Verdict::Run(self.send(request, place)))
@@ -534,18 +534,18 @@ impl Strategy for Learned {
         Ok(())
     }
 
-    fn reflect(&self, now: Time, design: &Design) {
+    fn plan_globally(&self, now: Time, design: &Design) {
         if self.mode() == Mode::Off {
             return;
         }
         let begun = self.brain.lock().begin_global_plan(&self.options, now.0, design);
-        let Some((known, promise)) = begun else { return };
+        let Some((known, required_gain)) = begun else { return };
         // What takes long is done with nobody waiting.
         let situation = known.situation(&self.options, now.0, design, usize::MAX);
-        let drawn = GlobalPlan::draw(&situation, promise);
+        let drawn = GlobalPlan::draw(&situation, required_gain);
         let mut brain = self.brain.lock();
         if drawn.is_some() {
-            brain.calm.reset(now.0);
+            brain.throttle.reset(now.0);
         }
         brain.drawing.end(drawn);
     }
@@ -565,7 +565,7 @@ impl Strategy for Learned {
         brain.known.traffic.close(now.0, loads);
         let traffic = &brain.known.traffic;
         let sight = Signals { served: traffic.transactions(), across: traffic.across() };
-        brain.calm.see(now.0, sight);
+        brain.throttle.see(now.0, sight);
         if self.mode() != Mode::Off {
             brain.watch(now.0, self.sample_weight());
         }

@@ -62,8 +62,8 @@ impl Strategy for PeriodicClay {
             let recorded = std::mem::take(&mut state.recorded);
             state.moves = moves(&(request.design)(), &recorded).into();
         }
-        let meanwhile = state.moves.pop_front().unwrap_or_default();
-        Ok(Verdict::Run(Decision { meanwhile, ..decision }))
+        let deferred = state.moves.pop_front().unwrap_or_default();
+        Ok(Verdict::Run(Decision { deferred, ..decision }))
     }
 
     fn memory(&self, _design: &Design) -> Option<String> {

@@ -106,7 +106,7 @@ impl Runner for State {
                 }
                 self.learned.loads(Time(self.now), &loads);
             }
-            "reflect" => self.learned.reflect(Time(self.now), &self.design),
+            "reflect" => self.learned.plan_globally(Time(self.now), &self.design),
             "mode" => self.learned.set_mode(args.next_pos().ok_or("which?")?.parse::<Mode>()?),
             "options" => {
                 if let Some(rate) = args.take_key("changes_per_second") {
@@ -202,7 +202,7 @@ impl State {
         let design = self.design.clone();
         let design = || design.clone();
         let verdict = self.learned.decide(&self.request(footprint, &design))?;
-        let Verdict::Run(Decision { place, first, meanwhile }) = verdict else {
+        let Verdict::Run(Decision { place, first, deferred }) = verdict else {
             return Err("it was reserved".into());
         };
         let text = self.learned.with_journal(|journal| {
@@ -212,9 +212,9 @@ impl State {
         let mut text = match place {
             _ if !text.is_empty() => text,
             Place::At(site) => format!("runs at {site}, nothing changes\n"),
-            Place::Across { .. } => "runs over several sites, nothing changes\n".to_owned(),
+            Place::Distributed { .. } => "runs over several sites, nothing changes\n".to_owned(),
         };
-        for change in first.changes().chain(meanwhile.changes()).filter(|_| done) {
+        for change in first.changes().chain(deferred.changes()).filter(|_| done) {
             let made = self.design.apply(change);
             let took_ns = made.map(|()| 500_000).map_err(|invalid| invalid.to_string());
             if let Err(why) = &took_ns {

@@ -86,10 +86,12 @@ impl State {
             };
             let place = match decision.place {
                 Place::At(site) => format!("at {site}"),
-                Place::Across { coordinator } => format!("over several sites, from {coordinator}"),
+                Place::Distributed { coordinator } => {
+                    format!("over several sites, from {coordinator}")
+                }
             };
             *places.entry(place).or_default() += 1;
-            for step in &decision.meanwhile.steps {
+            for step in &decision.deferred.steps {
                 let _ = writeln!(text, "{}: {}", step.change.to_text(&self.design), step.reason);
                 self.design.apply(&step.change)?;
             }

@@ -48,7 +48,7 @@ impl Altering<'_, '_> {
                 let mut index =
                     engine.store_index(&new, &wanted, name, index.oid, index.constraint)?;
                 made.push((index.id, index.schema.clone()));
-                let builder = Builder::new(engine, &new, &index, self.patience);
+                let builder = Builder::new(engine, &new, &index, self.cancel);
                 builder.fill()?;
                 builder.check()?;
                 drop(builder);

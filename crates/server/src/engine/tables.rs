@@ -2,7 +2,7 @@
 
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
-use isomer_cluster::{Isolation, LockMode, OpenTransaction, Patience};
+use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
 use isomer_design::{Key, Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Table, plain};
@@ -60,9 +60,9 @@ impl Engine {
     pub(crate) fn lock_tables(
         self: &Arc<Engine>,
         tables: &[Arc<Table>],
-        patience: &Arc<Patience>,
+        cancel: &Arc<CancelToken>,
     ) -> Result<OpenTransaction, SqlError> {
-        let mut txn = self.gateway().begin(Isolation::ReadCommitted, patience.clone());
+        let mut txn = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
         for (id, _) in tables.iter().flat_map(|table| table.parts()) {
             txn.lock(id, &Key::min(), LockMode::Exclusive, true).map_err(explain)?;
         }

@@ -24,7 +24,7 @@
 use crate::backend::explain;
 use crate::engine::{Engine, values_of};
 use crate::limits;
-use isomer_cluster::{Expect, Isolation, LockMode, OpenError, OpenTransaction, Owner, Patience};
+use isomer_cluster::{CancelToken, Expect, Isolation, LockMode, OpenError, OpenTransaction, Owner};
 use isomer_design::{Direction, Key, KeyRange, Time};
 use isomer_sql::catalog::{Index, Table, duplicated, entry_key, parts_of_entry};
 use isomer_sql::{SqlError, code};
@@ -61,7 +61,7 @@ pub(crate) struct Builder<'e> {
     engine: &'e Arc<Engine>,
     table: &'e Table,
     index: &'e Index,
-    patience: &'e Arc<Patience>,
+    cancel: &'e Arc<CancelToken>,
     build: Arc<Build>,
 }
 
@@ -70,7 +70,7 @@ impl<'e> Builder<'e> {
         engine: &'e Arc<Engine>,
         table: &'e Table,
         index: &'e Index,
-        patience: &'e Arc<Patience>,
+        cancel: &'e Arc<CancelToken>,
     ) -> Builder<'e> {
         let build = Arc::new(Build {
             statement: index.definition(table),
@@ -79,7 +79,7 @@ impl<'e> Builder<'e> {
             at_work: AtomicU64::new(0),
         });
         engine.builds.lock().push(build.clone());
-        Builder { engine, table, index, patience, build }
+        Builder { engine, table, index, cancel, build }
     }
 
     /// Fills an index that writers maintain, so that each row of the table has its entry.
@@ -96,7 +96,7 @@ impl<'e> Builder<'e> {
     pub(crate) fn fill(&self) -> Result<(), SqlError> {
         let (mut rest, mut busy) = (KeyRange::all(), None);
         loop {
-            self.patience.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
+            self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
             let batch = again(|| self.batch(&rest, busy.as_ref()))?;
             if let Some(last) = batch.last {
                 rest = rest.after(&last, Direction::Forward);
@@ -225,11 +225,11 @@ impl<'e> Builder<'e> {
 
     /// Waits until those have ended who have written to the table until now.
     fn outlive_writers(&self) -> Result<(), SqlError> {
-        self.begin().outlive(self.table.id, &Key::min()).map_err(explain)
+        self.begin().wait_for_holders(self.table.id, &Key::min()).map_err(explain)
     }
 
     fn begin(&self) -> OpenTransaction {
-        let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.patience.clone());
+        let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.cancel.clone());
         let owner: Owner = txn.owner();
         self.build.at_work.store(owner, Ordering::Relaxed);
         txn

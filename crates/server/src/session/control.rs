@@ -132,12 +132,12 @@ impl Session {
 
     /// Commits, and remembers where that was.
     pub(super) fn commit(&mut self, backend: Backend) -> Result<(), SqlError> {
-        self.commit_as(backend, self.settings.is_hasty())
+        self.commit_as(backend, self.settings.is_asynchronous())
     }
 
-    fn commit_as(&mut self, mut backend: Backend, is_hasty: bool) -> Result<(), SqlError> {
-        if is_hasty {
-            backend.txn.hurry();
+    fn commit_as(&mut self, mut backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
+        if is_asynchronous {
+            backend.txn.commit_asynchronously();
         }
         let ran = backend.txn.commit().map_err(explain)?;
         if let Some(ran) = ran {
@@ -155,7 +155,7 @@ impl Session {
         self.in_block = false;
         self.modes = Modes::default();
         // As the block has it, if that is its own.
-        let is_hasty = self.settings.is_hasty();
+        let is_asynchronous = self.settings.is_asynchronous();
         self.end_settings(commits && !failed, out);
         self.savepoints.clear();
         self.transaction_until = None;
@@ -165,7 +165,7 @@ impl Session {
             return Ok("ROLLBACK");
         }
         match txn {
-            Some(backend) => self.commit_as(backend, is_hasty).map(|()| "COMMIT"),
+            Some(backend) => self.commit_as(backend, is_asynchronous).map(|()| "COMMIT"),
             None => Ok("COMMIT"),
         }
     }

@@ -28,7 +28,7 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new("42P05", message));
         }
-        self.patience.renew();
+        self.cancel.renew();
         let _limited = self.limited();
         let statement = self.prepare(text, given, out)?;
         self.keep(name, statement)?;
@@ -129,7 +129,7 @@ impl Session {
         }
         // A parameter that is read takes twice what its text does, at most, and as much again meanwhile.
         let bytes = count * size_of::<Datum>() + 2 * reader.left();
-        self.patience.renew();
+        self.cancel.renew();
         let _limited = self.limited();
         self.memory.statement.charge(2 * bytes)?;
         let kept = self.memory.session.keep(bytes)?;
@@ -211,7 +211,7 @@ impl Session {
     ) -> Result<(), SqlError> {
         let (name, most) = (reader.text()?, reader.i32()?);
         reader.end()?;
-        self.patience.renew();
+        self.cancel.renew();
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         let Some(compiled) = self.compile(&mut portal.statement)? else {
             out.empty(b'I');

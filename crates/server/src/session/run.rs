@@ -4,7 +4,7 @@ use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::backend::{Backend, NEWEST};
 use crate::limits::Limited;
 use crate::wire::{Formats, Out};
-use isomer_cluster::{Impatience, Isolation, LockMode};
+use isomer_cluster::{CancelReason, Isolation, LockMode};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::define::plain_name;
@@ -64,15 +64,15 @@ impl Session {
     /// Limits the time of the statement that goes on.
     pub(crate) fn watched(&self) -> [Option<Limited>; 2] {
         let check = Duration::from_millis(self.settings.limits.check);
-        let look = || self.watch.look(check, &self.patience, &self.socket);
+        let look = || self.watch.look(check, &self.cancel, &self.socket);
         [self.watched_time(), (!check.is_zero()).then(look)]
     }
 
     fn watched_time(&self) -> Option<Limited> {
-        let statement = self.statement_until.map(|at| (at, Impatience::StatementTime));
-        let transaction = self.transaction_until.map(|at| (at, Impatience::TransactionTime));
+        let statement = self.statement_until.map(|at| (at, CancelReason::StatementTime));
+        let transaction = self.transaction_until.map(|at| (at, CancelReason::TransactionTime));
         let (at, why) = statement.into_iter().chain(transaction).min_by_key(|(at, _)| *at)?;
-        Some(self.watch.set(at, &self.patience, why))
+        Some(self.watch.set(at, &self.cancel, why))
     }
 
     pub(super) fn perform(

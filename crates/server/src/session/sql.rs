@@ -79,7 +79,7 @@ impl Session {
         }
         self.commit_before_definition(out)?;
         let around = self.surroundings();
-        let defined = self.engine.define(statement, &self.patience, &around)?;
+        let defined = self.engine.define(statement, &self.cancel, &around)?;
         defined.notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         out.complete(defined.tag);
         Ok(())

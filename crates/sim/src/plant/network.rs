@@ -7,13 +7,13 @@ use rand::RngExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Of a thousand letters that could be spoilt, so many are.
+/// Of a thousand messages that could be spoilt, so many are.
 const SPOILT_PER_MILLE: u32 = 30;
 /// How much too early a feed is closed.
 const EARLY_NS: u64 = 20_000_000;
 
 impl Plant {
-    /// Spoils a letter from one site to another; `false` if it is to be lost.
+    /// Spoils a message from one site to another; `false` if it is to be lost.
     pub(crate) fn tamper(
         self,
         rng: &mut impl RngExt,
@@ -38,7 +38,7 @@ impl Plant {
         if let (Plant::ForgottenDecision, Message::Outcome { at, .. }) = (self, &mut *message) {
             *at = None;
         }
-        if let (Plant::EarlyClose, Message::Silence { until, .. }) = (self, &mut *message) {
+        if let (Plant::EarlyClose, Message::CloseAhead { until, .. }) = (self, &mut *message) {
             until.0 += EARLY_NS;
         }
         let Message::Feed(feed) = message else { return true };

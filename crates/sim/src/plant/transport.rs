@@ -18,7 +18,7 @@ pub(crate) async fn execute(
     published: Published<'_>,
 ) -> Result<Reply, Failure> {
     let spoilt = way.world().plant().filter(|_| way.world().chance(SPOILT_PER_MILLE));
-    let (writes, is_shared) = (!request.footprint.is_read_only(), request.shares.is_some());
+    let (writes, is_shared) = (!request.footprint.is_read_only(), request.branches.is_some());
     if let Body::Writes(checked) = request.body {
         return match way.world().plant() {
             Some(Plant::UncheckedCommit) => {

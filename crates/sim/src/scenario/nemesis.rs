@@ -77,7 +77,7 @@ async fn stall(run: &Run) {
             5 => Gate::Cut(site(run)),
             1 => Gate::Requests(site(run)),
             2 => Gate::Answers(site(run)),
-            _ => Gate::Letters(site(run), site(run)),
+            _ => Gate::Messages(site(run), site(run)),
         };
         world.hold(gate);
         world.sleep(world.draw(1..60_000_000)).await;

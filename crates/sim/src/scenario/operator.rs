@@ -15,8 +15,9 @@ const PARTITIONS_MAX: usize = 12;
 /// Starts what carries out the strategy's own plans, and the operators, if the run has any.
 pub(crate) fn start(run: &Rc<Run>) {
     let (tending, thinking) = (run.clone(), run.clone());
-    run.world().spawn("the router".into(), async move { tending.cluster.router.tend().await });
-    let thinks = async move { thinking.cluster.router.reflect().await };
+    run.world()
+        .spawn("the router".into(), async move { tending.cluster.router.run_deferred().await });
+    let thinks = async move { thinking.cluster.router.plan_globally().await };
     run.world().spawn("the strategy".into(), thinks);
     if run.draw.change_every_ns == 0 {
         return;

@@ -3,7 +3,7 @@
 use super::Run;
 use crate::statements::Statements;
 use crate::world::TaskId;
-use isomer_cluster::open::{Impatience, Isolation, LockMode, OpenError, Patience};
+use isomer_cluster::open::{CancelReason, CancelToken, Isolation, LockMode, OpenError};
 use isomer_design::{Key, KeyRange, TableId};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ async fn go(run: &Rc<Run>) {
             0 => Isolation::ReadCommitted,
             _ => Isolation::RepeatableRead,
         };
-        let patience = Arc::new(Patience::default());
+        let cancel = Arc::new(CancelToken::default());
         if world.chance(run.draw.cancel_per_mille) {
-            let patience = patience.clone();
-            world.after(world.draw(0..PATIENCE_NS), move || patience.end(Impatience::Asked));
+            let cancel = cancel.clone();
+            world.after(world.draw(0..PATIENCE_NS), move || cancel.end(CancelReason::Asked));
         }
-        let mut open = Statements::begin(&run.cluster, isolation, patience);
+        let mut open = Statements::begin(&run.cluster, isolation, cancel);
         match statements(run, &mut open).await {
             Ok(()) if world.chance(100) => open.roll_back("the client thought better of it"),
             Ok(()) => {

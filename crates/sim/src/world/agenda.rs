@@ -1,6 +1,6 @@
 //! The virtual clock, and what is to happen at which time.
 
-use super::network::Letter;
+use super::network::Envelope;
 use super::tasks::TaskId;
 use isomer_design::Time;
 use isomer_site::TimeSource;
@@ -37,7 +37,7 @@ pub(crate) enum Event {
     Wake(Waker),
     /// A procedure that stopped half-way goes on.
     Resume(TaskId),
-    Deliver(Box<Letter>),
+    Deliver(Box<Envelope>),
     /// Something of whoever built the world.
     Call(Box<dyn FnOnce()>),
 }

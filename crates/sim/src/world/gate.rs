@@ -12,8 +12,8 @@ use std::task::{Poll, Waker};
 /// A border that can be held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Gate {
-    /// Letters from one site to another.
-    Letters(SiteId, SiteId),
+    /// Messages from one site to another.
+    Messages(SiteId, SiteId),
     /// The router's requests to a site.
     Requests(SiteId),
     /// A site's answers to the router.
@@ -29,7 +29,7 @@ pub enum Gate {
 impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Gate::Letters(from, to) => write!(f, "letters {from} → {to}"),
+            Gate::Messages(from, to) => write!(f, "messages {from} → {to}"),
             Gate::Requests(site) => write!(f, "requests to {site}"),
             Gate::Answers(site) => write!(f, "answers of {site}"),
             Gate::Disk(site) => write!(f, "syncs of {site}"),
@@ -57,7 +57,7 @@ impl World {
         self.gates.held.borrow_mut().remove(&gate);
         let waiting = self.gates.waiting.borrow_mut().remove(&gate);
         waiting.into_iter().flatten().for_each(Waker::wake);
-        if let Gate::Letters(from, to) = gate {
+        if let Gate::Messages(from, to) = gate {
             self.deliver_held(from, to, usize::MAX);
         }
     }

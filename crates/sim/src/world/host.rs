@@ -1,10 +1,10 @@
 //! Sites as they come and go: their disks, their ticks, their crashes.
 //!
 //! A **run** of a site is the time from one start to the next crash. Everything that belongs to a run
-//! (tasks, letters, requests in progress) ends with it; what stays is the disk, as the crash left it.
+//! (tasks, messages, requests in progress) ends with it; what stays is the disk, as the crash left it.
 
 use super::cut::CutLog;
-use super::network::{Letter, Port};
+use super::network::{Envelope, Port};
 use super::tasks::TaskId;
 use super::{Gate, World};
 use crate::plant::disk::LyingDisk;
@@ -12,7 +12,7 @@ use isomer_design::SiteId;
 use isomer_log::{
     Checkpoints, Durability, Log, MemoryCheckpoints, MemoryLog, MemoryOptions, Position,
 };
-use isomer_site::{LinkPatience, Pace, Silence, Site, SiteOptions, Stage};
+use isomer_site::{CloseAhead, LinkTimeouts, Pace, Site, SiteOptions, Stage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -34,7 +34,7 @@ pub(super) struct Host {
     tasks: Vec<TaskId>,
     /// Woken by the crash.
     watchers: Vec<Waker>,
-    pub(super) held_letters: BTreeMap<SiteId, VecDeque<Letter>>,
+    pub(super) held_messages: BTreeMap<SiteId, VecDeque<Envelope>>,
 }
 
 /// What a crash leaves, and what the site sees of it.
@@ -57,7 +57,7 @@ impl World {
                 disk: self.disk(MemoryLog::new(options()), 0, MemoryCheckpoints::new()),
                 tasks: Vec::new(),
                 watchers: Vec::new(),
-                held_letters: BTreeMap::new(),
+                held_messages: BTreeMap::new(),
             });
             if host.site.is_some() {
                 return;
@@ -71,11 +71,11 @@ impl World {
         };
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
-        let silence = Silence { after_ns: 2_000_000, most_ns: 50_000_000 };
+        let close_ahead = CloseAhead { after_ns: 2_000_000, most_ns: 50_000_000 };
         let usual = SiteOptions::new(id, log, network, time);
-        let patience = LinkPatience { gap_ns: 20_000_000, silent_ns: 250_000_000 };
+        let link_timeouts = LinkTimeouts { gap_ns: 20_000_000, silent_ns: 250_000_000 };
         let (piece_bytes, checkpoints) = (PIECE_BYTES, Some(checkpoints));
-        let options = SiteOptions { piece_bytes, silence, patience, checkpoints, ..usual };
+        let options = SiteOptions { piece_bytes, close_ahead, link_timeouts, checkpoints, ..usual };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),
@@ -126,7 +126,7 @@ impl World {
             let checkpoints = host.disk.checkpoints.crash();
             let (log, begin) = (host.disk.real.crash(keep), host.disk.face.begin());
             host.disk = self.disk(log, begin, checkpoints);
-            host.held_letters.clear();
+            host.held_messages.clear();
             let tasks = std::mem::take(&mut host.tasks);
             (host.site.take(), tasks, std::mem::take(&mut host.watchers))
         };

@@ -6,7 +6,7 @@
 //!              └───────▲──────────────────────────────────────────────────┬────────────┘
 //!                wake  │                                                  │ poll
 //!   agenda  ───────────┴─ time 41 000: wake client 3                      ▼
-//!   (the only future)     time 52 300: letter s1 → s2              Router · Site · Log
+//!   (the only future)     time 52 300: message s1 → s2              Router · Site · Log
 //!                         time 60 000: tick of s2                         │
 //!              ▲                                                          │
 //!              └──────── sleep, send, request, sync: all become entries ──┘
@@ -133,13 +133,13 @@ impl World {
         match event {
             Event::Wake(waker) => waker.wake(),
             Event::Resume(task) => self.resume(task),
-            Event::Deliver(letter) => self.deliver(*letter),
+            Event::Deliver(envelope) => self.deliver(*envelope),
             Event::Call(call) => drop(self.guarded(call)),
         }
         true
     }
 
-    /// Ends everything: tasks, sites, letters. Tasks hold the world they live in, so without this
+    /// Ends everything: tasks, sites, messages. Tasks hold the world they live in, so without this
     /// neither would ever go.
     pub fn end(&self) {
         self.kill_all();

@@ -1,4 +1,4 @@
-//! The network between sites: late, out of order, doubled, and now and then without a letter.
+//! The network between sites: late, out of order, doubled, and now and then without a message.
 
 use super::agenda::Event;
 use super::{Gate, World};
@@ -12,15 +12,15 @@ use std::sync::Arc;
 /// How long things take, and how unruly they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Manners {
-    /// A letter's or request's time on its way: at least, and below.
+    /// A message's or request's time on its way: at least, and below.
     pub delay_ns: (u64, u64),
-    /// Of a thousand letters, so many take much longer.
+    /// Of a thousand messages, so many take much longer.
     pub straggle_per_mille: u64,
     /// How much longer, at most.
     pub straggle_ns: u64,
-    /// Of a thousand letters, so many arrive twice.
+    /// Of a thousand messages, so many arrive twice.
     pub double_per_mille: u64,
-    /// Of a thousand letters, requests and answers, so many are lost.
+    /// Of a thousand messages, requests and answers, so many are lost.
     pub lose_per_mille: u64,
     /// Of a thousand requests, so many are given up while the site works on them.
     pub give_up_per_mille: u64,
@@ -54,7 +54,7 @@ impl Manners {
 
 /// A message on its way, and which runs of its sites it is between.
 #[derive(Clone)]
-pub(crate) struct Letter {
+pub(crate) struct Envelope {
     from: (SiteId, u64),
     to: (SiteId, u64),
     message: Message,
@@ -101,98 +101,98 @@ impl World {
         for (from, run, to, message) in said {
             // The dead do not speak, and nothing finds its way to the dead.
             let Some(to_run) = self.run_of(to).filter(|_| self.runs(from, run)) else { continue };
-            let letter = Letter { from: (from, run), to: (to, to_run), message };
-            let Some(letter) = self.tampered(letter) else { continue };
+            let envelope = Envelope { from: (from, run), to: (to, to_run), message };
+            let Some(envelope) = self.tampered(envelope) else { continue };
             if self.chance(self.manners().lose_per_mille) {
-                self.write_down(&letter, "╳");
+                self.write_down(&envelope, "╳");
                 continue;
             }
             let doubled = self.chance(self.manners().double_per_mille);
             for _ in 0..=usize::from(doubled) {
                 let at = Time(self.now().0 + self.delay());
-                self.agenda.borrow_mut().add(at, Event::Deliver(Box::new(letter.clone())));
+                self.agenda.borrow_mut().add(at, Event::Deliver(Box::new(envelope.clone())));
             }
         }
     }
 
-    fn tampered(&self, mut letter: Letter) -> Option<Letter> {
+    fn tampered(&self, mut envelope: Envelope) -> Option<Envelope> {
         if let Some(plant) = self.plant.get() {
-            let link = (letter.from.0, letter.to.0);
+            let link = (envelope.from.0, envelope.to.0);
             let (mut rng, mut hidden) = (self.rng(), self.hidden.borrow_mut());
-            if !plant.tamper(&mut *rng, &mut hidden, link, &mut letter.message) {
+            if !plant.tamper(&mut *rng, &mut hidden, link, &mut envelope.message) {
                 return None;
             }
         }
-        Some(letter)
+        Some(envelope)
     }
 
-    pub(super) fn deliver(self: &Rc<World>, letter: Letter) {
-        let ((from, _), (to, _)) = (letter.from, letter.to);
-        // Scripts count the letters that they hold; what is asked only so that logs can be cut passes.
+    pub(super) fn deliver(self: &Rc<World>, envelope: Envelope) {
+        let ((from, _), (to, _)) = (envelope.from, envelope.to);
+        // Scripts count the messages that they hold; what is asked only so that logs can be cut passes.
         let is_of_logs =
-            matches!(letter.message, Message::AskReceived { .. } | Message::Received { .. });
-        if !is_of_logs && self.is_held(Gate::Letters(from, to)) {
+            matches!(envelope.message, Message::AskReceived { .. } | Message::Received { .. });
+        if !is_of_logs && self.is_held(Gate::Messages(from, to)) {
             let mut hosts = self.hosts.borrow_mut();
-            let host = hosts.get_mut(&to).expect("letters go to sites that were started");
-            host.held_letters.entry(from).or_default().push_back(letter);
+            let host = hosts.get_mut(&to).expect("messages go to sites that were started");
+            host.held_messages.entry(from).or_default().push_back(envelope);
             return;
         }
-        self.hand_over(letter);
+        self.hand_over(envelope);
     }
 
-    /// Delivers the first of the letters that a held gate has kept.
+    /// Delivers the first of the messages that a held gate has kept.
     pub fn deliver_held(self: &Rc<World>, from: SiteId, to: SiteId, count: usize) -> usize {
-        let letters: Vec<Letter> = {
+        let messages: Vec<Envelope> = {
             let mut hosts = self.hosts.borrow_mut();
             let Some(host) = hosts.get_mut(&to) else { return 0 };
-            let held = host.held_letters.entry(from).or_default();
+            let held = host.held_messages.entry(from).or_default();
             let count = held.len().min(count);
             held.drain(..count).collect()
         };
-        letters.iter().cloned().for_each(|letter| self.hand_over(letter));
-        letters.len()
+        messages.iter().cloned().for_each(|envelope| self.hand_over(envelope));
+        messages.len()
     }
 
-    /// Reverses the order of the letters that a held gate has kept, and doubles each.
+    /// Reverses the order of the messages that a held gate has kept, and doubles each.
     pub fn muddle_held(&self, from: SiteId, to: SiteId) -> usize {
         let mut hosts = self.hosts.borrow_mut();
         let Some(host) = hosts.get_mut(&to) else { return 0 };
-        let held = host.held_letters.entry(from).or_default();
-        let letters: Vec<Letter> = held.drain(..).rev().collect();
-        held.extend(letters.iter().cloned().flat_map(|letter| [letter.clone(), letter]));
-        letters.len()
+        let held = host.held_messages.entry(from).or_default();
+        let messages: Vec<Envelope> = held.drain(..).rev().collect();
+        held.extend(messages.iter().cloned().flat_map(|envelope| [envelope.clone(), envelope]));
+        messages.len()
     }
 
-    /// The letters that a held gate has kept, in words.
-    pub fn held_letters(&self, from: SiteId, to: SiteId) -> Vec<String> {
+    /// The messages that a held gate has kept, in words.
+    pub fn held_messages(&self, from: SiteId, to: SiteId) -> Vec<String> {
         let hosts = self.hosts.borrow();
-        let held = hosts.get(&to).and_then(|host| host.held_letters.get(&from));
-        held.into_iter().flatten().map(|letter| Said(&letter.message).to_string()).collect()
+        let held = hosts.get(&to).and_then(|host| host.held_messages.get(&from));
+        held.into_iter().flatten().map(|envelope| Said(&envelope.message).to_string()).collect()
     }
 
-    /// Loses the first of the letters that a held gate has kept.
+    /// Loses the first of the messages that a held gate has kept.
     pub fn lose_held(&self, from: SiteId, to: SiteId) -> bool {
         let mut hosts = self.hosts.borrow_mut();
-        let held = hosts.get_mut(&to).and_then(|host| host.held_letters.get_mut(&from));
+        let held = hosts.get_mut(&to).and_then(|host| host.held_messages.get_mut(&from));
         let lost = held.and_then(|held| held.pop_front());
-        lost.iter().for_each(|letter| self.write_down(letter, "╳"));
+        lost.iter().for_each(|envelope| self.write_down(envelope, "╳"));
         lost.is_some()
     }
 
-    /// Writes what becomes of a letter into the trace.
-    fn write_down(&self, letter: &Letter, arrow: &str) {
-        let (from, to, message) = (letter.from.0, letter.to.0, &letter.message);
+    /// Writes what becomes of a message into the trace.
+    fn write_down(&self, envelope: &Envelope, arrow: &str) {
+        let (from, to, message) = (envelope.from.0, envelope.to.0, &envelope.message);
         let line = format_args!("{from} {arrow} {to}  {}", Said(message));
         if is_routine(message) { self.murmur(line) } else { self.note(line) }
     }
 
-    fn hand_over(self: &Rc<World>, letter: Letter) {
-        let ((from, from_run), (to, to_run)) = (letter.from, letter.to);
+    fn hand_over(self: &Rc<World>, envelope: Envelope) {
+        let ((from, from_run), (to, to_run)) = (envelope.from, envelope.to);
         // What a site sent before it died may still arrive, or not.
         let lost = !self.runs(to, to_run) || (!self.runs(from, from_run) && self.chance(500));
-        self.write_down(&letter, if lost { "⇥" } else { "→" });
+        self.write_down(&envelope, if lost { "⇥" } else { "→" });
         if let Some(site) = self.site(to).filter(|_| !lost) {
-            self.guarded(|| site.receive(from, letter.message));
+            self.guarded(|| site.receive(from, envelope.message));
         }
     }
 }
@@ -202,7 +202,7 @@ fn is_routine(message: &Message) -> bool {
     match message {
         Message::Feed(feed) => feed.items.is_empty(),
         Message::Close { .. }
-        | Message::AskSilence { .. }
+        | Message::AskCloseAhead { .. }
         | Message::Ask { .. }
         | Message::AskReceived { .. }
         | Message::Received { .. } => true,
@@ -235,8 +235,8 @@ impl fmt::Display for Said<'_> {
                 })
             }
             Message::Close { .. } => write!(f, "close your feed"),
-            Message::AskSilence { table, start, .. } => write!(f, "is {table}[{start}] silent?"),
-            Message::Silence { table, start, .. } => {
+            Message::AskCloseAhead { table, start, .. } => write!(f, "is {table}[{start}] silent?"),
+            Message::CloseAhead { table, start, .. } => {
                 write!(f, "{table}[{start}] stays silent")
             }
             Message::Ask { txn } => write!(f, "what became of {txn}?"),

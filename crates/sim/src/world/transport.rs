@@ -48,8 +48,8 @@ impl SimTransport {
         mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<Reply, Failure> {
-        let (footprint, shares) = (request.footprint, request.shares);
-        let verb = if shares.is_some() { "coordinate" } else { "run" };
+        let (footprint, branches) = (request.footprint, request.branches);
+        let verb = if branches.is_some() { "coordinate" } else { "run" };
         self.world.doing(|| format!("waits for {site} to {verb}: {footprint}"));
         let Some((host, run)) = self.arrive(site).await else { return Err(Failure::Stopped(site)) };
         let mut living;
@@ -63,7 +63,7 @@ impl SimTransport {
         let mut late = None;
         let execution = async {
             let mut published = |time| if is_late { late = Some(time) } else { published(time) };
-            match shares {
+            match branches {
                 None => host.run(request, &mut published).await,
                 Some(_) => host.coordinate(request, &mut published, self).await,
             }
@@ -122,11 +122,11 @@ impl SimTransport {
     /// connection breaks, and the site drops what it was doing, wherever that was.
     async fn patiently<F: Future>(&self, site: SiteId, run: u64, work: F) -> Option<F::Output> {
         let give_up = self.world.chance(self.world.manners().give_up_per_mille);
-        let patience = self.world.sleep(if give_up { self.world.draw(0..GIVE_UP_NS) } else { 0 });
-        let (mut work, mut patience) = (pin!(work), pin!(patience));
+        let cancel = self.world.sleep(if give_up { self.world.draw(0..GIVE_UP_NS) } else { 0 });
+        let (mut work, mut cancel) = (pin!(work), pin!(cancel));
         let both = poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending if give_up => patience.as_mut().poll(cx).map(|()| None),
+            Poll::Pending if give_up => cancel.as_mut().poll(cx).map(|()| None),
             Poll::Pending => Poll::Pending,
         });
         let done = self.world.while_running(site, run, both).await?;

@@ -251,7 +251,7 @@ async fn carry_out_open(txn: &mut Statements, statement: &Statement) -> Result<S
         }
         Statement::Share(table, key) => {
             let (value, _) = txn.lock(*table, key, LockMode::Shared).await?;
-            format!("shares {table}[{key}], which is {}", shown(value))
+            format!("branches {table}[{key}], which is {}", shown(value))
         }
         Statement::Savepoint => {
             txn.savepoint();

@@ -101,7 +101,7 @@ impl Runner {
             | "has" | "lock" | "share" | "savepoint" | "back" => self.client(name, line)?,
             "hold" => self.gate(rest, |world, gate| world.hold(gate))?,
             "free" => self.gate(rest, |world, gate| world.let_go(gate))?,
-            "letters" => self.letters(rest)?,
+            "messages" => self.messages(rest)?,
             "deliver" => self.deliver(rest)?,
             "muddle" => self.muddle(rest)?,
             "lose" => self.lose(rest)?,
@@ -242,14 +242,15 @@ impl Runner {
     fn gate(&mut self, rest: &str, action: impl Fn(&Rc<World>, Gate)) -> Answer {
         let words: Vec<&str> = rest.split(' ').collect();
         let gate = match words[..] {
-            ["letters", from, to] => Gate::Letters(site(from)?, site(to)?),
+            ["messages", from, to] => Gate::Messages(site(from)?, site(to)?),
             ["requests", at] => Gate::Requests(site(at)?),
             ["answers", at] => Gate::Answers(site(at)?),
             ["disk", at] => Gate::Disk(site(at)?),
             ["publish", at] => Gate::Publish(site(at)?),
             ["cut", at] => Gate::Cut(site(at)?),
             _ => {
-                let gates = "letters s1 s2, requests s1, answers s1, disk s1, publish s1 or cut s1";
+                let gates =
+                    "messages s1 s2, requests s1, answers s1, disk s1, publish s1 or cut s1";
                 return Err(gates.into());
             }
         };
@@ -257,15 +258,15 @@ impl Runner {
         Ok(String::new())
     }
 
-    fn letters(&mut self, rest: &str) -> Answer {
+    fn messages(&mut self, rest: &str) -> Answer {
         let (from, to) = rest.split_once(' ').ok_or("two sites")?;
-        let held = self.world().held_letters(site(from)?, site(to)?);
+        let held = self.world().held_messages(site(from)?, site(to)?);
         let events: Vec<String> = held
             .iter()
-            .filter(|letter| says_something(letter))
-            .map(|letter| tidy(letter))
+            .filter(|envelope| says_something(envelope))
+            .map(|envelope| tidy(envelope))
             .collect();
-        Ok(events.iter().map(|letter| format!("held: {letter}\n")).collect())
+        Ok(events.iter().map(|envelope| format!("held: {envelope}\n")).collect())
     }
 
     fn deliver(&mut self, rest: &str) -> Answer {
@@ -275,7 +276,7 @@ impl Runner {
         // Heartbeats do not count.
         let mut left: usize = count.parse()?;
         while left > 0 {
-            let held = self.world().held_letters(from, to);
+            let held = self.world().held_messages(from, to);
             let Some(first) = held.first() else { break };
             left -= usize::from(says_something(first));
             self.world().deliver_held(from, to, 1);
@@ -293,12 +294,12 @@ impl Runner {
         let (from, to) = rest.split_once(' ').ok_or("two sites")?;
         let (from, to) = (site(from)?, site(to)?);
         // Heartbeats before it arrive.
-        while self.world().held_letters(from, to).first().is_some_and(|l| !says_something(l)) {
+        while self.world().held_messages(from, to).first().is_some_and(|l| !says_something(l)) {
             self.world().deliver_held(from, to, 1);
         }
         match self.world().lose_held(from, to) {
             true => Ok(String::new()),
-            false => Err("no letter is held".into()),
+            false => Err("no envelope is held".into()),
         }
     }
 

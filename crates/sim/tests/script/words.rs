@@ -40,9 +40,9 @@ pub(super) fn tidy(line: &str) -> String {
     }
 }
 
-/// False for a letter that is but a heartbeat.
-pub(super) fn says_something(letter: &str) -> bool {
-    !letter.starts_with("feed") || letter.contains(',')
+/// False for a message that is but a heartbeat.
+pub(super) fn says_something(envelope: &str) -> bool {
+    !envelope.starts_with("feed") || envelope.contains(',')
 }
 
 /// All keys of a table.

@@ -19,7 +19,7 @@ use crate::error::Failure;
 use crate::site::{Site, woken};
 use isomer_design::{Direction, Footprint, Key, KeyRange, TableId, Time};
 use isomer_log::Position;
-use isomer_store::{CONTEXTS_MAX, Context, Keeper, Row};
+use isomer_store::{CONTEXTS_MAX, Context, Row, SnapshotPin};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub struct SeenUpTo {
 /// A site's promise to remember what was there at a time. It ends when this is dropped.
 pub struct Pin {
     site: Arc<Site>,
-    keeper: Option<Keeper>,
+    snapshot_pin: Option<SnapshotPin>,
     time: Time,
 }
 
@@ -72,8 +72,8 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.take() {
-            self.site.store.let_go(keeper);
+        if let Some(snapshot_pin) = self.snapshot_pin.take() {
+            self.site.store.release_pin(snapshot_pin);
         }
     }
 }
@@ -85,13 +85,13 @@ impl Site {
     /// [`Failure::Forgotten`]; [`Failure::Overloaded`].
     pub fn pin(self: &Arc<Site>, time: Time) -> Result<Pin, Failure> {
         let overloaded = Failure::Overloaded { site: self.id, limit: CONTEXTS_MAX };
-        let keeper = self.store.keep().ok_or(overloaded)?;
-        if keeper.least() > time {
-            self.store.let_go(keeper);
+        let snapshot_pin = self.store.keep().ok_or(overloaded)?;
+        if snapshot_pin.least() > time {
+            self.store.release_pin(snapshot_pin);
             return Err(Failure::Forgotten { site: self.id, at: time });
         }
-        self.store.keep_from(&keeper, time);
-        Ok(Pin { site: self.clone(), keeper: Some(keeper), time })
+        self.store.keep_from(&snapshot_pin, time);
+        Ok(Pin { site: self.clone(), snapshot_pin: Some(snapshot_pin), time })
     }
 
     /// Reads at exactly `time`, which the site still has, or that is pinned here.
@@ -155,7 +155,7 @@ impl Site {
         }
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
         if let Err(not_yet) = context.snapshot_at(partitions, time, waker) {
-            self.hurry(&resolved, not_yet, waker);
+            self.request_close(&resolved, not_yet, waker);
             return Ok(Err(Wait));
         }
         let index = &resolved.tables[0].index;

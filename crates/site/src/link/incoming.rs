@@ -164,17 +164,17 @@ impl Site {
             link.open(sender, self.time.now());
         }
         let replicas = self.followed().remove(&from).unwrap_or_default();
-        replicas.iter().for_each(|partition| partition.follow(partition.complete(), None));
+        replicas.iter().for_each(|partition| partition.follow(partition.safe_time(), None));
         self.subscribe(&replicas);
     }
 
     /// Opens links anew on which something is missing, and subscribes replicas again that were not
     /// answered. Part of a tick.
     pub(crate) fn watch_links(&self) {
-        let (now, patience) = (self.time.now(), self.patience);
+        let (now, link_timeouts) = (self.time.now(), self.link_timeouts);
         let mut broken: Vec<SiteId> = {
             let incoming = self.links.incoming.lock();
-            let links = incoming.iter().filter(|(_, link)| link.has_gap(now, patience.gap_ns));
+            let links = incoming.iter().filter(|(_, link)| link.has_gap(now, link_timeouts.gap_ns));
             links.map(|(site, _)| *site).collect()
         };
         if self.is_time_to_look(now) {
@@ -182,7 +182,9 @@ impl Site {
                 let stream = self.stream_from(site);
                 let is_silent = {
                     let incoming = self.links.incoming.lock();
-                    incoming.get(&site).is_some_and(|link| link.is_silent(now, patience.silent_ns))
+                    incoming
+                        .get(&site)
+                        .is_some_and(|link| link.is_silent(now, link_timeouts.silent_ns))
                 };
                 if is_silent || broken.contains(&site) {
                     broken.push(site);
@@ -203,7 +205,7 @@ impl Site {
 
     fn is_time_to_look(&self, now: Time) -> bool {
         let mut looked = self.links.looked.lock();
-        let is_due = now.0.saturating_sub(looked.0) >= self.patience.silent_ns / LOOKS;
+        let is_due = now.0.saturating_sub(looked.0) >= self.link_timeouts.silent_ns / LOOKS;
         if is_due {
             *looked = now;
         }
@@ -265,10 +267,10 @@ impl Site {
             }
             FeedItem::Record { table, start, previous, version, .. } => {
                 let table = self.table_or_new(*table);
-                let mut orphans = self.links.orphans.lock();
+                let mut early_events = self.links.early_events.lock();
                 let Some(partition) = table.starting_at(start) else {
                     let place = (table.id, start.clone());
-                    orphans.entry(place).or_default().insert(*previous, item);
+                    early_events.entry(place).or_default().insert(*previous, item);
                     return;
                 };
                 let mut pending = partition.pending.lock();

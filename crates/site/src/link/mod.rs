@@ -26,9 +26,9 @@
 //! *closed* up to a time says that it and those before hold every event of joined partitions up to
 //! then.
 //!
-//! **Loss.** A gap lasts for [`LinkPatience::gap_ns`] at most. If the last feeds of a stream are
+//! **Loss.** A gap lasts for [`LinkTimeouts::gap_ns`] at most. If the last feeds of a stream are
 //! lost, the next heartbeat leaves a gap; if there are no heartbeats, the master does not know of
-//! the stream, or is down, and the link is opened anew after [`LinkPatience::silent_ns`]. A replica
+//! the stream, or is down, and the link is opened anew after [`LinkTimeouts::silent_ns`]. A replica
 //! that is not joined asks again from time to time. Hellos only save time.
 
 pub(crate) mod catch_up;
@@ -50,7 +50,7 @@ use std::sync::Arc;
 /// When something is taken for lost that another site should have sent. To be wrong costs a few
 /// messages and some reading in the master's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkPatience {
+pub struct LinkTimeouts {
     /// A feed is waited for so many nanoseconds, while later ones are there.
     pub gap_ns: u64,
     /// A master may say nothing for so many nanoseconds. Must be longer than the time between two
@@ -58,10 +58,10 @@ pub struct LinkPatience {
     pub silent_ns: u64,
 }
 
-impl Default for LinkPatience {
+impl Default for LinkTimeouts {
     /// 50 ms for a gap. 3 s for silence: an idle site of the embedded runtime ticks every 64 ms.
-    fn default() -> LinkPatience {
-        LinkPatience { gap_ns: 50_000_000, silent_ns: 3_000_000_000 }
+    fn default() -> LinkTimeouts {
+        LinkTimeouts { gap_ns: 50_000_000, silent_ns: 3_000_000_000 }
     }
 }
 
@@ -76,10 +76,10 @@ pub(crate) struct Links {
     looked: Mutex<Time>,
     /// Events of partitions that do not exist here yet: their replica is being installed, or a
     /// split that makes them has not been applied. Also the lock under which partitions come to be.
-    pub(crate) orphans: Mutex<Orphans>,
+    pub(crate) early_events: Mutex<EarlyEvents>,
 }
 
-pub(crate) type Orphans = BTreeMap<(TableId, Key), BTreeMap<Version, FeedItem>>;
+pub(crate) type EarlyEvents = BTreeMap<(TableId, Key), BTreeMap<Version, FeedItem>>;
 
 impl Site {
     /// Says hello to the other sites, and subscribes the replicas that are here. To be called once
@@ -101,11 +101,11 @@ impl Site {
             Message::Subscribe { epoch, replicas } => self.catch_up(from, epoch, replicas),
             Message::Feed(feed) => self.receive_feed(from, feed),
             Message::Close { at_least } => self.close_feed(from, at_least),
-            Message::AskSilence { table, start, at_least } => {
-                self.asked_for_silence(from, table, start, at_least);
+            Message::AskCloseAhead { table, start, at_least } => {
+                self.asked_to_close_ahead(from, table, start, at_least);
             }
-            Message::Silence { table, start, last, until } => {
-                self.hear_silence(table, &start, last, until);
+            Message::CloseAhead { table, start, last, until } => {
+                self.hear_close_ahead(table, &start, last, until);
             }
             Message::Ask { txn } => self.asked_for_outcome(from, txn),
             Message::Outcome { txn, at } => self.hear_outcome(txn, at),
@@ -122,13 +122,13 @@ impl Site {
 
 impl Table {
     /// Makes `new` the partitions in place of those that begin at the keys of `old`, with the
-    /// events that have arrived for them. Needs the orphans' lock, under which events find their
+    /// events that have arrived for them. Needs the early events' lock, under which events find their
     /// partition.
-    pub(crate) fn adopt(orphans: &mut Orphans, new: &[Arc<SitePartition>]) {
+    pub(crate) fn adopt(early_events: &mut EarlyEvents, new: &[Arc<SitePartition>]) {
         for partition in new {
             let place = (partition.table, partition.range.start.clone());
             let mut pending = partition.pending.lock();
-            let events = orphans.remove(&place).unwrap_or_default();
+            let events = early_events.remove(&place).unwrap_or_default();
             pending.extend(
                 events.into_iter().filter(|(previous, _)| *previous >= partition.version()),
             );

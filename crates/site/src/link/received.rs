@@ -241,7 +241,7 @@ impl Site {
     /// The replicas here lack nothing up to this time.
     fn has_all_up_to(&self) -> Time {
         let complete = |replica: &Arc<SitePartition>| {
-            let complete = replica.complete();
+            let complete = replica.safe_time();
             // What it was split into may lack what it no longer waits for.
             if replica.is_gone() { replica.last() } else { complete }
         };

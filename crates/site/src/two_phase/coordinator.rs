@@ -20,16 +20,16 @@ use std::sync::Arc;
 /// A site's writes.
 type Writes = BTreeMap<SiteId, Vec<RowWrite>>;
 
-/// The licence to commit a transaction. Without it, whoever asks is told that there was an abort; so
+/// The right to commit a transaction. Without it, whoever asks is told that there was an abort; so
 /// when this is dropped before the decision, that is the abort.
-struct Licence<'s> {
+struct CoordinatorGuard<'s> {
     site: &'s Site,
     txn: TxnId,
     /// Who may hold locks for the transaction, and has no other way to hear that it is over.
     entered: SiteSet,
 }
 
-impl Drop for Licence<'_> {
+impl Drop for CoordinatorGuard<'_> {
     fn drop(&mut self) {
         self.site.end_own(self.txn);
         for site in self.entered.iter() {
@@ -52,49 +52,55 @@ impl Site {
         published: Published<'_>,
         peers: &P,
     ) -> Result<Reply, Failure> {
-        let shares = request.shares.expect("a transaction over several sites is divided");
+        let branches = request.branches.expect("a transaction over several sites is divided");
         self.serving()?;
         let mut progress = self.progress(&request, published);
-        let mut licence = self.begin();
-        let (snapshot, rows) = self.gather(&mut licence, shares, request.session, peers).await?;
+        let mut coordinator_guard = self.begin();
+        let (snapshot, rows) =
+            self.gather(&mut coordinator_guard, branches, request.session, peers).await?;
         progress.pass(Mark::Locked);
         let mut txn = Txn::new(request.footprint, Source::Gathered(&rows), snapshot);
         progress.run(&mut request.body, &mut txn, &self.procedures)?;
-        let mut writes = divide(shares, &txn);
+        let mut writes = divide(branches, &txn);
         let is_read_only = writes.is_empty();
         let own = writes.remove(&self.id).unwrap_or_default();
         self.room_for_writes(&own)?;
-        let prepared = self.prepare_all(&licence, shares, snapshot, writes, peers).await?;
+        let prepared =
+            self.prepare_all(&coordinator_guard, branches, snapshot, writes, peers).await?;
         if is_read_only {
-            self.durable(self.seen_by(licence.txn)).await.map_err(Failure::Unknown)?;
+            self.durable(self.seen_by(coordinator_guard.txn)).await.map_err(Failure::Unknown)?;
             return Ok(progress.reply(Committed { snapshot, commit: None }));
         }
-        let (commit, position) = self.decide(&mut licence, &own, snapshot, prepared)?;
+        let (commit, position) = self.decide(&mut coordinator_guard, &own, snapshot, prepared)?;
         progress.published(commit);
         self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
-        self.tell(licence.txn);
+        self.tell(coordinator_guard.txn);
         Ok(progress.reply(Committed { snapshot, commit: Some(commit) }))
     }
 
-    fn begin(&self) -> Licence<'_> {
-        let mut book = self.book.lock();
-        book.begun += 1;
-        let txn = TxnId { coordinator: self.id, incarnation: self.incarnation, number: book.begun };
-        book.undecided.insert(txn);
-        Licence { site: self, txn, entered: SiteSet::EMPTY }
+    fn begin(&self) -> CoordinatorGuard<'_> {
+        let mut transactions = self.transactions.lock();
+        transactions.begun += 1;
+        let txn = TxnId {
+            coordinator: self.id,
+            incarnation: self.incarnation,
+            number: transactions.begun,
+        };
+        transactions.undecided.insert(txn);
+        CoordinatorGuard { site: self, txn, entered: SiteSet::EMPTY }
     }
 
     /// Lets all sites enter, and gathers what they read at one time.
     async fn gather<P: Peers>(
         &self,
-        licence: &mut Licence<'_>,
-        shares: &Shares,
+        coordinator_guard: &mut CoordinatorGuard<'_>,
+        branches: &Shares,
         session: Time,
         peers: &P,
     ) -> Result<(Time, Gathered), Failure> {
-        let txn = licence.txn;
+        let txn = coordinator_guard.txn;
         let enter = |site: SiteId, at: Time| {
-            let footprint = &shares[&site];
+            let footprint = &branches[&site];
             async move {
                 if site == self.id {
                     return self.enter(txn, footprint, at).await;
@@ -109,8 +115,8 @@ impl Site {
         };
         let mut at = session.max(self.time.now());
         let mut entered: BTreeMap<SiteId, Entered> = BTreeMap::new();
-        for site in writers(shares) {
-            licence.enters(site);
+        for site in writers(branches) {
+            coordinator_guard.enters(site);
             let answer = enter(site, at).await?;
             at = at.max(answer.at);
             entered.insert(site, answer);
@@ -119,11 +125,11 @@ impl Site {
             let is_late = |site: &SiteId| {
                 entered.get(site).is_none_or(|entered| entered.at < at && !entered.is_fixed)
             };
-            let late: Vec<SiteId> = shares.keys().copied().filter(is_late).collect();
+            let late: Vec<SiteId> = branches.keys().copied().filter(is_late).collect();
             if late.is_empty() {
                 break;
             }
-            late.iter().for_each(|site| licence.enters(*site));
+            late.iter().for_each(|site| coordinator_guard.enters(*site));
             let answers = join_all(late.iter().map(|site| enter(*site, at))).await;
             for (site, answer) in late.into_iter().zip(answers) {
                 let answer = answer?;
@@ -139,14 +145,14 @@ impl Site {
     /// read is durable. Gives those that are prepared, with their proposals.
     async fn prepare_all<P: Peers>(
         &self,
-        licence: &Licence<'_>,
-        shares: &Shares,
+        coordinator_guard: &CoordinatorGuard<'_>,
+        branches: &Shares,
         at: Time,
         mut writes: Writes,
         peers: &P,
     ) -> Result<Vec<(SiteId, Time)>, Failure> {
-        let txn = licence.txn;
-        let others = writers(shares).filter(|site| *site != self.id);
+        let txn = coordinator_guard.txn;
+        let others = writers(branches).filter(|site| *site != self.id);
         let parts = others.map(|site| {
             let writes = writes.remove(&site).unwrap_or_default();
             let wrote = !writes.is_empty();
@@ -168,12 +174,12 @@ impl Site {
     /// log refuses.
     fn decide(
         &self,
-        licence: &mut Licence<'_>,
+        coordinator_guard: &mut CoordinatorGuard<'_>,
         own: &[RowWrite],
         snapshot: Time,
         prepared: Vec<(SiteId, Time)>,
     ) -> Result<(Time, Position), Failure> {
-        let txn = licence.txn;
+        let txn = coordinator_guard.txn;
         let mut context = self.context()?;
         let others = prepared.iter().map(|(site, _)| *site).collect::<SiteSet>();
         let proposals = prepared.iter().map(|(_, proposal)| *proposal);
@@ -182,24 +188,24 @@ impl Site {
             true => FrameKind::Commit,
             false => FrameKind::Decide { txn, others: others.clone() },
         });
-        let share = self.book.lock().shares.remove(&txn).unwrap_or_default();
-        let written = share.write(&mut frame, own);
+        let branch = self.transactions.lock().branches.remove(&txn).unwrap_or_default();
+        let written = branch.write(&mut frame, own);
         let written: Vec<&Arc<SitePartition>> = written.iter().collect();
         // A checkpoint finds the decision in the book or after its begin in the log.
         let shaping = self.shaping.read();
         let published =
             self.publish(&written, frame, |time| self.install_writes(&mut context, own, time));
         if let Ok((at, position)) = published {
-            let mut book = self.book.lock();
-            book.undecided.remove(&txn);
-            licence.entered = &licence.entered - &others;
+            let mut transactions = self.transactions.lock();
+            transactions.undecided.remove(&txn);
+            coordinator_guard.entered = &coordinator_guard.entered - &others;
             if !others.is_empty() {
                 let told = self.time.now();
-                book.decided.insert(txn, Decided { at, position, waiting: others, told });
+                transactions.decided.insert(txn, Decided { at, position, waiting: others, told });
             }
         }
         drop(shaping);
-        self.let_go(share);
+        self.release_pin(branch);
         Ok(published?)
     }
 
@@ -218,20 +224,20 @@ impl Site {
 
     /// A transaction of this site's is over: if it is not decided, it was aborted.
     fn end_own(&self, txn: TxnId) {
-        let share = {
-            let mut book = self.book.lock();
-            book.undecided.remove(&txn);
-            book.shares.remove(&txn)
+        let branch = {
+            let mut transactions = self.transactions.lock();
+            transactions.undecided.remove(&txn);
+            transactions.branches.remove(&txn)
         };
-        share.into_iter().for_each(|share| self.let_go(share));
+        branch.into_iter().for_each(|branch| self.release_pin(branch));
     }
 
     fn seen_by(&self, txn: TxnId) -> Position {
-        self.book.lock().shares.get(&txn).map_or(0, |share| share.seen)
+        self.transactions.lock().branches.get(&txn).map_or(0, |branch| branch.seen)
     }
 }
 
-impl Licence<'_> {
+impl CoordinatorGuard<'_> {
     fn enters(&mut self, site: SiteId) {
         if site != self.site.id {
             self.entered.insert(site);
@@ -240,14 +246,14 @@ impl Licence<'_> {
 }
 
 /// The sites that may have to write, in their order.
-fn writers(shares: &Shares) -> impl Iterator<Item = SiteId> {
-    shares.iter().filter(|(_, share)| !share.is_read_only()).map(|(site, _)| *site)
+fn writers(branches: &Shares) -> impl Iterator<Item = SiteId> {
+    branches.iter().filter(|(_, branch)| !branch.is_read_only()).map(|(site, _)| *site)
 }
 
 /// The writes of a transaction that has run, by site, ordered by table and key.
-fn divide(shares: &Shares, txn: &Txn<'_>) -> Writes {
-    let items = shares.iter().flat_map(|(site, share)| {
-        let written = share.items().iter().filter(|item| item.access == Access::Write);
+fn divide(branches: &Shares, txn: &Txn<'_>) -> Writes {
+    let items = branches.iter().flat_map(|(site, branch)| {
+        let written = branch.items().iter().filter(|item| item.access == Access::Write);
         written.map(move |item| (item.table, item.span.start(), &item.span, *site))
     });
     let mut items: Vec<_> = items.collect();
@@ -260,7 +266,7 @@ fn divide(shares: &Shares, txn: &Txn<'_>) -> Writes {
             .iter()
             .rev()
             .find(|(table, _, span, _)| *table == write.table && span.contains(&write.key));
-        let (.., site) = covering.expect("the shares cover the footprint");
+        let (.., site) = covering.expect("the branches cover the footprint");
         divided.entry(*site).or_default().push(write);
     }
     divided

@@ -61,7 +61,7 @@ use crate::frame::TxnId;
 use crate::source::GatheredRow;
 use isomer_design::{Footprint, Key, SiteId, SiteSet, TableId, Time};
 use isomer_log::Position;
-use participant::Share;
+use participant::Branch;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,7 +134,7 @@ pub trait Peers {
 
 /// What a site knows of transactions over several sites.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct TransactionTable {
     /// How many were begun by this run.
     begun: u64,
     /// Those that this site coordinates and may yet commit.
@@ -142,7 +142,7 @@ pub(crate) struct Book {
     /// Those that it has committed, and that not all participants are known to have ended.
     decided: BTreeMap<TxnId, Decided>,
     /// Those that it takes part in.
-    shares: BTreeMap<TxnId, Share>,
+    branches: BTreeMap<TxnId, Branch>,
     /// Those that it took part in and that were committed: to be acknowledged once this is durable.
     ended: Vec<(TxnId, Position)>,
 }

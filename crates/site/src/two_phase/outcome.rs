@@ -4,7 +4,7 @@
 //! not acknowledged it. A participant that hears nothing asks. Nothing here waits: it happens when a
 //! message arrives, and at every tick.
 
-use super::{Book, Decided};
+use super::{Decided, TransactionTable};
 use crate::frame::TxnId;
 use crate::message::Message;
 use crate::site::Site;
@@ -18,8 +18,11 @@ const SILENCE_NS: u64 = 200_000_000;
 impl Site {
     /// How many transactions over several sites have not come to their end here.
     pub fn unfinished(&self) -> usize {
-        let book = self.book.lock();
-        book.undecided.len() + book.decided.len() + book.shares.len() + book.ended.len()
+        let transactions = self.transactions.lock();
+        transactions.undecided.len()
+            + transactions.decided.len()
+            + transactions.branches.len()
+            + transactions.ended.len()
     }
 
     /// Waits until the site is needed for no transaction over several sites. To be asked before a site
@@ -32,7 +35,7 @@ impl Site {
 
     /// Tells the participants of a decision that is durable.
     pub(super) fn tell(&self, txn: TxnId) {
-        if let Some(decided) = self.book.lock().decided.get_mut(&txn) {
+        if let Some(decided) = self.transactions.lock().decided.get_mut(&txn) {
             self.tell_again(txn, decided);
         }
     }
@@ -46,32 +49,32 @@ impl Site {
 
     /// A participant asks for an outcome.
     pub(crate) fn asked_for_outcome(&self, from: SiteId, txn: TxnId) {
-        let book = self.book.lock();
-        if book.undecided.contains(&txn) {
+        let transactions = self.transactions.lock();
+        if transactions.undecided.contains(&txn) {
             return; // It will hear.
         }
-        let at = match book.decided.get(&txn) {
+        let at = match transactions.decided.get(&txn) {
             Some(decided) if decided.position > self.log.durable() => return,
             Some(decided) => Some(decided.at),
             None => None,
         };
-        drop(book);
+        drop(transactions);
         self.send(from, Message::Outcome { txn, at });
     }
 
     /// The coordinator tells an outcome: the time of the commit, or none if there was an abort.
     pub(crate) fn hear_outcome(&self, txn: TxnId, at: Option<Time>) {
-        let mut book = self.book.lock();
-        let Some(share) = book.shares.get(&txn) else {
-            let is_ending = book.ended.iter().any(|(other, _)| *other == txn);
+        let mut transactions = self.transactions.lock();
+        let Some(branch) = transactions.branches.get(&txn) else {
+            let is_ending = transactions.ended.iter().any(|(other, _)| *other == txn);
             if at.is_some() && !is_ending {
                 self.send(txn.coordinator, Message::Done { txns: vec![txn] });
             }
             return;
         };
-        if let Some(prepared) = &share.prepared {
-            match self.end_prepared(txn, share, prepared, at) {
-                Ok(position) if at.is_some() => book.ended.push((txn, position)),
+        if let Some(prepared) = &branch.prepared {
+            match self.end_prepared(txn, branch, prepared, at) {
+                Ok(position) if at.is_some() => transactions.ended.push((txn, position)),
                 Ok(_) => {} // Who forgets an abort asks again.
                 // It stays prepared, and hears of it again.
                 Err(error) => {
@@ -79,29 +82,29 @@ impl Site {
                 }
             }
         }
-        let share = book.shares.remove(&txn);
-        drop(book);
-        share.into_iter().for_each(|share| self.let_go(share));
+        let branch = transactions.branches.remove(&txn);
+        drop(transactions);
+        branch.into_iter().for_each(|branch| self.release_pin(branch));
     }
 
     /// A participant has ended its parts for good.
     pub(crate) fn hear_done(&self, from: SiteId, txns: &[TxnId]) {
-        let mut book = self.book.lock();
+        let mut transactions = self.transactions.lock();
         for txn in txns {
-            let Some(decided) = book.decided.get_mut(txn) else { continue };
+            let Some(decided) = transactions.decided.get_mut(txn) else { continue };
             decided.waiting = decided.waiting.without(from);
             if decided.waiting.is_empty() {
-                book.decided.remove(txn);
+                transactions.decided.remove(txn);
             }
         }
     }
 
     /// A site has begun a new run: what earlier ones left open is asked for at the next tick.
     pub(crate) fn has_restarted(&self, coordinator: SiteId, incarnation: u64) {
-        let mut book = self.book.lock();
+        let mut transactions = self.transactions.lock();
         let left = |txn: &TxnId| txn.coordinator == coordinator && txn.incarnation < incarnation;
-        let shares = book.shares.iter_mut().filter(|(txn, _)| left(txn));
-        shares.for_each(|(_, share)| share.heard = Time::ZERO);
+        let branches = transactions.branches.iter_mut().filter(|(txn, _)| left(txn));
+        branches.for_each(|(_, branch)| branch.heard = Time::ZERO);
     }
 
     /// Acknowledges, asks, tells again: what a tick does for transactions over several sites.
@@ -109,8 +112,8 @@ impl Site {
         let now = self.time.now();
         let is_due = |since: Time| now.0.saturating_sub(since.0) >= SILENCE_NS;
         let durable = self.log.durable();
-        let mut book = self.book.lock();
-        let Book { decided, shares, ended, .. } = &mut *book;
+        let mut transactions = self.transactions.lock();
+        let TransactionTable { decided, branches, ended, .. } = &mut *transactions;
         let mut done: BTreeMap<SiteId, Vec<TxnId>> = BTreeMap::new();
         ended.retain(|(txn, position)| {
             if *position <= durable {
@@ -121,11 +124,11 @@ impl Site {
         done.into_iter().for_each(|(coordinator, txns)| {
             self.send(coordinator, Message::Done { txns });
         });
-        let asking = shares
+        let asking = branches
             .iter_mut()
-            .filter(|(txn, share)| txn.coordinator != self.id && is_due(share.heard));
-        for (txn, share) in asking {
-            share.heard = now;
+            .filter(|(txn, branch)| txn.coordinator != self.id && is_due(branch.heard));
+        for (txn, branch) in asking {
+            branch.heard = now;
             self.send(txn.coordinator, Message::Ask { txn: *txn });
         }
         let telling = decided.iter_mut().filter(|(_, d)| d.position <= durable && is_due(d.told));
@@ -135,12 +138,12 @@ impl Site {
     /// Enters a decision that was found in the log or a checkpoint.
     pub(crate) fn restore_decision(&self, txn: TxnId, at: Time, waiting: SiteSet) {
         let decided = Decided { at, position: 0, waiting, told: Time::ZERO };
-        self.book.lock().decided.insert(txn, decided);
+        self.transactions.lock().decided.insert(txn, decided);
     }
 
     /// The decisions that participants may still ask for.
     pub(crate) fn decisions(&self) -> Vec<(TxnId, Decided)> {
-        let book = self.book.lock();
-        book.decided.iter().map(|(txn, decided)| (*txn, decided.clone())).collect()
+        let transactions = self.transactions.lock();
+        transactions.decided.iter().map(|(txn, decided)| (*txn, decided.clone())).collect()
     }
 }

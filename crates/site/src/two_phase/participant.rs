@@ -21,17 +21,17 @@ use crate::site::{Site, woken};
 use crate::source::GatheredRow;
 use isomer_design::{Footprint, Key, Span, TableId, Time};
 use isomer_log::{LogError, Position};
-use isomer_store::{CONTEXTS_MAX, Context, Keeper};
+use isomer_store::{CONTEXTS_MAX, Context, SnapshotPin};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
 
 /// What a site holds for a transaction over several sites.
 #[derive(Default)]
-pub(crate) struct Share {
+pub(crate) struct Branch {
     pub(super) held: Held,
     /// Keeps what is read without a lock, until it is known that nobody needs it at another time.
-    keeper: Option<Keeper>,
+    snapshot_pin: Option<SnapshotPin>,
     /// The time at which it reads; never earlier than it was.
     at: Time,
     /// Up to where in the log its reads have seen events.
@@ -52,12 +52,12 @@ pub(super) struct Prepared {
 /// A share that is taken out of the book to be worked on; given back, or let go.
 struct Entering<'s> {
     site: &'s Site,
-    share: Option<Share>,
+    branch: Option<Branch>,
 }
 
 impl Drop for Entering<'_> {
     fn drop(&mut self) {
-        self.share.take().into_iter().for_each(|share| self.site.let_go(share));
+        self.branch.take().into_iter().for_each(|branch| self.site.release_pin(branch));
     }
 }
 
@@ -85,23 +85,31 @@ impl Site {
         footprint: &Footprint,
         at: Time,
     ) -> Result<Entered, Failure> {
-        let mut entering = Entering { site: self, share: Some(self.take_share(txn)?) };
+        let mut entering = Entering { site: self, branch: Some(self.take_branch(txn)?) };
         let mut context = self.context()?;
-        let share = entering.share.as_mut().expect("it was just put there");
+        let branch = entering.branch.as_mut().expect("it was just put there");
         let entered = loop {
-            let attempt = |waker: &Waker| self.try_enter(footprint, at, share, &mut context, waker);
+            let attempt =
+                |waker: &Waker| self.try_enter(footprint, at, branch, &mut context, waker);
             match once(attempt).await? {
                 Ok(entered) => break entered,
                 Err(Wait) => woken().await,
             }
         };
-        share.heard = self.time.now();
-        let seen = share.seen;
+        branch.heard = self.time.now();
+        let seen = branch.seen;
         if entered.is_fixed {
-            share.keeper.take().into_iter().for_each(|keeper| self.store.let_go(keeper));
+            branch
+                .snapshot_pin
+                .take()
+                .into_iter()
+                .for_each(|snapshot_pin| self.store.release_pin(snapshot_pin));
         }
         drop(context);
-        self.book.lock().shares.extend(entering.share.take().map(|share| (txn, share)));
+        self.transactions
+            .lock()
+            .branches
+            .extend(entering.branch.take().map(|branch| (txn, branch)));
         if footprint.is_read_only() {
             // It is not asked again: a prepare would have waited.
             self.durable(seen).await.map_err(Failure::Unknown)?;
@@ -110,43 +118,44 @@ impl Site {
     }
 
     /// What the site holds for the transaction so far. Who is prepared does not enter again.
-    fn take_share(&self, txn: TxnId) -> Result<Share, Failure> {
-        let mut book = self.book.lock();
-        if book.shares.get(&txn).is_some_and(|share| share.prepared.is_some()) {
+    fn take_branch(&self, txn: TxnId) -> Result<Branch, Failure> {
+        let mut transactions = self.transactions.lock();
+        if transactions.branches.get(&txn).is_some_and(|branch| branch.prepared.is_some()) {
             return Err(Failure::Participant(self.id));
         }
-        Ok(book.shares.remove(&txn).unwrap_or_default())
+        Ok(transactions.branches.remove(&txn).unwrap_or_default())
     }
 
     fn try_enter(
         &self,
         footprint: &Footprint,
         at: Time,
-        share: &mut Share,
+        branch: &mut Branch,
         context: &mut Context<'_>,
         waker: &Waker,
     ) -> Result<Result<Entered, Wait>, Failure> {
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
-        if self.lock_written(footprint, &resolved, &mut share.held, waker)?.is_err() {
+        if self.lock_written(footprint, &resolved, &mut branch.held, waker)?.is_err() {
             return Ok(Err(Wait));
         }
-        if share.keeper.is_none() {
+        if branch.snapshot_pin.is_none() {
             let overloaded = Failure::Overloaded { site: self.id, limit: CONTEXTS_MAX };
-            let keeper = self.store.keep().ok_or(overloaded)?;
-            share.at = keeper.least().max(resolved.ahead_of(self.time.now()));
-            share.keeper = Some(keeper);
+            let snapshot_pin = self.store.keep().ok_or(overloaded)?;
+            branch.at = snapshot_pin.least().max(resolved.ahead_of(self.time.now()));
+            branch.snapshot_pin = Some(snapshot_pin);
         }
-        share.at = share.at.max(at).max(resolved.earliest());
-        let (at, keeper) = (share.at, share.keeper.as_ref().expect("it was just made"));
-        self.store.keep_from(keeper, at);
+        branch.at = branch.at.max(at).max(resolved.earliest());
+        let (at, snapshot_pin) =
+            (branch.at, branch.snapshot_pin.as_ref().expect("it was just made"));
+        self.store.keep_from(snapshot_pin, at);
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
         if let Err(not_yet) = context.snapshot_at(partitions, at, waker) {
-            self.hurry(&resolved, not_yet, waker);
+            self.request_close(&resolved, not_yet, waker);
             return Ok(Err(Wait));
         }
-        share.seen =
+        branch.seen =
             resolved.partitions.iter().map(|partition| partition.position()).max().unwrap_or(0);
         let is_fixed = resolved.written.iter().all(|written| *written);
         let rows = resolved.rows(footprint, context);
@@ -166,26 +175,26 @@ impl Site {
         at: Time,
         writes: &[RowWrite],
     ) -> Result<(Time, Position), Failure> {
-        let mut book = self.book.lock();
-        let share = book.shares.get_mut(&txn).ok_or(Failure::Participant(self.id))?;
-        share.heard = self.time.now();
-        if let Some(prepared) = &share.prepared {
+        let mut transactions = self.transactions.lock();
+        let branch = transactions.branches.get_mut(&txn).ok_or(Failure::Participant(self.id))?;
+        branch.heard = self.time.now();
+        if let Some(prepared) = &branch.prepared {
             return Ok((prepared.proposal, prepared.position));
         }
         if writes.is_empty() {
-            return Ok((at, share.seen));
+            return Ok((at, branch.seen));
         }
         self.room_for_writes(writes)?;
         self.store.clock.raise(at);
         let mut frame = FrameWriter::new(FrameKind::Prepare(txn));
-        let written = share.write(&mut frame, writes);
+        let written = branch.write(&mut frame, writes);
         written.iter().for_each(|partition| self.begin_publishing(partition));
         let is_followed = written.iter().any(|partition| !partition.followers().is_empty());
         match self.append_prepare(txn, &mut frame, is_followed) {
             Ok((proposal, position)) => {
                 let frame = frame.finish(proposal).to_vec();
-                share.prepared = Some(Prepared { frame, proposal, position });
-                share.held.keep_only(&written);
+                branch.prepared = Some(Prepared { frame, proposal, position });
+                branch.held.keep_only(&written);
                 Ok((proposal, position))
             }
             Err(error) => {
@@ -212,13 +221,13 @@ impl Site {
     pub(super) fn end_prepared(
         &self,
         txn: TxnId,
-        share: &Share,
+        branch: &Branch,
         prepared: &Prepared,
         at: Option<Time>,
     ) -> Result<Position, LogError> {
         let (_, records) = read_any_frame(&prepared.frame).expect("the site wrote it");
         let partition_of = |record: &Record<'_>| {
-            share.held.find(record.table, &record.start).expect("what is prepared is locked")
+            branch.held.find(record.table, &record.start).expect("what is prepared is locked")
         };
         let mut frame = FrameWriter::new(FrameKind::End(txn));
         let Some(time) = at else {
@@ -243,44 +252,49 @@ impl Site {
     ///
     /// # Errors
     /// [`BadFrame`] if the partitions are not as they were when it was prepared, and locked since.
-    pub(crate) fn restore_share(&self, txn: TxnId, frame: Vec<u8>) -> Result<(), BadFrame> {
+    pub(crate) fn restore_branch(&self, txn: TxnId, frame: Vec<u8>) -> Result<(), BadFrame> {
         let (head, records) = read_any_frame(&frame)?;
-        let mut share = Share::default();
+        let mut branch = Branch::default();
         for record in &records {
             let partition = self.table_or_new(record.table).starting_at(&record.start);
             let partition = partition.filter(|p| p.is_master() && p.version() == record.previous);
             let what = "a prepared record of a partition as it is in the end";
             let partition = partition.ok_or(BadFrame { at: 0, what })?;
-            let _ = share.held.lock_once(&partition);
+            let _ = branch.held.lock_once(&partition);
             partition.begin_publishing();
         }
-        if share.held.iter().any(|partition| !partition.followers().is_empty()) {
+        if branch.held.iter().any(|partition| !partition.followers().is_empty()) {
             self.open_proposal(txn, head.time);
         }
-        share.prepared = Some(Prepared { frame, proposal: head.time, position: 0 });
-        self.book.lock().shares.insert(txn, share);
+        branch.prepared = Some(Prepared { frame, proposal: head.time, position: 0 });
+        self.transactions.lock().branches.insert(txn, branch);
         Ok(())
     }
 
     /// True if a transaction is prepared here, for good, that writes to the partition that begins at `start`.
     pub(crate) fn is_prepared_on(&self, table: TableId, start: &Key) -> bool {
         let durable = self.log.durable();
-        let is_prepared = |share: &Share| {
-            share.prepared.as_ref().is_some_and(|prepared| prepared.position <= durable)
+        let is_prepared = |branch: &Branch| {
+            branch.prepared.as_ref().is_some_and(|prepared| prepared.position <= durable)
         };
-        let book = self.book.lock();
-        book.shares
+        let transactions = self.transactions.lock();
+        transactions
+            .branches
             .values()
-            .any(|share| is_prepared(share) && share.held.find(table, start).is_some())
+            .any(|branch| is_prepared(branch) && branch.held.find(table, start).is_some())
     }
 
     /// Gives back what a share holds.
-    pub(super) fn let_go(&self, mut share: Share) {
-        share.keeper.take().into_iter().for_each(|keeper| self.store.let_go(keeper));
+    pub(super) fn release_pin(&self, mut branch: Branch) {
+        branch
+            .snapshot_pin
+            .take()
+            .into_iter()
+            .for_each(|snapshot_pin| self.store.release_pin(snapshot_pin));
     }
 }
 
-impl Share {
+impl Branch {
     /// Adds rows to a frame, as records of the partitions they are in; gives these, in that order.
     pub(super) fn write(
         &self,

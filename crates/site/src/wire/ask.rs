@@ -70,9 +70,9 @@ asked! {
 pub struct Execute<'a> {
     footprint: Cow<'a, Footprint>,
     session: Time,
-    shares: Option<Cow<'a, Shares>>,
+    branches: Option<Cow<'a, Shares>>,
     body: Data<'a>,
-    is_hasty: bool,
+    is_asynchronous: bool,
     is_measured: bool,
 }
 
@@ -99,9 +99,9 @@ impl<'a> Execute<'a> {
         Some(Execute {
             footprint: Cow::Borrowed(request.footprint),
             session: request.session,
-            shares: request.shares.map(Cow::Borrowed),
+            branches: request.branches.map(Cow::Borrowed),
             body,
-            is_hasty: request.is_hasty,
+            is_asynchronous: request.is_asynchronous,
             is_measured: request.is_measured,
         })
     }
@@ -111,12 +111,12 @@ impl<'a> Execute<'a> {
         Request {
             footprint: &self.footprint,
             session: self.session,
-            shares: self.shares.as_deref(),
+            branches: self.branches.as_deref(),
             body: match &self.body {
                 Data::Writes(writes) => Body::Writes(writes),
                 Data::Call { name, params } => Body::Call { name, params },
             },
-            is_hasty: self.is_hasty,
+            is_asynchronous: self.is_asynchronous,
             is_measured: self.is_measured,
         }
     }

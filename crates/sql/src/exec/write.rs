@@ -202,7 +202,7 @@ impl Exec<'_> {
         // Somebody may be about to take the other row away. The values are not locked while that is waited
         // for, as whoever takes it away may want to write them again.
         if let Some(other) = self.other_row(table, index, &prefix, own)? {
-            self.txn.borrow_mut().outlive(table.id, &other)?;
+            self.txn.borrow_mut().wait_for_holders(table.id, &other)?;
         }
         self.txn.borrow_mut().lock(index.id, &prefix, LockKind::Exclusive, true)?;
         self.other_row(table, index, &prefix, own)

@@ -74,16 +74,22 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
     };
     add("execute", 4, |g, variant| {
         let (footprint, writes, params) = (g.footprint(), g.writes(), g.bytes());
-        let shares = (variant % 2 == 1).then(|| g.shares());
+        let branches = (variant % 2 == 1).then(|| g.branches());
         let body = match variant {
             0 | 1 => Body::Writes(&writes),
             _ => Body::Call { name: "transfer", params: &params },
         };
         let session = g.time();
-        let (is_hasty, is_measured) = (g.flag(), g.flag());
-        let shares = shares.as_ref();
-        let request =
-            Request { footprint: &footprint, session, shares, body, is_hasty, is_measured };
+        let (is_asynchronous, is_measured) = (g.flag(), g.flag());
+        let branches = branches.as_ref();
+        let request = Request {
+            footprint: &footprint,
+            session,
+            branches,
+            body,
+            is_asynchronous,
+            is_measured,
+        };
         asked(g, &Execute::of(&request).expect("its body is data"))
     });
     add("read", 4, |g, variant| {
@@ -278,8 +284,8 @@ fn message(g: &mut Gen, variant: usize) -> Message {
         1 => Message::Subscribe { epoch: g.epoch(), replicas: g.some(Gen::subscription) },
         2 => Message::Feed(g.feed()),
         3 => Message::Close { at_least: g.time() },
-        4 => Message::AskSilence { table, start, at_least: g.time() },
-        5 => Message::Silence { table, start, last: g.time(), until: g.time() },
+        4 => Message::AskCloseAhead { table, start, at_least: g.time() },
+        5 => Message::CloseAhead { table, start, last: g.time(), until: g.time() },
         6 => Message::Ask { txn: g.txn() },
         7 => Message::Outcome { txn: g.txn(), at: g.flag().then(|| g.time()) },
         8 => Message::Done { txns: g.some(Gen::txn) },
@@ -456,7 +462,7 @@ impl Gen {
         footprint
     }
 
-    fn shares(&mut self) -> Shares {
+    fn branches(&mut self) -> Shares {
         self.some(|g| (g.site(), g.footprint())).into_iter().collect()
     }
 

@@ -1,11 +1,11 @@
 //! Who is told of a commit before it is durable, and who is not.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId};
 use isomer_log::{Durability, MemoryLog, MemoryOptions};
 use isomer_site::{Body, Failure, Reply, Request, Site, SiteOptions, Step, Txn};
-use post::Post;
+use mailboxes::Mailboxes;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,21 +17,21 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Poll<T> {
 }
 
 /// Adds a byte to a row, if it may write it.
-async fn run(site: &Site, footprint: &Footprint, is_hasty: bool) -> Result<Reply, Failure> {
+async fn run(site: &Site, footprint: &Footprint, is_asynchronous: bool) -> Result<Reply, Failure> {
     let mut procedure = |txn: &mut Txn<'_>| {
         let mut row = txn.get(T, &Key::int(7))?.unwrap_or_default().to_vec();
         row.push(b'x');
         if footprint.is_read_only() { Ok(()) } else { txn.put(T, &Key::int(7), &row) }
     };
     let body = Body::Here(&mut procedure);
-    site.run(Request { is_hasty, ..Request::new(footprint, body) }, &mut |_| {}).await
+    site.run(Request { is_asynchronous, ..Request::new(footprint, body) }, &mut |_| {}).await
 }
 
 #[test]
 fn who_is_hasty_is_told_at_once_and_others_only_of_what_is_durable() {
-    let post = Arc::new(Post::default());
+    let mailboxes = Arc::new(Mailboxes::default());
     let options = MemoryOptions { durability: Durability::Commit, ..MemoryOptions::default() };
-    let (log, network, time) = (Arc::new(MemoryLog::new(options)), post.clone(), post);
+    let (log, network, time) = (Arc::new(MemoryLog::new(options)), mailboxes.clone(), mailboxes);
     let site = Site::open(SiteOptions::new(SiteId(1), log, network, time)).unwrap();
     let mut created = pin!(site.step(Step::Create(T, vec![KeyRange::new(Key::min(), None)])));
     assert!(poll(created.as_mut()).is_pending());
@@ -40,14 +40,14 @@ fn who_is_hasty_is_told_at_once_and_others_only_of_what_is_durable() {
 
     let (write, read) =
         (Footprint::new().write(T, Key::int(7)), Footprint::new().read(T, Key::int(7)));
-    for is_hasty in [true, false] {
-        let mut wrote = pin!(run(&site, &write, is_hasty));
-        assert_eq!(poll(wrote.as_mut()).is_ready(), is_hasty);
+    for is_asynchronous in [true, false] {
+        let mut wrote = pin!(run(&site, &write, is_asynchronous));
+        assert_eq!(poll(wrote.as_mut()).is_ready(), is_asynchronous);
         assert!(poll(pin!(run(&site, &read, true))).is_ready());
         let mut waits = pin!(run(&site, &read, false));
         assert!(poll(waits.as_mut()).is_pending(), "it has read what may yet be lost");
         site.log().sync().unwrap();
         assert!(poll(waits.as_mut()).is_ready());
-        assert!(is_hasty || poll(wrote.as_mut()).is_ready());
+        assert!(is_asynchronous || poll(wrote.as_mut()).is_ready());
     }
 }

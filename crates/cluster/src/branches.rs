@@ -16,17 +16,17 @@ use isomer_design::{
 use std::collections::BTreeMap;
 
 /// A transaction's footprint by site, as the routing table is. Tables that do not exist are left out.
-pub(crate) fn shares(
+pub(crate) fn branches(
     routing: &RoutingTable,
     footprint: &Footprint,
     coordinator: SiteId,
     ticket: u64,
 ) -> BTreeMap<SiteId, Footprint> {
-    let mut shares: BTreeMap<SiteId, Footprint> = BTreeMap::new();
+    let mut branches: BTreeMap<SiteId, Footprint> = BTreeMap::new();
     for access in [Access::Write, Access::Read] {
         let items = footprint.items().iter().filter(|item| item.access == access);
         for (table, span, placement) in items.flat_map(|item| pieces(routing, item)) {
-            let taking_part = |site: &SiteId| shares.contains_key(site);
+            let taking_part = |site: &SiteId| branches.contains_key(site);
             let holders = placement.holders();
             let site = match access {
                 Access::Write => placement.master,
@@ -35,10 +35,10 @@ pub(crate) fn shares(
                     holders.iter().find(taking_part).unwrap_or_else(|| any(&holders, ticket))
                 }
             };
-            shares.entry(site).or_default().add(table, span, access);
+            branches.entry(site).or_default().add(table, span, access);
         }
     }
-    shares
+    branches
 }
 
 fn any(sites: &SiteSet, ticket: u64) -> SiteId {
@@ -95,9 +95,9 @@ mod tests {
             .write(ACCOUNTS, Key::int(12))
             .read(ACCOUNTS, Key::int(7))
             .read_range(ACCOUNTS, KeyRange::ints(8, 11));
-        let shares = shares(&RoutingTable::of(&design), &footprint, SiteId(1), 0);
+        let branches = branches(&RoutingTable::of(&design), &footprint, SiteId(1), 0);
         let words: Vec<String> =
-            shares.iter().map(|(site, share)| format!("{site}: {share}")).collect();
+            branches.iter().map(|(site, share)| format!("{site}: {share}")).collect();
         let third = "s3: read t1[7], read t1[8..10), read t1[10..11), write t1[12]";
         assert_eq!(words, ["s1: write t1[3]", third]);
     }

@@ -41,17 +41,17 @@ const PROMISED_OF: u64 = 4;
 
 /// When silence is promised, and for how long. See the [module documentation](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Silence {
+pub struct CloseAhead {
     /// A partition is closed ahead only if it was idle for this long, in nanoseconds.
     pub after_ns: u64,
     /// The farthest that it is closed ahead of real time, in nanoseconds.
     pub most_ns: u64,
 }
 
-impl Default for Silence {
+impl Default for CloseAhead {
     /// After 0.2 s of idleness, and for 1 s at most.
-    fn default() -> Silence {
-        Silence { after_ns: 200_000_000, most_ns: 1_000_000_000 }
+    fn default() -> CloseAhead {
+        CloseAhead { after_ns: 200_000_000, most_ns: 1_000_000_000 }
     }
 }
 
@@ -61,24 +61,24 @@ impl Site {
     #[inline]
     pub(crate) fn begin_publishing(&self, partition: &SitePartition) {
         partition.begin_publishing();
-        self.store.clock.raise(partition.silent_until());
+        self.store.clock.raise(partition.closed_ahead_until());
     }
 
     /// Asks the master of a replica that is behind to close this partition, if it is idle, or else
     /// its feed.
-    pub(crate) fn hurry_partition(&self, partition: &SitePartition, time: Time) {
+    pub(crate) fn request_partition_close(&self, partition: &SitePartition, time: Time) {
         if self.may_promise(partition.last(), time).is_none() {
-            return self.hurry_feed(partition, time);
+            return self.request_feed_close(partition, time);
         }
         if let Some(source) = partition.source().filter(|_| partition.ask(time)) {
             let (table, start) = (partition.table, partition.range.start.clone());
-            let ask = Message::AskSilence { table, start, at_least: time };
+            let ask = Message::AskCloseAhead { table, start, at_least: time };
             self.network.send(self.id, source, ask);
         }
     }
 
     /// Asks the master of a replica that is behind to close its feed.
-    pub(crate) fn hurry_feed(&self, partition: &SitePartition, time: Time) {
+    pub(crate) fn request_feed_close(&self, partition: &SitePartition, time: Time) {
         let is_new = partition.feed().is_none_or(|feed| feed.ask(time));
         if let Some(source) = partition.source().filter(|_| is_new) {
             self.network.send(self.id, source, Message::Close { at_least: time });
@@ -90,12 +90,12 @@ impl Site {
     fn may_promise(&self, last: Time, at_least: Time) -> Option<Time> {
         let now = self.time.now().0;
         let silent_ns = now.saturating_sub(last.0);
-        let until = Time(now + (silent_ns / PROMISED_OF).min(self.silence.most_ns));
-        (silent_ns >= self.silence.after_ns && until >= at_least).then_some(until)
+        let until = Time(now + (silent_ns / PROMISED_OF).min(self.close_ahead.most_ns));
+        (silent_ns >= self.close_ahead.after_ns && until >= at_least).then_some(until)
     }
 
     /// A replica asks for silence; without that, its feed is closed.
-    pub(crate) fn asked_for_silence(
+    pub(crate) fn asked_to_close_ahead(
         &self,
         from: SiteId,
         table: TableId,
@@ -104,7 +104,7 @@ impl Site {
     ) {
         match self.promise(table, &start, at_least) {
             Some((last, until)) => {
-                self.network.send(self.id, from, Message::Silence { table, start, last, until });
+                self.network.send(self.id, from, Message::CloseAhead { table, start, last, until });
             }
             None => self.close_feed(from, at_least),
         }
@@ -119,21 +119,21 @@ impl Site {
         let last = partition.last();
         let is_fit = partition.is_master() && !partition.is_gone();
         let until = self.may_promise(last, at_least).filter(|_| is_fit);
-        until.into_iter().for_each(|until| partition.keep_silent(until));
+        until.into_iter().for_each(|until| partition.close_ahead(until));
         partition.lock.unlock();
         until.map(|until| (last, until))
     }
 
     /// The master of a partition has promised silence after its last event.
-    pub(crate) fn hear_silence(&self, table: TableId, start: &Key, last: Time, until: Time) {
+    pub(crate) fn hear_close_ahead(&self, table: TableId, start: &Key, last: Time, until: Time) {
         let partition = self.table(table).and_then(|table| table.starting_at(start));
         if let Some(partition) = partition.filter(|partition| partition.last() >= last) {
-            partition.keep_silent(until);
+            partition.close_ahead(until);
         }
     }
 
     /// Raises the clock beyond every promise that an earlier run of this site can have made.
     pub(crate) fn outlive_promises(&self) {
-        self.store.clock.raise(Time(self.time.now().0 + self.silence.most_ns));
+        self.store.clock.raise(Time(self.time.now().0 + self.close_ahead.most_ns));
     }
 }

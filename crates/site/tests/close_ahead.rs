@@ -1,13 +1,13 @@
-//! What is rarely written promises its silence: two sites, and letters that are counted.
+//! What is rarely written promises its silence: two sites, and messages that are counted.
 //!
 //! `s1` is the master of what is below 10, which `s2` has a copy of; `s2` is that of the rest.
 
-mod post;
+mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{MemoryLog, MemoryOptions};
 use isomer_site::{Committed, Message, Part, Site, SiteOptions, Step, TimeSource, Txn, TxnId};
-use post::Post;
+use mailboxes::Mailboxes;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,20 +19,20 @@ const S2: SiteId = SiteId(2);
 const MS: u64 = 1_000_000;
 
 struct Pair {
-    post: Arc<Post>,
+    mailboxes: Arc<Mailboxes>,
     sites: [Site; 2],
 }
 
 impl Pair {
     fn new() -> Pair {
-        let post = Arc::new(Post::default());
-        post.now.store(1000 * MS, Ordering::Relaxed);
+        let mailboxes = Arc::new(Mailboxes::default());
+        mailboxes.now.store(1000 * MS, Ordering::Relaxed);
         let sites = [S1, S2].map(|id| {
             let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
-            let (network, time) = (post.clone(), post.clone());
+            let (network, time) = (mailboxes.clone(), mailboxes.clone());
             Site::open(SiteOptions::new(id, log, network, time)).unwrap()
         });
-        let pair = Pair { post, sites };
+        let pair = Pair { mailboxes, sites };
         let [s1, s2] = &pair.sites;
         s1.greet(std::iter::once(S2));
         pair.deliver();
@@ -51,21 +51,21 @@ impl Pair {
     }
 
     fn pass(&self, ns: u64) {
-        self.post.now.fetch_add(ns, Ordering::Relaxed);
+        self.mailboxes.now.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Lets the disks work, and delivers all letters; tells how many of them asked for silence, promised it, and asked for a feed to be closed.
+    /// Lets the disks work, and delivers all messages; tells how many of them asked for silence, promised it, and asked for a feed to be closed.
     fn deliver(&self) -> [usize; 3] {
         let mut counts = [0; 3];
         self.sites.iter().for_each(|site| drop(site.log().sync()));
-        while let Some((from, to, letter)) = self.post.next_letter() {
-            match letter {
-                Message::AskSilence { .. } => counts[0] += 1,
-                Message::Silence { .. } => counts[1] += 1,
+        while let Some((from, to, envelope)) = self.mailboxes.next_letter() {
+            match envelope {
+                Message::AskCloseAhead { .. } => counts[0] += 1,
+                Message::CloseAhead { .. } => counts[1] += 1,
                 Message::Close { .. } => counts[2] += 1,
                 _ => {}
             }
-            self.site(to).receive(from, letter);
+            self.site(to).receive(from, envelope);
         }
         counts
     }
@@ -97,7 +97,7 @@ impl Pair {
         self.drive(self.site(site).execute(&footprint, Time::ZERO, &mut procedure)).unwrap()
     }
 
-    /// Writes 13 at s2, and reads 3 there; tells which letters it took, with no feed closed by itself.
+    /// Writes 13 at s2, and reads 3 there; tells which messages it took, with no feed closed by itself.
     fn write_and_read(&self) -> [usize; 3] {
         let footprint = Footprint::new().read(T, Key::int(3)).write(T, Key::int(13));
         let mut procedure = |txn: &mut Txn<'_>| {
@@ -105,12 +105,12 @@ impl Pair {
             txn.put(T, &Key::int(13), b"y")
         };
         let mut done = pin!(self.site(S2).execute(&footprint, Time::ZERO, &mut procedure));
-        let mut letters = [0; 3];
+        let mut messages = [0; 3];
         for _ in 0..10 {
             if done.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-                return letters;
+                return messages;
             }
-            letters.iter_mut().zip(self.deliver()).for_each(|(sum, more)| *sum += more);
+            messages.iter_mut().zip(self.deliver()).for_each(|(sum, more)| *sum += more);
         }
         panic!("nobody answers");
     }
@@ -136,13 +136,13 @@ fn a_promise_is_kept_by_the_next_event_whatever_it_is() {
     pair.pass(800 * MS);
     pair.write_and_read();
     assert_eq!(pair.write_and_read(), [1, 1, 0]);
-    let promised = pair.post.now().0 + 150 * MS;
+    let promised = pair.mailboxes.now().0 + 150 * MS;
     assert!(pair.write(S1, 4).commit.unwrap().0 > promised, "ahead of real time");
     let pair = Pair::new();
     pair.pass(800 * MS);
     pair.write_and_read();
     assert_eq!(pair.write_and_read(), [1, 1, 0]);
-    let promised = pair.post.now().0 + 150 * MS;
+    let promised = pair.mailboxes.now().0 + 150 * MS;
     pair.drive(pair.site(S1).step(Step::Split(T, Key::int(5)))).unwrap();
     assert!(pair.write(S1, 7).commit.unwrap().0 > promised, "what was split off as well");
 }
