@@ -13,7 +13,7 @@
 //!
 //! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when
 //! it is older than the time limit. When something speaks for it that what comes now is another
-//! thing than what came before ([`Reservoir::turn`]), old and new items can be compared, and if it
+//! thing than what came before ([`Reservoir::regime_changed`]), old and new items can be compared, and if it
 //! is, the old ones go. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants are those
 //! of the public code of its descendant.)
 
@@ -37,7 +37,7 @@ pub struct Damping {
     pub window_ns: u64,
     /// Items older than this are forgotten, in nanoseconds.
     pub expiry_ns: u64,
-    /// So many new items can be compared with those from before a [turn](Reservoir::turn); or so
+    /// So many new items can be compared with those from before a [change of regime](Reservoir::regime_changed); or so
     /// many, if more have not come in two seconds.
     pub enough: (usize, usize),
 }

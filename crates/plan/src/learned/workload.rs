@@ -157,7 +157,7 @@ impl Workload {
         true
     }
 
-    /// As [`Reservoir::turn`].
+    /// As [`Reservoir::regime_changed`].
     pub(crate) fn regime_changed(&mut self, now_ns: u64) {
         self.reservoir.regime_changed(now_ns);
     }
