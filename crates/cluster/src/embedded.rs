@@ -57,7 +57,9 @@ impl Peers for Embedded {
 }
 
 impl Transport for Here {
-    const DROP_REVOKES: bool = true;
+    fn drop_revokes(&self, _site: SiteId) -> bool {
+        true
+    }
 
     async fn execute(
         &self,
@@ -137,8 +139,6 @@ impl Transport for Here {
 }
 
 impl Transport for Embedded {
-    const DROP_REVOKES: bool = true;
-
     fn drop_revokes(&self, site: SiteId) -> bool {
         self.elsewhere(site).is_none()
     }

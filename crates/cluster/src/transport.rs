@@ -17,14 +17,9 @@ use isomer_strategy::SiteLoad;
     reason = "callers are generic; whether futures are Send is theirs to say"
 )]
 pub trait Transport {
-    /// True if a transaction has no effect whose future is dropped before `published` was called: in this
-    /// process it ends there. What was sent over a network may arrive later.
-    const DROP_REVOKES: bool;
-
-    /// The same, of one site.
-    fn drop_revokes(&self, _site: SiteId) -> bool {
-        Self::DROP_REVOKES
-    }
+    /// True if a transaction at this site has no effect whose future is dropped before `published` was called: in
+    /// this process it ends there. What was sent over a network may arrive later.
+    fn drop_revokes(&self, site: SiteId) -> bool;
 
     /// Runs a transaction at a site: [`Site::run`]. If it is [shared](Request::branches) by several, the site
     /// coordinates it ([`Site::coordinate`]) and asks the others by this same way

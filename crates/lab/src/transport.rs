@@ -186,7 +186,9 @@ impl Wake for Bell {
 }
 
 impl Transport for LabTransport {
-    const DROP_REVOKES: bool = true;
+    fn drop_revokes(&self, _site: SiteId) -> bool {
+        true
+    }
 
     async fn execute(
         &self,

@@ -6,7 +6,7 @@
 //!                └──────▶ Remote ─ request ──────▶ wire ──────▶ Endpoint::serve ─▶ site
 //!                            ◀──── published ◀──── wire ◀────────────┤ may come, before the answer
 //!                            ◀──── answer ◀─────── wire ◀────────────┘
-//!   site ─▶ Post ── message ─────────────────────▶ wire ──────▶ Endpoint::receive ─▶ site
+//!   site ─▶ Mailboxes ── message ────────────────▶ wire ──────▶ Endpoint::receive ─▶ site
 //! ```
 //!
 //! The bytes are [`isomer_site::wire`]'s. What carries them, when it connects, and whom it trusts, is the wire's

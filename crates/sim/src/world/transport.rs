@@ -180,7 +180,9 @@ impl Peers for SimTransport {
 }
 
 impl Transport for SimTransport {
-    const DROP_REVOKES: bool = false;
+    fn drop_revokes(&self, _site: SiteId) -> bool {
+        false
+    }
 
     async fn execute(
         &self,
