@@ -1,26 +1,25 @@
 //! An open database: the public face of this crate.
 
 use crate::assemble::{Assembled, assemble};
-use crate::checkpointer::{Checkpointer, Checkpointing};
-use crate::embedded::Embedded;
+use crate::embedded::{
+    Checkpointer, Checkpointing, Embedded, Logs, Recovering, Runtime, SiteReport, Told, start,
+};
 use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
 use crate::folder::{Catalog, Folder};
 use crate::node::Endpoint;
-use crate::opening::{Logs, Recovering, Told, open_sites};
 use crate::protocol;
 use crate::remote::Wire;
 use crate::router::{FailedOver, Job, Ran, Router, Session};
-use crate::runtime::{Runtime, start};
 use crate::transport::Transport;
 use isomer_design::{
     Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
     Time,
 };
-use isomer_log::{Counters, DiskFaults, Durability, LogError};
+use isomer_log::{DiskFaults, Durability, LogError};
 use isomer_site::{
-    Abort, Answer, Body, CheckpointReport, Failure, Holding, Procedures, Read, ReadSpan, Refusal,
-    Request, Site, Step, TimeSource, Txn,
+    Abort, Answer, Body, Failure, Holding, Procedures, Read, ReadSpan, Refusal, Request, Step,
+    TimeSource, Txn,
 };
 use isomer_strategy::{OnDemand, Strategy};
 use parking_lot::Mutex;
@@ -193,27 +192,6 @@ pub struct Database {
     failed_over: Arc<Mutex<Vec<FailedOver>>>,
 }
 
-/// What a site looks like from outside.
-#[derive(Clone, Debug)]
-pub struct SiteReport {
-    /// The site.
-    pub site: SiteId,
-    /// Bytes of rows and index.
-    pub memory_bytes: usize,
-    /// How many there may be.
-    pub memory_max: Option<usize>,
-    /// Of the time of all processors in the last second, its share, 0 to 1; `None` in the first one.
-    pub busy: Option<f64>,
-    /// What its log has done.
-    pub log: Counters,
-    /// What there is to say of its checkpoints.
-    pub checkpoint: CheckpointReport,
-    /// Why the last checkpoint was not made, if it was not.
-    pub checkpoint_error: Option<String>,
-    /// Why it is passed by: its log has failed.
-    pub failure: Option<LogError>,
-}
-
 impl Database {
     /// Opens a database, or makes one. What was under way when it stopped is completed.
     ///
@@ -247,16 +225,7 @@ impl Database {
         };
         let here: Vec<SiteId> =
             catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
-        for site in open_sites(&runtime, &logs, &here, &options.told, &mut notes)? {
-            runtime.add(site, options.durability);
-        }
-        if let Err(error) = compare_logs(&runtime.sites()) {
-            if !options.accept_loss {
-                runtime.stop_all();
-                return Err(error.into());
-            }
-            notes.push(error.to_string());
-        }
+        runtime.open(&logs, &here, &options.told, &mut notes)?;
         if let Some(folder) = folder.as_ref().filter(|folder| folder.is_new()) {
             folder.write_catalog(&catalog)?;
         }
@@ -508,17 +477,7 @@ impl Database {
 
     /// The sites of this process, as they are.
     pub fn sites(&self) -> Vec<SiteReport> {
-        let report = |site: &Arc<Site>| SiteReport {
-            site: site.id(),
-            memory_bytes: site.memory_bytes(),
-            memory_max: site.memory_max(),
-            busy: self.runtime.busy(site.id()),
-            log: site.log().counters(),
-            checkpoint: site.checkpoints(),
-            checkpoint_error: self.checkpointer.error(site.id()),
-            failure: site.failure(),
-        };
-        self.runtime.sites().iter().map(report).collect()
+        self.runtime.report(&self.checkpointer)
     }
 
     /// Why a site is passed by, wherever it is: its log has failed.
@@ -648,11 +607,13 @@ impl Database {
                 return Err(Error::Change { change: Box::new(change), refusal });
             }
         }
-        let opened = open_sites(&self.runtime, &logs, here, &|_| {}, &mut Vec::new())?;
-        if let Some(folder) = folder {
-            folder.write_catalog(&entered)?;
+        self.runtime.open(&logs, here, &|_| {}, &mut Vec::new())?;
+        if let Some(folder) = folder
+            && let Err(error) = folder.write_catalog(&entered)
+        {
+            self.runtime.remove(site);
+            return Err(error.into());
         }
-        opened.into_iter().for_each(|site| self.runtime.add(site, self.log.durability));
         *catalog = entered;
         self.runtime.block_on(self.router.change(change, reason))
     }
@@ -664,23 +625,23 @@ impl Database {
         reason: &str,
     ) -> Result<ChangeEvent, Error> {
         let mut catalog = self.catalog.lock();
-        if catalog.sites.iter().any(|site| !self.runtime.hosts_site(*site)) {
-            let why =
-                "so far, a site can be removed only where all sites are in one process".to_owned();
-            let (change, refusal) = (Box::new(change), Refusal::NotAsked { site, why });
-            return Err(Error::Change { change, refusal });
+        self.router.design().validate(&change).map_err(Box::new)?;
+        // Others may still have to hear of transactions that it has decided about.
+        if let Err(refusal) = self.ask(site, Step::Finish) {
+            return Err(Error::Change { change: Box::new(change), refusal });
         }
         let event = self.runtime.block_on(self.router.change(change, reason))?;
         catalog.sites.retain(|other| *other != site);
         if let Some(folder) = &self.folder {
             folder.write_catalog(&catalog)?;
         }
-        if let Some(site) = self.runtime.site(site) {
-            // Others may still have to hear of transactions that it has decided about.
-            self.runtime.block_on(site.all_finished());
-        }
+        // Once more, as it could decide until now; a log that fails in between does not bring the site back.
+        let _ = self.ask(site, Step::Finish);
         self.runtime.remove(site);
-        self.runtime.sites().iter().for_each(|other| other.dismiss(site));
+        for other in catalog.sites.iter() {
+            // Where a log has failed, nothing is cut.
+            let _ = self.ask(*other, Step::Dismiss(site));
+        }
         Ok(event)
     }
 
@@ -808,19 +769,4 @@ async fn describe(
         holdings.push((site, held));
     }
     Ok(holdings)
-}
-
-/// Compares the logs with each other: a site that follows partitions of another knows how far it has read the
-/// other's log, which was durable so far.
-fn compare_logs(sites: &[Arc<Site>]) -> Result<(), OpenDatabaseError> {
-    for witness in sites {
-        for (site, proven) in witness.read_of_others() {
-            let log = sites.iter().find(|other| other.id() == site).map(|other| other.log());
-            if let Some(end) = log.map(|log| log.end()).filter(|end| *end < proven) {
-                let witness = witness.id();
-                return Err(OpenDatabaseError::Lost { site, end, proven, witness });
-            }
-        }
-    }
-    Ok(())
 }

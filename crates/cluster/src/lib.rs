@@ -23,11 +23,8 @@
 //! | `branches` | who serves what of a transaction over several sites |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
-//! | `runtime` | threads, disks, messages: sites embedded in this process |
-//! | `busy` | how busy each site keeps the processors |
+//! | `embedded` | sites of this process: threads, disks, messages, checkpoints, opening |
 //! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
-//! | `checkpointer` | when checkpoints are made, and how fast |
-//! | `opening` | sites that come back, several at a time |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
 //! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
@@ -36,8 +33,6 @@
 mod assemble;
 mod backlog;
 mod branches;
-mod busy;
-mod checkpointer;
 mod database;
 mod embedded;
 mod error;
@@ -45,17 +40,15 @@ mod event;
 mod folder;
 mod node;
 pub mod open;
-mod opening;
 mod protocol;
 mod remote;
 mod reservation;
 mod router;
-mod runtime;
 mod shell;
 mod transport;
 
-pub use checkpointer::Checkpointing;
-pub use database::{Database, Explorer, Options, SiteReport};
+pub use database::{Database, Explorer, Options};
+pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
 pub use folder::look;
@@ -70,7 +63,6 @@ pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError, Owner, RowLocks,
     Savepoint,
 };
-pub use opening::Recovering;
 pub use remote::{Early, Wire};
 pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};

@@ -13,11 +13,9 @@
 //! **Left out.** A node's sites live in memory: who may open a site's log, and when, is the log's to say first
 //! (fencing). Sites do not greet sites elsewhere when they start, since no log of an earlier run is there to be kept.
 
-use crate::embedded::Here;
+use crate::embedded::{Here, Logs, Runtime};
 use crate::error::OpenDatabaseError;
-use crate::opening::{Logs, open_sites};
 use crate::remote::{Wire, serve};
-use crate::runtime::Runtime;
 use isomer_design::SiteId;
 use isomer_log::Durability;
 use isomer_site::Procedures;
@@ -41,11 +39,10 @@ impl Node {
         wire: Arc<dyn Wire>,
     ) -> Result<Node, OpenDatabaseError> {
         let runtime = Arc::new(Runtime::new(procedures, Some(wire)));
-        let options = isomer_log::Options::default();
+        let options =
+            isomer_log::Options { durability: Durability::None, ..isomer_log::Options::default() };
         let logs = Logs { folder: None, options, faults: BTreeMap::new() };
-        for site in open_sites(&runtime, &logs, sites, &|_| {}, &mut Vec::new())? {
-            runtime.add(site, Durability::None);
-        }
+        runtime.open(&logs, sites, &|_| {}, &mut Vec::new())?;
         Ok(Node { runtime })
     }
 

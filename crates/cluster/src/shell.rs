@@ -4,10 +4,9 @@
 //! time are kept here, at the edge.
 
 use crate::database::Database;
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Runtime};
 use crate::open::{self, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError};
 use crate::router::Ran;
-use crate::runtime::Runtime;
 use isomer_design::{Direction, Key, KeyRange, TableId};
 use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;

@@ -331,9 +331,29 @@ fn what_takes_all_sites_in_one_process_is_refused_by_name() {
     let db = cluster.gateway.database();
     let refused = db.change(Change::AddSite { site: SiteId(5) }, "a site that is nowhere");
     assert!(refused.is_err(), "nobody hosts it");
-    let refused = db.change(Change::RemoveSite { site: SiteId(2) }, "test");
-    assert!(matches!(refused, Err(Error::Change { refusal: Refusal::NotAsked { .. }, .. })));
     assert_eq!(db.design().sites().len(), 4);
+}
+
+#[test]
+fn sites_of_both_processes_can_be_removed() {
+    let (cluster, table) = bank(HALVES, Options::in_memory(4));
+    let (db, to) = (cluster.gateway.database(), SiteId(1));
+    for site in [SiteId(4), SiteId(2)] {
+        let full = db.change(Change::RemoveSite { site }, "it has a partition");
+        assert!(matches!(full, Err(Error::Invalid(_))), "{full:?}");
+        let start = Key::int(i64::from(site.0 - 1) * 10);
+        for change in [
+            Change::AddReplica { table, start: start.clone(), site: to },
+            Change::Remaster { table, start: start.clone(), to },
+            Change::RemoveReplica { table, start: start.clone(), site },
+            Change::RemoveSite { site },
+        ] {
+            db.change(change, "to empty it").expect("it can be emptied, and removed");
+        }
+    }
+    assert_eq!(db.design().sites().iter().collect::<Vec<_>>(), [SiteId(1), SiteId(3)]);
+    transfer(db, &mut db.session(), table, [15, 35, 1]).expect("site 1 has both");
+    transfer(db, &mut db.session(), table, [25, 35, 1]).expect("site 3 is still there");
 }
 
 #[test]

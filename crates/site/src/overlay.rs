@@ -29,9 +29,11 @@ where
     }
 
     /// The next row that is stored (`None`: its deletion). Breaks as `visit` does.
+    #[inline]
     pub fn stored(&mut self, key: &[u8], row: Option<&[u8]>) -> ControlFlow<()> {
         let way = self.way;
-        while let Some((own, value)) = self.own.next_if(|(own, _)| way.compare(own, key).is_le()) {
+        while self.own.peek().is_some_and(|(own, _)| way.compare(own, key).is_le()) {
+            let (own, value) = self.own.next().expect("there is one to look at");
             self.show(own, value);
             if own == key {
                 return self.flow;

@@ -43,6 +43,11 @@ pub enum Step {
     Forget(TableId),
     /// Say what the site holds.
     Describe,
+    /// Wait until the site is needed for no transaction over several sites. A site whose log has failed takes this
+    /// step, if it is needed for none.
+    Finish,
+    /// Keep nothing any longer for a site that is gone for good.
+    Dismiss(SiteId),
 }
 
 /// The answer to a step.
@@ -64,7 +69,7 @@ impl Site {
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
     pub async fn step(&self, step: Step) -> Result<Answer, Refusal> {
-        if !matches!(step, Step::Standing(..) | Step::Describe) {
+        if !matches!(step, Step::Standing(..) | Step::Finish | Step::Describe) {
             self.serving()?;
         }
         match step {
@@ -90,6 +95,8 @@ impl Site {
             Step::Discard(table, range) => self.discard(table, &range).await?,
             Step::Forget(table) => self.forget(table).await?,
             Step::Describe => return Ok(Answer::Holdings(self.holdings())),
+            Step::Finish => self.finish().await?,
+            Step::Dismiss(site) => self.dismiss(site),
         }
         Ok(Answer::Done)
     }

@@ -38,6 +38,16 @@ pub struct Freed {
     pub is_more: bool,
 }
 
+/// Lets others go on first.
+async fn next_turn() {
+    poll_fn(|cx| {
+        cx.waker().wake_by_ref();
+        Poll::Ready(())
+    })
+    .await;
+    woken().await;
+}
+
 impl Site {
     /// To be called every few milliseconds: sends heartbeats to followers, asks for what was lost
     /// on the way, lets go of history that nobody needs, and frees what was dropped, a piece of it.
@@ -125,10 +135,11 @@ impl Site {
             dropped.iter().any(|d| Arc::ptr_eq(&d.table, table) && d.range.overlaps(range))
         };
         while waits() {
-            self.purge_dropped();
-            if waits() {
+            match self.purge_dropped() {
+                // Whoever waits for it does the work; others have their turn between two pieces.
+                Some(_) => next_turn().await,
                 // The next tick may find the last reader gone: ask again then.
-                self.next_tick().await;
+                None => self.next_tick().await,
             }
         }
     }

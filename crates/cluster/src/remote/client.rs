@@ -2,7 +2,7 @@
 
 use super::Wire;
 use super::pins::{ClientPin, ClientPins};
-use crate::runtime::Mailboxes;
+use crate::embedded::Mailboxes;
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{

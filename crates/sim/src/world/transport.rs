@@ -313,5 +313,7 @@ pub(crate) fn words(step: &Step) -> String {
         Step::Discard(table, range) => format!("discard {table}{range}"),
         Step::Forget(table) => format!("forget {table}"),
         Step::Describe => "describe itself".to_owned(),
+        Step::Finish => "finish what it has decided about".to_owned(),
+        Step::Dismiss(site) => format!("keep nothing for {site}"),
     }
 }

@@ -174,7 +174,7 @@ impl Site {
     }
 
     /// Nothing is kept any longer for a site that is gone for good.
-    pub fn dismiss(&self, site: SiteId) {
+    pub(crate) fn dismiss(&self, site: SiteId) {
         self.links.outgoing.lock().remove(&site);
     }
 

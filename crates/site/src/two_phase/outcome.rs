@@ -9,6 +9,7 @@ use crate::frame::TxnId;
 use crate::message::Message;
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
+use isomer_log::LogError;
 use std::collections::BTreeMap;
 
 /// After this long without a word, in nanoseconds, a participant asks, and a coordinator tells again. Much
@@ -27,10 +28,15 @@ impl Site {
 
     /// Waits until the site is needed for no transaction over several sites. To be asked before a site
     /// goes away for good.
-    pub async fn all_finished(&self) {
+    ///
+    /// # Errors
+    /// [`LogError`], if the log has failed: what has not ended then ends after a restart.
+    pub async fn finish(&self) -> Result<(), LogError> {
         while self.unfinished() > 0 {
+            self.serving()?;
             self.next_tick().await;
         }
+        Ok(())
     }
 
     /// Tells the participants of a decision that is durable.

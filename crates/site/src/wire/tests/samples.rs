@@ -252,7 +252,7 @@ where
     })
 }
 
-const STEPS: usize = 15;
+const STEPS: usize = 17;
 
 fn step(g: &mut Gen, variant: usize) -> Step {
     let (table, key) = (g.table(), g.key());
@@ -271,7 +271,9 @@ fn step(g: &mut Gen, variant: usize) -> Step {
         11 => Step::Turn(table, key, g.number(), g.site()),
         12 => Step::Discard(table, g.range()),
         13 => Step::Forget(table),
-        _ => Step::Describe,
+        14 => Step::Describe,
+        15 => Step::Finish,
+        _ => Step::Dismiss(g.site()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The way to the sites: those of this process are called, the others asked over the [wire](crate::remote).
 
+use super::runtime::Runtime;
 use crate::remote::{ClientPin, Remote};
-use crate::runtime::Runtime;
 use crate::transport::{Transport, load_of};
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;

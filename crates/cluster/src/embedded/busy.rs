@@ -30,7 +30,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 const UNKNOWN: u64 = u64::MAX;
 
 /// The work of a site. See the [module documentation](self).
-pub(crate) struct Busy {
+pub(super) struct Busy {
     worked_ns: [CachePadded<AtomicU64>; COUNTERS],
     /// Of all processors' time in the last window, the site's share; the bits of a number.
     share: AtomicU64,
@@ -54,7 +54,7 @@ thread_local! {
 
 impl Busy {
     /// Does work for the site.
-    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(super) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         let outside_ns = WITHIN_NS.replace(0);
         let begun = now();
         let done = work();
@@ -66,13 +66,13 @@ impl Busy {
     }
 
     /// The same, for work that waits: what counts is the time in between.
-    pub(crate) async fn polling<F: Future>(&self, work: F) -> F::Output {
+    pub(super) async fn polling<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|cx| self.during(|| work.as_mut().poll(cx))).await
     }
 
     /// Of the time of all processors in the last second, the site's share, 0 to 1; `None` in the first one.
-    pub(crate) fn share(&self) -> Option<f64> {
+    pub(super) fn share(&self) -> Option<f64> {
         match self.share.load(Ordering::Relaxed) {
             UNKNOWN => None,
             bits => Some(f64::from_bits(bits)),
@@ -85,20 +85,20 @@ impl Busy {
 }
 
 /// Looks once a second how much a site has worked.
-pub(crate) struct Window {
+pub(super) struct Window {
     begun: Instant,
     worked_ns: u64,
     processors: usize,
 }
 
 impl Window {
-    pub(crate) fn begin(busy: &Busy) -> Window {
+    pub(super) fn begin(busy: &Busy) -> Window {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Window { begun: now(), worked_ns: busy.worked_ns(), processors }
     }
 
     /// To be called often.
-    pub(crate) fn look(&mut self, busy: &Busy) {
+    pub(super) fn look(&mut self, busy: &Busy) {
         let (now, worked_ns) = (now(), busy.worked_ns());
         let passed = now - self.begun;
         if passed < WINDOW {

@@ -57,28 +57,28 @@ const PAUSE_LOG_MAX: u32 = 6;
 
 /// What is known of a site before a checkpoint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    pub(crate) now: Time,
+pub(super) struct Standing {
+    pub(super) now: Time,
     /// When the last one began, or the site started.
-    pub(crate) since: Time,
+    pub(super) since: Time,
     /// When making one failed last, and how many have failed since one was made.
-    pub(crate) failed: Option<(Time, u32)>,
+    pub(super) failed: Option<(Time, u32)>,
     /// Bytes of the log since the last one.
-    pub(crate) log_bytes: u64,
+    pub(super) log_bytes: u64,
     /// Bytes that one takes, about.
-    pub(crate) table_bytes: u64,
+    pub(super) table_bytes: u64,
 }
 
 /// What is known of a checkpoint that is being made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pacing {
-    pub(crate) elapsed: Duration,
+pub(super) struct Pacing {
+    pub(super) elapsed: Duration,
     /// Bytes by which the log has grown since it began.
-    pub(crate) log_bytes: u64,
+    pub(super) log_bytes: u64,
     /// Bytes that it takes, about.
-    pub(crate) table_bytes: u64,
+    pub(super) table_bytes: u64,
     /// How many other sites wait for their turn.
-    pub(crate) waiting: u64,
+    pub(super) waiting: u64,
 }
 
 impl Checkpointing {
@@ -88,7 +88,7 @@ impl Checkpointing {
     }
 
     /// Whether a checkpoint is due; if so, by how many times the log is over its limit, in percent.
-    pub(crate) fn due(&self, standing: &Standing) -> Option<u64> {
+    pub(super) fn due(&self, standing: &Standing) -> Option<u64> {
         let passed = |since: Time| Duration::from_nanos(standing.now.0.saturating_sub(since.0));
         if let Some((at, failures)) = standing.failed
             && passed(at) < Duration::from_secs(1 << (failures - 1).min(PAUSE_LOG_MAX))
@@ -102,7 +102,7 @@ impl Checkpointing {
     }
 
     /// Up to how many bytes a checkpoint may have written by now.
-    pub(crate) fn allowed(&self, pacing: &Pacing) -> u64 {
+    pub(super) fn allowed(&self, pacing: &Pacing) -> u64 {
         let by_time = self.bytes_per_second as f64 * pacing.elapsed.as_secs_f64();
         let slack = self.limit(pacing.table_bytes) / 2 / (1 + pacing.waiting);
         if pacing.log_bytes >= slack {

@@ -7,9 +7,9 @@
 //!
 //! A site recovers by itself, so there are as many threads as processors.
 
+use super::runtime::Runtime;
 use crate::error::OpenDatabaseError;
 use crate::folder::Folder;
-use crate::runtime::Runtime;
 use isomer_design::SiteId;
 use isomer_log::{
     Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, MemoryLog, MemoryOptions,
@@ -48,8 +48,31 @@ pub(crate) struct Logs<'f> {
     pub(crate) faults: BTreeMap<SiteId, Arc<DiskFaults>>,
 }
 
-/// Brings sites back, in the order of `ids`. `notes` gets what there is to say about how they were found.
-pub(crate) fn open_sites(
+impl Runtime {
+    /// Brings sites back, and starts them. `notes` gets what there is to say about how they were found.
+    ///
+    /// # Errors
+    /// [`OpenDatabaseError`]; no site was started then.
+    pub(crate) fn open(
+        &self,
+        logs: &Logs<'_>,
+        ids: &[SiteId],
+        told: &Told,
+        notes: &mut Vec<String>,
+    ) -> Result<(), OpenDatabaseError> {
+        let sites = recover(self, logs, ids, told, notes)?;
+        if let Err(error) = compare_logs(&sites) {
+            if !logs.options.accept_loss {
+                return Err(error);
+            }
+            notes.push(error.to_string());
+        }
+        sites.into_iter().for_each(|site| self.add(site, logs.options.durability));
+        Ok(())
+    }
+}
+
+fn recover(
     runtime: &Runtime,
     logs: &Logs<'_>,
     ids: &[SiteId],
@@ -75,6 +98,21 @@ pub(crate) fn open_sites(
         Site::open(options).map_err(|error| OpenDatabaseError::Recover { site: id, error })
     };
     side_by_side(options, tell, recover).into_iter().collect()
+}
+
+/// Compares the logs with each other: a site that follows partitions of another knows how far it has read the
+/// other's log, which was durable so far.
+fn compare_logs(sites: &[Site]) -> Result<(), OpenDatabaseError> {
+    for witness in sites {
+        for (site, proven) in witness.read_of_others() {
+            let log = sites.iter().find(|other| other.id() == site).map(|other| other.log());
+            if let Some(end) = log.map(|log| log.end()).filter(|end| *end < proven) {
+                let witness = witness.id();
+                return Err(OpenDatabaseError::Lost { site, end, proven, witness });
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Logs<'_> {

@@ -18,7 +18,7 @@ mod policy;
 
 pub use policy::Checkpointing;
 
-use crate::runtime::Runtime;
+use super::runtime::Runtime;
 use isomer_design::{SiteId, Time};
 use isomer_site::{AtOnce, CheckpointError, Pace, Site, Stage, TimeSource};
 use parking_lot::Mutex;

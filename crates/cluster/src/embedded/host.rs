@@ -1,0 +1,260 @@
+//! One site of this process: its worker thread, its disk, and the clients that help.
+//!
+//! ```text
+//!   client threads                 one worker thread per site
+//!   ───────────────                ──────────────────────────
+//!   route ─▶ call the site         inbox ─▶ receive            messages from other sites
+//!        │   in its own code       log: work ─▶ sync ─▶ ship   group commit, then replication
+//!        ▼ has to wait             every 2 ms: tick            heartbeats, garbage
+//!   sync the log it wrote to,
+//!   empty inboxes, then park until woken
+//! ```
+//!
+//! A site where nothing is written ticks less and less often: nobody needs its heartbeats, and whoever
+//! waits for one asks for it by a message, which wakes the worker.
+//!
+//! A transaction runs on the thread of its client. The worker of a site does what no client should
+//! wait for. A client that has to wait first does the workers' work for them, since that is often what
+//! it waits for: it empties inboxes, and syncs the log that it has just written to, if nobody is at it,
+//! instead of waking the worker and being woken by it. While somebody syncs, commits gather; the next
+//! sync covers them all, and is the worker's.
+
+use super::busy::{Busy, Window};
+use super::clock::WallClock;
+use super::mailboxes::{Inbox, Mailboxes};
+use super::thread::start;
+use crate::remote::ServedPins;
+use isomer_log::Durability;
+use isomer_site::{Network, Pin, Site, TimeSource};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Poll, Wake, Waker};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The pause between two ticks of a site that writes its log, and the longest of one that does not.
+const TICKS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(64));
+
+/// A site, and the thread that works for it.
+pub(super) struct Host {
+    pub(super) site: Arc<Site>,
+    /// What the log wakes when it has something to sync.
+    driver: Waker,
+    inbox: Arc<Inbox>,
+    mailboxes: Arc<Mailboxes>,
+    durability: Durability,
+    /// Held by whoever empties the inbox.
+    receiving: Mutex<()>,
+    stop: AtomicBool,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    renewal: Arc<Renewal>,
+    pub(super) busy: Busy,
+    pins: Arc<ServedPins<Pin>>,
+    clock: Arc<WallClock>,
+}
+
+/// Renews the lease of the gateway of this process, once there is one and no site is elsewhere; never blocks.
+pub(super) type Renewal = OnceLock<Box<dyn Fn() + Send + Sync>>;
+
+/// What the hosts of a process share.
+pub(super) struct Shared {
+    pub(super) mailboxes: Arc<Mailboxes>,
+    pub(super) renewal: Arc<Renewal>,
+    pub(super) pins: Arc<ServedPins<Pin>>,
+    pub(super) clock: Arc<WallClock>,
+}
+
+impl Host {
+    /// Starts the worker of a site.
+    pub(super) fn start(site: Site, durability: Durability, shared: Shared) -> Arc<Host> {
+        let Shared { mailboxes, renewal, pins, clock } = shared;
+        let id = site.id();
+        let host = Arc::new_cyclic(|host: &Weak<Host>| Host {
+            site: Arc::new(site),
+            driver: Waker::from(Arc::new(Driver(host.clone()))),
+            inbox: mailboxes.inbox(id),
+            mailboxes,
+            durability,
+            receiving: Mutex::new(()),
+            stop: AtomicBool::new(false),
+            worker: Mutex::new(None),
+            renewal,
+            busy: Busy::default(),
+            pins,
+            clock,
+        });
+        let worker = {
+            let host = host.clone();
+            start(&format!("isomer-{id}"), move || host.work())
+        };
+        host.inbox.set_worker(worker.thread());
+        *host.worker.lock() = Some(worker);
+        host
+    }
+
+    /// Stops the worker, after a last sync of the log.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(worker) = self.worker.lock().take() {
+            worker.thread().unpark();
+            // A worker that panicked has said so already.
+            let _ = worker.join();
+        }
+    }
+
+    /// Hands the messages of the inbox to the site; `false` if there are none, or somebody is at it.
+    pub(super) fn receive(&self) -> bool {
+        let Some(_receiving) = self.receiving.try_lock() else { return false };
+        let messages = self.inbox.take();
+        // Where nobody waits for the log's disk, what is logged is sent as soon as somebody asks.
+        let sent = self.durability != Durability::Commit && self.site.has_unsent();
+        if sent || (!messages.is_empty() && self.durability != Durability::Commit) {
+            self.sync();
+            self.ship();
+        }
+        let received = !messages.is_empty();
+        if received {
+            self.busy.during(|| {
+                messages.into_iter().for_each(|(from, message)| self.site.receive(from, message));
+            });
+        }
+        received || sent
+    }
+
+    fn sync(&self) {
+        // A failed log tells everyone who waits for it; there is nothing to add here.
+        let _ = self.site.log().sync();
+    }
+
+    fn ship(&self) {
+        self.busy.during(|| self.site.ship());
+    }
+
+    /// Syncs on a client's thread. What others have written meanwhile is the worker's.
+    fn sync_for_client(&self) {
+        self.sync();
+        self.ship();
+        if matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(()))) {
+            self.wake_worker();
+        }
+    }
+
+    fn wake_worker(&self) {
+        self.inbox.wake_worker();
+    }
+
+    /// Says that the log has failed, if it has; `false` if there is nothing to say, or nobody to hear it.
+    fn tell_failure(&self) -> bool {
+        let (Some(failure), Some(tell)) = (self.site.failure(), self.mailboxes.on_failure.get())
+        else {
+            return false;
+        };
+        self.mailboxes.trouble(self.site.id(), &failure.to_string());
+        tell(self.site.id());
+        true
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the edge: the worker measures its own pauses")]
+    fn work(&self) {
+        let (mut ticked, mut synced) = (Instant::now(), Instant::now());
+        let longest = match self.durability {
+            Durability::Interval(pause) => TICKS.1.min(pause),
+            _ => TICKS.1,
+        };
+        let (mut pause, mut end) = (TICKS.0, self.site.log().end());
+        let (mut told, mut window) = (false, Window::begin(&self.busy));
+        while !self.stop.load(Ordering::SeqCst) {
+            told = told || self.tell_failure();
+            let mut worked = self.receive();
+            if self.durability == Durability::Commit
+                && matches!(self.site.log().poll_work(&self.driver), Poll::Ready(Ok(())))
+            {
+                self.sync();
+                self.ship();
+                worked = true;
+            }
+            if ticked.elapsed() >= pause {
+                let due = match self.durability {
+                    Durability::Interval(pause) => synced.elapsed() >= pause,
+                    _ => true,
+                };
+                if due {
+                    self.sync();
+                    synced = Instant::now();
+                }
+                let freed = self.busy.during(|| self.site.tick());
+                window.look(&self.busy);
+                self.pins.expire(self.clock.now());
+                if let Some(renew) = self.renewal.get() {
+                    renew();
+                }
+                ticked = Instant::now();
+                let before = end;
+                end = self.site.log().end();
+                let is_idle = end == before && !freed.is_more;
+                pause = if is_idle { (pause * 2).min(longest) } else { TICKS.0 };
+            } else if !worked {
+                std::thread::park_timeout(pause.saturating_sub(ticked.elapsed()));
+            }
+        }
+        self.sync();
+    }
+}
+
+/// What a log wakes when it has something to sync: the client that has just written to it and is about
+/// to wait, or else the worker.
+struct Driver(Weak<Host>);
+
+impl Wake for Driver {
+    fn wake(self: Arc<Driver>) {
+        let Some(host) = self.0.upgrade() else { return };
+        UNSYNCED.with_borrow_mut(|unsynced| match unsynced {
+            Some(hosts) => hosts.0.push(host),
+            None => host.wake_worker(),
+        });
+    }
+}
+
+/// The logs that a client has written to since it last waited, and that nobody is told to sync.
+#[derive(Default)]
+pub(super) struct Unsynced(Vec<Arc<Host>>);
+
+/// What was there before a client ran a part of its transaction, and is there again afterwards.
+struct Before(Option<Unsynced>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        // Only a client that panics has left something.
+        let left = UNSYNCED.replace(self.0.take());
+        left.iter().for_each(Unsynced::leave);
+    }
+}
+
+impl Unsynced {
+    /// Calls a function, and says which logs have something to sync since then.
+    pub(super) fn during<T>(call: impl FnOnce() -> T) -> (T, Unsynced) {
+        let _before = Before(UNSYNCED.replace(Some(Unsynced::default())));
+        let called = call();
+        let unsynced = UNSYNCED.with_borrow_mut(|unsynced| unsynced.as_mut().map(std::mem::take));
+        (called, unsynced.unwrap_or_default())
+    }
+
+    /// Leaves them to the workers.
+    pub(super) fn leave(&self) {
+        self.0.iter().for_each(|host| host.wake_worker());
+    }
+
+    /// Syncs one, while the workers sync the others.
+    pub(super) fn sync_one(mut self) {
+        let own = self.0.pop();
+        self.leave();
+        own.iter().for_each(|host| host.sync_for_client());
+    }
+}
+
+thread_local! {
+    /// There while a client runs a part of its transaction.
+    static UNSYNCED: RefCell<Option<Unsynced>> = const { RefCell::new(None) };
+}

@@ -1,0 +1,45 @@
+//! The embedded runtime: the sites of this process, the threads that work for them, and the way to them.
+//!
+//! ```text
+//!   Database, Node ──▶ Runtime ──▶ Host ──▶ Site        this process
+//!                         │
+//!   Router ──▶ Embedded ──┴──────▶ Remote ──▶ wire      sites elsewhere
+//! ```
+//!
+//! **Nothing outside of this module holds a site.** Whoever wants something of one asks by the
+//! [`Transport`](crate::Transport), wherever the site is; what the compiler does not let out of here cannot be relied
+//! on by what has to work over a network.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`runtime`] | all sites of the process, and how a client's thread waits |
+//! | [`host`] | one site, its worker thread and its disk |
+//! | [`mailboxes`] | messages between sites |
+//! | [`transport`] | the router's way to sites, here or elsewhere |
+//! | [`opening`] | sites that come back, several at a time |
+//! | [`checkpointer`] | when checkpoints are made, and how fast |
+//! | [`busy`] | how busy each site keeps the processors |
+//! | [`report`] | what a site looks like from outside |
+//! | [`clock`], [`thread`] | the computer's clock, and its threads |
+
+mod busy;
+mod checkpointer;
+mod clock;
+mod host;
+mod mailboxes;
+mod opening;
+mod report;
+mod runtime;
+mod thread;
+mod transport;
+
+pub(crate) use checkpointer::Checkpointer;
+pub use checkpointer::Checkpointing;
+pub(crate) use mailboxes::Mailboxes;
+pub use opening::Recovering;
+pub(crate) use opening::{Logs, Told};
+pub use report::SiteReport;
+pub(crate) use runtime::Runtime;
+pub(crate) use thread::start;
+pub(crate) use transport::Embedded;
+pub(crate) use transport::Here;

@@ -1,0 +1,266 @@
+//! All sites of this process, and how the threads of clients wait for them.
+
+use super::clock::WallClock;
+use super::host::{Host, Renewal, Shared, Unsynced};
+use super::mailboxes::Mailboxes;
+use super::thread::start;
+use crate::open::{CancelReason, CancelToken, Gateway};
+use crate::remote::{Remote, ServedPins, Wire};
+use crate::router::unless;
+use crate::transport::Transport;
+use arc_swap::{ArcSwap, Guard};
+use futures_util::FutureExt;
+use isomer_design::SiteId;
+use isomer_log::Durability;
+use isomer_site::{MemoryLimit, Message, Pin, Procedures, Site, TimeSource};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+/// Where leases are renewed by a thread of their own, as answers take their time: the pause, and how long it waits.
+const RENEWALS: (Duration, Duration) = (Duration::from_millis(16), Duration::from_secs(1));
+
+/// All sites of this process.
+pub(crate) struct Runtime {
+    pub(crate) mailboxes: Arc<Mailboxes>,
+    pub(crate) clock: Arc<WallClock>,
+    pub(crate) procedures: Arc<Procedures>,
+    /// Of each site.
+    pub(crate) memory: Arc<MemoryLimit>,
+    /// What the sites of this process keep for clients elsewhere.
+    pub(crate) pins: Arc<ServedPins<Pin>>,
+    elsewhere: Option<Remote>,
+    renewal: Arc<Renewal>,
+    hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
+    /// Renews the leases of a gateway, if there are sites elsewhere.
+    renewer: Mutex<Option<JoinHandle<()>>>,
+    stopped: AtomicBool,
+}
+
+impl Runtime {
+    #[allow(clippy::disallowed_methods, reason = "the edge: no two clients may have one name")]
+    pub(crate) fn new(procedures: Procedures, wire: Option<Arc<dyn Wire>>) -> Runtime {
+        let clock = Arc::new(WallClock::new());
+        let mailboxes = Arc::new(Mailboxes::new(wire.clone()));
+        let client = RandomState::new().hash_one(clock.now().0);
+        Runtime {
+            elsewhere: wire.map(|wire| Remote::new(wire, mailboxes.clone(), client)),
+            mailboxes,
+            clock,
+            procedures: Arc::new(procedures),
+            memory: Arc::default(),
+            pins: Arc::default(),
+            renewal: Arc::default(),
+            hosts: ArcSwap::default(),
+            renewer: Mutex::new(None),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// The way to a site, if it is in another process.
+    #[inline]
+    pub(crate) fn elsewhere(&self, site: SiteId) -> Option<&Remote> {
+        self.elsewhere.as_ref().filter(|remote| remote.reaches(site))
+    }
+
+    /// True if the site is, or would be, in this process.
+    pub(crate) fn hosts_site(&self, site: SiteId) -> bool {
+        self.elsewhere(site).is_none()
+    }
+
+    /// The sites of this process.
+    #[inline]
+    pub(super) fn hosts(&self) -> Guard<Arc<BTreeMap<SiteId, Arc<Host>>>> {
+        self.hosts.load()
+    }
+
+    /// Brings a message from elsewhere to a site; to one that is not here, it is lost.
+    pub(crate) fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
+        if self.hosts.load().contains_key(&to) {
+            self.mailboxes.deliver(from, to, message);
+        }
+    }
+
+    /// Takes a site in and starts its worker.
+    pub(super) fn add(&self, site: Site, durability: Durability) {
+        let id = site.id();
+        let shared = Shared {
+            mailboxes: self.mailboxes.clone(),
+            renewal: self.renewal.clone(),
+            pins: self.pins.clone(),
+            clock: self.clock.clone(),
+        };
+        let host = Host::start(site, durability, shared);
+        self.hosts.rcu(|hosts| {
+            let mut hosts = BTreeMap::clone(hosts);
+            hosts.insert(id, host.clone());
+            hosts
+        });
+        let others = self.hosts.load();
+        host.site.greet(others.keys().copied().filter(|other| *other != id));
+    }
+
+    /// Has the lease of a gateway renewed from now on.
+    pub(crate) fn set_gateway<T>(self: &Arc<Runtime>, gateway: &Arc<Gateway<T>>)
+    where
+        T: Transport + Send + Sync + 'static,
+        T::Pin: Send + Sync,
+    {
+        let gateway = Arc::downgrade(gateway);
+        let is_first = if self.elsewhere.is_some() {
+            let runtime = self.clone();
+            let renewer = start("isomer-lease", move || runtime.renew_leases(&gateway));
+            self.renewer.lock().replace(renewer).is_none()
+        } else {
+            let renew = move || {
+                if let Some(gateway) = gateway.upgrade() {
+                    // No site of this process lets it wait.
+                    let _ = gateway.renew().now_or_never();
+                }
+            };
+            self.renewal.set(Box::new(renew)).is_ok()
+        };
+        assert!(is_first, "a database has one gateway, which it is given to");
+    }
+
+    fn renew_leases<T: Transport>(&self, gateway: &Weak<Gateway<T>>) {
+        let (pause, longest) = RENEWALS;
+        while !self.stopped.load(Ordering::SeqCst) {
+            let Some(gateway) = gateway.upgrade() else { break };
+            // What does not answer is asked again.
+            let _ = self.block_on_for(gateway.renew(), longest);
+            drop(gateway);
+            std::thread::park_timeout(pause);
+        }
+    }
+
+    /// Stops a site's worker, and forgets the site.
+    pub(crate) fn remove(&self, id: SiteId) {
+        let Some(host) = self.hosts.load().get(&id).cloned() else { return };
+        self.hosts.rcu(|hosts| {
+            let mut hosts = BTreeMap::clone(hosts);
+            hosts.remove(&id);
+            hosts
+        });
+        host.stop();
+    }
+
+    /// Stops all workers, after a last sync of each log.
+    pub(crate) fn stop_all(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        if let Some(renewer) = self.renewer.lock().take() {
+            renewer.thread().unpark();
+            // A thread that panicked has said so already.
+            let _ = renewer.join();
+        }
+        for host in self.hosts.swap(Arc::default()).values() {
+            host.stop();
+        }
+    }
+
+    pub(super) fn site(&self, id: SiteId) -> Option<Arc<Site>> {
+        self.hosts.load().get(&id).map(|host| host.site.clone())
+    }
+
+    /// Of the time of all processors in the last second, a site's share.
+    pub(super) fn busy(&self, id: SiteId) -> Option<f64> {
+        self.hosts.load().get(&id).and_then(|host| host.busy.share())
+    }
+
+    pub(super) fn host(&self, id: SiteId) -> Option<Arc<Host>> {
+        self.hosts.load().get(&id).cloned()
+    }
+
+    pub(super) fn sites(&self) -> Vec<Arc<Site>> {
+        self.hosts.load().values().map(|host| host.site.clone()).collect()
+    }
+
+    /// Empties inboxes; `false` if there was nothing to do.
+    fn help(&self) -> bool {
+        let helped = self.hosts.load().values().filter(|host| host.receive()).count();
+        helped > 0
+    }
+
+    /// As [`Runtime::block_on`], for a client whose wait may be cancelled: the future is dropped then.
+    pub(crate) fn block_on_until<F: Future>(
+        &self,
+        cancel: &CancelToken,
+        future: F,
+    ) -> Result<F::Output, CancelReason> {
+        self.block_on(unless(&|waker| cancel.poll_over(waker), future))
+    }
+
+    /// Runs a future on this thread, which helps the sites while it has to wait.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.block_on_by(future, None).expect("it has no limit")
+    }
+
+    /// The same, but no longer than `time`; `None` if that was not enough.
+    #[allow(clippy::disallowed_methods, reason = "the edge: clients limit how long they wait")]
+    pub(crate) fn block_on_for<F: Future>(&self, future: F, time: Duration) -> Option<F::Output> {
+        self.block_on_by(future, Instant::now().checked_add(time))
+    }
+
+    fn block_on_by<F: Future>(&self, future: F, until: Option<Instant>) -> Option<F::Output> {
+        let mut future = pin!(future);
+        SLEEPER.with(|(sleeper, waker)| {
+            loop {
+                let (polled, unsynced) =
+                    Unsynced::during(|| future.as_mut().poll(&mut Context::from_waker(waker)));
+                if let Poll::Ready(done) = polled {
+                    unsynced.leave();
+                    return Some(done);
+                }
+                unsynced.sync_one();
+                while !sleeper.woken.swap(false, Ordering::SeqCst) {
+                    if !self.help() && !park(until) {
+                        return None;
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Parks this thread until it is woken or it is time; `false` if it is.
+#[allow(clippy::disallowed_methods, reason = "the edge: clients limit how long they wait")]
+fn park(until: Option<Instant>) -> bool {
+    let Some(until) = until else {
+        std::thread::park();
+        return true;
+    };
+    let left = until.saturating_duration_since(Instant::now());
+    std::thread::park_timeout(left);
+    !left.is_zero()
+}
+
+/// A thread that waits for a future.
+struct Sleeper {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Sleeper>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Sleeper>) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+thread_local! {
+    static SLEEPER: (Arc<Sleeper>, Waker) = {
+        let thread = std::thread::current();
+        let sleeper = Arc::new(Sleeper { thread, woken: AtomicBool::new(false) });
+        (sleeper.clone(), Waker::from(sleeper))
+    };
+}
