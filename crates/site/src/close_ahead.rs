@@ -20,8 +20,9 @@
 //! under the partition's lock, so no event is under way there. It names the last event: a replica
 //! that has not applied that one ignores it.
 //!
-//! **Restart.** Promises are not logged. After recovery the clock begins after the latest that can
-//! have been made.
+//! **Restart.** Promises are not logged, nor is how far the clock was, which promises of other sites may
+//! have raised, and up to which somebody may have read here. So after recovery the clock begins after the
+//! latest promise that any site can have made before.
 //!
 //! **Who asks.** Only transactions that hold locks while they wait, as others queue behind them. A
 //! scan of a thousand partitions would send a thousand requests where one for the feed is enough.
@@ -132,7 +133,8 @@ impl Site {
         }
     }
 
-    /// Raises the clock beyond every promise that an earlier run of this site can have made.
+    /// Raises the clock beyond every promise that any site can have made until now, and so beyond every time at
+    /// which an earlier run of this one can have been read.
     pub(crate) fn outlive_promises(&self) {
         self.store.clock.raise(Time(self.time.now().0 + self.close_ahead.most_ns));
     }

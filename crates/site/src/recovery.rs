@@ -327,7 +327,6 @@ impl Site {
     fn finish_recovery(&self) {
         self.purge_all_dropped();
         let now = self.store.clock.tick(self.time.now());
-        let mut may_have_promised = false;
         let tables = self.tables();
         for table in tables.iter() {
             for (_, partition) in table.partitions.load().iter() {
@@ -335,11 +334,10 @@ impl Site {
                 if partition.is_master() && !partition.followers().is_empty() {
                     self.expect_followers(&partition.followers(), 0);
                     self.expect_copies(partition, &partition.followers(), 0);
-                    may_have_promised = true;
                 }
             }
         }
-        if may_have_promised {
+        if self.opened_at > 0 {
             self.outlive_promises();
         }
     }
