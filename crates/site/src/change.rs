@@ -215,7 +215,7 @@ impl Site {
                 // It is behind: its neighbours may still have to be split from it, or merged with it.
                 drop(held);
                 let ended = || partition.is_unfollowed() || partition.is_gone();
-                self.progress_of(&partition, ended).await;
+                self.progress_of(&partition, ended).await?;
                 continue;
             }
             self.end_copy(&table, &partition)?;
@@ -310,7 +310,7 @@ impl Site {
                 held.release();
                 continue;
             }
-            self.progress_of(&partition, || ready() || partition.is_gone()).await;
+            self.progress_of(&partition, || ready() || partition.is_gone()).await?;
         };
         let followers = partition.followers();
         let mut frame = FrameWriter::new(FrameKind::Commit);
@@ -328,17 +328,25 @@ impl Site {
         self.lasting(position).await
     }
 
-    /// Waits for a replica to move on, unless `enough` has happened; helps it to.
-    async fn progress_of(&self, partition: &Arc<SitePartition>, enough: impl Fn() -> bool) {
+    /// Waits for a replica to move on, unless `enough` has happened; helps it to. A replica whose log has failed
+    /// does not move any more, which is noticed at the next tick.
+    async fn progress_of(
+        &self,
+        partition: &Arc<SitePartition>,
+        enough: impl Fn() -> bool,
+    ) -> Result<(), LogError> {
         poll_fn(|cx| {
             partition.progress.register(cx.waker());
+            self.ticked.register(cx.waker());
             Poll::Ready(())
         })
         .await;
         self.apply_pending(partition);
         if !enough() {
+            self.serving()?;
             woken().await;
         }
+        Ok(())
     }
 
     // ------------------------------------------------------------------------ shared by all roles

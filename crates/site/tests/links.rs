@@ -4,7 +4,7 @@ mod mailboxes;
 
 use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{MemoryLog, MemoryOptions};
-use isomer_site::{Message, Site, SiteOptions, Step, Txn};
+use isomer_site::{Message, Refusal, Site, SiteOptions, Step, Txn};
 use mailboxes::Mailboxes;
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -25,6 +25,7 @@ const TICKS_MAX: usize = 20_000;
 
 struct Pair {
     mailboxes: Arc<Mailboxes>,
+    logs: [Arc<MemoryLog>; 2],
     sites: [Site; 2],
     /// Every so many messages, one is lost; 0: none.
     lost_of: Cell<u64>,
@@ -38,13 +39,14 @@ impl Pair {
     fn new() -> Pair {
         let mailboxes = Arc::new(Mailboxes::default());
         mailboxes.now.store(1_000_000_000, Ordering::Relaxed);
+        let logs = [(); 2].map(|()| Arc::new(MemoryLog::new(MemoryOptions::default())));
         let sites = [S1, S2].map(|id| {
-            let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
+            let log = logs[usize::from(id.0) - 1].clone();
             let (network, time) = (mailboxes.clone(), mailboxes.clone());
             Site::open(SiteOptions::new(id, log, network, time)).unwrap()
         });
         let (lost_of, sent, subscribed) = (Cell::new(0), Cell::new(0), Cell::new(0));
-        let pair = Pair { mailboxes, sites, lost_of, sent, subscribed };
+        let pair = Pair { mailboxes, logs, sites, lost_of, sent, subscribed };
         let [s1, s2] = &pair.sites;
         let ranges = (0..PARTITIONS).map(|at| KeyRange::ints(at, at + 1)).collect();
         pair.drive(s1.step(Step::Create(T, ranges))).unwrap();
@@ -59,7 +61,8 @@ impl Pair {
     fn tick(&self) {
         self.mailboxes.now.fetch_add(TICK_NS, Ordering::Relaxed);
         for site in &self.sites {
-            site.log().sync().unwrap();
+            // A log that has failed syncs no more.
+            let _ = site.log().sync();
             site.ship();
             site.tick();
         }
@@ -149,4 +152,15 @@ fn nothing_is_asked_again_where_nothing_is_lost() {
     // Much longer than a master may be silent.
     (0..5_000).for_each(|_| pair.tick());
     assert_eq!(pair.subscribed.get(), 0);
+}
+
+/// The release cannot be applied where the log has failed: whoever waits for that hears so, and gives it back.
+#[test]
+fn a_site_whose_log_fails_before_the_release_arrives_acquires_nothing() {
+    let pair = Pair::new();
+    let (start, [s1, s2]) = (Key::int(7), &pair.sites);
+    pair.drive(s1.release(T, &start, S2)).unwrap();
+    pair.logs[1].fail("the disk is broken");
+    let refused = pair.drive(s2.acquire(T, &start)).expect_err("it never hears of the release");
+    assert!(matches!(refused, Refusal::Log(_)), "{refused}");
 }
