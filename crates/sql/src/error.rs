@@ -26,6 +26,7 @@ pub mod code {
     pub const STRING_TOO_LONG: &str = "22001";
     pub const OUT_OF_RANGE: &str = "22003";
     pub const INVALID_DATETIME: &str = "22007";
+    pub const DATETIME_OVERFLOW: &str = "22008";
     pub const DIVISION_BY_ZERO: &str = "22012";
     pub const INVALID_PARAMETER: &str = "22023";
     pub const INVALID_TEXT: &str = "22P02";

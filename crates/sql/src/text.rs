@@ -106,18 +106,19 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         }
         SqlType::Bytea => parse_bytes(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Date => {
-            let (micros, _) = parse_timestamp(trimmed).ok_or_else(|| bad_time(text, ty))?;
+            let (micros, _) = parse_timestamp(trimmed).map_err(|wrong| wrong.error(text, ty))?;
             Ok(Datum::Int(micros.div_euclid(DAY_US)))
         }
         SqlType::Timestamp => {
-            let (micros, _) = parse_timestamp(trimmed).ok_or_else(|| bad_time(text, ty))?;
+            let (micros, _) = parse_timestamp(trimmed).map_err(|wrong| wrong.error(text, ty))?;
             Ok(Datum::Timestamp(micros))
         }
         SqlType::TimestampTz => {
-            let (micros, offset) = parse_timestamp(trimmed).ok_or_else(|| bad_time(text, ty))?;
+            let (micros, offset) =
+                parse_timestamp(trimmed).map_err(|wrong| wrong.error(text, ty))?;
             Ok(Datum::Timestamp(micros - offset))
         }
-        SqlType::Uuid => parse_uuid(trimmed).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
+        SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
             crate::array::values(text, *element).try_for_each(|value| value.map(|_| ()))?;
             Ok(Datum::text(trimmed))
@@ -137,9 +138,34 @@ fn bad(text: &str, ty: SqlType) -> SqlError {
     SqlError::new(code::INVALID_TEXT, message)
 }
 
-fn bad_time(text: &str, ty: SqlType) -> SqlError {
-    let message = format!("invalid input syntax for type {ty}: \"{}\"", clipped(text));
-    SqlError::new(code::INVALID_DATETIME, message).hint("write it as 2026-11-21 09:30:00.5")
+/// What is wrong with a date or a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum WrongTime {
+    /// It is not written as one.
+    Form,
+    /// There is no such month, day, hour.
+    Field,
+    /// There is no such time zone.
+    Zone,
+}
+
+impl WrongTime {
+    fn error(self, text: &str, ty: SqlType) -> SqlError {
+        let shown = clipped(text);
+        let (code, message) = match self {
+            WrongTime::Form => {
+                (code::INVALID_DATETIME, format!("invalid input syntax for type {ty}: \"{shown}\""))
+            }
+            WrongTime::Field => (
+                code::DATETIME_OVERFLOW,
+                format!("date/time field value out of range: \"{shown}\""),
+            ),
+            WrongTime::Zone => {
+                ("22009", format!("time zone displacement out of range: \"{shown}\""))
+            }
+        };
+        SqlError::new(code, message).hint("Write it as 2026-11-21 09:30:00.5, the year first.")
+    }
 }
 
 fn without_modifier(ty: SqlType) -> SqlType {
@@ -221,12 +247,22 @@ fn parse_bytes(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Thirty-two digits, with dashes where people put them.
+/// Sixteen pairs of digits, in braces or not; a dash may stand behind each second pair.
 fn parse_uuid(text: &str) -> Option<Vec<u8>> {
-    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let digits = inner.replace('-', "");
-    let is_whole = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_whole { parse_bytes(&format!("\\x{digits}")) } else { None }
+    let inner = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}')?,
+        None => text,
+    };
+    let mut rest = inner.bytes().peekable();
+    let mut bytes = Vec::with_capacity(16);
+    for pair in 1..=16 {
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+        bytes.push((digit()? * 16 + digit()?) as u8);
+        if pair % 2 == 0 && pair < 16 {
+            let _ = rest.next_if_eq(&b'-');
+        }
+    }
+    rest.next().is_none().then_some(bytes)
 }
 
 /// Year, month and day of a day since 1970, in the Gregorian calendar.
@@ -270,65 +306,103 @@ fn format_timestamp(micros: i64) -> String {
 }
 
 /// Microseconds since 1970 as written, and the offset of the time zone.
-fn parse_timestamp(text: &str) -> Option<(i64, i64)> {
+fn parse_timestamp(text: &str) -> Result<(i64, i64), WrongTime> {
     let (date, time) = match text.find([' ', 'T']) {
         Some(at) => (&text[..at], text[at + 1..].trim()),
         None => (text, ""),
     };
-    let mut parts = date.splitn(3, '-');
-    let mut number = |least: i64, most: i64| -> Option<i64> {
-        let part = parts.next()?;
-        let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        part.parse().ok().filter(|n| digits && (least..=most).contains(n))
-    };
-    let (year, month, day) = (number(1, 9999)?, number(1, 12)?, number(1, 31)?);
-    let date = days(year, month, day);
-    if civil(date) != (year, month as u32, day as u32) {
-        return None;
-    }
     let (time, offset) = split_zone(time)?;
-    Some((date * DAY_US + parse_time(time)?, offset))
+    Ok((parse_date(date)? * DAY_US + parse_time(time)?, offset))
 }
 
-fn split_zone(time: &str) -> Option<(&str, i64)> {
+/// The day since 1970. The year comes first, or the order would be a matter of `DateStyle`: what begins with one
+/// or two digits is no year, so `99-01-08` has a month 99.
+fn parse_date(text: &str) -> Result<i64, WrongTime> {
+    let mut parts = [""; 3];
+    if text.len() == 8 && is_number(text) {
+        parts = [&text[..4], &text[4..6], &text[6..]];
+    } else {
+        let mut rest = text.split('-');
+        parts.fill_with(|| rest.next().unwrap_or_default());
+        if rest.next().is_some() {
+            return Err(WrongTime::Form);
+        }
+    }
+    let mut fields = [0i64; 3];
+    for (field, part) in fields.iter_mut().zip(parts) {
+        *field = number(part)?;
+    }
+    let [year, month, day] = fields;
+    if parts[0].len() < 3 {
+        return Err(if year > 12 { WrongTime::Field } else { WrongTime::Form });
+    }
+    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return Err(WrongTime::Field);
+    }
+    let date = days(year, month, day);
+    let is_there = civil(date) == (year, month as u32, day as u32);
+    if is_there { Ok(date) } else { Err(WrongTime::Field) }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn number(text: &str) -> Result<i64, WrongTime> {
+    if !is_number(text) {
+        return Err(WrongTime::Form);
+    }
+    text.parse().map_err(|_| WrongTime::Field)
+}
+
+fn split_zone(time: &str) -> Result<(&str, i64), WrongTime> {
     let lower = time.to_ascii_lowercase();
     for utc in ["z", "utc", "gmt"] {
         if lower.ends_with(utc) {
-            return Some((time[..time.len() - utc.len()].trim_end(), 0));
+            return Ok((time[..time.len() - utc.len()].trim_end(), 0));
         }
     }
-    let Some(at) = time.rfind(['+', '-']) else { return Some((time, 0)) };
-    let (hours, minutes) = match time[at + 1..].split_once(':') {
-        Some((hours, minutes)) => (hours, minutes.parse::<i64>().ok()?),
-        None => (&time[at + 1..], 0),
+    let Some(at) = time.rfind(['+', '-']) else { return Ok((time, 0)) };
+    let zone = &time[at + 1..];
+    let (hours, minutes) = match zone.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes),
+        None if zone.len() == 4 && is_number(zone) => zone.split_at(2),
+        None => (zone, "0"),
     };
-    let seconds = hours.parse::<i64>().ok().filter(|h| *h <= 15)? * 3600 + minutes * 60;
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    if hours > 15 || minutes > 59 {
+        return Err(WrongTime::Zone);
+    }
     let sign = if time[at..].starts_with('-') { -1 } else { 1 };
-    Some((time[..at].trim_end(), sign * seconds * 1_000_000))
+    Ok((time[..at].trim_end(), sign * (hours * 60 + minutes) * 60_000_000))
 }
 
-fn parse_time(text: &str) -> Option<i64> {
+/// Microseconds since midnight, which ends a day as 24:00.
+fn parse_time(text: &str) -> Result<i64, WrongTime> {
     if text.is_empty() {
-        return Some(0);
+        return Ok(0);
     }
-    let mut parts = text.splitn(3, ':');
-    let (hours, minutes) = (parts.next()?, parts.next()?);
-    let (seconds, fraction) = match parts.next() {
-        None => ("0", ""),
-        Some(part) => part.split_once('.').unwrap_or((part, "")),
-    };
-    let number = |text: &str, most: i64| {
-        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse::<i64>().ok().filter(|n| digits && *n <= most)
-    };
-    let seconds = (number(hours, 24)? * 60 + number(minutes, 59)?) * 60 + number(seconds, 60)?;
-    let fraction = if fraction.is_empty() {
-        0
-    } else {
-        let six: String = format!("{fraction:0<6}").chars().take(6).collect();
-        number(&six, 999_999)?
-    };
-    Some(seconds * 1_000_000 + fraction)
+    let (hours, rest) = text.split_once(':').ok_or(WrongTime::Form)?;
+    let (minutes, seconds) = rest.split_once(':').unwrap_or((rest, "0"));
+    let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let (hours, minutes, seconds) = (number(hours)?, number(minutes)?, number(seconds)?);
+    if hours > 24 || minutes > 59 || seconds > 60 {
+        return Err(WrongTime::Field);
+    }
+    let micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros_of(fraction)?;
+    if micros > DAY_US { Err(WrongTime::Field) } else { Ok(micros) }
+}
+
+/// The nearest number of microseconds to the digits behind the point of a second.
+fn micros_of(fraction: &str) -> Result<i64, WrongTime> {
+    if fraction.is_empty() {
+        return Ok(0);
+    }
+    if !is_number(fraction) {
+        return Err(WrongTime::Form);
+    }
+    let seven: String = format!("{fraction:0<7}").chars().take(7).collect();
+    Ok((number(&seven)? + 5) / 10)
 }
 
 #[cfg(test)]
@@ -367,17 +441,41 @@ mod tests {
             (SqlType::Int4, "2147483648", code::OUT_OF_RANGE),
             (SqlType::Int8, "99999999999999999999", code::OUT_OF_RANGE),
             (SqlType::Numeric(Some((4, 2))), "100", code::OUT_OF_RANGE),
-            (SqlType::Timestamp, "2026-02-30", code::INVALID_DATETIME),
+            (SqlType::Timestamp, "2026-02-30", code::DATETIME_OVERFLOW),
+            (SqlType::Timestamp, "2026-02-03 24:00:01", code::DATETIME_OVERFLOW),
+            (SqlType::Timestamp, "2026-02-03 12", code::INVALID_DATETIME),
+            (SqlType::TimestampTz, "2026-02-03 12:00+16", "22009"),
+            (SqlType::Date, "99-01-08", code::DATETIME_OVERFLOW),
+            (SqlType::Date, "1-2-3", code::INVALID_DATETIME),
+            (SqlType::Date, "1999-01", code::INVALID_DATETIME),
             (SqlType::Varchar(Some(3)), "abcd", code::STRING_TOO_LONG),
             (SqlType::Bytea, "\\x0", code::INVALID_TEXT),
             (SqlType::Bool, "maybe", code::INVALID_TEXT),
             (SqlType::Uuid, "0000-1", code::INVALID_TEXT),
+            (SqlType::Uuid, "a0-eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", code::INVALID_TEXT),
+            (SqlType::Uuid, "a0eebc99--9c0b-4ef8-bb6d-6bb9bd380a11", code::INVALID_TEXT),
+            (SqlType::Uuid, "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", code::INVALID_TEXT),
+            (SqlType::Uuid, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11-", code::INVALID_TEXT),
             (SqlType::Array(&SqlType::Int4), "{1,x}", code::INVALID_TEXT),
         ];
         for (ty, text, expected) in cases {
             assert_eq!(parse(text, ty).unwrap_err().code, expected, "{text}");
         }
-        let zoned = parse("2026-01-01 12:00:00+02", SqlType::TimestampTz).expect("a time");
-        assert_eq!(format(&zoned, SqlType::TimestampTz), "2026-01-01 10:00:00+00");
+        for (ty, text, shown) in [
+            (SqlType::TimestampTz, "2026-01-01 12:00:00+02", "2026-01-01 10:00:00+00"),
+            (SqlType::TimestampTz, "2026-01-01 12:00-0530", "2026-01-01 17:30:00+00"),
+            (SqlType::Timestamp, "2026-01-01 24:00:00", "2026-01-02 00:00:00"),
+            (SqlType::Timestamp, "2026-01-01 12:00:00.9999996", "2026-01-01 12:00:01"),
+            (SqlType::Date, "20260101", "2026-01-01"),
+            (SqlType::Date, "099-1-8", "0099-01-08"),
+            (
+                SqlType::Uuid,
+                "{00000000-00000001-ffff0000-00000002}",
+                "00000000-0000-0001-ffff-000000000002",
+            ),
+        ] {
+            let value = parse(text, ty).expect(text);
+            assert_eq!(format(&value, ty), shown);
+        }
     }
 }
