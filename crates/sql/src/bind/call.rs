@@ -72,12 +72,21 @@ impl Binder<'_> {
         self.named_call(&name, &args)
     }
 
-    fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+    pub(super) fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
-        let Some((func, ty)) = functions::find(name, &types) else {
-            let types: Vec<String> = types.iter().map(SqlType::to_string).collect();
-            let message = format!("function {name}({}) does not exist", types.join(", "));
-            return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+        let found = functions::find(name, &types);
+        let fits = |(func, _): &(Func, SqlType)| {
+            types
+                .iter()
+                .enumerate()
+                .all(|(at, ty)| ty.family() == Family::Unknown || takes(*func, at, *ty))
+        };
+        let Some((func, ty)) = found.filter(fits) else {
+            let shown: Vec<String> = types.iter().map(|ty| bare(*ty).to_string()).collect();
+            let message = format!("function {name}({}) does not exist", shown.join(", "));
+            let error = SqlError::new(code::UNDEFINED_FUNCTION, message);
+            let hint = "No function matches the given name and argument types; add a cast.";
+            return Err(if found.is_some() { error.hint(hint) } else { error });
         };
         if func == Func::TypeOf {
             let ty = bare(types[0]).to_string();
@@ -94,39 +103,17 @@ impl Binder<'_> {
             let ty = if func == Func::NullIf { beside(first) } else { common };
             return Ok(typed(Expr::Call(func, args), ty));
         }
-        let takes_text = matches!(
-            func,
-            Func::Lower
-                | Func::Upper
-                | Func::Trim
-                | Func::LeftTrim
-                | Func::RightTrim
-                | Func::Replace
-                | Func::Position
-                | Func::Reverse
-                | Func::StartsWith
-        );
-        let first_is_text = matches!(
-            func,
-            Func::Substring
-                | Func::Left
-                | Func::Right
-                | Func::Repeat
-                | Func::NextVal
-                | Func::LPad
-                | Func::RPad
-                | Func::Length
-        );
         let mut exprs = Vec::with_capacity(args.len());
+        let has_exact = types.iter().any(|ty| matches!(ty, SqlType::Numeric(_)));
         for (at, arg) in args.into_iter().enumerate() {
-            let is_bytes = func == Func::Length && arg.ty == SqlType::Bytea;
-            let pads = matches!(func, Func::LPad | Func::RPad) && at == 2;
             exprs.push(if matches!(func, Func::Concat | Func::ConcatWs) {
                 self.as_shown(arg)?
-            } else if takes_text || (first_is_text && at == 0 && !is_bytes) || pads {
+            } else if argument(func, at) == Argument::Text && arg.ty != SqlType::Bytea {
                 self.as_text(arg)?
             } else if arg.ty == SqlType::Unknown {
-                let wanted = unknown_argument(func, at);
+                let exact = func == Func::Power && has_exact;
+                let wanted =
+                    if exact { SqlType::Numeric(None) } else { unknown_argument(func, at) };
                 self.coerce(arg, wanted)?
             } else {
                 arg.expr
@@ -257,6 +244,48 @@ fn sum_type(ty: SqlType) -> SqlType {
         SqlType::Float4 => SqlType::Float4,
         SqlType::Float8 => SqlType::Float8,
         _ => SqlType::Numeric(None),
+    }
+}
+
+/// What an argument of a function has to be.
+#[derive(Clone, Copy, PartialEq)]
+enum Argument {
+    Text,
+    Number,
+    /// One of at most 32 bits.
+    Whole,
+    Any,
+}
+
+fn argument(func: Func, at: usize) -> Argument {
+    use Func::*;
+    match (func, at) {
+        (
+            Lower | Upper | Trim | LeftTrim | RightTrim | Replace | Position | Reverse | StartsWith,
+            _,
+        )
+        | (Substring | Left | Right | Repeat | LPad | RPad | Length | NextVal, 0)
+        | (LPad | RPad, 2) => Argument::Text,
+        (Substring | Left | Right | Repeat | LPad | RPad, _) | (Round | Trunc, 1) => {
+            Argument::Whole
+        }
+        (Abs | Round | Floor | Ceil | Trunc | Power | Sqrt | Mod | Sign | Exp | Ln, _) => {
+            Argument::Number
+        }
+        _ => Argument::Any,
+    }
+}
+
+/// True if a function takes a value of this type for one of its arguments, without a cast.
+fn takes(func: Func, at: usize, ty: SqlType) -> bool {
+    match argument(func, at) {
+        Argument::Text if func == Func::Length && ty == SqlType::Bytea => true,
+        // A sequence has no number of its own here, so `::regclass` leaves its name.
+        Argument::Text if func == Func::NextVal => true,
+        Argument::Text => ty.family() == Family::Text,
+        Argument::Number => ty.family() == Family::Number,
+        Argument::Whole => matches!(ty, SqlType::Int2 | SqlType::Int4),
+        Argument::Any => true,
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::{self, Func};
+use crate::functions::Func;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
@@ -208,14 +208,8 @@ impl Binder<'_> {
             Op::Modulo => self.arith(Arith::Rem, a, b),
             Op::BitwiseAnd => self.arith(Arith::BitAnd, a, b),
             Op::BitwiseOr => self.arith(Arith::BitOr, a, b),
-            Op::StringConcat => {
-                let both = [self.as_text(a)?, self.as_text(b)?];
-                Ok(typed(Expr::Arith(Arith::Concat, SqlType::Text, Box::new(both)), SqlType::Text))
-            }
-            Op::PGExp => {
-                let ty = functions::find("power", &[a.ty, b.ty]).map_or(SqlType::Float8, |f| f.1);
-                Ok(typed(Expr::Call(Func::Power, vec![a.expr, b.expr]), ty))
-            }
+            Op::StringConcat => self.concat(a, b),
+            Op::PGExp => self.call("power", vec![a, b]),
             Op::PGRegexMatch => self.matches(a, b, false, false),
             Op::PGRegexIMatch => self.matches(a, b, true, false),
             Op::PGRegexNotMatch => self.matches(a, b, false, true),

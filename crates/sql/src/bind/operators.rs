@@ -44,11 +44,7 @@ impl Binder<'_> {
                 }
                 _ => (a, b),
             },
-            (a, b) => {
-                let message = format!("operator does not exist: {} {sign} {}", bare(a), bare(b));
-                let hint = "No operator matches the given types; add a cast.";
-                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint));
-            }
+            (a, b) => return Err(no_operator(sign, a, b)),
         };
         Ok((self.coerce(a, a_ty)?, self.coerce(b, b_ty)?))
     }
@@ -226,14 +222,35 @@ impl Binder<'_> {
                     Arith::Div => "/",
                     _ => "%",
                 };
-                let message =
-                    format!("operator does not exist: {} {sign} {}", bare(a_ty), bare(b_ty));
-                let hint = "No operator matches the given types; add a cast.";
-                return Err(SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint));
+                return Err(no_operator(sign, a_ty, b_ty));
             }
         };
         let both = [self.coerce(a, a_ty)?, self.coerce(b, b_ty)?];
         Ok(typed(Expr::Arith(op, ty, Box::new(both)), ty))
+    }
+
+    /// `||`: texts, one of which may be anything else; or bytes.
+    pub(super) fn concat(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
+        let families = [a.ty.family(), b.ty.family()];
+        let has = |family| families.contains(&family);
+        if has(Family::Array) {
+            return Err(SqlError::unsupported("the operator || with an array"));
+        }
+        let ty = match (has(Family::Bytes), has(Family::Text) || has(Family::Unknown)) {
+            (true, _)
+                if !has(Family::Text) && (has(Family::Unknown) || families[0] == families[1]) =>
+            {
+                SqlType::Bytea
+            }
+            (_, true) => SqlType::Text,
+            _ => return Err(no_operator("||", a.ty, b.ty)),
+        };
+        let mut side = |value: Typed| match ty {
+            SqlType::Bytea => self.coerce(value, ty),
+            _ => self.as_text(value),
+        };
+        let both = [side(a)?, side(b)?];
+        Ok(typed(Expr::Arith(Arith::Concat, ty, Box::new(both)), ty))
     }
 
     pub(super) fn is_truth(
@@ -260,6 +277,7 @@ impl Binder<'_> {
         negated: bool,
     ) -> Result<Typed, SqlError> {
         let (value, pattern) = (self.expr(value)?, self.expr(pattern)?);
+        check_texts(if folds { "~~*" } else { "~~" }, &value, &pattern)?;
         let both = Box::new([self.as_text(value)?, self.as_text(pattern)?]);
         Ok(negate(boolean(Expr::Like { both, folds }), negated))
     }
@@ -271,9 +289,22 @@ impl Binder<'_> {
         folds: bool,
         negated: bool,
     ) -> Result<Typed, SqlError> {
+        check_texts(if folds { "~*" } else { "~" }, &a, &b)?;
         let both = Box::new([self.as_text(a)?, self.as_text(b)?]);
         Ok(negate(boolean(Expr::Matches { both, folds }), negated))
     }
+}
+
+fn no_operator(sign: &str, a: SqlType, b: SqlType) -> SqlError {
+    let message = format!("operator does not exist: {} {sign} {}", bare(a), bare(b));
+    let hint = "No operator matches the given types; add a cast.";
+    SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint)
+}
+
+/// Patterns are for texts: a number is none, unless a cast makes it one.
+fn check_texts(sign: &str, a: &Typed, b: &Typed) -> Result<(), SqlError> {
+    let is_text = |value: &Typed| matches!(value.ty.family(), Family::Text | Family::Unknown);
+    if is_text(a) && is_text(b) { Ok(()) } else { Err(no_operator(sign, a.ty, b.ty)) }
 }
 
 fn arith_type(a: SqlType, b: SqlType) -> SqlType {

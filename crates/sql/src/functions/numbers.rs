@@ -54,28 +54,61 @@ pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, Sq
     }))
 }
 
+/// A power. One of exact numbers with a whole exponent is exact, with as many digits behind the point as PostgreSQL
+/// shows, or as there is room for.
 pub(super) fn power(base: &Datum, exponent: &Datum) -> Result<Datum, SqlError> {
-    let is_float = matches!(base, Datum::Float(_)) || matches!(exponent, Datum::Float(_));
-    if !is_float
-        && let Some(times) =
-            exponent.as_int().and_then(|e| u32::try_from(e).ok()).filter(|e| *e <= 64)
-        && matches!(base, Datum::Numeric(_))
-    {
-        let mut result = Decimal::int(1);
-        for _ in 0..times {
-            result = result.times(base.to_decimal())?;
-        }
-        return Ok(Datum::Numeric(result.rescale(16.max(base.to_decimal().scale))?));
+    let is_float = |value: &Datum| matches!(value, Datum::Float(_));
+    let is_exact = !is_float(base)
+        && !is_float(exponent)
+        && [base, exponent].iter().any(|value| matches!(value, Datum::Numeric(_)));
+    let (a, b) = (base.to_f64(), exponent.to_f64());
+    if a == 0.0 && b < 0.0 {
+        let message = "zero raised to a negative power is undefined";
+        return Err(SqlError::new(INVALID_POWER, message));
     }
-    let result = base.to_f64().powf(exponent.to_f64());
-    if result.is_infinite() && base.to_f64().is_finite() {
+    if a < 0.0 && b.is_finite() && b.fract() != 0.0 {
+        let message = "a negative number raised to a non-integer power yields a complex result";
+        return Err(SqlError::new(INVALID_POWER, message));
+    }
+    if is_exact && b.fract() == 0.0 {
+        return whole_power(base.to_decimal(), b as i64).map(Datum::Numeric);
+    }
+    let result = a.powf(b);
+    if result.is_infinite() && a.is_finite() && b.is_finite() {
         return Err(SqlError::new(code::OUT_OF_RANGE, "value out of range: overflow"));
     }
-    let numeric = matches!(base, Datum::Numeric(_)) || matches!(exponent, Datum::Numeric(_));
-    if numeric && !is_float {
-        return Ok(Decimal::from_f64(result).map_or(Datum::Null, Datum::Numeric));
+    if is_exact {
+        let digits = Decimal::from_f64(result);
+        return digits.map(Datum::Numeric).ok_or_else(|| crate::datum::out_of_range(NUMERIC));
     }
     Ok(Datum::Float(result))
+}
+
+const INVALID_POWER: &str = "2201F";
+const NUMERIC: SqlType = SqlType::Numeric(None);
+/// So many digits a power has behind the point, if its base has no more.
+const POWER_SCALE: u8 = 16;
+
+fn whole_power(base: Decimal, exponent: i64) -> Result<Decimal, SqlError> {
+    let scale = POWER_SCALE.max(base.scale);
+    let one = Decimal::int(1);
+    let (mut result, mut square, mut rest) = (one, base.trim(), exponent.unsigned_abs());
+    while rest > 0 {
+        if rest % 2 == 1 {
+            result = result.times(square)?;
+        }
+        rest /= 2;
+        if rest > 0 && square != one {
+            square = square.times(square)?;
+        }
+    }
+    if exponent < 0 {
+        result = one.over(result)?;
+    }
+    // Zeros at the end are left out where there is no room for them.
+    let least = result.trim().scale.min(scale);
+    let shown = (least..=scale).rev().find_map(|scale| result.rescale(scale).ok());
+    shown.ok_or_else(|| crate::datum::out_of_range(NUMERIC))
 }
 
 pub(super) fn float(func: Func, value: f64) -> Result<Datum, SqlError> {
