@@ -366,6 +366,10 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if let Some((_, hint)) = REFUSED.iter().find(|(word, _)| *word == first) {
         return Err(SqlError::unsupported(first).hint(*hint));
     }
+    // The grammar knows it in some places only, and it means nothing in any.
+    if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
+        return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
+    }
     match (first.as_str(), second.as_str()) {
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
         ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
@@ -413,6 +417,19 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
     }
     Ok(Parsed::Sql(Box::new(parsed)))
+}
+
+/// True if these words follow each other somewhere.
+fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
+    let mut found = 0;
+    tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).any(|token| {
+        let fits = |at: usize| {
+            matches!(&token.token, Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted[at]))
+        };
+        found = if fits(found) { found + 1 } else { usize::from(fits(0)) };
+        found == wanted.len()
+    })
 }
 
 /// Options of COPY are switched by `on` and `off` too, which the grammar knows as `true` and `false`.

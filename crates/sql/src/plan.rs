@@ -43,6 +43,8 @@ pub struct Select {
     pub order: Vec<SortKey>,
     /// At most so many rows.
     pub limit: Option<Expr>,
+    /// And all that are equal to the last of them in the order.
+    pub ties: bool,
     /// Without so many at first.
     pub offset: Option<Expr>,
     /// Locks the rows that are shown.

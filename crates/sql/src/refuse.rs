@@ -1,7 +1,7 @@
 //! What the grammar takes and is not kept here, refused, so that nobody believes in it.
 //!
 //! The grammar is that of many databases: it knows clauses of others (`DELETE .. LIMIT`), and
-//! clauses of PostgreSQL that mean nothing here yet (`NULLS NOT DISTINCT`). The binder reads what
+//! clauses of PostgreSQL that mean nothing here yet (`TABLESAMPLE`). The binder reads what
 //! it keeps; whatever stands beside that in the tree would be dropped without a word. So each
 //! statement is looked through for it first.
 //!
@@ -11,8 +11,7 @@
 use crate::error::{SqlError, code};
 use sqlparser::ast::{
     self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
-    DeferrableInitial, GeneratedAs, IndexType, LimitClause, NullsDistinctOption, Query, SetExpr,
-    SqlOption, TableFactor,
+    DeferrableInitial, GeneratedAs, IndexType, LimitClause, Query, SetExpr, SqlOption, TableFactor,
 };
 
 /// What may be wrong, and what it is called.
@@ -38,10 +37,7 @@ fn foreign(all: &[Wrong<'_>]) -> Result<(), SqlError> {
 /// What stands around a query.
 pub(crate) fn query(query: &Query) -> Result<(), SqlError> {
     let fetch = query.fetch.as_ref();
-    refuse(&[
-        (fetch.is_some_and(|fetch| fetch.with_ties), "FETCH .. WITH TIES"),
-        (fetch.is_some_and(|fetch| fetch.percent), "FETCH .. PERCENT"),
-    ])?;
+    refuse(&[(fetch.is_some_and(|fetch| fetch.percent), "FETCH .. PERCENT")])?;
     let is_foreign = query.for_clause.is_some()
         || query.settings.is_some()
         || query.format_clause.is_some()
@@ -248,10 +244,7 @@ pub(crate) fn column_option(option: &ColumnOption) -> Result<(), SqlError> {
 
 /// A unique constraint.
 pub(crate) fn unique(unique: &ast::UniqueConstraint) -> Result<(), SqlError> {
-    refuse(&[
-        (unique.nulls_distinct == NullsDistinctOption::NotDistinct, "NULLS NOT DISTINCT"),
-        (!unique.include.is_empty(), "INCLUDE"),
-    ])?;
+    refuse(&[(!unique.include.is_empty(), "INCLUDE")])?;
     index_type(unique.index_type.as_ref())?;
     characteristics(unique.characteristics.as_ref())
 }
@@ -283,7 +276,6 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
     refuse(&[
         (create.predicate.is_some(), "a partial index"),
         (!create.include.is_empty(), "INCLUDE"),
-        (create.nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
         (storage, "a storage parameter of an index"),
         (
             !create.index_options.is_empty() || !create.alter_options.is_empty(),

@@ -44,17 +44,16 @@ impl Binder<'_> {
                     conjuncts(condition, &mut on);
                 }
                 JoinConstraint::Using(names) => {
-                    for name in names {
-                        let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
-                        if left && right {
-                            return Err(SqlError::unsupported("FULL JOIN with USING"));
-                        }
-                        let sides = if right { Shown::Right } else { Shown::Left };
-                        let name = name.unwrap_or_default();
-                        on.push(self.using(&name, before, columns_before, sides)?);
-                    }
+                    let last = |name: &ast::ObjectName| {
+                        name.0.last().and_then(|part| part.as_ident()).map(folded)
+                    };
+                    let names = names.iter().filter_map(last).collect();
+                    on = self.united(names, [before, columns_before], (left, right))?;
                 }
-                JoinConstraint::Natural => return Err(SqlError::unsupported("NATURAL JOIN")),
+                JoinConstraint::Natural => {
+                    let names = self.common_columns(before, columns_before);
+                    on = self.united(names, [before, columns_before], (left, right))?;
+                }
                 JoinConstraint::None => {}
             }
             if right && steps[count..].iter().any(|step| !step.source.is_ready(&|_| false)) {
@@ -77,32 +76,46 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The condition that a column of this name is the same on both sides of a join.
-    fn using(
+    /// The names that columns of both sides of a join have, in the order of the left side.
+    fn common_columns(&mut self, left: usize, right: usize) -> Vec<String> {
+        let columns = &self.scope().columns;
+        let shown = |side: &[ScopeColumn]| -> Vec<String> {
+            side.iter().filter(|column| column.shown).map(|column| column.name.clone()).collect()
+        };
+        let (left, right) = (shown(&columns[left..right]), shown(&columns[right..]));
+        left.into_iter().filter(|name| right.contains(name)).collect()
+    }
+
+    /// The conditions that columns of these names are the same on both sides of a join. Each two are united: one
+    /// is shown, and before all others, in the order in which they are named.
+    fn united(
         &mut self,
-        name: &str,
-        left: usize,
-        right: usize,
-        shown: Shown,
-    ) -> Result<Expr, SqlError> {
-        let scope = self.scope();
-        let find = |columns: &[ScopeColumn]| {
-            columns.iter().find(|column| column.name == name && column.shown).cloned()
-        };
-        let (Some(a), Some(b)) = (find(&scope.columns[left..right]), find(&scope.columns[right..]))
-        else {
-            let message = format!("column \"{name}\" specified in USING clause does not exist");
-            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
-        };
-        let hidden = if shown == Shown::Left { b.slot } else { a.slot };
-        for column in scope.columns.iter_mut().filter(|column| column.slot == hidden) {
-            column.shown = false;
+        names: Vec<String>,
+        sides: [usize; 2],
+        (left, right): (bool, bool),
+    ) -> Result<Vec<Expr>, SqlError> {
+        if left && right && !names.is_empty() {
+            return Err(SqlError::unsupported("FULL JOIN with USING"));
         }
-        scope.used[a.slot] = true;
-        scope.used[b.slot] = true;
-        let both = [(a.slot, a.ty), (b.slot, b.ty)];
-        let [a, b] = both.map(|(slot, ty)| Typed { expr: Expr::Column(slot), ty });
-        Ok(self.compare(Compare::Eq, a, b)?.expr)
+        let (mut on, mut first) = (Vec::new(), Vec::new());
+        for name in names {
+            let both = sides_of(&self.scope().columns, &name, sides)?;
+            let [a, b] = both.map(|(slot, ty)| Typed { expr: Expr::Column(slot), ty });
+            let (shown, hidden) =
+                if right { (both[1].0, both[0].0) } else { (both[0].0, both[1].0) };
+            let scope = self.scope();
+            for column in scope.columns.iter_mut().filter(|column| column.slot == hidden) {
+                column.shown = false;
+            }
+            both.iter().for_each(|(slot, _)| scope.used[*slot] = true);
+            first.push(shown);
+            on.push(self.compare(Compare::Eq, a, b)?.expr);
+        }
+        let place = |column: &ScopeColumn| {
+            first.iter().position(|slot| *slot == column.slot).unwrap_or(first.len())
+        };
+        self.scope().columns[sides[0]..].sort_by_key(place);
+        Ok(on)
     }
 
     fn factor(
@@ -290,11 +303,28 @@ impl Binder<'_> {
     }
 }
 
-/// Which of two columns that USING unites is shown.
-#[derive(Clone, Copy, PartialEq)]
-enum Shown {
-    Left,
-    Right,
+/// The places and types of a column of this name on both sides of a join, which begin at these of the columns.
+fn sides_of(
+    columns: &[ScopeColumn],
+    name: &str,
+    [left, right]: [usize; 2],
+) -> Result<[(usize, SqlType); 2], SqlError> {
+    let find = |side: &[ScopeColumn], which: &str| {
+        let mut found = side.iter().filter(|column| column.name == name && column.shown);
+        let Some(first) = found.next() else {
+            let message = format!(
+                "column \"{name}\" specified in USING clause does not exist in {which} table"
+            );
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        if found.next().is_some() {
+            let message =
+                format!("common column name \"{name}\" appears more than once in {which} table");
+            return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message));
+        }
+        Ok((first.slot, first.ty))
+    };
+    Ok([find(&columns[left..right], "left")?, find(&columns[right..], "right")?])
 }
 
 /// A join: its condition, and which sides are kept where nothing matches.

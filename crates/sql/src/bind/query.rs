@@ -129,6 +129,11 @@ impl Binder<'_> {
             Ok(Some(value))
         };
         plan.limit = count(limit)?;
+        plan.ties = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties);
+        if plan.ties && plan.order.is_empty() {
+            let message = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
         plan.offset = count(offset)?;
         Ok(())
     }
@@ -284,6 +289,7 @@ pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
         distinct_on: Vec::new(),
         order: Vec::new(),
         limit: None,
+        ties: false,
         offset: None,
         lock: None,
         union: Vec::new(),

@@ -129,6 +129,7 @@ impl Binder<'_> {
             distinct_on,
             order: sort,
             limit: None,
+            ties: false,
             offset: None,
             lock: None,
             union: Vec::new(),
@@ -266,7 +267,11 @@ impl Binder<'_> {
         };
         let found = scope.columns.iter().filter(&wanted).count();
         check_columns(output.len() + found)?;
-        let columns: Vec<ScopeColumn> = scope.columns.iter().filter(wanted).cloned().collect();
+        let mut columns: Vec<ScopeColumn> = scope.columns.iter().filter(wanted).cloned().collect();
+        if alias.is_some() {
+            // A table's own order, whatever USING has put first.
+            columns.sort_by_key(|column| column.slot);
+        }
         if columns.is_empty() {
             let message = match alias {
                 Some(alias) => format!("missing FROM-clause entry for table \"{alias}\""),

@@ -61,16 +61,26 @@ impl Exec<'_> {
         if left == 0 {
             return Ok(());
         }
-        let first =
-            usize::try_from(left.saturating_add(skip)).ok().filter(|first| *first <= 10_000);
+        let first = usize::try_from(left.saturating_add(skip)).ok();
+        let first = first.filter(|first| *first <= 10_000 && !plan.ties);
+        let mut tied: Option<Vec<Datum>> = None;
         let limited = &mut |values: &[Datum]| {
             if skip > 0 {
                 skip -= 1;
                 return Ok(ControlFlow::Continue(()));
             }
+            if let Some(last) = &tied {
+                let is_tied = compare(&plan.order, last, values).is_eq();
+                return if is_tied { emit(values) } else { Ok(ControlFlow::Break(())) };
+            }
             left -= 1;
             let flow = emit(values)?;
-            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+            match left {
+                0 if plan.ties => tied = Some(values.to_vec()),
+                0 => return Ok(ControlFlow::Break(())),
+                _ => {}
+            }
+            Ok(flow)
         };
         if plan.distinct_on.is_empty() {
             return self.ordered_rows(plan, outer, first, limited);
