@@ -1,18 +1,27 @@
 //! EXPLAIN: how a statement finds its rows, where they are, and what it locks.
+//!
+//! Queries inside of expressions have numbers. They stand behind the sources of the query in whose expressions they
+//! are, with how they come by their answers; EXPLAIN ANALYZE, which runs the statement, says what that has cost.
 
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
 use isomer_sql::catalog::Table;
 use isomer_sql::expr::Expr;
-use isomer_sql::plan::{Select, Source, Step};
-use isomer_sql::statement::Action;
-use std::collections::BTreeSet;
+use isomer_sql::plan::{Asks, Inner, Select, Source, Step, Way};
+use isomer_sql::statement::{Action, Cost, Costs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-/// The lines of a plan.
-pub(crate) fn explain(engine: &Engine, action: &Action) -> Vec<String> {
+/// The lines of a plan; with what it has cost, and how long it took, if that is known.
+pub(crate) fn explain(
+    engine: &Engine,
+    action: &Action,
+    costs: Option<(&Costs, Option<Duration>)>,
+) -> Vec<String> {
     let mut lines = Vec::new();
+    let explain = &Explain { engine, costs: costs.map(|(costs, _)| costs) };
     match action {
-        Action::Select(plan) => select(engine, plan, 0, &mut lines),
+        Action::Select(plan) => select(explain, plan, 0, &mut lines),
         Action::Insert(plan) => {
             lines.push(format!("Insert on {}", plan.table.name));
             place(engine, plan.table.id, &plan.table.name, 1, &mut lines);
@@ -21,21 +30,116 @@ pub(crate) fn explain(engine: &Engine, action: &Action) -> Vec<String> {
             for index in &plan.table.indexes {
                 lines.push(format!("  keeps index {}", index.name));
             }
-            select(engine, &plan.source, 1, &mut lines);
+            select(explain, &plan.source, 1, &mut lines);
         }
         Action::Update(plan) | Action::Delete(plan) => {
             let verb = if plan.set.is_some() { "Update" } else { "Delete" };
             lines.push(format!("{verb} on {}", plan.table.name));
-            step(engine, &plan.step, 1, &mut lines);
+            step(explain, &plan.step, 1, &mut lines);
             lines.push("  locks: each row found".to_owned());
             lines.push(commit(engine, &plan.table));
+            let set = plan.set.iter().flatten().map(|(_, value)| value);
+            let shown = plan.returning.iter().flat_map(|returning| &returning.project);
+            inner_queries(explain, plan.step.on.iter().chain(set).chain(shown), 1, &mut lines);
         }
         _ => {}
+    }
+    if let Some((costs, took)) = costs {
+        lines.push(format!("Rows: {}", costs.rows));
+        let time =
+            |took: Duration| format!("Execution time: {:.3} ms", took.as_secs_f64() * 1000.0);
+        lines.extend(took.map(time));
     }
     lines
 }
 
-fn select(engine: &Engine, plan: &Select, depth: usize, lines: &mut Vec<String>) {
+/// What is explained, and what it has cost.
+struct Explain<'e> {
+    engine: &'e Engine,
+    costs: Option<&'e Costs>,
+}
+
+/// The queries inside of expressions, each once.
+fn inner_queries<'x>(
+    explain: &Explain<'_>,
+    exprs: impl Iterator<Item = &'x Expr>,
+    depth: usize,
+    lines: &mut Vec<String>,
+) {
+    let mut found: BTreeMap<usize, Inner> = BTreeMap::new();
+    exprs.for_each(|expr| find(expr, &mut found));
+    found.values().for_each(|inner| inner_query(explain, inner, depth, lines));
+}
+
+fn find(expr: &Expr, found: &mut BTreeMap<usize, Inner>) {
+    if let Expr::Inner(inner) = expr {
+        found.entry(inner.number).or_insert_with(|| (**inner).clone());
+    }
+    expr.children(&mut |child| find(child, found));
+}
+
+fn inner_query(explain: &Explain<'_>, inner: &Inner, depth: usize, lines: &mut Vec<String>) {
+    let asks = match inner.asks {
+        Asks::Value => "its value",
+        Asks::Array => "an array",
+        Asks::Exists => "whether it has rows",
+        Asks::Member => "whether a value is among its rows",
+    };
+    let way = match &inner.way {
+        Way::Each => "each time".to_owned(),
+        Way::Remembered if inner.args.is_empty() => "once".to_owned(),
+        Way::Remembered => format!("once for the same {}", counted(inner.args.len(), "value")),
+        Way::Hashed(hashed) => {
+            let after = match hashed.after {
+                0 => String::new(),
+                runs => format!(", after {}", counted(runs, "run")),
+            };
+            format!("by a hash of {}{after}", counted(hashed.by.len(), "key"))
+        }
+    };
+    let pad = "  ".repeat(depth);
+    let number = inner.number;
+    lines.push(format!("{pad}Query {number} for {asks}, {way}"));
+    if let Some(costs) = explain.costs {
+        let known = costs.inner.iter().find(|(other, _)| *other == number);
+        let cost = known.map_or(Cost::default(), |(_, cost)| *cost);
+        lines.push(format!(
+            "{pad}  cost: asked {}, ran {}, remembers {} in {} bytes",
+            counted(cost.asked, "time"),
+            counted(cost.runs, "time"),
+            counted(cost.remembered, "answer"),
+            cost.bytes
+        ));
+    }
+    let query = match &inner.way {
+        Way::Hashed(hashed) => &hashed.query,
+        _ => &inner.query,
+    };
+    select(explain, query, depth + 1, lines);
+}
+
+/// The expressions of a query, without those of the queries among its sources.
+fn own_exprs(plan: &Select) -> impl Iterator<Item = &Expr> {
+    let sources = plan.steps.iter().flat_map(|step| match &step.source {
+        Source::Values(rows) => rows.iter().flatten().collect(),
+        Source::Series(bounds) => bounds.iter().collect(),
+        Source::Elements(array, _) => vec![&**array],
+        _ => Vec::new(),
+    });
+    let on = plan.steps.iter().flat_map(|step| &step.on);
+    let groups = plan.group.iter().flat_map(|group| {
+        let of = group.aggregates.iter().flat_map(|one| one.of.iter().chain(&one.filter));
+        group.keys.iter().chain(&group.having).chain(of)
+    });
+    let shown = plan.project.iter().chain(&plan.limit).chain(&plan.offset);
+    sources.chain(on).chain(&plan.filter).chain(groups).chain(shown)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<String>) {
     let pad = "  ".repeat(depth);
     let mut inner = depth;
     let mut outer = |lines: &mut Vec<String>, what: String| {
@@ -64,14 +168,15 @@ fn select(engine: &Engine, plan: &Select, depth: usize, lines: &mut Vec<String>)
         lines.push(format!("{pad}Result"));
     }
     for (at, one) in plan.steps.iter().enumerate() {
-        step(engine, one, inner + at, lines);
+        step(explain, one, inner + at, lines);
     }
+    inner_queries(explain, own_exprs(plan), inner + plan.steps.len(), lines);
     for (other, _) in &plan.union {
-        select(engine, other, depth + 1, lines);
+        select(explain, other, depth + 1, lines);
     }
 }
 
-fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
+fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String>) {
     let pad = "  ".repeat(depth);
     let join = match (step.left, step.right) {
         (true, true) => "Full join, ",
@@ -112,12 +217,17 @@ fn step(engine: &Engine, step: &Step, depth: usize, lines: &mut Vec<String>) {
                 }
                 lines.push(format!("{pad}  span: [{}]", parts.join(", ")));
             }
-            place(engine, table.id, &table.name, depth + 1, lines);
+            place(explain.engine, table.id, &table.name, depth + 1, lines);
         }
         Source::System(system) => lines.push(format!("{pad}{join}System table {system:?}")),
         Source::Query(query) => {
             lines.push(format!("{pad}{join}Query"));
-            select(engine, query, depth + 1, lines);
+            select(explain, query, depth + 1, lines);
+        }
+        Source::Named(named) => {
+            let times = if named.is_shared() { ", once for all" } else { "" };
+            lines.push(format!("{pad}{join}Query {}{times}", named.name));
+            select(explain, &named.query, depth + 1, lines);
         }
         Source::Values(rows) => lines.push(format!("{pad}{join}Values, {} rows", rows.len())),
         Source::Elements(..) => lines.push(format!("{pad}{join}Elements of an array")),
@@ -170,6 +280,8 @@ fn show(expr: &Expr) -> String {
         }
         Expr::Param(number) => format!("${}", number + 1),
         Expr::Column(_) => "a column of a row before".to_owned(),
+        Expr::Given(_) => "a column of a row around".to_owned(),
+        Expr::Inner(inner) => format!("query {}", inner.number),
         _ => "an expression".to_owned(),
     }
 }

@@ -295,6 +295,11 @@ pub struct Held<'b> {
 }
 
 impl Held<'_> {
+    /// How many bytes are held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Holds so many bytes more.
     ///
     /// # Errors

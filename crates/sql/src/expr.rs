@@ -2,7 +2,7 @@
 
 use crate::datum::Datum;
 use crate::functions::Func;
-use crate::plan::Select;
+use crate::plan::{Inner, Source, Way};
 use crate::types::SqlType;
 
 /// An expression over a row.
@@ -14,10 +14,14 @@ pub enum Expr {
     Param(usize),
     /// A place of the row.
     Column(usize),
-    /// A place of the row of a query around this one; 1 is the next.
+    /// A value that the query around has given, by its number among them.
+    Given(usize),
+    /// A place of the row of a query around this one; 1 is the next. Replaced before anything runs, as the next two.
     Outer(usize, usize),
-    /// The result of an aggregate of this query; replaced before anything runs.
+    /// The result of an aggregate of this query.
     Aggregate(usize),
+    /// The result of an aggregate of a query around this one.
+    OuterAggregate(usize, usize),
     /// A conversion.
     Cast(Box<Expr>, SqlType),
     /// Arithmetic, with the type of the result.
@@ -49,8 +53,6 @@ pub enum Expr {
         /// The type of an element.
         element: SqlType,
     },
-    /// The values of a query, as an array.
-    Gathered(Box<Select>),
     /// LIKE.
     Like {
         /// The text and the pattern.
@@ -69,12 +71,8 @@ pub enum Expr {
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     /// A function.
     Call(Func, Vec<Expr>),
-    /// The one value of a query.
-    Scalar(Box<Select>),
-    /// True if the query has rows.
-    Exists(Box<Select>),
-    /// True if the value is among the query's.
-    InSelect(Box<Expr>, Box<Select>),
+    /// What a query answers.
+    Inner(Box<Inner>),
 }
 
 /// Arithmetic with two operands.
@@ -159,16 +157,18 @@ macro_rules! each_child {
             Expr::Const(_)
             | Expr::Param(_)
             | Expr::Column(_)
+            | Expr::Given(_)
             | Expr::Outer(..)
             | Expr::Aggregate(_)
-            | Expr::Scalar(_)
-            | Expr::Gathered(_)
-            | Expr::Exists(_) => {}
+            | Expr::OuterAggregate(..) => {}
+            Expr::Inner(inner) => {
+                inner.args.$iter().for_each(&mut *$visit);
+                inner.value.$iter().for_each($visit);
+            }
             Expr::Cast(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner)
-            | Expr::IsTruth(inner, _)
-            | Expr::InSelect(inner, _) => $visit(inner),
+            | Expr::IsTruth(inner, _) => $visit(inner),
             Expr::Arith(_, _, both)
             | Expr::Compare(_, both)
             | Expr::Same(both)
@@ -192,8 +192,7 @@ macro_rules! each_child {
 }
 
 impl Expr {
-    /// Calls `visit` with each expression directly inside this one. Queries inside are visited by
-    /// those who care.
+    /// Calls `visit` with each expression directly inside this one: of a query inside, what it is given.
     pub fn children(&self, visit: &mut dyn FnMut(&Expr)) {
         each_child!(self, visit, iter);
     }
@@ -205,12 +204,12 @@ impl Expr {
 
     /// True if a query is somewhere inside.
     pub fn has_query(&self) -> bool {
-        self.has(&|expr| {
-            matches!(
-                expr,
-                Expr::Scalar(_) | Expr::Gathered(_) | Expr::Exists(_) | Expr::InSelect(..)
-            )
-        })
+        self.has(&|expr| matches!(expr, Expr::Inner(_)))
+    }
+
+    /// True if a query somewhere inside finds rows of a table for which this holds.
+    pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
+        self.has(&|expr| matches!(expr, Expr::Inner(inner) if inner.query.reads(table)))
     }
 
     /// True if an aggregate of the query is somewhere inside.
@@ -222,13 +221,41 @@ impl Expr {
     /// statement here.
     pub fn is_volatile(&self) -> bool {
         let draws = |func: &Func| matches!(func, Func::Random | Func::NextVal | Func::Sleep);
-        self.has(&|expr| matches!(expr, Expr::Call(func, _) if draws(func)))
+        self.has(&|expr| match expr {
+            Expr::Call(func, _) => draws(func),
+            Expr::Inner(inner) => matches!(inner.way, Way::Each),
+            _ => false,
+        })
     }
 
-    fn has(&self, what: &dyn Fn(&Expr) -> bool) -> bool {
+    pub(crate) fn has(&self, what: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = what(self);
         self.children(&mut |child| found |= child.has(what));
         found
+    }
+
+    /// How many queries further out the nearest is of whose row it looks at; none if it looks at no row.
+    pub(crate) fn nearest_level(&self) -> Option<usize> {
+        match self {
+            Expr::Column(_) | Expr::Aggregate(_) => Some(0),
+            Expr::Outer(levels, _) | Expr::OuterAggregate(levels, _) => Some(*levels),
+            other => {
+                let mut nearest: Option<usize> = None;
+                other.children(&mut |child| {
+                    nearest = nearest.into_iter().chain(child.nearest_level()).min();
+                });
+                nearest
+            }
+        }
+    }
+
+    /// As it is in the query so many further out, of whose rows alone it is.
+    pub(crate) fn out_of(&mut self, levels: usize) {
+        match self {
+            Expr::Outer(out, slot) if *out == levels => *self = Expr::Column(*slot),
+            Expr::Outer(out, _) | Expr::OuterAggregate(out, _) => *out -= levels,
+            other => other.children_mut(&mut |child| child.out_of(levels)),
+        }
     }
 
     /// How many expressions it is made of, without those of queries inside.
@@ -238,7 +265,7 @@ impl Expr {
         size
     }
 
-    /// Calls `visit` with each place of the row that is used; not those that queries inside use.
+    /// Calls `visit` with each place of the row that is used, also by what queries inside are given.
     pub fn columns(&self, visit: &mut dyn FnMut(usize)) {
         if let Expr::Column(slot) = self {
             visit(*slot);

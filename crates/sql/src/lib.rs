@@ -23,9 +23,11 @@
 //! it evaluates the spans and looks the keys up. Wider statements run on the same steps, with grouping,
 //! hashing and sorting behind them, within a [budget] of memory and time.
 //!
-//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window
-//! functions, recursive queries, arrays, right and full joins, views, triggers, foreign keys (understood
-//! and ignored, with a notice), CHECK.
+//! A query inside of an expression is a function of what it is given, and runs as seldom as it can: its head
+//! (`bind/inner.rs`) has an example.
+//!
+//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window functions, recursive
+//! queries, columns of arrays, views, triggers, foreign keys (understood and ignored, with a notice).
 
 mod array;
 pub mod binary;

@@ -18,6 +18,7 @@ use crate::system::SystemTable;
 use crate::types::SqlType;
 use isomer_design::Direction;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A query.
 #[derive(Clone, Debug)]
@@ -55,10 +56,152 @@ pub struct Select {
     pub sorted: bool,
 }
 
-/// Plans are compared only as parts of expressions, and each query is its own.
-impl PartialEq for Select {
-    fn eq(&self, other: &Select) -> bool {
-        std::ptr::eq(self, other)
+/// A query inside of an expression.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    /// Its number in the statement: what it has answered is remembered by it.
+    pub number: usize,
+    /// What is asked of it.
+    pub asks: Asks,
+    /// What it is given, over the row around.
+    pub args: Vec<Expr>,
+    /// What is looked for among its rows, over the row around.
+    pub value: Option<Expr>,
+    /// The query, over what it is given.
+    pub query: Select,
+    /// How it comes by its answers.
+    pub way: Way,
+}
+
+/// Each query is its own, wherever it was copied to.
+impl PartialEq for Inner {
+    fn eq(&self, other: &Inner) -> bool {
+        self.number == other.number
+    }
+}
+
+/// What is asked of a query inside of an expression.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asks {
+    /// Its one value.
+    Value,
+    /// Its values, as an array.
+    Array,
+    /// Whether it has rows.
+    Exists,
+    /// Whether a value is among its.
+    Member,
+}
+
+/// How a query inside of an expression comes by its answers.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// It runs each time.
+    Each,
+    /// It runs once for the same values given; so it runs once, if it is given none.
+    Remembered,
+    /// The answers for all values are found at once.
+    Hashed(Box<Hashed>),
+}
+
+/// The answers of a query for all values that it may be given.
+#[derive(Clone, Debug)]
+pub struct Hashed {
+    /// The query without the equalities with what is given: first the keys, and then what is asked for.
+    pub query: Select,
+    /// What an answer is looked up by, over what is given.
+    pub by: Vec<Expr>,
+    /// The query over no rows, for keys that are not there; none: the answer of no rows.
+    pub nothing: Option<Select>,
+    /// It is worth it after so many answers, each of which is found by an index in part.
+    pub after: usize,
+}
+
+/// A query of WITH that knows nothing of queries around it.
+#[derive(Debug)]
+pub struct Named {
+    /// Its number in the statement.
+    pub number: usize,
+    /// Its name.
+    pub name: String,
+    /// The query.
+    pub query: Select,
+    /// True if it must not run more than once, as it may answer otherwise.
+    pub is_fixed: bool,
+    /// How often it is mentioned.
+    pub mentions: AtomicUsize,
+}
+
+impl Named {
+    /// True if its rows are kept for whoever mentions it.
+    pub fn is_shared(&self) -> bool {
+        self.is_fixed || self.mentions.load(Ordering::Relaxed) > 1
+    }
+}
+
+/// All expressions of a query: once for those who look, and once for those who change them.
+macro_rules! each_expr {
+    ($select:expr, $visit:expr, $iter:ident, $exprs:ident $(, $change:tt)?) => {{
+        for step in $select.steps.$iter() {
+            match & $($change)? step.source {
+                Source::Query(query) => query.$exprs($visit),
+                Source::Values(rows) => rows.$iter().flatten().for_each(&mut *$visit),
+                Source::Series(bounds) => bounds.$iter().for_each(&mut *$visit),
+                Source::Elements(array, _) => $visit(array),
+                Source::Table(_) | Source::System(_) | Source::Named(_) => {}
+            }
+            for span in step.access.spans.$iter() {
+                span.prefix.$iter().for_each(&mut *$visit);
+                span.lower.$iter().chain(span.upper.$iter()).for_each(|(bound, _)| $visit(bound));
+            }
+            step.on.$iter().for_each(&mut *$visit);
+            for (before, own) in step.hash.$iter() {
+                $visit(before);
+                $visit(own);
+            }
+        }
+        for group in $select.group.$iter() {
+            group.keys.$iter().chain(group.having.$iter()).for_each(&mut *$visit);
+            for aggregate in group.aggregates.$iter() {
+                aggregate.of.$iter().chain(aggregate.filter.$iter()).for_each(&mut *$visit);
+            }
+        }
+        $select.filter.$iter().chain($select.project.$iter()).for_each(&mut *$visit);
+        $select.limit.$iter().chain($select.offset.$iter()).for_each(&mut *$visit);
+        $select.union.$iter().for_each(|(other, _)| other.$exprs($visit));
+    }};
+}
+
+impl Select {
+    /// Calls `visit` with each expression of the query, and of queries among its sources and beside it, which are
+    /// given the same values. Queries inside of these expressions are visited by those who care.
+    pub fn exprs(&self, visit: &mut dyn FnMut(&Expr)) {
+        each_expr!(self, visit, iter, exprs);
+    }
+
+    /// As [`Select::exprs`], to change them.
+    pub fn exprs_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        each_expr!(self, visit, iter_mut, exprs_mut, mut);
+    }
+
+    /// True if this holds for a source of the query, or of one inside of it.
+    pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
+        let reads = |step: &Step| match &step.source {
+            Source::Query(query) => query.reads(table),
+            Source::Named(named) => named.query.reads(table),
+            source => table(source),
+        };
+        let mut found = self.steps.iter().any(reads);
+        found |= self.union.iter().any(|(other, _)| other.reads(table));
+        self.exprs(&mut |expr| found |= expr.reads(table));
+        found
+    }
+
+    /// True if it may answer otherwise the next time.
+    pub fn is_volatile(&self) -> bool {
+        let mut found = false;
+        self.exprs(&mut |expr| found |= expr.is_volatile());
+        found
     }
 }
 
@@ -138,6 +281,8 @@ pub enum Source {
     System(SystemTable),
     /// A query.
     Query(Box<Select>),
+    /// A query of WITH.
+    Named(Arc<Named>),
     /// Rows as they were written.
     Values(Vec<Vec<Expr>>),
     /// The numbers from the first to the second, by steps of the third.
@@ -242,6 +387,9 @@ pub struct Insert {
     pub columns: Vec<Filled>,
     /// The rows.
     pub source: Select,
+    /// True if these are found in tables: all of them before any is written, so that none of the new ones is among
+    /// them, nor what others commit while these wait for their locks.
+    pub reads: bool,
     /// What a row must fulfil.
     pub checks: Vec<RowCheck>,
     /// What is done with rows that are there already.
@@ -301,6 +449,8 @@ pub struct Change {
     /// With other sources (FROM, USING): the query of the table's rows and theirs, side by side. What the
     /// step's condition and the assignments look at is such a row.
     pub joined: Option<Box<Select>>,
+    /// True if a query inside reads the table: it must not see rows that are changed already.
+    pub reads_itself: bool,
     /// Which places of a locked row anybody looks at. Where the key is set, all of them.
     pub looked_at: Vec<bool>,
     /// What to set; none: the rows are deleted.

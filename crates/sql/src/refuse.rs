@@ -9,6 +9,7 @@
 //! `FREEZE` of COPY, MATERIALIZED, an index's DESC, CASCADE where nothing hangs on a table.
 
 use crate::error::{SqlError, code};
+use crate::statement::Explains;
 use sqlparser::ast::{
     self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
     DeferrableInitial, GeneratedAs, IndexType, LimitClause, Query, SetExpr, SqlOption, TableFactor,
@@ -302,20 +303,23 @@ fn index_type(given: Option<&IndexType>) -> Result<(), SqlError> {
     }
 }
 
-/// EXPLAIN.
-pub(crate) fn explain(options: Option<&[ast::UtilityOption]>) -> Result<(), SqlError> {
-    let kept = |option: &&ast::UtilityOption| {
-        let name = option.name.value.to_lowercase();
-        let off = option.arg.as_ref().is_some_and(|arg| {
-            matches!(arg.to_string().to_lowercase().as_str(), "off" | "false" | "0")
-        });
-        let text =
-            option.arg.as_ref().is_some_and(|arg| arg.to_string().eq_ignore_ascii_case("text"));
-        off || matches!(name.as_str(), "costs" | "verbose" | "summary")
-            || (name == "format" && text)
-    };
-    match options.unwrap_or_default().iter().find(|option| !kept(option)) {
-        Some(option) => Err(SqlError::unsupported(format!("EXPLAIN ({option})"))),
-        None => Ok(()),
+/// EXPLAIN: what it shows.
+pub(crate) fn explain(
+    analyze: bool,
+    options: Option<&[ast::UtilityOption]>,
+) -> Result<Explains, SqlError> {
+    let (mut analyze, mut timing) = (analyze, true);
+    for option in options.unwrap_or_default() {
+        let given = option.arg.as_ref().map(|arg| arg.to_string().to_lowercase());
+        let is_on = !matches!(given.as_deref(), Some("off" | "false" | "0"));
+        match option.name.value.to_lowercase().as_str() {
+            "analyze" => analyze = is_on,
+            "timing" | "summary" => timing &= is_on,
+            "costs" | "verbose" => {}
+            "format" if given.as_deref() == Some("text") => {}
+            _ if !is_on => {}
+            _ => return Err(SqlError::unsupported(format!("EXPLAIN ({option})"))),
+        }
     }
+    Ok(if analyze { Explains::Cost(timing) } else { Explains::Plan })
 }

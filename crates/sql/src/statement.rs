@@ -12,6 +12,7 @@ use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
+pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
 use crate::parse::Parsed;
@@ -48,7 +49,7 @@ pub enum Action {
     /// DELETE.
     Delete(Box<Change>),
     /// EXPLAIN of one of these.
-    Explain(Box<Action>),
+    Explain(Box<Action>, Explains),
     /// A statement about transactions.
     Control(Control),
     /// COPY.
@@ -67,6 +68,24 @@ pub enum Action {
     User(crate::parse::UserStatement),
     /// Nothing, and its tag.
     Nothing(&'static str),
+}
+
+/// What EXPLAIN shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Explains {
+    /// What would be done.
+    Plan,
+    /// And what it cost: the statement runs. True if that is told in time as well.
+    Cost(bool),
+}
+
+/// What a statement has cost.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// The rows that it had, or changed.
+    pub rows: u64,
+    /// What the queries inside of its expressions have cost, by their numbers.
+    pub inner: Vec<(usize, Cost)>,
 }
 
 /// A statement about transactions.
@@ -183,7 +202,7 @@ pub fn compile(
         Action::Update(plan) | Action::Delete(plan) => {
             plan.returning.as_ref().map(|r| r.output.clone())
         }
-        Action::Explain(_) => shows("QUERY PLAN"),
+        Action::Explain(..) => shows("QUERY PLAN"),
         Action::Setting(Setting::Show(name)) => shows(name),
         _ => None,
     };
@@ -206,8 +225,8 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         Statement::Insert(insert) => Action::Insert(Box::new(binder.insert(insert)?)),
         Statement::Update(update) => Action::Update(Box::new(binder.update(update)?)),
         Statement::Delete(delete) => Action::Delete(Box::new(binder.delete(delete)?)),
-        Statement::Explain { statement, analyze: false, options, .. } => {
-            crate::refuse::explain(options.as_deref())?;
+        Statement::Explain { statement, analyze, options, .. } => {
+            let explains = crate::refuse::explain(*analyze, options.as_deref())?;
             let inner = action(binder, statement)?;
             if !matches!(
                 inner,
@@ -215,7 +234,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             ) {
                 return Err(SqlError::unsupported("EXPLAIN of this statement"));
             }
-            Action::Explain(Box::new(inner))
+            Action::Explain(Box::new(inner), explains)
         }
         Statement::StartTransaction { modes: given, .. } => {
             Action::Control(Control::Begin(modes(given)?))
@@ -279,12 +298,27 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
     })
 }
 
+impl Action {
+    /// Runs a SELECT, INSERT, UPDATE or DELETE; returns how many rows it has, or has changed.
+    fn run(&self, exec: &Exec<'_>, sink: &mut dyn Sink) -> Result<u64, SqlError> {
+        match self {
+            Action::Select(plan) => exec.select(plan, sink),
+            Action::Insert(plan) => exec.insert(plan, sink),
+            Action::Update(plan) | Action::Delete(plan) => exec.change(plan, sink),
+            other => unreachable!("{other:?} is carried out elsewhere"),
+        }
+    }
+}
+
 impl Compiled {
     /// True if it only reads.
     pub fn is_read_only(&self) -> bool {
         match &self.action {
             Action::Select(plan) => plan.lock.is_none(),
-            Action::Explain(_) | Action::Setting(_) => true,
+            Action::Explain(_, Explains::Plan) | Action::Setting(_) => true,
+            Action::Explain(inner, Explains::Cost(_)) => {
+                matches!(&**inner, Action::Select(plan) if plan.lock.is_none())
+            }
             Action::Copy(copy) => matches!(copy.direction, CopyDirection::Out(_)),
             _ => false,
         }
@@ -310,14 +344,33 @@ impl Compiled {
         catalog: &Catalog,
         sink: &mut dyn Sink,
     ) -> Result<String, SqlError> {
-        let exec = Exec::new(txn, params, around, catalog);
+        let rows = self.action.run(&Exec::new(txn, params, around, catalog), sink)?;
         Ok(match &self.action {
-            Action::Select(plan) => format!("SELECT {}", exec.select(plan, sink)?),
-            Action::Insert(plan) => format!("INSERT 0 {}", exec.insert(plan, sink)?),
-            Action::Update(plan) => format!("UPDATE {}", exec.change(plan, sink)?),
-            Action::Delete(plan) => format!("DELETE {}", exec.change(plan, sink)?),
-            other => unreachable!("{other:?} is carried out elsewhere"),
+            Action::Select(_) => format!("SELECT {rows}"),
+            Action::Insert(_) => format!("INSERT 0 {rows}"),
+            Action::Update(_) => format!("UPDATE {rows}"),
+            _ => format!("DELETE {rows}"),
         })
+    }
+
+    /// Runs the statement of an EXPLAIN for what it costs.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    ///
+    /// # Panics
+    /// For other statements.
+    pub fn cost(
+        &self,
+        txn: &mut dyn Transaction,
+        params: &[Datum],
+        around: &Surroundings,
+        catalog: &Catalog,
+    ) -> Result<Costs, SqlError> {
+        let Action::Explain(inner, _) = &self.action else { panic!("costs are those of EXPLAIN") };
+        let exec = Exec::new(txn, params, around, catalog);
+        let rows = inner.run(&exec, &mut |_: &[Datum]| Ok(()))?;
+        Ok(Costs { rows, inner: exec.costs() })
     }
 }
 

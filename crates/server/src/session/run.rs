@@ -2,7 +2,7 @@
 
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::backend::{Backend, NEWEST};
-use crate::limits::Limited;
+use crate::limits::{self, Limited};
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode};
 use isomer_sql::catalog::Catalog;
@@ -10,7 +10,7 @@ use isomer_sql::datum::Datum;
 use isomer_sql::define::plain_name;
 use isomer_sql::parse::{DesignStatement, UserStatement};
 use isomer_sql::plan::OutputColumn;
-use isomer_sql::statement::{Action, Compiled, Control};
+use isomer_sql::statement::{Action, Compiled, Control, Explains};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Lock, LockTableMode};
@@ -126,8 +126,8 @@ impl Session {
             }
             Action::Lock(lock) => self.lock_tables(lock, out),
             Action::User(statement) => self.user(statement, out),
-            Action::Explain(inner) => {
-                let lines = crate::explain::explain(&self.engine, inner);
+            Action::Explain(inner, Explains::Plan) => {
+                let lines = crate::explain::explain(&self.engine, inner, None);
                 self.show_lines(call, lines, out);
                 Ok(())
             }
@@ -240,6 +240,16 @@ impl Session {
     ) -> Result<(), SqlError> {
         let around = self.surroundings();
         let output: &[OutputColumn] = compiled.output.as_deref().unwrap_or(&[]);
+        if let Action::Explain(inner, Explains::Cost(shows_time)) = &compiled.action {
+            let begun = limits::now();
+            let backend = self.backend();
+            backend.planned_for = compiled.version;
+            let costs = compiled.cost(backend, call.params, &around, catalog)?;
+            let took = shows_time.then(|| limits::now().duration_since(begun));
+            let lines = crate::explain::explain(&self.engine, inner, Some((&costs, took)));
+            self.show_lines(call, lines, out);
+            return Ok(());
+        }
         if let (true, Some(output)) = (call.describes, &compiled.output) {
             out.row_description(output, call.formats);
         }
@@ -302,7 +312,7 @@ impl Session {
         for line in lines {
             out.row(&[Datum::Text(line)], output, formats);
         }
-        out.complete(if matches!(compiled.action, Action::Explain(_)) {
+        out.complete(if matches!(compiled.action, Action::Explain(..)) {
             "EXPLAIN"
         } else {
             "SHOW"

@@ -10,8 +10,8 @@
 //!                              [1, 2, (7, ..)]  [1, 3, (7, ..)]
 //! ```
 //!
-//! `= ANY` of an array, which is one parameter of any number of values, is a list that is known when the
-//! statement runs.
+//! `= ANY` of an array, which is one parameter of any number of values, and `IN` of a query that knows nothing of
+//! the rows around, are lists that are known when the statement runs.
 //!
 //! Conditions stay in place and are looked at again for each row found: spans may be larger than what
 //! the conditions mean, never smaller.
@@ -181,6 +181,10 @@ impl Finder<'_> {
             Expr::In(value, list) if **value == Expr::Column(column) => {
                 list.iter().all(|one| self.is_known(one)).then(|| Values::These(list.clone()))
             }
+            Expr::Inner(inner) if inner.value == Some(Expr::Column(column)) => {
+                let known = inner.args.is_empty();
+                known.then(|| Values::Elements(condition.clone(), inner.query.output[0].ty))
+            }
             Expr::Elements { compare: Compare::Eq, all: false, both, element } => {
                 let [value, array] = &**both;
                 let known = *value == Expr::Column(column) && self.is_known(array);
@@ -208,7 +212,7 @@ impl Finder<'_> {
     }
 
     fn is_known(&self, value: &Expr) -> bool {
-        let mut known = !value.has_query();
+        let mut known = !value.is_volatile();
         value.columns(&mut |slot| known &= (self.known)(slot));
         known
     }

@@ -69,8 +69,7 @@ pub(crate) fn arrange(
             let ready = |condition: &Expr| {
                 let mut ready = true;
                 condition.columns(&mut |slot| ready &= known[slot]);
-                // A query inside may look at any place.
-                ready && (!condition.has_query() || known.iter().all(|known| *known))
+                ready
             };
             let all = std::mem::take(&mut conditions);
             let (now, later): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(ready);
@@ -99,7 +98,7 @@ fn access_of(
 fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, Expr)> {
     let own = step.offset..step.offset + step.width;
     let only = |expr: &Expr, inside: &dyn Fn(usize) -> bool| {
-        let (mut holds, mut any) = (!expr.has_query(), false);
+        let (mut holds, mut any) = (!expr.is_volatile(), false);
         expr.columns(&mut |slot| {
             holds &= inside(slot);
             any = true;

@@ -8,7 +8,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions::{self, Func};
-use crate::plan::{Aggregate, AggregateKind};
+use crate::plan::{Aggregate, AggregateKind, Asks};
 use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
@@ -30,13 +30,9 @@ impl Binder<'_> {
             return self.expr(number);
         }
         if let (FunctionArguments::Subquery(query), "array") = (&function.args, name.as_str()) {
-            let query = self.inner_query(query)?;
-            let [column] = query.output.as_slice() else {
-                let message = "subquery must return only one column";
-                return Err(SqlError::new(code::SYNTAX, message));
-            };
-            let ty = column.ty.array().unwrap_or(SqlType::Text);
-            return Ok(typed(Expr::Gathered(Box::new(query)), ty));
+            let (inner, ty) = self.inner(Asks::Array, query)?;
+            let ty = ty.array().unwrap_or(SqlType::Text);
+            return Ok(typed(Expr::Inner(Box::new(inner)), ty));
         }
         refuse::function(function)?;
         if function.over.is_some() {
@@ -153,25 +149,39 @@ impl Binder<'_> {
         star: bool,
         filter: Option<&ast::Expr>,
     ) -> Result<Typed, SqlError> {
-        if self.scope().aggregates.is_none() || self.scope().in_aggregate {
+        let nests = std::mem::replace(&mut self.scope().in_aggregate, true);
+        let bound = self.aggregate_parts(name, args, star, filter);
+        self.scope().in_aggregate = nests;
+        let (kind, mut of, mut filter, ty) = bound?;
+        // It belongs to the nearest query of which it looks at a row.
+        let parts = || of.iter().chain(&filter);
+        let levels = parts().filter_map(Expr::nearest_level).min().unwrap_or(0);
+        let is_aggregate =
+            |part: &Expr| matches!(part, Expr::Aggregate(_) | Expr::OuterAggregate(..));
+        if parts().any(|part| part.has(&is_aggregate)) {
+            let message = "aggregate function calls cannot be nested";
+            return Err(SqlError::new(code::GROUPING, message));
+        }
+        of.iter_mut().chain(&mut filter).for_each(|part| part.out_of(levels));
+        let at = self.scopes.len() - 1 - levels;
+        if self.scopes[at].aggregates.is_none() || self.scopes[at].in_aggregate {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(SqlError::new(code::GROUPING, message));
         }
-        self.scope().in_aggregate = true;
-        let bound = self.aggregate_parts(name, args, star, filter);
-        self.scope().in_aggregate = false;
-        let (kind, of, filter, ty) = bound?;
         let aggregate = Aggregate { kind, of, distinct, filter, ty };
-        let known = self.scope().aggregates.as_ref().map_or(0, Vec::len);
-        self.budget.tick(known)?;
+        let found = self.scopes[at].aggregates.as_mut().expect("just looked");
+        self.budget.tick(found.len())?;
         self.budget.charge(size_of::<Aggregate>())?;
-        let found = self.scope().aggregates.as_mut().expect("just looked");
         let known = found.iter().position(|other| *other == aggregate);
         let at = known.unwrap_or_else(|| {
             found.push(aggregate);
             found.len() - 1
         });
-        Ok(typed(Expr::Aggregate(at), ty))
+        let found = match levels {
+            0 => Expr::Aggregate(at),
+            levels => Expr::OuterAggregate(levels, at),
+        };
+        Ok(typed(found, ty))
     }
 
     #[allow(

@@ -269,12 +269,22 @@ impl Binder<'_> {
         looked_at.iter_mut().zip(&step.used).for_each(|(at, used)| *at |= used);
         let step = changed_step(table, step, filter, self.budget)?;
         let (table, checks) = (table.clone(), Vec::new());
-        Ok(Change { table, step, joined, looked_at, set: None, checks, returning: None })
+        let (set, returning, reads_itself) = (None, None, false);
+        Ok(Change { table, step, joined, reads_itself, looked_at, set, checks, returning })
     }
+}
+
+/// True if a query inside of a change reads the table that is changed.
+fn reads_itself(change: &Change) -> bool {
+    let is_own = |source: &Source| matches!(source, Source::Table(of) if of.id == change.table.id);
+    let set = change.set.iter().flatten().map(|(_, value)| value);
+    let returning = change.returning.iter().flat_map(|returning| &returning.project);
+    change.step.on.iter().chain(set).chain(returning).any(|expr| expr.reads(&is_own))
 }
 
 /// Adds what the table itself makes a change look at: what is checked, and the entries of indexes.
 fn look_at(change: &mut Change) {
+    change.reads_itself = reads_itself(change);
     let Change { table, looked_at, set, checks, .. } = change;
     let is_set = |at: &usize| set.as_ref().is_none_or(|set| set.iter().any(|(to, _)| to == at));
     let key = table.key_slots();

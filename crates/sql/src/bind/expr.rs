@@ -20,6 +20,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
 use crate::functions::Func;
+use crate::plan::Asks;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
@@ -90,27 +91,17 @@ impl Binder<'_> {
             }
             ast::Expr::InSubquery { expr, subquery, negated } => {
                 let value = self.expr(expr)?;
-                let query = self.inner_query(subquery)?;
-                if query.output.len() != 1 {
-                    let message = "subquery must return only one column";
-                    return Err(SqlError::new(code::SYNTAX, message));
-                }
-                let value = self.coerce(value, query.output[0].ty)?;
-                let found = Expr::InSelect(Box::new(value), Box::new(query));
-                Ok(negate(boolean(found), *negated))
+                let (mut inner, ty) = self.inner(Asks::Member, subquery)?;
+                inner.value = Some(self.coerce(value, ty)?);
+                Ok(negate(boolean(Expr::Inner(Box::new(inner))), *negated))
             }
             ast::Expr::Exists { subquery, negated } => {
-                let query = self.inner_query(subquery)?;
-                Ok(negate(boolean(Expr::Exists(Box::new(query))), *negated))
+                let (inner, ty) = self.inner(Asks::Exists, subquery)?;
+                Ok(negate(typed(Expr::Inner(Box::new(inner)), ty), *negated))
             }
             ast::Expr::Subquery(query) => {
-                let query = self.inner_query(query)?;
-                if query.output.len() != 1 {
-                    let message = "subquery must return only one column";
-                    return Err(SqlError::new(code::SYNTAX, message));
-                }
-                let ty = query.output[0].ty;
-                Ok(typed(Expr::Scalar(Box::new(query)), ty))
+                let (inner, ty) = self.inner(Asks::Value, query)?;
+                Ok(typed(Expr::Inner(Box::new(inner)), ty))
             }
             ast::Expr::Like { negated, expr, pattern, escape_char: None, any: false } => {
                 self.like(expr, pattern, false, *negated)

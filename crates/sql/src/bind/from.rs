@@ -1,14 +1,17 @@
 //! FROM: sources, their names and places, and how they are joined.
 
-use super::{Binder, ScopeColumn, Typed, folded};
+use super::inner::{looks_out, shift_levels};
+use super::{Binder, NamedQuery, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
-use crate::plan::{Access, OutputColumn, Select, Source, Step};
+use crate::plan::{Access, Named, OutputColumn, Select, Source, Step};
 use crate::refuse;
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl Binder<'_> {
     pub(crate) fn table_with_joins(
@@ -158,7 +161,40 @@ impl Binder<'_> {
         let hidden = self.scopes.pop().expect("a source is bound in a query");
         let bound = self.query(query);
         self.scopes.push(hidden);
-        bound
+        not_locked(bound?)
+    }
+
+    /// A query of WITH, where it is mentioned. It sees what was around where it stands. One that looks at nothing
+    /// there is bound once, and shared.
+    fn mentioned(&mut self, at: usize) -> Result<Source, SqlError> {
+        if let Some(bound) = &self.named[at].bound {
+            bound.mentions.fetch_add(1, Ordering::Relaxed);
+            return Ok(Source::Named(bound.clone()));
+        }
+        // It sees the names before it, not itself.
+        let later = self.named.split_off(at);
+        let NamedQuery { query: cte, depth, .. } = later[0].clone();
+        let between = self.scopes.split_off(depth);
+        let bound = self.query(&cte.query);
+        let levels = between.len().saturating_sub(1);
+        self.scopes.extend(between);
+        self.named.extend(later);
+        let mut query = not_locked(bound?)?;
+        rename(&mut query, &cte)?;
+        if looks_out(&query) {
+            if query.is_volatile() {
+                let what = "a query of WITH that is volatile and looks at rows around it";
+                return Err(SqlError::unsupported(what));
+            }
+            shift_levels(&mut query, levels);
+            return Ok(Source::Query(Box::new(query)));
+        }
+        let asked = matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized));
+        let (number, is_fixed) = (self.number(), asked || query.is_volatile());
+        let (name, mentions) = (folded(&cte.alias.name), AtomicUsize::new(1));
+        let named = Arc::new(Named { number, name, query, is_fixed, mentions });
+        self.named[at].bound = Some(named.clone());
+        Ok(Source::Named(named))
     }
 
     fn named_source(
@@ -169,14 +205,9 @@ impl Binder<'_> {
     ) -> Result<Source, SqlError> {
         self.budget.tick(self.named.len())?;
         if schema.is_none()
-            && let Some(at) = self.named.iter().rposition(|(known, _)| known == name)
+            && let Some(at) = self.named.iter().rposition(|known| known.name == name)
         {
-            // A named query sees those before it, not itself.
-            let later = self.named.split_off(at);
-            let query = later[0].1.clone();
-            let bound = self.query_apart(&query);
-            self.named.extend(later);
-            return Ok(Source::Query(Box::new(bound?)));
+            return self.mentioned(at);
         }
         let own = schema.is_none_or(|schema| schema == "public");
         if own && let Some(table) = self.catalog.tables.get(name) {
@@ -197,22 +228,6 @@ impl Binder<'_> {
 
     /// A table function, whose arguments may look at the sources before it, but not out of a query.
     fn table_function(
-        &mut self,
-        name: &str,
-        args: &[ast::FunctionArg],
-        alias: Option<&ast::TableAlias>,
-        steps: &mut Vec<Step>,
-    ) -> Result<(), SqlError> {
-        let seen_before = std::mem::take(&mut self.scope().seen_inside);
-        self.function_source(name, args, alias, steps)?;
-        if std::mem::replace(&mut self.scope().seen_inside, seen_before) {
-            let what = "a query in an argument of a table function that looks at what is beside it";
-            return Err(SqlError::unsupported(what));
-        }
-        Ok(())
-    }
-
-    fn function_source(
         &mut self,
         name: &str,
         args: &[ast::FunctionArg],
@@ -351,6 +366,34 @@ fn kind(join: &ast::Join) -> Option<Kind<'_>> {
     Some(Kind { constraint, left, right })
 }
 
+/// A query whose rows nobody locks: only the one around could.
+fn not_locked(query: Select) -> Result<Select, SqlError> {
+    if query.lock.is_some() {
+        return Err(SqlError::unsupported("FOR UPDATE in a query inside of another"));
+    }
+    Ok(query)
+}
+
+/// Gives the columns of a query of WITH the names that stand behind its own.
+fn rename(query: &mut Select, cte: &ast::Cte) -> Result<(), SqlError> {
+    let (given, has) = (cte.alias.columns.len(), query.output.len());
+    if given > has {
+        let name = folded(&cte.alias.name);
+        let message = format!(
+            "WITH query \"{name}\" has {has} columns available but {given} columns specified"
+        );
+        return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+    }
+    for (column, renamed) in query.output.iter_mut().zip(&cte.alias.columns) {
+        column.name = folded(&renamed.name);
+    }
+    Ok(())
+}
+
+fn columns_of(query: &Select) -> Vec<(String, SqlType, (u32, i16))> {
+    query.output.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
+}
+
 fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
     match source {
         Source::Table(table) => {
@@ -363,9 +406,8 @@ fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
             let column = |(name, ty): &(&str, SqlType)| ((*name).to_owned(), *ty, (0, 0));
             system.columns().iter().map(column).collect()
         }
-        Source::Query(query) => {
-            query.output.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
-        }
+        Source::Query(query) => columns_of(query),
+        Source::Named(named) => columns_of(&named.query),
         Source::Values(_) => Vec::new(),
         Source::Elements(_, ty) => vec![("unnest".to_owned(), *ty, (0, 0))],
         Source::Series(_) => vec![("generate_series".to_owned(), SqlType::Int8, (0, 0))],

@@ -8,10 +8,29 @@ use super::query::of_values;
 use super::{Binder, Scope, folded};
 use crate::catalog::{Index, Table};
 use crate::error::{SqlError, code};
-use crate::plan::{Conflict, Filled, Insert, OutputColumn, Select};
+use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
+
+/// Refuses what would look at rows that the statement has written already.
+fn check_reads(
+    table: &Table,
+    conflict: Option<&Conflict>,
+    returning: Option<&Returning>,
+) -> Result<(), SqlError> {
+    let set = conflict.and_then(|conflict| conflict.set.as_ref());
+    let set = set
+        .into_iter()
+        .flat_map(|(set, condition)| set.iter().map(|(_, value)| value).chain(condition));
+    let mut all = set.chain(returning.into_iter().flat_map(|returning| &returning.project));
+    let is_own = |source: &Source| matches!(source, Source::Table(of) if of.id == table.id);
+    if all.any(|expr| expr.reads(&is_own)) {
+        let what = "a query in ON CONFLICT or RETURNING of an INSERT that reads the same table";
+        return Err(SqlError::unsupported(what).hint("Ask before, in a statement of its own."));
+    }
+    Ok(())
+}
 
 impl Binder<'_> {
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<Insert, SqlError> {
@@ -48,7 +67,9 @@ impl Binder<'_> {
         let scope = self.table_scope(&table, &[alias.as_deref().unwrap_or(&table.name)])?;
         let (returning, _) = self.returning(scope, insert.returning.as_deref())?;
         let checks = self.checks(&table)?;
-        Ok(Insert { table, columns: filled, source, checks, conflict, returning })
+        check_reads(&table, conflict.as_ref(), returning.as_ref())?;
+        let reads = source.reads(&|source| matches!(source, Source::Table(_)));
+        Ok(Insert { table, columns: filled, source, reads, checks, conflict, returning })
     }
 
     fn insert_columns(
@@ -219,7 +240,8 @@ impl Binder<'_> {
             .collect();
         let source = of_values(Vec::new(), output);
         let checks = self.checks(&table)?;
-        Ok(Insert { table, columns: filled, source, checks, conflict: None, returning: None })
+        let (reads, conflict, returning) = (false, None, None);
+        Ok(Insert { table, columns: filled, source, reads, checks, conflict, returning })
     }
 
     /// A query of the columns of a table.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
+//! | [`inner`] | queries inside of expressions |
 //! | [`arrange`] | the order in which sources run |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
@@ -26,6 +27,7 @@ mod drivers;
 mod expr;
 mod from;
 mod group;
+mod inner;
 mod insert;
 mod name;
 mod operators;
@@ -35,11 +37,12 @@ mod select;
 use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
-use crate::plan::Aggregate;
+use crate::plan::{Aggregate, Named};
 use crate::types::SqlType;
-use sqlparser::ast::{Ident, Query};
+use sqlparser::ast::{Cte, Ident};
 use sqlparser::tokenizer::Span;
 use std::rc::Rc;
+use std::sync::Arc;
 
 pub(crate) use convert::bare;
 pub(crate) use expr::Typed;
@@ -57,11 +60,24 @@ pub(crate) struct Binder<'a> {
     /// The queries around the place that is bound; the last is the next.
     scopes: Vec<Scope>,
     /// Queries with names; each sees those before it.
-    named: Vec<(String, Rc<Query>)>,
+    named: Vec<NamedQuery>,
+    /// How many queries have a number.
+    numbers: usize,
     depth: usize,
     /// The types of the columns that the next query's result becomes, as INSERT has them.
     targets: Vec<SqlType>,
     pub(crate) budget: &'a Budget,
+}
+
+/// A query of WITH.
+#[derive(Clone)]
+struct NamedQuery {
+    name: String,
+    query: Rc<Cte>,
+    /// How many queries are around it.
+    depth: usize,
+    /// Once it is bound, and looks at nothing around it.
+    bound: Option<Arc<Named>>,
 }
 
 /// The names of a query.
@@ -74,8 +90,6 @@ struct Scope {
     aggregates: Option<Vec<Aggregate>>,
     /// True inside of an aggregate.
     in_aggregate: bool,
-    /// True if a query inside has looked at a place.
-    seen_inside: bool,
 }
 
 #[derive(Clone)]
@@ -98,7 +112,8 @@ impl<'a> Binder<'a> {
     ) -> Binder<'a> {
         let params = params.to_vec();
         let (scopes, named) = (Vec::new(), Vec::new());
-        Binder { catalog, text, params, scopes, named, depth: 0, targets: Vec::new(), budget }
+        let (numbers, depth, targets) = (0, 0, Vec::new());
+        Binder { catalog, text, params, scopes, named, numbers, depth, targets, budget }
     }
 
     /// Where a part of the statement begins.

@@ -96,7 +96,6 @@ impl Binder<'_> {
                     if levels == 0 {
                         return Ok(typed(Expr::Column(slot), ty));
                     }
-                    self.scopes[at].seen_inside = true;
                     return Ok(typed(Expr::Outer(levels, slot), ty));
                 }
                 _ => {

@@ -11,7 +11,7 @@
 use super::access::choose;
 use super::arrange::arrange;
 use super::convert::bare;
-use super::{Binder, Scope, Typed, folded};
+use super::{Binder, NamedQuery, Scope, Typed, folded};
 use crate::budget::Budget;
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -29,11 +29,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Binder<'_> {
-    /// Binds a query inside an expression.
-    pub(crate) fn inner_query(&mut self, query: &Query) -> Result<Select, SqlError> {
-        self.query(query)
-    }
-
     /// Binds a query.
     pub(crate) fn query(&mut self, query: &Query) -> Result<Select, SqlError> {
         self.depth += 1;
@@ -48,19 +43,16 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("WITH RECURSIVE"));
             }
             for table in &with.cte_tables {
-                if !table.alias.columns.is_empty() {
-                    return Err(SqlError::unsupported("a list of columns of a name in WITH")
-                        .hint("Name them inside: SELECT .. AS name."));
-                }
                 self.budget.charge(tree_bytes(&table.query))?;
                 let name = folded(&table.alias.name);
                 self.budget.tick(self.named.len() - names)?;
-                if self.named[names..].iter().any(|(known, _)| *known == name) {
+                if self.named[names..].iter().any(|known| known.name == name) {
                     let message = format!("WITH query name \"{name}\" specified more than once");
                     let error = SqlError::new(code::DUPLICATE_ALIAS, message);
                     return Err(self.at(error, &table.alias.name));
                 }
-                self.named.push((name, Rc::new((*table.query).clone())));
+                let (query, depth) = (Rc::new(table.clone()), self.scopes.len());
+                self.named.push(NamedQuery { name, query, depth, bound: None });
             }
         }
         let bound = self.query_body(query);

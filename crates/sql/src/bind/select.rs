@@ -8,6 +8,7 @@ use super::arrange::{arrange, comes_sorted};
 use super::group::Grouped;
 use super::query::{of_values, output_place, sort_key};
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
+use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Group, Lock, OutputColumn, Select, SortKey, Source, Step};
@@ -41,6 +42,9 @@ impl Binder<'_> {
             self.within(scope, |binder| binder.select_inside(select, order, lock, targets))?;
         for step in &mut plan.steps {
             step.used = scope.used[step.offset..step.offset + step.width].to_vec();
+            if let Source::Query(query) = &mut step.source {
+                forget_unused(query, &step.used);
+            }
         }
         Ok(plan)
     }
@@ -61,7 +65,6 @@ impl Binder<'_> {
             conjuncts(filter, &mut conditions);
         }
         let width = self.scope().used.len();
-        self.scope().seen_inside = false;
         self.scope().aggregates = Some(Vec::new());
         let (mut project, mut output) = self.projection(&select.projection, targets)?;
         let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
@@ -99,11 +102,6 @@ impl Binder<'_> {
         let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
         let mut group = None;
         if is_grouped {
-            if self.scope().seen_inside {
-                return Err(SqlError::unsupported(
-                    "a query inside of a grouped one that looks at it",
-                ));
-            }
             let mut having_parts = Vec::new();
             having.into_iter().for_each(|having| conjuncts(having, &mut having_parts));
             let mut grouped = Grouped { steps: &steps, keys: &mut group_keys, aggregates };
@@ -327,6 +325,21 @@ impl Binder<'_> {
             keys.push(key);
         }
         Ok(keys)
+    }
+}
+
+/// What nobody looks at is not evaluated, and cannot fail.
+fn forget_unused(query: &mut Select, used: &[bool]) {
+    if query.group.is_some() || query.distinct || !query.union.is_empty() {
+        return;
+    }
+    for (at, value) in query.project.iter_mut().enumerate().take(used.len()) {
+        let is_seen = used[at]
+            || query.order.iter().any(|key| key.place == at)
+            || query.distinct_on.contains(&at);
+        if !is_seen && !value.is_volatile() {
+            *value = Expr::Const(Datum::Null);
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
         };
         let width = both.len();
         both.append(&mut beside);
-        let row = Row { values: &both, outer: None };
+        let row = Row { values: &both, given: &[] };
         if !exec.all_hold(&plan.step.on, row)? {
             continue;
         }
@@ -61,7 +61,7 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
         }
         count += 1;
         if let Some(returning) = &plan.returning {
-            let row = Row { values: &both, outer: None };
+            let row = Row { values: &both, given: &[] };
             let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
             sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
         }
@@ -126,14 +126,14 @@ impl Exec<'_> {
         if let Some(keys) = self.named_keys(table, &plan.step.access, held)? {
             return Ok(keys);
         }
-        let nothing = Row { values: &[], outer: None };
+        let nothing = Row { values: &[], given: &[] };
         let mut keys = Vec::new();
         let mut used = plan.step.used.clone();
         table.key_slots().into_iter().for_each(|slot| used[slot] = true);
         let slots = table.key_slots();
         let _ = self.find(table, &plan.step.access, &used, nothing, &mut |values| {
             self.tick()?;
-            let row = Row { values: values.as_slice(), outer: None };
+            let row = Row { values: values.as_slice(), given: &[] };
             if self.all_hold(&plan.step.on, row)? {
                 let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
                 let key = key_of(table, &key)?;
@@ -154,7 +154,7 @@ impl Exec<'_> {
     ) -> Result<Vec<(Key, Vec<Datum>)>, SqlError> {
         let (slots, width) = (table.key_slots(), table.width());
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
-        self.rows(query, None, &mut |values| {
+        self.rows(query, &[], &mut |values| {
             let key: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
             let key = key_of(table, &key)?;
             if seen.insert(key.clone()) {
@@ -187,7 +187,7 @@ impl Exec<'_> {
         set: &[(usize, Expr)],
         values: &mut [Datum],
     ) -> Result<Vec<(usize, Datum)>, SqlError> {
-        let row = Row { values, outer: None };
+        let row = Row { values, given: &[] };
         let new = set.iter().map(|(at, expr)| Ok((*at, self.eval(expr, row)?)));
         let mut changed = new.collect::<Result<Vec<_>, SqlError>>()?;
         for (at, value) in &mut changed {

@@ -19,7 +19,6 @@ use crate::expr::{Arith, Expr};
 use crate::functions::{self, Func};
 use crate::pattern;
 use crate::types::SqlType;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// The longest that `pg_sleep` sleeps: a year.
@@ -43,14 +42,11 @@ impl Exec<'_> {
                 self.params.get(*number).map_or(Ok(Datum::Null), |p| self.cloned(p))?
             }
             Expr::Column(slot) => self.cloned(&row.values[*slot])?,
-            Expr::Outer(levels, slot) => {
-                let mut at = row;
-                for _ in 0..*levels {
-                    at = *at.outer.expect("a query inside runs inside");
-                }
-                self.cloned(&at.values[*slot])?
+            Expr::Given(at) => self.cloned(&row.given[*at])?,
+            Expr::Inner(inner) => self.inner(inner, row)?,
+            Expr::Outer(..) | Expr::Aggregate(_) | Expr::OuterAggregate(..) => {
+                unreachable!("places and values given have taken their place when a statement runs")
             }
-            Expr::Aggregate(_) => unreachable!("aggregates are places when a statement runs"),
             Expr::Cast(inner, ty) => {
                 let value = self.eval(inner, row)?;
                 self.budget.charge(crate::datum::convert_bytes(&value, *ty))?;
@@ -91,34 +87,6 @@ impl Exec<'_> {
                 self.eval(otherwise, row)?
             }
             Expr::Call(func, args) => self.call(*func, args, row)?,
-            Expr::Scalar(query) => {
-                let mut found = Datum::Null;
-                let mut count = 0;
-                self.rows(query, Some(&row), &mut |values| {
-                    count += 1;
-                    if count > 1 {
-                        let message =
-                            "more than one row returned by a subquery used as an expression";
-                        return Err(SqlError::new(code::CARDINALITY_VIOLATION, message));
-                    }
-                    found = self.cloned(&values[0])?;
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                found
-            }
-            Expr::Gathered(query) => {
-                let (mut gathered, mut held) =
-                    (crate::array::Writer::default(), self.budget.held());
-                let ty = query.output[0].ty;
-                self.rows(query, Some(&row), &mut |values| {
-                    // The element as text, with a backslash before each sign, and room for as much again.
-                    held.add(4 * crate::text::format_bytes(&values[0]) + 8)?;
-                    let known = (!values[0].is_null()).then(|| crate::text::format(&values[0], ty));
-                    gathered.push(known.as_deref());
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                Datum::Text(gathered.end())
-            }
             Expr::Elements { compare, all, both, element } => {
                 let (value, array) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
                 let Some(array) = array.as_text() else { return Ok(Datum::Null) };
@@ -133,34 +101,6 @@ impl Exec<'_> {
                     }
                 }
                 if unknown { Datum::Null } else { Datum::Bool(*all) }
-            }
-            Expr::Exists(query) => {
-                let mut found = false;
-                self.rows(query, Some(&row), &mut |_| {
-                    found = true;
-                    Ok(ControlFlow::Break(()))
-                })?;
-                Datum::Bool(found)
-            }
-            Expr::InSelect(value, query) => {
-                let value = self.eval(value, row)?;
-                let (mut found, mut unknown) = (false, false);
-                self.rows(query, Some(&row), &mut |values| {
-                    if values[0].is_null() || value.is_null() {
-                        unknown = true;
-                    } else if values[0].compare(&value).is_eq() {
-                        found = true;
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                if found {
-                    Datum::Bool(true)
-                } else if unknown {
-                    Datum::Null
-                } else {
-                    Datum::Bool(false)
-                }
             }
         })
     }

@@ -16,13 +16,15 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::numeric::Decimal;
-use crate::plan::{Access, SpanOf};
+use crate::plan::{Access, Asks, SpanOf};
 use crate::types::SqlType;
 use isomer_design::{Direction, Key, KeyRange, Schema, Value};
 use std::ops::ControlFlow;
 
 const FIRST_PAGE_ROWS: usize = 16;
 const PAGE_ROWS_MAX: usize = 1024;
+/// More rows than this are not looked up one by one for the values of a query.
+const MEMBERS_MAX: usize = 1024;
 /// A page ends behind the row with which it is longer than this.
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -116,7 +118,7 @@ impl Exec<'_> {
         }
         let slots = table.key_slots();
         let ty = |at: usize| slots.get(at).map(|&slot| (table.slot_type(slot), false));
-        let nothing = Row { values: &[], outer: None };
+        let nothing = Row { values: &[], given: &[] };
         let found = spans(self, &table.schema, access, &ty, nothing, held)?.into_iter();
         let key = |found| match found {
             Found::Row(key) => Some(key),
@@ -190,16 +192,36 @@ fn spans(
             found.extend(range_of(exec, schema, span, ty, row)?);
             continue;
         };
-        let array = exec.eval(&span.prefix[at], row)?;
+        let Some(values) = elements(exec, &span.prefix[at], element, row)? else {
+            return Ok(vec![Found::Rows(KeyRange::all())]);
+        };
         let mut one = SpanOf { each: None, ..span.clone() };
-        for value in crate::array::values(array.as_text().unwrap_or("{}"), element) {
-            one.prefix[at] = Expr::Const(value?);
+        for value in values {
+            one.prefix[at] = Expr::Const(value);
             let range = range_of(exec, schema, &one, ty, row)?;
             held.add(range.as_ref().map_or(0, |found| 2 * key_bytes(found.start())))?;
             found.extend(range);
         }
     }
     Ok(disjoint(found))
+}
+
+/// The elements of an array, or the values of a query; none if these are so many that it is better to look at
+/// everything.
+fn elements(
+    exec: &Exec<'_>,
+    expr: &Expr,
+    ty: SqlType,
+    row: Row<'_>,
+) -> Result<Option<Vec<Datum>>, SqlError> {
+    if let Expr::Inner(inner) = expr
+        && inner.asks == Asks::Member
+    {
+        let members = exec.members(inner)?;
+        return Ok((members.len() <= MEMBERS_MAX).then_some(members));
+    }
+    let array = exec.eval(expr, row)?;
+    crate::array::values(array.as_text().unwrap_or("{}"), ty).collect::<Result<_, _>>().map(Some)
 }
 
 fn disjoint(mut found: Vec<Found>) -> Vec<Found> {

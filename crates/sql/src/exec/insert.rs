@@ -26,7 +26,7 @@ pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Res
     let (mut batch, mut count, mut held) = (Vec::new(), 0, exec.budget.held());
     let (row_ids, mut written) = (row_ids(plan), Written::new(exec));
     let mut bytes = 0;
-    exec.rows(&plan.source, None, &mut |given| {
+    exec.rows(&plan.source, &[], &mut |given| {
         let row = exec.new_row(plan, row_ids.as_deref(), |at| exec.cloned(&given[at]))?;
         // The row, and its bytes as they are written.
         let row_bytes = 2 * row_bytes(&row);
@@ -83,7 +83,7 @@ fn write(
         if let Some(values) = exec.insert_row(plan, written, (key, bytes, values))? {
             count += 1;
             if let Some(returning) = &plan.returning {
-                let row = Row { values: &values, outer: None };
+                let row = Row { values: &values, given: &[] };
                 let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
                 sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
             }
@@ -130,7 +130,7 @@ impl Exec<'_> {
         for filled in &plan.columns {
             values.push(match filled {
                 Filled::Given(at) => given(*at)?,
-                Filled::Default(expr) => self.eval(expr, Row { values: &[], outer: None })?,
+                Filled::Default(expr) => self.eval(expr, Row { values: &[], given: &[] })?,
             });
         }
         self.fit(&plan.table, &plan.checks, &mut values)?;
@@ -230,7 +230,7 @@ impl Exec<'_> {
         };
         let width = row.len();
         row.extend(new);
-        let both = Row { values: &row, outer: None };
+        let both = Row { values: &row, given: &[] };
         if let Some(condition) = condition
             && self.holds(condition, both)? != Some(true)
         {

@@ -15,7 +15,7 @@ use crate::budget::Held;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
-use crate::plan::{Select, Source, Step};
+use crate::plan::{Named, Select, Source, Step};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -27,6 +27,12 @@ struct Kept<'b> {
     /// Which of them have matched: a right join shows the others at the end.
     matched: Vec<Cell<bool>>,
     by_key: Option<HashMap<Vec<Datum>, Vec<usize>, Hasher>>,
+    _held: Held<'b>,
+}
+
+/// The rows of a query of WITH, kept while the statement runs.
+pub(super) struct Shared<'b> {
+    rows: Vec<Vec<Datum>>,
     _held: Held<'b>,
 }
 
@@ -55,16 +61,16 @@ impl<'a> Exec<'a> {
     pub(super) fn joined_rows(
         &self,
         plan: &Select,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
         let mut row = vec![Datum::Null; plan.width];
         let mut memory: Memory = vec![None; plan.steps.len()];
-        if self.step(plan, 0, &mut row, &mut memory, outer, emit)?.is_break() {
+        if self.step(plan, 0, &mut row, &mut memory, given, emit)?.is_break() {
             return Ok(());
         }
         for at in (0..plan.steps.len()).filter(|&at| plan.steps[at].right) {
-            if self.unmatched(plan, at, &mut row, &mut memory, outer, emit)?.is_break() {
+            if self.unmatched(plan, at, &mut row, &mut memory, given, emit)?.is_break() {
                 return Ok(());
             }
         }
@@ -78,16 +84,16 @@ impl<'a> Exec<'a> {
         at: usize,
         row: &mut Vec<Datum>,
         memory: &mut Memory<'a>,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let step = &plan.steps[at];
-        let kept = self.kept(step, at, memory, outer)?;
+        let kept = self.kept(step, at, memory, given)?;
         for (values, matched) in kept.rows.iter().zip(&kept.matched) {
             if !matched.get() {
                 row.fill(Datum::Null);
                 row[step.offset..step.offset + step.width].clone_from_slice(values);
-                if self.step(plan, at + 1, row, memory, outer, emit)?.is_break() {
+                if self.step(plan, at + 1, row, memory, given, emit)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -101,11 +107,11 @@ impl<'a> Exec<'a> {
         at: usize,
         row: &mut Vec<Datum>,
         memory: &mut Memory<'a>,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let Some(step) = plan.steps.get(at) else {
-            if !self.all_hold(&plan.filter, Row { values: row, outer })? {
+            if !self.all_hold(&plan.filter, Row { values: row, given })? {
                 return Ok(ControlFlow::Continue(()));
             }
             return emit(row);
@@ -121,12 +127,12 @@ impl<'a> Exec<'a> {
             self.tick()?;
             row[places.clone()].swap_with_slice(values);
             let mark = self.budget.mark();
-            if !self.all_hold(&step.on, Row { values: row, outer })? {
+            if !self.all_hold(&step.on, Row { values: row, given })? {
                 self.budget.back_to(mark);
                 return Ok((ControlFlow::Continue(()), false));
             }
             matched = true;
-            let flow = self.step(plan, at + 1, row, memory, outer, emit)?;
+            let flow = self.step(plan, at + 1, row, memory, given, emit)?;
             // What was made of this row is done with.
             self.budget.back_to(mark);
             Ok((flow, true))
@@ -135,9 +141,9 @@ impl<'a> Exec<'a> {
         let whole = step.access.spans.is_empty() && step.source.is_ready(&|_| false);
         let is_kept = at > 0 && (step.right || whole);
         if is_kept {
-            let kept = self.kept(step, at, memory, outer)?;
+            let kept = self.kept(step, at, memory, given)?;
             let mut buffer = vec![Datum::Null; step.width];
-            for found in self.candidates(step, &kept, Row { values: row, outer })? {
+            for found in self.candidates(step, &kept, Row { values: row, given })? {
                 buffer.clone_from_slice(&kept.rows[found]);
                 let (flow, fits) = next(&mut buffer, row, memory)?;
                 if fits {
@@ -150,7 +156,7 @@ impl<'a> Exec<'a> {
         } else {
             // The values that decide where to look are those of the steps before, if there are any.
             let before = if at == 0 { Vec::new() } else { row.clone() };
-            let flow = self.source(step, Row { values: &before, outer }, &mut |values| {
+            let flow = self.source(step, Row { values: &before, given }, &mut |values| {
                 Ok(next(values, row, memory)?.0)
             })?;
             if flow.is_break() {
@@ -159,7 +165,7 @@ impl<'a> Exec<'a> {
         }
         if step.left && !matched {
             row[places].fill(Datum::Null);
-            return self.step(plan, at + 1, row, memory, outer, emit);
+            return self.step(plan, at + 1, row, memory, given, emit);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -184,17 +190,16 @@ impl<'a> Exec<'a> {
                 }
                 Ok(ControlFlow::Continue(()))
             }
-            Source::Query(query) => {
-                let mut flow = ControlFlow::Continue(());
-                let mut buffer = Vec::new();
-                self.rows(query, row.outer, &mut |values| {
-                    buffer.clear();
-                    buffer.extend_from_slice(&values[..step.width]);
-                    flow = take(&mut buffer)?;
-                    Ok(flow)
-                })?;
-                Ok(flow)
+            Source::Query(query) => self.query_rows(query, step.width, row.given, take),
+            Source::Named(named) if named.is_shared() => {
+                for values in &self.shared(named)?.rows {
+                    if take(&mut values.clone())?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
             }
+            Source::Named(named) => self.query_rows(&named.query, step.width, &[], take),
             Source::Values(rows) => {
                 for exprs in rows {
                     let values = exprs.iter().map(|expr| self.eval(expr, row));
@@ -215,6 +220,43 @@ impl<'a> Exec<'a> {
                 Ok(ControlFlow::Continue(()))
             }
         }
+    }
+
+    /// The columns of the result of a query.
+    fn query_rows(
+        &self,
+        query: &Select,
+        width: usize,
+        given: &[Datum],
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let mut flow = ControlFlow::Continue(());
+        let mut buffer = Vec::new();
+        self.rows(query, given, &mut |values| {
+            buffer.clear();
+            buffer.extend_from_slice(&values[..width]);
+            flow = take(&mut buffer)?;
+            Ok(flow)
+        })?;
+        Ok(flow)
+    }
+
+    /// The rows of a query of WITH, found once.
+    fn shared(&self, named: &Named) -> Result<Rc<Shared<'a>>, SqlError> {
+        if let Some(known) = self.shared.borrow().get(&named.number) {
+            return Ok(known.clone());
+        }
+        let (mut rows, mut held) = (Vec::new(), self.budget.held());
+        let mark = self.budget.mark();
+        let _ = self.query_rows(&named.query, named.query.output.len(), &[], &mut |values| {
+            held.add_row(values)?;
+            rows.push(values.clone());
+            self.budget.back_to(mark);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let shared = Rc::new(Shared { rows, _held: held });
+        self.shared.borrow_mut().insert(named.number, shared.clone());
+        Ok(shared)
     }
 
     fn series(
@@ -248,14 +290,14 @@ impl<'a> Exec<'a> {
         step: &Step,
         at: usize,
         memory: &mut Memory<'a>,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
     ) -> Result<Rc<Kept<'a>>, SqlError> {
         if let Some(kept) = &memory[at] {
             return Ok(kept.clone());
         }
         let (mut rows, mut held) = (Vec::new(), self.budget.held());
         let mark = self.budget.mark();
-        let _ = self.source(step, Row { values: &[], outer }, &mut |values| {
+        let _ = self.source(step, Row { values: &[], given }, &mut |values| {
             self.tick()?;
             held.add_row(values)?;
             rows.push(values.clone());
@@ -264,7 +306,7 @@ impl<'a> Exec<'a> {
         })?;
         let by_key = match step.hash.is_empty() {
             true => None,
-            false => Some(self.hashed(step, &rows, outer, &mut held)?),
+            false => Some(self.hashed(step, &rows, given, &mut held)?),
         };
         held.add(rows.len())?;
         let matched = vec![Cell::new(false); rows.len()];
@@ -277,14 +319,14 @@ impl<'a> Exec<'a> {
         &self,
         step: &Step,
         rows: &[Vec<Datum>],
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         held: &mut Held<'_>,
     ) -> Result<HashMap<Vec<Datum>, Vec<usize>, Hasher>, SqlError> {
         let mut by_key: HashMap<Vec<Datum>, Vec<usize>, Hasher> = HashMap::default();
         let mut wide = vec![Datum::Null; step.offset + step.width];
         for (at, values) in rows.iter().enumerate() {
             wide[step.offset..].clone_from_slice(values);
-            let row = Row { values: &wide, outer };
+            let row = Row { values: &wide, given };
             let key = step.hash.iter().map(|(_, own)| self.eval(own, row));
             let mark = self.budget.mark();
             let key: Vec<Datum> = key.collect::<Result<_, _>>()?;

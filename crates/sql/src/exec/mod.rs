@@ -9,12 +9,14 @@ mod aggregate;
 mod change;
 mod eval;
 mod find;
+mod inner;
 mod insert;
 mod join;
 mod select;
 mod write;
 
 pub(crate) use eval::arith;
+pub use inner::Cost;
 pub(crate) use write::{entry_key, parts_of_entry, row_of};
 
 use crate::budget::{Budget, Held, ROW_WORK};
@@ -23,8 +25,11 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::plan::{Change, Insert, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
+use inner::Memory;
 use isomer_design::Key;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A statement that runs.
 pub(crate) struct Exec<'a> {
@@ -34,13 +39,17 @@ pub(crate) struct Exec<'a> {
     catalog: &'a Catalog,
     budget: &'a Budget,
     calls: Cell<u64>,
+    /// The answers of queries inside of expressions, by the number of the query.
+    answers: RefCell<BTreeMap<usize, Memory<'a>>>,
+    /// The rows of queries of WITH that are mentioned more than once.
+    shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
 }
 
-/// A row, and the row of the query around.
+/// A row, and the values that the query around has given its query.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'r> {
     values: &'r [Datum],
-    outer: Option<&'r Row<'r>>,
+    given: &'r [Datum],
 }
 
 impl<'a> Exec<'a> {
@@ -52,7 +61,8 @@ impl<'a> Exec<'a> {
         catalog: &'a Catalog,
     ) -> Exec<'a> {
         let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
-        Exec { txn, params, around, catalog, budget, calls }
+        let (answers, shared) = (RefCell::default(), RefCell::default());
+        Exec { txn, params, around, catalog, budget, calls, answers, shared }
     }
 
     /// Runs a query; returns how many rows it has.
@@ -68,7 +78,7 @@ impl<'a> Exec<'a> {
             Ok(std::ops::ControlFlow::Continue(()))
         };
         match plan.lock {
-            None => self.rows(plan, None, show)?,
+            None => self.rows(plan, &[], show)?,
             Some(lock) => self.locked_rows(plan, lock, show)?,
         }
         Ok(rows)

@@ -39,10 +39,10 @@ impl Exec<'_> {
     pub(crate) fn rows(
         &self,
         plan: &Select,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
-        let nothing = Row { values: &[], outer };
+        let nothing = Row { values: &[], given };
         let count = |expr: &Option<Expr>, what: &str| -> Result<Option<u64>, SqlError> {
             let Some(expr) = expr else { return Ok(None) };
             match self.eval(expr, nothing)? {
@@ -83,10 +83,10 @@ impl Exec<'_> {
             Ok(flow)
         };
         if plan.distinct_on.is_empty() {
-            return self.ordered_rows(plan, outer, first, limited);
+            return self.ordered_rows(plan, given, first, limited);
         }
         let mut last: Option<Vec<Datum>> = None;
-        self.ordered_rows(plan, outer, None, &mut |values| {
+        self.ordered_rows(plan, given, None, &mut |values| {
             let same = |last: &Vec<Datum>| {
                 plan.distinct_on.iter().zip(last).all(|(&at, v)| values[at] == *v)
             };
@@ -102,14 +102,14 @@ impl Exec<'_> {
     fn ordered_rows(
         &self,
         plan: &Select,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         keep: Option<usize>,
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
         if plan.order.is_empty() || plan.sorted {
-            return self.distinct_rows(plan, outer, emit);
+            return self.distinct_rows(plan, given, emit);
         }
-        let (rows, _held) = self.sorted(plan, outer, keep)?;
+        let (rows, _held) = self.sorted(plan, given, keep)?;
         for row in &rows {
             if emit(row)?.is_break() {
                 break;
@@ -122,12 +122,12 @@ impl Exec<'_> {
     fn sorted(
         &self,
         plan: &Select,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         keep: Option<usize>,
     ) -> Result<(Vec<Vec<Datum>>, Held<'_>), SqlError> {
         let (mut rows, mut held) = (Vec::new(), self.budget.held());
         let by = |a: &Vec<Datum>, b: &Vec<Datum>| compare(&plan.order, a, b);
-        self.distinct_rows(plan, outer, &mut |values| {
+        self.distinct_rows(plan, given, &mut |values| {
             held.add_row(values)?;
             rows.push(values.to_vec());
             // Twice as many as needed are sorted now and then, and the second half forgotten.
@@ -174,12 +174,12 @@ impl Exec<'_> {
     fn distinct_rows(
         &self,
         plan: &Select,
-        outer: Option<&Row<'_>>,
+        given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
         let is_set = plan.distinct || plan.union.iter().any(|(_, distinct)| *distinct);
         if !is_set && plan.union.is_empty() {
-            return self.grouped_rows(plan, outer, emit);
+            return self.grouped_rows(plan, given, emit);
         }
         let mut seen: HashSet<Vec<Datum>, Hasher> = HashSet::default();
         let mut held = self.budget.held();
@@ -197,19 +197,14 @@ impl Exec<'_> {
             done = flow.is_break();
             Ok(flow)
         };
-        self.grouped_rows(plan, outer, &mut once)?;
+        self.grouped_rows(plan, given, &mut once)?;
         for (other, _) in &plan.union {
-            self.rows(other, outer, &mut once)?;
+            self.rows(other, given, &mut once)?;
         }
         Ok(())
     }
 
-    fn grouped_rows(
-        &self,
-        plan: &Select,
-        outer: Option<&Row<'_>>,
-        emit: Emit<'_>,
-    ) -> Result<(), SqlError> {
+    fn grouped_rows(&self, plan: &Select, given: &[Datum], emit: Emit<'_>) -> Result<(), SqlError> {
         let mut projected: Vec<Datum> = Vec::with_capacity(plan.project.len());
         let mut project = |row: Row<'_>, emit: &mut Emit<'_>| {
             projected.clear();
@@ -221,17 +216,17 @@ impl Exec<'_> {
         let mut emit = emit;
         let Some(group) = &plan.group else {
             return self
-                .joined_rows(plan, outer, &mut |values| project(Row { values, outer }, &mut emit));
+                .joined_rows(plan, given, &mut |values| project(Row { values, given }, &mut emit));
         };
         let mut groups = Groups::new(self, group);
-        self.joined_rows(plan, outer, &mut |values| {
-            groups.add(self, Row { values, outer })?;
+        self.joined_rows(plan, given, &mut |values| {
+            groups.add(self, Row { values, given })?;
             Ok(ControlFlow::Continue(()))
         })?;
         let (groups, _held) = groups.finish()?;
         for values in groups {
             self.tick()?;
-            let (row, mark) = (Row { values: &values, outer }, self.budget.mark());
+            let (row, mark) = (Row { values: &values, given }, self.budget.mark());
             if self.all_hold(&group.having, row)? && project(row, &mut emit)?.is_break() {
                 break;
             }
@@ -258,7 +253,7 @@ impl Exec<'_> {
         // The places of the key were put behind the projection when the query was compiled.
         let key_at = plan.project.len() - table.key_slots().len();
         let mut keys = Vec::new();
-        self.rows(plan, None, &mut |values| {
+        self.rows(plan, &[], &mut |values| {
             let key = super::write::key_of(table, &values[key_at..])?;
             held.add(2 * key_bytes(&key))?;
             keys.push(key);
@@ -303,7 +298,7 @@ impl Exec<'_> {
                 decoded = super::find::decode(table, &key, bytes, &step.used, &mut values);
             })?;
             decoded?;
-            let now = Row { values: &values, outer: None };
+            let now = Row { values: &values, given: &[] };
             if row.exists && self.all_hold(&step.on, now)? && self.all_hold(&plan.filter, now)? {
                 let shown = plan.project.iter().map(|expr| self.eval(expr, now));
                 if emit(&shown.collect::<Result<Vec<Datum>, _>>()?)?.is_break() {

@@ -79,7 +79,7 @@ impl Exec<'_> {
         shown: Shown<'_>,
     ) -> Result<(), SqlError> {
         fit_types(table, columns, values, shown)?;
-        let row = Row { values, outer: None };
+        let row = Row { values, given: &[] };
         for check in checks {
             if self.holds(&check.condition, row)? == Some(false) {
                 let message = format!(

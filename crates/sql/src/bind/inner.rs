@@ -1,0 +1,295 @@
+//! Queries inside of expressions: what they are given, and how they come by their answers.
+//!
+//! A query that looks at rows around it is bound with those in sight. Here it is cut off from them: each place of a row
+//! around becomes a value that the query is *given*, and the expression says which. What depends on nothing is given
+//! nothing. From then on an inner query is a function, and a function need not be called twice for the same values.
+//!
+//! ```text
+//!   select o.id from o where o.total > (select sum(l.amount) from l where l.o = o.id and l.n < 9)
+//!
+//!   given     o.id                                        the place of o's row
+//!   query     select sum(amount) from l where o = ? and n < 9
+//!   keys      l.o = ?                                     an equality of something of l and something given,
+//!   hashed    select o, sum(amount) from l where n < 9 group by o       so it can be left out and grouped by
+//!   nothing   select sum(amount) from (no rows)           the answer for an o.id that l does not have: NULL
+//! ```
+//!
+//! | way | when | it runs |
+//! | --- | --- | --- |
+//! | remembered, given nothing | it depends on no row | once in a statement |
+//! | hashed | all that it is given stands in equalities that every row must fulfil | once, for all values |
+//! | remembered | otherwise | once for the same values, as far as memory goes |
+//! | each | it is volatile, and given something | each time |
+//!
+//! So IN and EXISTS are semi-joins by a hash, NOT IN and NOT EXISTS anti-joins, and a sum for each row is one
+//! grouping. NULL is as SQL has it: a key that is NULL is in no equality, `x NOT IN (..)` is not known where x or one of
+//! the values is NULL, and false among no values.
+//!
+//! An index is a table of all answers that is there already: where it finds all keys, the query is run for each row, by
+//! it. Where it finds some of them, a few runs are tried before the table is made ([`RUNS_BEFORE`]), as a statement over
+//! a few rows is over by then.
+//!
+//! A volatile query that is given nothing runs once too: so it is in PostgreSQL.
+//!
+//! Left out: comparisons other than equality as keys, and moving an inner query into the joins of the one around, which
+//! could then begin with its rows.
+
+use super::Binder;
+use super::arrange::arrange;
+use super::query::empty;
+use crate::error::{SqlError, code};
+use crate::expr::{Compare, Expr, conjuncts};
+use crate::plan::{Access, Asks, Hashed, Inner, OutputColumn, Select, Source, Step, Way};
+use crate::types::SqlType;
+use isomer_design::Direction;
+use sqlparser::ast::Query;
+
+/// So often a query runs, found by an index in part, before the answers for all values are made.
+const RUNS_BEFORE: usize = 4;
+
+impl Binder<'_> {
+    /// Binds a query inside of an expression. `value` is what is looked for among its rows.
+    pub(super) fn inner(
+        &mut self,
+        asks: Asks,
+        query: &Query,
+    ) -> Result<(Inner, SqlType), SqlError> {
+        let mut query = self.query(query)?;
+        if query.lock.is_some() {
+            return Err(SqlError::unsupported("FOR UPDATE in a query inside of another"));
+        }
+        let ty = match query.output.as_slice() {
+            _ if asks == Asks::Exists => SqlType::Bool,
+            [column] => column.ty,
+            _ => {
+                let message = "subquery must return only one column";
+                return Err(SqlError::new(code::SYNTAX, message));
+            }
+        };
+        if asks == Asks::Exists {
+            shows_nothing(&mut query);
+        }
+        let mut args = Vec::new();
+        query.exprs_mut(&mut |expr| cut_off(expr, &mut args));
+        self.budget.charge(size_of::<Inner>() + args.len() * size_of::<Expr>())?;
+        let way = self.way(asks, &query, &args)?;
+        let number = self.number();
+        Ok((Inner { number, asks, args, value: None, query, way }, ty))
+    }
+
+    fn way(&mut self, asks: Asks, query: &Select, args: &[Expr]) -> Result<Way, SqlError> {
+        if args.is_empty() {
+            return Ok(Way::Remembered);
+        }
+        if query.is_volatile() {
+            return Ok(Way::Each);
+        }
+        Ok(match self.hashed(asks, query)? {
+            Some(hashed) => Way::Hashed(Box::new(hashed)),
+            None => Way::Remembered,
+        })
+    }
+
+    /// The query of all answers, if it can be had and is worth it.
+    fn hashed(&mut self, asks: Asks, query: &Select) -> Result<Option<Hashed>, SqlError> {
+        let is_simple = asks != Asks::Array
+            && query.union.is_empty()
+            && query.distinct_on.is_empty()
+            && query.limit.is_none()
+            && query.offset.is_none()
+            && query.steps.iter().all(|step| !step.right);
+        if !is_simple {
+            return Ok(None);
+        }
+        let (keys, rest) = Equalities::of(query);
+        let found = keys.found_by_index(query);
+        if keys.by.is_empty() || found >= keys.by.len() {
+            return Ok(None);
+        }
+        let mut bare = empty(Vec::new());
+        (bare.width, bare.distinct) = (query.width, query.distinct);
+        bare.project.clone_from(&query.project);
+        bare.group.clone_from(&query.group);
+        let steps = query.steps.iter().map(without_way).collect();
+        let before = self.budget.mark();
+        arrange(steps, rest, &mut bare, self.budget)?;
+        let mut has_given = false;
+        bare.exprs(&mut |expr| has_given |= is_given(expr));
+        if has_given {
+            self.budget.back_to(before);
+            return Ok(None);
+        }
+        let nothing = bare.group.as_ref().filter(|group| group.keys.is_empty()).map(|group| {
+            let no_rows = without_rows(&query.steps);
+            let mut nothing = Select { group: Some(group.clone()), ..empty(query.output.clone()) };
+            (nothing.steps, nothing.width) = (vec![no_rows], query.width);
+            nothing.project.clone_from(&query.project);
+            nothing
+        });
+        show_keys(&mut bare, keys.own, asks, &query.output);
+        let after = if found > 0 { RUNS_BEFORE } else { 0 };
+        Ok(Some(Hashed { query: bare, by: keys.by, nothing, after }))
+    }
+
+    /// A number that nothing else in the statement has.
+    pub(super) fn number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers
+    }
+}
+
+/// Replaces what an expression has of rows around its query by what the query is given.
+fn cut_off(expr: &mut Expr, args: &mut Vec<Expr>) {
+    let around = match expr {
+        Expr::Outer(1, slot) => Expr::Column(*slot),
+        Expr::Outer(levels, slot) => Expr::Outer(*levels - 1, *slot),
+        Expr::OuterAggregate(1, at) => Expr::Aggregate(*at),
+        Expr::OuterAggregate(levels, at) => Expr::OuterAggregate(*levels - 1, *at),
+        _ => return expr.children_mut(&mut |child| cut_off(child, args)),
+    };
+    let known = args.iter().position(|arg| *arg == around);
+    let at = known.unwrap_or_else(|| {
+        args.push(around);
+        args.len() - 1
+    });
+    *expr = Expr::Given(at);
+}
+
+/// Whether there are rows does not depend on what they show, so nothing of it is evaluated.
+fn shows_nothing(query: &mut Select) {
+    let is_plain = query.group.is_none()
+        && query.union.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none();
+    if is_plain {
+        query.project.clear();
+        query.output.clear();
+        query.order.clear();
+        query.distinct_on.clear();
+        (query.distinct, query.sorted) = (false, false);
+    }
+}
+
+fn is_given(expr: &Expr) -> bool {
+    expr.has(&|expr| matches!(expr, Expr::Given(_)))
+}
+
+/// The equalities between what a query is given and what its rows have.
+#[derive(Default)]
+struct Equalities {
+    by: Vec<Expr>,
+    own: Vec<Expr>,
+}
+
+impl Equalities {
+    /// The equalities that every row fulfils, and all other conditions; those of a left join stay with it.
+    fn of(query: &Select) -> (Equalities, Vec<Expr>) {
+        let inner = query.steps.iter().filter(|step| !step.left).flat_map(|step| &step.on);
+        let mut conditions = Vec::new();
+        inner.chain(&query.filter).for_each(|one| conjuncts(one.clone(), &mut conditions));
+        let (mut keys, mut rest) = (Equalities::default(), Vec::new());
+        for condition in conditions {
+            match sides(&condition) {
+                Some((by, own)) => {
+                    keys.by.push(by.clone());
+                    keys.own.push(own.clone());
+                }
+                None => rest.push(condition),
+            }
+        }
+        (keys, rest)
+    }
+
+    /// How many of them are found by a key or an index, where the query is given its values.
+    fn found_by_index(&self, query: &Select) -> usize {
+        let prefix = |step: &Step| -> usize {
+            let first = step.access.spans.first();
+            first.map_or(0, |span| span.prefix.iter().filter(|by| self.by.contains(by)).count())
+        };
+        query.steps.iter().map(prefix).sum()
+    }
+}
+
+/// What is given, and what the row has that must be equal to it.
+fn sides(condition: &Expr) -> Option<(&Expr, &Expr)> {
+    let Expr::Compare(Compare::Eq, both) = condition else { return None };
+    let has_column = |expr: &Expr| expr.has(&|part| matches!(part, Expr::Column(_)));
+    let is_by = |expr: &Expr| is_given(expr) && !has_column(expr) && !expr.has_query();
+    let is_own = |expr: &Expr| !is_given(expr) && has_column(expr) && !expr.has_query();
+    match &**both {
+        [by, own] | [own, by] if is_by(by) && is_own(own) => Some((by, own)),
+        _ => None,
+    }
+}
+
+/// A source as it was before a way to its rows was chosen.
+fn without_way(step: &Step) -> Step {
+    let on = if step.left { step.on.clone() } else { Vec::new() };
+    let (access, hash) = (Access { way: Direction::Forward, ..Access::default() }, Vec::new());
+    Step { on, access, hash, ..step.clone() }
+}
+
+/// A source of as many places as these, and of no rows.
+fn without_rows(steps: &[Step]) -> Step {
+    let width = steps.iter().map(|step| step.offset + step.width).max().unwrap_or(0);
+    Step {
+        source: Source::Values(Vec::new()),
+        alias: String::new(),
+        offset: 0,
+        width,
+        used: vec![true; width],
+        access: Access::default(),
+        on: Vec::new(),
+        left: false,
+        right: false,
+        hash: Vec::new(),
+    }
+}
+
+/// Puts keys before what a query shows; and groups by them, if it groups.
+fn show_keys(query: &mut Select, own: Vec<Expr>, asks: Asks, output: &[OutputColumn]) {
+    let count = own.len();
+    let mut keys = own;
+    if let Some(group) = &mut query.group {
+        let before = group.keys.len();
+        // The aggregates stand behind the keys of a group.
+        let mut shift = |expr: &mut Expr| moved(expr, before, count);
+        group.having.iter_mut().chain(&mut query.project).for_each(&mut shift);
+        group.keys.append(&mut keys);
+        keys = (before..before + count).map(Expr::Column).collect();
+    }
+    let shown = usize::from(asks != Asks::Exists);
+    query.project.truncate(shown);
+    keys.append(&mut query.project);
+    query.project = keys;
+    let key = OutputColumn { name: String::new(), ty: SqlType::Unknown, origin: (0, 0) };
+    query.output = vec![key; count];
+    query.output.extend(output.iter().take(shown).cloned());
+}
+
+/// Moves places behind others further back.
+fn moved(expr: &mut Expr, from: usize, by: usize) {
+    match expr {
+        Expr::Column(slot) if *slot >= from => *slot += by,
+        _ => expr.children_mut(&mut |child| moved(child, from, by)),
+    }
+}
+
+/// Lets what a query has of rows around it skip queries in between.
+pub(super) fn shift_levels(query: &mut Select, by: usize) {
+    fn shift(expr: &mut Expr, by: usize) {
+        match expr {
+            Expr::Outer(levels, _) | Expr::OuterAggregate(levels, _) => *levels += by,
+            _ => expr.children_mut(&mut |child| shift(child, by)),
+        }
+    }
+    query.exprs_mut(&mut |expr| shift(expr, by));
+}
+
+/// True if a query looks at rows around it.
+pub(super) fn looks_out(query: &Select) -> bool {
+    let mut found = false;
+    let is_out = |expr: &Expr| matches!(expr, Expr::Outer(..) | Expr::OuterAggregate(..));
+    query.exprs(&mut |expr| found |= expr.has(&is_out));
+    found
+}

@@ -1,0 +1,372 @@
+//! The answers of queries inside of expressions.
+//!
+//! ```text
+//!   given [7]  ──▶  remembered?  ──no──▶  run the query for 7, remember
+//!                    │ yes
+//!                    ▼                    hashed: run it once for all, and look up; what is not there has the
+//!                  answer                 answer of no rows
+//! ```
+//!
+//! How a query comes by its answers was decided when the statement was bound ([`crate::bind`]'s `inner`); here is one
+//! table of answers for each query, from the values given to what it has answered. What is remembered is held on the
+//! statement's budget. Answers that may be found again otherwise take [`REMEMBERED_BYTES`] at most: then all are
+//! forgotten.
+//!
+//! A table of all answers looks at rows that nobody may ask for, and can fail at one of them, or for want of memory.
+//! That is no error of the statement: the query is asked for one answer after the other then.
+
+use super::select::Hasher;
+use super::{Exec, Row, row_bytes};
+use crate::budget::Held;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::plan::{Asks, Hashed, Inner, Select, Way};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+/// What is remembered of one query takes so much at most.
+const REMEMBERED_BYTES: usize = 4 << 20;
+
+/// What a query has answered.
+#[derive(Clone)]
+enum Answer {
+    One(Datum),
+    /// It has more than one row, where one is asked for.
+    Several,
+    /// In these a value is looked for.
+    Among(Rc<Members>),
+}
+
+/// The values of a query, to look for others among them.
+#[derive(Default)]
+struct Members {
+    values: HashSet<Datum, Hasher>,
+    has_null: bool,
+}
+
+impl Members {
+    /// Whether a value is one of them: not known, if it or one of them is not known.
+    fn holds(&self, value: &Datum) -> Datum {
+        match value {
+            _ if self.values.is_empty() && !self.has_null => Datum::Bool(false),
+            Datum::Null => Datum::Null,
+            value if self.values.contains(value) => Datum::Bool(true),
+            _ if self.has_null => Datum::Null,
+            _ => Datum::Bool(false),
+        }
+    }
+
+    fn add(&mut self, value: &Datum, held: &mut Held<'_>) -> Result<(), SqlError> {
+        if value.is_null() {
+            self.has_null = true;
+        } else if !self.values.contains(value) {
+            held.add(value.bytes() + size_of::<usize>())?;
+            self.values.insert(value.clone());
+        }
+        Ok(())
+    }
+}
+
+/// What a query may be asked for by.
+type Answers = HashMap<Vec<Datum>, Answer, Hasher>;
+
+/// What is known of one query.
+pub(super) struct Memory<'b> {
+    answers: Answers,
+    held: Held<'b>,
+    bytes: usize,
+    /// True if all answers are there but that of no rows.
+    is_whole: bool,
+    /// True if there is no table of all answers to be had.
+    is_single: bool,
+    cost: Cost,
+}
+
+/// What a query inside of an expression has cost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Cost {
+    /// How often it was asked.
+    pub asked: usize,
+    /// How often it has run.
+    pub runs: usize,
+    /// How many answers are remembered, and what they take.
+    pub remembered: usize,
+    /// Bytes of memory.
+    pub bytes: usize,
+}
+
+impl<'a> Exec<'a> {
+    /// What a query answers for a row.
+    pub(super) fn inner(&self, inner: &Inner, row: Row<'_>) -> Result<Datum, SqlError> {
+        let given = inner.args.iter().map(|arg| self.eval(arg, row));
+        let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
+        let value = inner.value.as_ref().map(|value| self.eval(value, row)).transpose()?;
+        self.memory(inner, |memory| memory.cost.asked += 1);
+        let answer = match &inner.way {
+            Way::Each => self.ask(inner, &given, value.as_ref())?,
+            Way::Hashed(hashed) if self.is_table_ready(inner, hashed)? => {
+                self.looked_up(inner, hashed, &given)?
+            }
+            _ => self.remembered(inner, given, value.as_ref())?,
+        };
+        match (answer, value) {
+            (Answer::One(value), _) => Ok(value),
+            (Answer::Among(members), Some(value)) => Ok(members.holds(&value)),
+            _ => {
+                let message = "more than one row returned by a subquery used as an expression";
+                Err(SqlError::new(code::CARDINALITY_VIOLATION, message))
+            }
+        }
+    }
+
+    /// The values of a query that is given nothing, and is asked whether a value is among them.
+    pub(super) fn members(&self, inner: &Inner) -> Result<Vec<Datum>, SqlError> {
+        match self.remembered(inner, Vec::new(), None)? {
+            Answer::Among(members) => Ok(members.values.iter().cloned().collect()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// What the queries inside of expressions have cost, by their numbers.
+    pub(crate) fn costs(&self) -> Vec<(usize, Cost)> {
+        let answers = self.answers.borrow();
+        let cost = |(number, memory): (&usize, &Memory<'_>)| {
+            let (remembered, bytes) = (memory.answers.len(), memory.bytes);
+            (*number, Cost { remembered, bytes, ..memory.cost })
+        };
+        answers.iter().map(cost).collect()
+    }
+
+    fn memory<T>(&self, inner: &Inner, look: impl FnOnce(&mut Memory<'a>) -> T) -> T {
+        let mut answers = self.answers.borrow_mut();
+        look(answers.entry(inner.number).or_insert_with(|| Memory {
+            answers: HashMap::default(),
+            held: self.budget.held(),
+            bytes: 0,
+            is_whole: false,
+            is_single: false,
+            cost: Cost::default(),
+        }))
+    }
+
+    /// The answer for these values, if need be by a run, and then remembered.
+    fn remembered(
+        &self,
+        inner: &Inner,
+        given: Vec<Datum>,
+        value: Option<&Datum>,
+    ) -> Result<Answer, SqlError> {
+        // All members are worth it where they are looked at for more than one row.
+        let is_once = inner.args.is_empty();
+        let mut key = given.clone();
+        if !is_once {
+            key.extend(value.cloned());
+        }
+        if let Some(known) = self.memory(inner, |memory| memory.answers.get(&key).cloned()) {
+            return Ok(known);
+        }
+        if is_once {
+            let mut held = self.budget.held();
+            let answer = match inner.asks {
+                Asks::Member => self.all(inner, &inner.query, &given, &mut held)?,
+                _ => self.ask(inner, &given, value)?,
+            };
+            return self.memory(inner, |memory| {
+                held.add(answer_bytes(&answer))?;
+                memory.bytes = held.bytes();
+                memory.held = held;
+                memory.answers.insert(key, answer.clone());
+                Ok(answer)
+            });
+        }
+        let answer = self.ask(inner, &given, value)?;
+        self.memory(inner, |memory| {
+            let bytes = row_bytes(&key) + answer_bytes(&answer);
+            if memory.bytes + bytes > REMEMBERED_BYTES || memory.held.add(bytes).is_err() {
+                memory.answers.clear();
+                memory.held = self.budget.held();
+                memory.bytes = 0;
+                return;
+            }
+            memory.bytes += bytes;
+            memory.answers.insert(key, answer.clone());
+        });
+        Ok(answer)
+    }
+
+    /// Runs a query for its answer.
+    fn ask(
+        &self,
+        inner: &Inner,
+        given: &[Datum],
+        value: Option<&Datum>,
+    ) -> Result<Answer, SqlError> {
+        self.memory(inner, |memory| memory.cost.runs += 1);
+        self.answer_of(inner.asks, &inner.query, given, value)
+    }
+
+    fn answer_of(
+        &self,
+        asks: Asks,
+        query: &Select,
+        given: &[Datum],
+        value: Option<&Datum>,
+    ) -> Result<Answer, SqlError> {
+        let value = value.unwrap_or(&Datum::Null);
+        let (mut found, mut count) = (Datum::Null, 0);
+        if let Asks::Exists | Asks::Member = asks {
+            found = Datum::Bool(false);
+        }
+        if asks == Asks::Array {
+            return self.gathered(query, given).map(Answer::One);
+        }
+        self.rows(query, given, &mut |values| {
+            count += 1;
+            match asks {
+                Asks::Exists => found = Datum::Bool(true),
+                Asks::Member if values[0].is_null() || value.is_null() => found = Datum::Null,
+                Asks::Member if values[0].compare(value).is_eq() => found = Datum::Bool(true),
+                Asks::Value if count == 1 => found = self.cloned(&values[0])?,
+                _ => {}
+            }
+            let is_known = found == Datum::Bool(true) && asks != Asks::Value;
+            let is_enough = is_known || (asks == Asks::Value && count > 1);
+            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(if asks == Asks::Value && count > 1 { Answer::Several } else { Answer::One(found) })
+    }
+
+    /// The values of a query as an array.
+    fn gathered(&self, query: &Select, given: &[Datum]) -> Result<Datum, SqlError> {
+        let (mut gathered, mut held) = (crate::array::Writer::default(), self.budget.held());
+        let ty = query.output[0].ty;
+        self.rows(query, given, &mut |values| {
+            // The element as text, with a backslash before each sign, and room for as much again.
+            held.add(4 * crate::text::format_bytes(&values[0]) + 8)?;
+            let known = (!values[0].is_null()).then(|| crate::text::format(&values[0], ty));
+            gathered.push(known.as_deref());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(Datum::Text(gathered.end()))
+    }
+
+    /// All values of a query.
+    fn all(
+        &self,
+        inner: &Inner,
+        query: &Select,
+        given: &[Datum],
+        held: &mut Held<'_>,
+    ) -> Result<Answer, SqlError> {
+        self.memory(inner, |memory| memory.cost.runs += 1);
+        let mut members = Members::default();
+        self.rows(query, given, &mut |values| {
+            members.add(&values[0], held)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(Answer::Among(Rc::new(members)))
+    }
+
+    /// True if all answers are there, or have been found now.
+    fn is_table_ready(&self, inner: &Inner, hashed: &Hashed) -> Result<bool, SqlError> {
+        let (is_whole, is_wanted) = self.memory(inner, |memory| {
+            let is_worth_it = memory.cost.runs >= hashed.after;
+            (memory.is_whole, is_worth_it && !memory.is_single)
+        });
+        if is_whole || !is_wanted {
+            return Ok(is_whole);
+        }
+        self.memory(inner, |memory| memory.cost.runs += 1);
+        let mut held = self.budget.held();
+        match self.table(inner.asks, hashed, &mut held) {
+            Ok(answers) => {
+                self.memory(inner, |memory| {
+                    memory.bytes = held.bytes();
+                    (memory.answers, memory.held, memory.is_whole) = (answers, held, true);
+                });
+                Ok(true)
+            }
+            Err(error) if error.code.starts_with("22") || error.code == code::OUT_OF_MEMORY => {
+                self.memory(inner, |memory| memory.is_single = true);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The answers for all values.
+    fn table(&self, asks: Asks, hashed: &Hashed, held: &mut Held<'_>) -> Result<Answers, SqlError> {
+        let mut members: HashMap<Vec<Datum>, Members, Hasher> = HashMap::default();
+        let mut answers = Answers::default();
+        let width = hashed.by.len();
+        self.rows(&hashed.query, &[], &mut |values| {
+            let (key, shown) = values.split_at(width);
+            if key.iter().any(Datum::is_null) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let is_new = !answers.contains_key(key) && !members.contains_key(key);
+            if is_new {
+                held.add(row_bytes(key) + size_of::<Members>())?;
+            }
+            match asks {
+                Asks::Member if is_new => {
+                    members.entry(key.to_vec()).or_default().add(&shown[0], held)?;
+                }
+                Asks::Member => {
+                    let known = members.get_mut(key).expect("just looked");
+                    known.add(&shown[0], held)?;
+                }
+                Asks::Value if !is_new => {
+                    *answers.get_mut(key).expect("just looked") = Answer::Several;
+                }
+                Asks::Value => {
+                    held.add(shown[0].heap_bytes())?;
+                    answers.insert(key.to_vec(), Answer::One(shown[0].clone()));
+                }
+                Asks::Exists | Asks::Array if is_new => {
+                    answers.insert(key.to_vec(), Answer::One(Datum::Bool(true)));
+                }
+                Asks::Exists | Asks::Array => {}
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        answers.extend(members.into_iter().map(|(key, all)| (key, Answer::Among(Rc::new(all)))));
+        Ok(answers)
+    }
+
+    fn looked_up(
+        &self,
+        inner: &Inner,
+        hashed: &Hashed,
+        given: &[Datum],
+    ) -> Result<Answer, SqlError> {
+        let key = hashed.by.iter().map(|by| self.eval(by, Row { values: &[], given }));
+        let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
+        if let Some(known) = self.memory(inner, |memory| memory.answers.get(&key).cloned()) {
+            return Ok(known);
+        }
+        match (&hashed.nothing, inner.asks) {
+            (Some(nothing), Asks::Member) => {
+                let mut members = Members::default();
+                let mut held = self.budget.held();
+                self.rows(nothing, &[], &mut |values| {
+                    members.add(&values[0], &mut held)?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok(Answer::Among(Rc::new(members)))
+            }
+            (Some(nothing), asks) => self.answer_of(asks, nothing, &[], None),
+            (None, Asks::Member) => Ok(Answer::Among(Rc::default())),
+            (None, Asks::Exists) => Ok(Answer::One(Datum::Bool(false))),
+            (None, Asks::Value | Asks::Array) => Ok(Answer::One(Datum::Null)),
+        }
+    }
+}
+
+fn answer_bytes(answer: &Answer) -> usize {
+    match answer {
+        Answer::One(value) => size_of::<Answer>() + value.heap_bytes(),
+        Answer::Several | Answer::Among(_) => size_of::<Answer>(),
+    }
+}
