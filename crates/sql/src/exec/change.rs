@@ -4,12 +4,15 @@
 //! that another transaction has changed meanwhile is changed from what it is now, if the condition
 //! still holds. A row whose whole key the statement names is locked without being looked for.
 //!
+//! Where a query inside reads the table that is changed, all rows are looked at before the first is written, as no
+//! statement sees what it does itself.
+//!
 //! Of a locked row only those columns are decoded that the change looks at; what is set is put into
 //! the bytes of the row, unless its key changes.
 
 use super::find::decode;
 use super::write::{duplicate, encode, key_of, patch, show};
-use super::{Exec, Row, key_bytes};
+use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -38,36 +41,38 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     if !targets.is_empty() {
         exec.txn.borrow_mut().look_again();
     }
-    let mut count = 0;
-    for (key, mut beside) in targets {
-        exec.tick()?;
-        let mark = exec.budget.mark();
-        let Some((mut both, old)) = exec.locked_row(table, &key, &plan.looked_at)? else {
-            continue;
-        };
-        let width = both.len();
-        both.append(&mut beside);
-        let row = Row { values: &both, given: &[] };
-        if !exec.all_hold(&plan.step.on, row)? {
-            continue;
+    let size = if plan.reads_itself { targets.len().max(1) } else { 1 };
+    let (mut targets, mut count) = (targets.into_iter().peekable(), 0);
+    while targets.peek().is_some() {
+        let (mut changes, mut held) = (Vec::new(), exec.budget.held());
+        for (key, beside) in targets.by_ref().take(size) {
+            exec.tick()?;
+            let mark = exec.budget.mark();
+            if let Some(change) = exec.changed(plan, key, beside)? {
+                let shown = change.shown.as_deref().map_or(0, row_bytes);
+                held.add(row_bytes(&change.row) + change.old.bytes.len() + shown)?;
+                changes.push(change);
+            }
+            exec.budget.back_to(mark);
         }
-        match &plan.set {
-            None => exec.remove(table, &key, old.there, &both[..width])?,
-            Some(set) => {
-                let before = exec.assign(set, &mut both)?;
-                exec.fit_changed(plan, &key, &old, &before, &mut both[..width])?;
-                exec.replace(table, &key, old, &before, &both[..width])?;
+        for change in changes {
+            count += 1;
+            if let Some(shown) = exec.write_change(plan, change)? {
+                sink.row(&shown)?;
             }
         }
-        count += 1;
-        if let Some(returning) = &plan.returning {
-            let row = Row { values: &both, given: &[] };
-            let shown = returning.project.iter().map(|expr| exec.eval(expr, row));
-            sink.row(&shown.collect::<Result<Vec<_>, _>>()?)?;
-        }
-        exec.budget.back_to(mark);
     }
     Ok(count)
+}
+
+/// A row to change: as it was, as it will be, and what is shown of it.
+struct Changed {
+    key: Key,
+    old: OldRow,
+    row: Vec<Datum>,
+    /// The columns that are set, as they were.
+    before: Vec<(usize, Datum)>,
+    shown: Option<Vec<Datum>>,
 }
 
 /// A locked row, as it was read.
@@ -93,6 +98,46 @@ impl Exec<'_> {
         let mut values = Vec::new();
         decode(table, key, &bytes, looked_at, &mut values)?;
         Ok(Some((values, OldRow { there, bytes })))
+    }
+
+    /// Looks at a locked row, and at those beside it; none if it does not fit any more.
+    fn changed(
+        &self,
+        plan: &Change,
+        key: Key,
+        mut beside: Vec<Datum>,
+    ) -> Result<Option<Changed>, SqlError> {
+        let Some((mut row, old)) = self.locked_row(&plan.table, &key, &plan.looked_at)? else {
+            return Ok(None);
+        };
+        let width = row.len();
+        row.append(&mut beside);
+        if !self.all_hold(&plan.step.on, Row { values: &row, given: &[] })? {
+            return Ok(None);
+        }
+        let mut before = Vec::new();
+        if let Some(set) = &plan.set {
+            before = self.assign(set, &mut row)?;
+            self.fit_changed(plan, &key, &old, &before, &mut row[..width])?;
+        }
+        let mut shown = None;
+        if let Some(returning) = &plan.returning {
+            let row = Row { values: &row, given: &[] };
+            let values = returning.project.iter().map(|expr| self.eval(expr, row));
+            shown = Some(values.collect::<Result<Vec<_>, _>>()?);
+        }
+        row.truncate(width);
+        Ok(Some(Changed { key, old, row, before, shown }))
+    }
+
+    /// Writes a changed row; returns what is shown of it.
+    fn write_change(&self, plan: &Change, change: Changed) -> Result<Option<Vec<Datum>>, SqlError> {
+        let Changed { key, old, row, before, shown } = change;
+        match &plan.set {
+            None => self.remove(&plan.table, &key, old.there, &row)?,
+            Some(_) => self.replace(&plan.table, &key, old, &before, &row)?,
+        }
+        Ok(shown)
     }
 
     /// Makes what was set fit the table.

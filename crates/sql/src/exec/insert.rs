@@ -1,5 +1,7 @@
 //! INSERT.
 //!
+//! Rows that are found in tables are all found before the first is written; others come in batches.
+//!
 //! The keys of all new rows are locked first, in the order of the statement; then the transaction
 //! looks again, so that it sees what those have done for whom it waited; then each row is written, or
 //! is found to be there already.
@@ -33,13 +35,17 @@ pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Res
         held.add(row_bytes)?;
         bytes += row_bytes;
         batch.push(row);
-        if batch.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
-            count += write(exec, plan, &mut batch, &mut written, sink)?;
+        if !plan.reads && (batch.len() >= BATCH_ROWS || bytes >= BATCH_BYTES) {
+            count += write(exec, plan, std::mem::take(&mut batch), &mut written, sink)?;
             held.less(std::mem::take(&mut bytes));
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    count += write(exec, plan, &mut batch, &mut written, sink)?;
+    while !batch.is_empty() {
+        let rest = batch.split_off(batch.len().min(BATCH_ROWS));
+        count += write(exec, plan, batch, &mut written, sink)?;
+        batch = rest;
+    }
     Ok(count)
 }
 
@@ -50,7 +56,7 @@ pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Res
         let take = |at: usize| Ok(std::mem::replace(&mut given[at], Datum::Null));
         batch.push(exec.new_row(plan, row_ids.as_deref(), take)?);
     }
-    write(exec, plan, &mut batch, &mut Written::new(exec), &mut |_: &[Datum]| Ok(()))
+    write(exec, plan, batch, &mut Written::new(exec), &mut |_: &[Datum]| Ok(()))
 }
 
 /// The sequence of the row ids of a table that has no other key.
@@ -61,13 +67,13 @@ fn row_ids(plan: &Insert) -> Option<String> {
 fn write(
     exec: &Exec<'_>,
     plan: &Insert,
-    batch: &mut Vec<Vec<Datum>>,
+    batch: Vec<Vec<Datum>>,
     written: &mut Written<'_>,
     sink: &mut dyn Sink,
 ) -> Result<u64, SqlError> {
     let table = &plan.table;
     let mut rows = Vec::with_capacity(batch.len());
-    for values in batch.drain(..) {
+    for values in batch {
         let (key, bytes) = encode(table, &values)?;
         // Nobody else can have a new row id. The first is locked all the same: a table is held before its indexes.
         if table.has_key() || rows.is_empty() {
