@@ -120,8 +120,13 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         }
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
-            crate::array::values(text, *element).try_for_each(|value| value.map(|_| ()))?;
-            Ok(Datum::text(trimmed))
+            // Each array is written in one way, so that equal ones are equal texts.
+            let mut written = crate::array::Writer::default();
+            for value in crate::array::values(text, *element) {
+                let value = value?;
+                written.push((!value.is_null()).then(|| format(&value, *element)).as_deref());
+            }
+            Ok(Datum::Text(written.end()))
         }
         SqlType::Int2Vector => Ok(Datum::text(trimmed)),
         SqlType::Char(_)
@@ -467,6 +472,7 @@ mod tests {
             (SqlType::Timestamp, "2026-01-01 24:00:00", "2026-01-02 00:00:00"),
             (SqlType::Timestamp, "2026-01-01 12:00:00.9999996", "2026-01-01 12:00:01"),
             (SqlType::Date, "20260101", "2026-01-01"),
+            (SqlType::Array(&SqlType::Int4), "{ 1, 02 ,null}", "{1,2,NULL}"),
             (SqlType::Date, "099-1-8", "0099-01-08"),
             (
                 SqlType::Uuid,

@@ -2,7 +2,7 @@
 
 use super::convert::bare;
 use super::expr::typed;
-use super::operators::beside;
+use super::operators::{beside, check_order};
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -214,6 +214,9 @@ impl Binder<'_> {
         }
         let ty = value.ty;
         let number = ty.family() == Family::Number;
+        if let "min" | "max" = name {
+            check_order(ty)?;
+        }
         let (kind, result) = match name {
             "count" => (AggregateKind::Count, SqlType::Int8),
             "sum" if number => (AggregateKind::Sum, sum_type(ty)),

@@ -25,6 +25,10 @@ impl Binder<'_> {
         a: Typed,
         b: Typed,
     ) -> Result<Typed, SqlError> {
+        if !matches!(compare, Compare::Eq | Compare::Ne) {
+            check_order(a.ty)?;
+            check_order(b.ty)?;
+        }
         let (a, b) = self.unify(a, b, compare.sign())?;
         Ok(boolean(Expr::Compare(compare, Box::new([a, b]))))
     }
@@ -292,6 +296,14 @@ impl Binder<'_> {
         check_texts(if folds { "~*" } else { "~" }, &a, &b)?;
         let both = Box::new([self.as_text(a)?, self.as_text(b)?]);
         Ok(negate(boolean(Expr::Matches { both, folds }), negated))
+    }
+}
+
+/// Arrays are texts here, whose order is another one.
+pub(super) fn check_order(ty: SqlType) -> Result<(), SqlError> {
+    match ty.family() {
+        Family::Array => Err(SqlError::unsupported("the order of arrays")),
+        _ => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@
 use super::access::choose;
 use super::arrange::arrange;
 use super::convert::bare;
+use super::operators::check_order;
 use super::{Binder, NamedQuery, Scope, Typed, folded};
 use crate::budget::Budget;
 use crate::catalog::Table;
@@ -184,6 +185,7 @@ impl Binder<'_> {
             let place = output_place(&plan.output, &plan.project, &by.expr)?.ok_or_else(|| {
                 SqlError::unsupported("ORDER BY of anything but a column of the result, here,")
             })?;
+            check_order(plan.output[place].ty)?;
             plan.order.push(sort_key(by, place));
         }
         Ok(plan)

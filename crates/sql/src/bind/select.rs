@@ -6,6 +6,7 @@
 
 use super::arrange::{arrange, comes_sorted};
 use super::group::Grouped;
+use super::operators::check_order;
 use super::query::{of_values, output_place, sort_key};
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::datum::Datum;
@@ -73,9 +74,13 @@ impl Binder<'_> {
         for by in order {
             self.budget.tick(project.len())?;
             let place = match output_place(&output, &project, &by.expr)? {
-                Some(place) => place,
+                Some(place) => {
+                    check_order(output[place].ty)?;
+                    place
+                }
                 None => {
                     let value = self.expr(&by.expr)?;
+                    check_order(value.ty)?;
                     match project.iter().position(|known| *known == value.expr) {
                         Some(place) => place,
                         None if matches!(select.distinct, Some(Distinct::Distinct)) => {
