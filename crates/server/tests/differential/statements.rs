@@ -61,6 +61,7 @@ pub(crate) fn statement(chance: &mut Chance) -> Statement {
     let params = chance.once_in(2).then(Vec::new);
     let ends = chance.in_block && chance.once_in(6);
     let mut scope = Scope { chance, tables: Vec::new(), params };
+    let inside = scope.chance.once_in(2);
     let text = match scope.below(20) {
         _ if ends => scope.block(),
         0 | 1 => scope.insert_d(),
@@ -74,6 +75,7 @@ pub(crate) fn statement(chance: &mut Chance) -> Statement {
         11 | 12 => scope.groups(),
         13 | 14 => scope.join(),
         15 => scope.subquery(),
+        _ if inside => scope.inside_of_expressions(),
         16 => scope.union(),
         17 => scope.of_keys(),
         _ => scope.rows(),
@@ -223,7 +225,30 @@ impl Scope<'_> {
     }
 
     fn beside_others(&mut self) -> String {
-        match self.below(4) {
+        match self.below(9) {
+            4 => {
+                let (column, inside) = self.change_of("d");
+                format!(
+                    "update d o set v = (select max({column}) {inside}) where {}",
+                    self.condition(1)
+                )
+            }
+            5 => {
+                let (column, inside) = self.change_of("e");
+                let not = self.chance.one(&["", "not "]);
+                format!("update e o set m = m + 1 where k {not}in (select {column} {inside})")
+            }
+            6 => {
+                let table = self.chance.one(&["d", "h", "e"]);
+                let (_, inside) = self.change_of(table);
+                let not = self.chance.one(&["", "not "]);
+                let condition = self.condition(1);
+                format!(
+                    "delete from {table} o where {not}exists (select 1 {inside}) and {condition}"
+                )
+            }
+            7 => "insert into d select a + 1, b, v, n, t from d on conflict do nothing".to_owned(),
+            8 => format!("insert into h select k, x from h where k = {}", self.key()),
             0 => format!(
                 "delete from d using d y where d.a = y.b and d.b = y.a and y.v > {}",
                 self.key()
@@ -542,6 +567,88 @@ impl Scope<'_> {
                 self.key(),
                 self.chance.limit()
             ),
+        }
+    }
+
+    /// An integer column of `i`, and the source and the conditions of a query over `i` that may look at rows around.
+    fn inside(&mut self) -> (String, String) {
+        let around = self.tables.clone();
+        let table = self.over("i");
+        let (column, inner) = (self.column(Int).expect("every table has one"), self.tables[0]);
+        let mut conditions = Vec::new();
+        for _ in 0..self.below(3) {
+            let kind = self.chance.one(&[Int, Int, Text]);
+            let own = self.column(kind);
+            self.tables.clone_from(&around);
+            let other = self.column(kind);
+            self.tables = vec![inner];
+            conditions.extend(own.zip(other).map(|(own, other)| format!("{own} = {other}")));
+        }
+        if self.chance.once_in(2) {
+            self.tables.extend(&around);
+        }
+        conditions.push(self.condition(1));
+        self.tables = around;
+        (column, format!("from {table} i where {}", conditions.join(" and ")))
+    }
+
+    /// As [`Scope::inside`], in a change of a table that is called `o`.
+    fn change_of(&mut self, table: &str) -> (String, String) {
+        let columns = match table {
+            "d" => D,
+            "e" => E,
+            _ => H,
+        };
+        self.tables = vec![("o", columns)];
+        self.inside()
+    }
+
+    /// Queries inside of expressions: what they look at around them, and how they are asked.
+    fn inside_of_expressions(&mut self) -> String {
+        let table = self.over("o");
+        let condition = self.condition(1);
+        let key = self.column(Int).expect("every table has one");
+        let other = self.column(Int).expect("every table has one");
+        let (column, inside) = self.inside();
+        let not = self.chance.one(&["", "not "]);
+        match self.below(12) {
+            0 | 1 => {
+                let of = self.chance.one(&["max", "min", "sum", "count"]);
+                format!("select {key}, (select {of}({column}) {inside}) from {table} o where {condition} order by 1, 2")
+            }
+            2 => format!("select {key} from {table} o where {not}exists (select * {inside}) and {condition} order by 1"),
+            3 => format!("select {key} from {table} o where {other} {not}in (select {column} {inside}) order by 1"),
+            4 => format!("select {key}, {other} {not}in (select {column} {inside}) from {table} o order by 1, 2"),
+            5 => format!("select {key}, array(select {column} {inside} order by 1)::text from {table} o order by 1, 2"),
+            6 => format!("select {key} from {table} o where {other} > (select {column} {inside} order by 1 limit 1) order by 1"),
+            7 => format!("select {key}, (select {column} {inside} group by {column}) from {table} o order by 1, 2"),
+            8 => format!("select {key}, (select max(z.one) from (select {column} as one {inside}) z) from {table} o order by 1, 2"),
+            9 => {
+                // Columns of a group are those that it is by.
+                self.tables = vec![("o", &[("k", Int)])];
+                let (column, inside) = self.inside();
+                let of = self.chance.one(&["max(o.id)", "count(*)", "sum(o.m)"]);
+                format!("select o.k, {of}, (select count({column}) {inside}), (select max({of}) from h) from e o group by o.k order by 1, 2")
+            }
+            10 => format!(
+                "with w as (select {key} as one, count(*) as many from {table} o where {condition} group by 1)
+                 select w.one, w.many, (select max(many) from w z where z.one > w.one) from w where w.many in (select many from w) order by 1"
+            ),
+            _ => self.united(),
+        }
+    }
+
+    /// Joins whose columns are united, and rows that are equal to the last that is shown.
+    fn united(&mut self) -> String {
+        let with = self.chance.one(&["join", "left join", "right join"]);
+        match self.below(4) {
+            0 => format!("select * from e {with} h using (k)"),
+            1 => format!("select * from h {with} e using (k) where k > {}", self.key()),
+            2 => format!("select * from h natural {with} e"),
+            _ => {
+                let count = self.below(6);
+                format!("select k from e order by k desc fetch first {count} rows with ties")
+            }
         }
     }
 
