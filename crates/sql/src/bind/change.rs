@@ -254,7 +254,9 @@ impl Binder<'_> {
         let scope = Scope { used, ..scope };
         let mut used = scope.used.clone();
         if let Some(condition) = selection {
+            self.is_change = true;
             let (condition, scope) = self.within(scope, |binder| binder.condition(condition))?;
+            self.is_change = false;
             conjuncts(condition, &mut filter);
             used = scope.used;
         }

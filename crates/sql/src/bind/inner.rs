@@ -31,6 +31,9 @@
 //!
 //! A volatile query that is given nothing runs once too: so it is in PostgreSQL.
 //!
+//! A query inside may lock its rows (`where id = (select .. for update skip locked limit 1)`) where that is done once, in
+//! the condition of a change, which looks at its rows again anyway.
+//!
 //! Left out: comparisons other than equality as keys, and moving an inner query into the joins of the one around, which
 //! could then begin with its rows.
 
@@ -48,16 +51,13 @@ use sqlparser::ast::Query;
 const RUNS_BEFORE: usize = 4;
 
 impl Binder<'_> {
-    /// Binds a query inside of an expression. `value` is what is looked for among its rows.
+    /// Binds a query inside of an expression.
     pub(super) fn inner(
         &mut self,
         asks: Asks,
         query: &Query,
     ) -> Result<(Inner, SqlType), SqlError> {
         let mut query = self.query(query)?;
-        if query.lock.is_some() {
-            return Err(SqlError::unsupported("FOR UPDATE in a query inside of another"));
-        }
         let ty = match query.output.as_slice() {
             _ if asks == Asks::Exists => SqlType::Bool,
             [column] => column.ty,
@@ -66,12 +66,16 @@ impl Binder<'_> {
                 return Err(SqlError::new(code::SYNTAX, message));
             }
         };
-        if asks == Asks::Exists {
+        if asks == Asks::Exists && query.lock.is_none() {
             shows_nothing(&mut query);
         }
         let mut args = Vec::new();
         query.exprs_mut(&mut |expr| cut_off(expr, &mut args));
         self.budget.charge(size_of::<Inner>() + args.len() * size_of::<Expr>())?;
+        if query.lock.is_some() && !(self.is_change && args.is_empty()) {
+            return Err(SqlError::unsupported("FOR UPDATE in a query inside of another")
+                .hint("It is possible in the condition of an UPDATE or DELETE, if it knows nothing of the rows changed."));
+        }
         let way = self.way(asks, &query, &args)?;
         let number = self.number();
         Ok((Inner { number, asks, args, value: None, query, way }, ty))

@@ -61,6 +61,8 @@ pub(crate) struct Binder<'a> {
     scopes: Vec<Scope>,
     /// Queries with names; each sees those before it.
     named: Vec<NamedQuery>,
+    /// True while the condition of an UPDATE or DELETE is bound.
+    is_change: bool,
     /// How many queries have a number.
     numbers: usize,
     depth: usize,
@@ -112,8 +114,8 @@ impl<'a> Binder<'a> {
     ) -> Binder<'a> {
         let params = params.to_vec();
         let (scopes, named) = (Vec::new(), Vec::new());
-        let (numbers, depth, targets) = (0, 0, Vec::new());
-        Binder { catalog, text, params, scopes, named, numbers, depth, targets, budget }
+        let (is_change, numbers, depth, targets) = (false, 0, 0, Vec::new());
+        Binder { catalog, text, params, scopes, named, is_change, numbers, depth, targets, budget }
     }
 
     /// Where a part of the statement begins.

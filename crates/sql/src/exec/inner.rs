@@ -221,7 +221,7 @@ impl<'a> Exec<'a> {
         if asks == Asks::Array {
             return self.gathered(query, given).map(Answer::One);
         }
-        self.rows(query, given, &mut |values| {
+        let mut take = |values: &[Datum]| {
             count += 1;
             match asks {
                 Asks::Exists => found = Datum::Bool(true),
@@ -233,7 +233,11 @@ impl<'a> Exec<'a> {
             let is_known = found == Datum::Bool(true) && asks != Asks::Value;
             let is_enough = is_known || (asks == Asks::Value && count > 1);
             Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
+        };
+        match query.lock {
+            None => self.rows(query, given, &mut take)?,
+            Some(lock) => self.locked_rows(query, lock, &mut take)?,
+        }
         Ok(if asks == Asks::Value && count > 1 { Answer::Several } else { Answer::One(found) })
     }
 
@@ -261,10 +265,14 @@ impl<'a> Exec<'a> {
     ) -> Result<Answer, SqlError> {
         self.memory(inner, |memory| memory.cost.runs += 1);
         let mut members = Members::default();
-        self.rows(query, given, &mut |values| {
+        let mut take = |values: &[Datum]| {
             members.add(&values[0], held)?;
             Ok(ControlFlow::Continue(()))
-        })?;
+        };
+        match query.lock {
+            None => self.rows(query, given, &mut take)?,
+            Some(lock) => self.locked_rows(query, lock, &mut take)?,
+        }
         Ok(Answer::Among(Rc::new(members)))
     }
 

@@ -9,7 +9,7 @@
 //!
 //! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
 //! still fits. Rows whose whole keys the query names are locked without being looked for, so also if they
-//! then do not fit. Left out: joins in any other order than that of the plan, and spilling to the disk.
+//! then do not fit. With SKIP LOCKED rows are locked as they are found, until there are enough. Left out: joins in any other order than that of the plan, and spilling to the disk.
 
 use super::aggregate::Groups;
 use super::{Exec, Row, key_bytes};
@@ -42,22 +42,7 @@ impl Exec<'_> {
         given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
-        let nothing = Row { values: &[], given };
-        let count = |expr: &Option<Expr>, what: &str| -> Result<Option<u64>, SqlError> {
-            let Some(expr) = expr else { return Ok(None) };
-            match self.eval(expr, nothing)? {
-                Datum::Null => Ok(None),
-                value => match value.to_decimal().to_i64().map(u64::try_from) {
-                    Some(Ok(count)) => Ok(Some(count)),
-                    _ => {
-                        let message = format!("{what} must not be negative");
-                        Err(SqlError::new(if what == "LIMIT" { "2201W" } else { "2201X" }, message))
-                    }
-                },
-            }
-        };
-        let mut skip = count(&plan.offset, "OFFSET")?.unwrap_or(0);
-        let mut left = count(&plan.limit, "LIMIT")?.unwrap_or(u64::MAX);
+        let (mut skip, mut left) = self.limits(plan, given)?;
         if left == 0 {
             return Ok(());
         }
@@ -96,6 +81,27 @@ impl Exec<'_> {
             last = Some(plan.distinct_on.iter().map(|&at| values[at].clone()).collect());
             limited(values)
         })
+    }
+
+    /// How many of the first rows are not shown, and how many are after these.
+    fn limits(&self, plan: &Select, given: &[Datum]) -> Result<(u64, u64), SqlError> {
+        let nothing = Row { values: &[], given };
+        let count = |expr: &Option<Expr>, what: &str| -> Result<Option<u64>, SqlError> {
+            let Some(expr) = expr else { return Ok(None) };
+            match self.eval(expr, nothing)? {
+                Datum::Null => Ok(None),
+                value => match value.to_decimal().to_i64().map(u64::try_from) {
+                    Some(Ok(count)) => Ok(Some(count)),
+                    _ => {
+                        let message = format!("{what} must not be negative");
+                        Err(SqlError::new(if what == "LIMIT" { "2201W" } else { "2201X" }, message))
+                    }
+                },
+            }
+        };
+        let skip = count(&plan.offset, "OFFSET")?.unwrap_or(0);
+        let left = count(&plan.limit, "LIMIT")?.unwrap_or(u64::MAX);
+        Ok((skip, left))
     }
 
     /// The rows in their order; with `keep`, at least so many of the first.
@@ -272,42 +278,85 @@ impl Exec<'_> {
         let Some(Step { source: Source::Table(table), .. }) = plan.steps.first() else {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
         };
-        let mut held = self.budget.held();
-        let keys = self.keys_to_lock(plan, table, &mut held)?;
         let kind = if lock.shared { LockKind::Shared } else { LockKind::Exclusive };
-        let mut locked = Vec::with_capacity(keys.len());
-        for key in keys {
+        if lock.busy == Busy::Skip {
+            return self.free_rows(plan, table, kind, emit);
+        }
+        let mut held = self.budget.held();
+        let locked = self.keys_to_lock(plan, table, &mut held)?;
+        for key in &locked {
             self.tick()?;
             let waits = lock.busy == Busy::Wait;
-            if self.txn.borrow_mut().lock(table.id, &key, kind, waits)? {
-                locked.push(key);
-            } else if lock.busy == Busy::Fail {
+            if !self.txn.borrow_mut().lock(table.id, key, kind, waits)? {
                 let message =
                     format!("could not obtain lock on row in relation \"{}\"", table.name);
                 return Err(SqlError::new(code::LOCK_NOT_AVAILABLE, message));
             }
         }
         self.txn.borrow_mut().look_again();
-        let step = &plan.steps[0];
-        let mut values = Vec::new();
         for key in locked {
             self.tick()?;
             let mark = self.budget.mark();
-            let mut decoded = Ok(());
-            let row = self.txn.borrow_mut().get_locked(table.id, &key, &mut |bytes| {
-                decoded = super::find::decode(table, &key, bytes, &step.used, &mut values);
-            })?;
-            decoded?;
-            let now = Row { values: &values, given: &[] };
-            if row.exists && self.all_hold(&step.on, now)? && self.all_hold(&plan.filter, now)? {
-                let shown = plan.project.iter().map(|expr| self.eval(expr, now));
-                if emit(&shown.collect::<Result<Vec<Datum>, _>>()?)?.is_break() {
-                    break;
-                }
+            if let Some(shown) = self.shown_under_lock(plan, table, &key)?
+                && emit(&shown)?.is_break()
+            {
+                break;
             }
             self.budget.back_to(mark);
         }
         Ok(())
+    }
+
+    /// What is shown of a locked row as it is now; none if it does not fit any more.
+    fn shown_under_lock(
+        &self,
+        plan: &Select,
+        table: &Table,
+        key: &Key,
+    ) -> Result<Option<Vec<Datum>>, SqlError> {
+        let step = &plan.steps[0];
+        let (mut values, mut decoded) = (Vec::new(), Ok(()));
+        let row = self.txn.borrow_mut().get_locked(table.id, key, &mut |bytes| {
+            decoded = super::find::decode(table, key, bytes, &step.used, &mut values);
+        })?;
+        decoded?;
+        let now = Row { values: &values, given: &[] };
+        if !row.exists || !self.all_hold(&step.on, now)? || !self.all_hold(&plan.filter, now)? {
+            return Ok(None);
+        }
+        plan.project.iter().map(|expr| self.eval(expr, now)).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// SKIP LOCKED: row after row is locked, until so many as are wanted were free and still fit.
+    fn free_rows(
+        &self,
+        plan: &Select,
+        table: &Table,
+        kind: LockKind,
+        emit: Emit<'_>,
+    ) -> Result<(), SqlError> {
+        let (mut skip, mut left) = self.limits(plan, &[])?;
+        if left == 0 {
+            return Ok(());
+        }
+        let key_at = plan.project.len() - table.key_slots().len();
+        self.ordered_rows(plan, &[], None, &mut |values| {
+            let key = super::write::key_of(table, &values[key_at..])?;
+            if !self.txn.borrow_mut().lock(table.id, &key, kind, false)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.txn.borrow_mut().look_again();
+            let Some(shown) = self.shown_under_lock(plan, table, &key)? else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            if skip > 0 {
+                skip -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            left -= 1;
+            let flow = emit(&shown)?;
+            Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
+        })
     }
 }
 
