@@ -1,0 +1,284 @@
+//! The planner: a deterministic state machine from batches to [plans](crate::plan).
+//!
+//! ```text
+//!   batch ──▶ drop what has run ──▶ refuse ──▶ route ──▶ place records ──▶ carry home ──▶ plan
+//!               client table                   router    fusion table      what must leave
+//! ```
+//!
+//! Its state is the fusion table and the client table, and it changes by batches alone: not by what
+//! transactions did, and not by messages. So the next batch can be planned while this one runs, all sites
+//! make the same plan, and a checkpoint of the planner is a clone.
+//!
+//! # Once
+//!
+//! The client table has the latest request of each client, its attempt, and who answers it. A request that is not later is a
+//! repetition, does not run, and is named in the plan: whoever answered it answers again. What was
+//! answered is known at that site alone, and is in its checkpoint.
+//!
+//! A restarted request is the same request at a later attempt: it runs although the request has, and once.
+//!
+//! # Aborts
+//!
+//! Where records go is decided before anything runs, so a transaction that aborts moves its records as
+//! planned (section 4.2): those behind it look for them there.
+//!
+//! # What is left out
+//!
+//! The client table grows with the clients that there ever were.
+
+use crate::fusion::FusionTable;
+use crate::home::Home;
+use crate::plan::{Leg, Plan, Repeat, Step, Work};
+use crate::request::{Abort, Batch, ClientId, Request};
+use crate::route::{Back, Moved, Places, Route};
+use crate::rows::RecordId;
+use foldhash::fast::FixedState;
+use isomer_design::{Access, Footprint, Item, SiteId, Span, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+/// Works out batches.
+#[derive(Clone)]
+pub struct Planner {
+    home: Arc<dyn Home>,
+    route: Arc<dyn Route>,
+    fusion: FusionTable<RecordId, SiteId>,
+    clients: BTreeMap<ClientId, Latest>,
+    clients_digest: u64,
+    next: u64,
+}
+
+/// A client's latest request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Latest {
+    sequence: u64,
+    attempt: u32,
+    site: SiteId,
+}
+
+impl Planner {
+    /// Before the first batch, with all records at home.
+    ///
+    /// # Panics
+    /// If there is no site.
+    pub fn new(
+        home: Arc<dyn Home>,
+        route: Arc<dyn Route>,
+        fusion: FusionTable<RecordId, SiteId>,
+    ) -> Planner {
+        assert!(!home.sites().is_empty(), "at least one site is needed");
+        Planner { home, route, fusion, clients: BTreeMap::new(), clients_digest: 0, next: 0 }
+    }
+
+    /// The place of the next batch to plan.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Where records are that are not at home.
+    pub fn fusion(&self) -> &FusionTable<RecordId, SiteId> {
+        &self.fusion
+    }
+
+    /// Plans the next batch.
+    pub fn plan(&mut self, batch: &Batch) -> Plan {
+        let batch_place = self.next;
+        self.next += 1;
+        let mut plan =
+            Plan { batch: batch_place, steps: Vec::new(), repeats: Vec::new(), digest: 0 };
+        let mut newest: BTreeMap<ClientId, (u64, u32)> = BTreeMap::new();
+        let (mut calls, mut repeated) = (Vec::new(), Vec::new());
+        for request in &batch.requests {
+            let known = self.clients.get(&request.client).map(|l| (l.sequence, l.attempt));
+            let known = newest.get(&request.client).copied().or(known);
+            if known.is_some_and(|known| (request.sequence, request.attempt) <= known) {
+                repeated.push(request);
+                continue;
+            }
+            newest.insert(request.client, (request.sequence, request.attempt));
+            match self.unknown_table(&request.footprint) {
+                None => calls.push(request),
+                Some(table) => self.refuse(request, table, &mut plan),
+            }
+        }
+        self.plan_calls(&calls, &mut plan);
+        self.carry_home(&mut plan);
+        for request in repeated {
+            self.repeat(request, &mut plan);
+        }
+        plan.digest = self.digest();
+        plan
+    }
+
+    fn unknown_table(&self, footprint: &Footprint) -> Option<TableId> {
+        let is_unknown = |item: &&Item| self.home.of(item.table, item.span.start()).is_none();
+        footprint.items().iter().find(is_unknown).map(|item| item.table)
+    }
+
+    fn refuse(&mut self, request: &Arc<Request>, table: TableId, plan: &mut Plan) {
+        let site = self.home.sites().first().expect("there is a site");
+        self.note_client(request, site);
+        let work = Work::Refuse(request.clone(), Abort::NoTable(table));
+        plan.steps.push(Step { work, executors: vec![site], legs: Vec::new() });
+    }
+
+    fn plan_calls(&mut self, calls: &[&Arc<Request>], plan: &mut Plan) {
+        let footprints: Vec<&Footprint> = calls.iter().map(|call| &call.footprint).collect();
+        let places = Places { home: &*self.home, fusion: &self.fusion };
+        let routed = self.route.route(&footprints, &places);
+        let mut rest: BTreeSet<usize> = (0..calls.len()).collect();
+        for assignment in routed {
+            assert!(rest.remove(&assignment.at), "a router routes each transaction once");
+            let step = self.place(calls[assignment.at], assignment.site);
+            self.note_client(calls[assignment.at], step.executors[0]);
+            let moved = step.legs.iter().filter_map(Leg::moved).cloned().collect();
+            plan.steps.push(step);
+            if self.route.movement().back == Back::AfterTransaction {
+                self.carry(moved, plan);
+            }
+        }
+        assert!(rest.is_empty(), "a router routes each transaction");
+    }
+
+    /// Where a call's records are and will be.
+    fn place(&mut self, call: &Arc<Request>, site: SiteId) -> Step {
+        let moved = self.route.movement().moved;
+        let items = call.footprint.items();
+        let legs: Vec<Leg> = items.iter().map(|item| self.leg(item, site, moved)).collect();
+        let mut executors = if moved == Moved::Nothing { Vec::new() } else { vec![site] };
+        for leg in legs.iter().filter(|leg| leg.access() == Access::Write) {
+            let is_range = matches!(leg, Leg::Range { .. });
+            if is_range || moved == Moved::Nothing {
+                executors.extend(self.home.sites().iter().filter(|&site| leg.is_from(site)));
+            }
+        }
+        // The routed site answers, if it is among them.
+        executors.sort_unstable_by_key(|&executor| (executor != site, executor));
+        executors.dedup();
+        if executors.is_empty() {
+            executors.push(site);
+        }
+        for leg in &legs {
+            if let Leg::Record { record, access, to, .. } = leg {
+                match access {
+                    Access::Read => self.fusion.touch(record),
+                    Access::Write => {
+                        let home = self.home.of(record.0, &record.1).expect("the table exists");
+                        self.fusion.set(record, *to, home);
+                    }
+                }
+            }
+        }
+        Step { work: Work::Call(call.clone()), executors, legs }
+    }
+
+    fn leg(&self, item: &Item, site: SiteId, moved: Moved) -> Leg {
+        let places = Places { home: &*self.home, fusion: &self.fusion };
+        match &item.span {
+            Span::Key(key) => {
+                let record = (item.table, key.clone());
+                let from = places.of(&record);
+                let moves = match moved {
+                    Moved::Nothing => false,
+                    Moved::Written => item.access == Access::Write,
+                    Moved::Touched => true,
+                };
+                let to = if moves { site } else { from };
+                let access = if to == from { item.access } else { Access::Write };
+                Leg::Record { record, access, from, to }
+            }
+            Span::Range(range) => {
+                let fused = |(record, site): (&RecordId, SiteId)| (record.1.clone(), site);
+                Leg::Range {
+                    table: item.table,
+                    range: range.clone(),
+                    access: item.access,
+                    pieces: places.pieces(item.table, range),
+                    fused: places.fused(item.table, range).map(fused).collect(),
+                }
+            }
+        }
+    }
+
+    /// After the calls: records that may not stay where they are go home.
+    fn carry_home(&mut self, plan: &mut Plan) {
+        let mut leaving = Vec::new();
+        match self.route.movement().back {
+            Back::Evicted => {
+                while let Some((record, site)) = self.fusion.evict_over_size() {
+                    leaving.push((record, site));
+                }
+            }
+            Back::AfterBatch => {
+                leaving.extend(self.fusion.iter().map(|(record, site)| (record.clone(), site)));
+                leaving.iter().for_each(|(record, _)| self.fusion.remove(record));
+            }
+            Back::AfterTransaction => {}
+        }
+        self.carry_from(leaving, plan);
+    }
+
+    /// Carries those of some records home that are not there.
+    fn carry(&mut self, records: Vec<RecordId>, plan: &mut Plan) {
+        let mut leaving = Vec::new();
+        for record in records {
+            if let Some(site) = self.fusion.get(&record) {
+                self.fusion.remove(&record);
+                leaving.push((record, site));
+            }
+        }
+        self.carry_from(leaving, plan);
+    }
+
+    /// One step for each home, which locks and awaits them all.
+    fn carry_from(&mut self, leaving: Vec<(RecordId, SiteId)>, plan: &mut Plan) {
+        let mut by_home: BTreeMap<SiteId, Vec<Leg>> = BTreeMap::new();
+        for (record, from) in leaving {
+            let to = self.home.of(record.0, &record.1).expect("the table exists");
+            let leg = Leg::Record { record, access: Access::Write, from, to };
+            by_home.entry(to).or_default().push(leg);
+        }
+        for (home, legs) in by_home {
+            plan.steps.push(Step { work: Work::Carry, executors: vec![home], legs });
+        }
+    }
+
+    fn repeat(&self, request: &Request, plan: &mut Plan) {
+        // A client that has asked for something later does not wait for this.
+        if let Some(latest) = self.clients.get(&request.client)
+            && latest.sequence == request.sequence
+        {
+            let (client, sequence) = (request.client, request.sequence);
+            plan.repeats.push(Repeat { client, sequence, site: latest.site });
+        }
+    }
+
+    fn note_client(&mut self, request: &Request, site: SiteId) {
+        let (client, sequence, attempt) = request.identity();
+        let latest = Latest { sequence, attempt, site };
+        // A router may let a client's second request of a batch run before its first.
+        let is_later = |known: &Latest| (known.sequence, known.attempt) > (sequence, attempt);
+        if self.clients.get(&client).is_some_and(is_later) {
+            return;
+        }
+        let hash = |latest: Latest| FixedState::default().hash_one((client, latest));
+        let before = self.clients.insert(client, latest).map_or(0, hash);
+        self.clients_digest = self.clients_digest.wrapping_sub(before).wrapping_add(hash(latest));
+    }
+
+    /// A hash of the state.
+    fn digest(&self) -> u64 {
+        self.fusion.digest() ^ FixedState::default().hash_one((self.next, self.clients_digest))
+    }
+}
+
+impl Leg {
+    /// The record, if it is at another site afterwards.
+    fn moved(&self) -> Option<&RecordId> {
+        match self {
+            Leg::Record { record, from, to, .. } if from != to => Some(record),
+            _ => None,
+        }
+    }
+}

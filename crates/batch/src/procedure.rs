@@ -1,0 +1,327 @@
+//! Procedures: pure functions from parameters and rows to writes and an answer.
+//!
+//! ```text
+//!   run ──▶ all it touches is in the footprint ──▶ committed: its output, its writes
+//!       ──▶ it ends itself, panics, or runs too long ──▶ aborted
+//!       ──▶ it touches something else ──▶ restart, with a footprint that has it
+//! ```
+//!
+//! Whoever runs it on the same rows comes to the same outcome, so no site asks another whether to commit.
+//!
+//! # Reconnaissance
+//!
+//! From its first step out of the footprint a run is lost, and goes on only to find out what else it needs:
+//! it reads what its site happens to hold, unlocked, and all it touches is added to the footprint of the next
+//! attempt. That may be a wrong guess, as others write meanwhile; then there is one more attempt. That the
+//! attempt is lost depends on the rows of the footprint alone, so all agree on it; what the next one locks is
+//! part of a request, which gets a place in the order like any other. A client that knows nothing of a
+//! footprint says so with an empty one.
+//!
+//! # What is left out
+//!
+//! The budget counts rows: a procedure that loops without looking at any is not stopped.
+
+use crate::request::{Abort, Answer, Request};
+use crate::rows::{Row, Rows, Writes};
+use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The most rows that a transaction may look at and write.
+pub const STEPS_MAX: u64 = 100_000;
+
+/// How often a request is run, at most, until its footprint is right.
+pub const ATTEMPTS_MAX: u32 = 16;
+
+/// The code of a transaction. It must depend on nothing but its parameters and what it reads.
+pub trait Procedure: Send + Sync {
+    /// Runs on the rows of a footprint.
+    ///
+    /// # Errors
+    /// What ends the transaction without effect: [`Abort::Logic`], or an error of [`Txn`].
+    fn run(&self, params: &[u8], txn: &mut Txn<'_>) -> Answer;
+}
+
+impl<F: Fn(&[u8], &mut Txn<'_>) -> Answer + Send + Sync> Procedure for F {
+    fn run(&self, params: &[u8], txn: &mut Txn<'_>) -> Answer {
+        self(params, txn)
+    }
+}
+
+/// Procedures by name. All sites have the same.
+#[derive(Clone, Default)]
+pub struct Procedures(BTreeMap<String, Arc<dyn Procedure>>);
+
+impl Procedures {
+    /// None.
+    pub fn new() -> Procedures {
+        Procedures::default()
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub fn with(mut self, name: &str, procedure: impl Procedure + 'static) -> Procedures {
+        self.0.insert(name.to_owned(), Arc::new(procedure));
+        self
+    }
+
+    /// The same, each run twice on the same rows: one that does not do the same again is aborted by name.
+    #[must_use]
+    pub fn checked(self) -> Procedures {
+        let checked = |(name, procedure): (String, Arc<dyn Procedure>)| {
+            let twice: Arc<dyn Procedure> = Arc::new(Twice { name: name.clone(), procedure });
+            (name, twice)
+        };
+        Procedures(self.0.into_iter().map(checked).collect())
+    }
+}
+
+struct Twice {
+    name: String,
+    procedure: Arc<dyn Procedure>,
+}
+
+impl Procedure for Twice {
+    fn run(&self, params: &[u8], txn: &mut Txn<'_>) -> Answer {
+        let before = txn.steps_left;
+        let first = self.procedure.run(params, txn);
+        if txn.is_lost() {
+            return first;
+        }
+        let writes = std::mem::take(&mut txn.writes);
+        txn.steps_left = before;
+        let second = self.procedure.run(params, txn);
+        if first == second && writes == txn.writes && !txn.is_lost() {
+            return second;
+        }
+        Err(Abort::NotDeterministic(self.name.clone()))
+    }
+}
+
+/// What a procedure sees of the database: the rows of its footprint, and its own writes.
+pub struct Txn<'a> {
+    footprint: &'a Footprint,
+    rows: &'a dyn Rows,
+    nearby: &'a dyn Rows,
+    writes: Writes,
+    steps_left: u64,
+    exhausted: bool,
+    /// What the next attempt needs, once this one has left its footprint.
+    larger: Option<Footprint>,
+}
+
+impl<'a> Txn<'a> {
+    /// A row.
+    ///
+    /// # Errors
+    /// [`Abort::Budget`].
+    pub fn get(&mut self, table: TableId, key: &Key) -> Result<Option<Row>, Abort> {
+        self.count(1)?;
+        let source = self.touch(table, Span::Key(key.clone()), Access::Read);
+        let record = (table, key.clone());
+        Ok(self.writes.get(&record).cloned().unwrap_or_else(|| source.get(&record)))
+    }
+
+    /// The rows of a range, in the order of their keys.
+    ///
+    /// # Errors
+    /// [`Abort::Budget`].
+    pub fn scan(&mut self, table: TableId, range: &KeyRange) -> Result<Vec<(Key, Row)>, Abort> {
+        let source = self.touch(table, Span::Range(range.clone()), Access::Read);
+        let mut found: BTreeMap<Key, Row> = source.scan(table, range).into_iter().collect();
+        for ((written_table, key), row) in &self.writes {
+            if *written_table == table && range.contains(key) {
+                match row {
+                    Some(row) => found.insert(key.clone(), row.clone()),
+                    None => found.remove(key),
+                };
+            }
+        }
+        self.count(1 + found.len() as u64)?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// Writes a row, whether it exists or not.
+    ///
+    /// # Errors
+    /// [`Abort::Budget`].
+    pub fn put(&mut self, table: TableId, key: &Key, row: &[u8]) -> Result<(), Abort> {
+        self.write(table, key, Some(row.into()))
+    }
+
+    /// Deletes a row, whether it exists or not.
+    ///
+    /// # Errors
+    /// [`Abort::Budget`].
+    pub fn delete(&mut self, table: TableId, key: &Key) -> Result<(), Abort> {
+        self.write(table, key, None)
+    }
+
+    fn write(&mut self, table: TableId, key: &Key, row: Option<Row>) -> Result<(), Abort> {
+        self.count(1)?;
+        self.touch(table, Span::Key(key.clone()), Access::Write);
+        self.writes.insert((table, key.clone()), row);
+        Ok(())
+    }
+
+    fn count(&mut self, steps: u64) -> Result<(), Abort> {
+        self.exhausted |= self.steps_left < steps;
+        self.steps_left = self.steps_left.saturating_sub(steps);
+        if self.exhausted { Err(Abort::Budget(STEPS_MAX)) } else { Ok(()) }
+    }
+
+    /// Where to read this: the gathered rows, or out of the footprint what is at hand.
+    fn touch(&mut self, table: TableId, span: Span, access: Access) -> &'a dyn Rows {
+        let allowed = match &span {
+            Span::Key(key) => self.footprint.allows(table, key, access),
+            Span::Range(range) => self.footprint.allows_scan(table, range),
+        };
+        if allowed {
+            return self.rows;
+        }
+        self.larger.get_or_insert_with(|| self.footprint.clone()).add(table, span, access);
+        self.nearby
+    }
+
+    /// True if nothing that the procedure says can save it.
+    fn is_lost(&self) -> bool {
+        self.exhausted || self.larger.is_some()
+    }
+}
+
+/// What became of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has effect.
+    Committed {
+        /// What the client is told.
+        output: Vec<u8>,
+        /// What it wrote.
+        writes: Writes,
+    },
+    /// It has none.
+    Aborted(Abort),
+    /// It needs a larger footprint: this one, as far as could be found out.
+    Restart(Footprint),
+}
+
+/// Runs a request's procedure on `rows`, all that its footprint covers. `nearby` are rows to guess with, once
+/// it has left its footprint.
+pub fn run(
+    procedures: &Procedures,
+    request: &Request,
+    rows: &dyn Rows,
+    nearby: &dyn Rows,
+) -> Outcome {
+    let Some(procedure) = procedures.0.get(&request.procedure) else {
+        return Outcome::Aborted(Abort::NoProcedure(request.procedure.clone()));
+    };
+    let mut txn = Txn {
+        footprint: &request.footprint,
+        rows,
+        nearby,
+        writes: Writes::new(),
+        steps_left: STEPS_MAX,
+        exhausted: false,
+        larger: None,
+    };
+    let run = AssertUnwindSafe(|| procedure.run(&request.params, &mut txn));
+    let ended = catch_unwind(run).unwrap_or_else(|panic| Err(Abort::Panicked(message(&*panic))));
+    match (txn.larger, ended) {
+        (Some(_), _) if request.attempt + 1 >= ATTEMPTS_MAX => {
+            Outcome::Aborted(Abort::NoFootprint(ATTEMPTS_MAX))
+        }
+        (Some(larger), _) => Outcome::Restart(larger),
+        (None, Err(abort)) => Outcome::Aborted(abort),
+        (None, Ok(_)) if txn.exhausted => Outcome::Aborted(Abort::Budget(STEPS_MAX)),
+        (None, Ok(output)) => Outcome::Committed { output, writes: txn.writes },
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::ClientId;
+    use crate::rows::MemoryRows;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const T: TableId = TableId(1);
+
+    fn request(footprint: Footprint) -> Request {
+        let (procedure, params) = ("p".to_owned(), Vec::new());
+        Request { client: ClientId(1), sequence: 1, attempt: 0, procedure, params, footprint }
+    }
+
+    fn outcome(procedure: impl Procedure + 'static, footprint: Footprint) -> Outcome {
+        let mut rows = MemoryRows::new();
+        (0..9).for_each(|key| rows.put((T, Key::int(key)), vec![key as u8 + 1].into()));
+        run(&Procedures::new().with("p", procedure), &request(footprint), &rows, &rows)
+    }
+
+    #[test]
+    fn what_a_run_touches_outside_is_the_next_footprint() {
+        let chase = |_: &[u8], txn: &mut Txn<'_>| {
+            let next = txn.get(T, &Key::int(0))?.map_or(0, |row| row[0]);
+            let next = txn.get(T, &Key::int(next.into()))?.map_or(0, |row| row[0]);
+            txn.put(T, &Key::int(next.into()), b"x")?;
+            Ok(Vec::new())
+        };
+        let footprint = Footprint::new().read(T, Key::int(0));
+        let larger = footprint.clone().read(T, Key::int(1)).write(T, Key::int(2));
+        assert_eq!(outcome(chase, footprint), Outcome::Restart(larger.clone()));
+        assert!(matches!(outcome(chase, larger), Outcome::Committed { .. }));
+    }
+
+    #[test]
+    fn who_swallows_an_error_is_aborted_all_the_same() {
+        let spin = |_: &[u8], txn: &mut Txn<'_>| {
+            while txn.get(T, &Key::int(0)).is_ok() {}
+            Ok(b"fine".to_vec())
+        };
+        let footprint = Footprint::new().read(T, Key::int(0));
+        assert_eq!(outcome(spin, footprint), Outcome::Aborted(Abort::Budget(STEPS_MAX)));
+    }
+
+    #[test]
+    fn a_panic_is_an_abort() {
+        let panics = |_: &[u8], txn: &mut Txn<'_>| {
+            txn.put(T, &Key::int(0), b"half")?;
+            panic!("at {}", 1)
+        };
+        let footprint = Footprint::new().write(T, Key::int(0));
+        let aborted = Outcome::Aborted(Abort::Panicked("at 1".to_owned()));
+        assert_eq!(outcome(panics, footprint), aborted);
+    }
+
+    #[test]
+    fn a_procedure_that_counts_its_runs_is_named() {
+        let runs = AtomicU64::new(0);
+        let counts = move |_: &[u8], _: &mut Txn<'_>| {
+            Ok(runs.fetch_add(1, Ordering::Relaxed).to_be_bytes().to_vec())
+        };
+        let procedures = Procedures::new().with("p", counts).checked();
+        let rows = MemoryRows::new();
+        let outcome = run(&procedures, &request(Footprint::new()), &rows, &rows);
+        assert_eq!(outcome, Outcome::Aborted(Abort::NotDeterministic("p".to_owned())));
+    }
+
+    #[test]
+    fn own_writes_are_seen_by_reads_of_rows_and_ranges() {
+        let writes = |_: &[u8], txn: &mut Txn<'_>| {
+            txn.delete(T, &Key::int(1))?;
+            txn.put(T, &Key::int(2), &[77])?;
+            assert_eq!(txn.get(T, &Key::int(1))?, None);
+            let rows = txn.scan(T, &KeyRange::ints(0, 4))?;
+            Ok(rows.iter().map(|(_, row)| row[0]).collect())
+        };
+        let footprint = Footprint::new().write_range(T, KeyRange::ints(0, 4));
+        let Outcome::Committed { output, .. } = outcome(writes, footprint) else { panic!() };
+        assert_eq!(output, [1, 77, 4]);
+    }
+}

@@ -1,0 +1,89 @@
+//! The rows that a site holds, behind the smallest interface that the engine needs.
+//!
+//! A site holds exactly the rows that are *placed* there: those at home here that are not fused elsewhere,
+//! and those that are fused here. So a range read asks each holder for all it has in the range, and gets
+//! every row once.
+
+use isomer_design::{Key, KeyRange, TableId};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A row's bytes, shared by all that read it.
+pub type Row = Arc<[u8]>;
+
+/// Which row.
+pub type RecordId = (TableId, Key);
+
+/// Rows to put, and rows to delete.
+pub type Writes = BTreeMap<RecordId, Option<Row>>;
+
+/// Rows, by table and key.
+pub trait Rows {
+    /// One row.
+    fn get(&self, record: &RecordId) -> Option<Row>;
+
+    /// The rows of a range, in the order of their keys.
+    fn scan(&self, table: TableId, range: &KeyRange) -> Vec<(Key, Row)>;
+
+    /// Makes changes, all of them or none.
+    fn apply(&mut self, writes: &Writes);
+}
+
+/// Rows in memory.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct MemoryRows(BTreeMap<RecordId, Row>);
+
+/// All records of a range, as bounds of an ordered map of records. The first record of the next table ends a
+/// range that is open above.
+pub(crate) fn bounds(table: TableId, range: &KeyRange) -> (Bound<RecordId>, Bound<RecordId>) {
+    (Bound::Included((table, range.start.clone())), Bound::Excluded(end_of(table, range)))
+}
+
+/// The first record after a range.
+pub(crate) fn end_of(table: TableId, range: &KeyRange) -> RecordId {
+    match &range.end {
+        Some(end) => (table, end.clone()),
+        None => (TableId(table.0.saturating_add(1)), Key::min()),
+    }
+}
+
+impl MemoryRows {
+    /// No rows.
+    pub fn new() -> MemoryRows {
+        MemoryRows::default()
+    }
+
+    /// Puts a row.
+    pub fn put(&mut self, record: RecordId, row: Row) {
+        self.0.insert(record, row);
+    }
+
+    /// All rows, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&RecordId, &Row)> {
+        self.0.iter()
+    }
+}
+
+impl Rows for MemoryRows {
+    fn get(&self, record: &RecordId) -> Option<Row> {
+        self.0.get(record).cloned()
+    }
+
+    fn scan(&self, table: TableId, range: &KeyRange) -> Vec<(Key, Row)> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let rows = self.0.range(bounds(table, range));
+        rows.map(|((_, key), row)| (key.clone(), row.clone())).collect()
+    }
+
+    fn apply(&mut self, writes: &Writes) {
+        for (record, row) in writes {
+            match row {
+                Some(row) => self.0.insert(record.clone(), row.clone()),
+                None => self.0.remove(record),
+            };
+        }
+    }
+}
