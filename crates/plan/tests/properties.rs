@@ -14,8 +14,8 @@ use isomer_plan::recording::{
 };
 use isomer_plan::reshard;
 use isomer_plan::route::{
-    Batch, FusionTable, Home, Options, Replacement, Tie, Transaction, hermes, optimum as exact,
-    textbook,
+    Batch, Fused, FusionTable, Home, Options, Replacement, Tie, Transaction, fuse, hermes,
+    optimum as exact, textbook,
 };
 use rand::{RngExt, SeedableRng};
 
@@ -189,14 +189,22 @@ fn fast_routes_are_textbook_routes() {
             let tie = if round % 2 == 0 { Tie::LowestSite } else { Tie::TransactionModulo };
             let alpha = alpha.parse().unwrap();
             let options = Options { alpha, reorder: round % 3 != 0, tie, polish: false };
-            let mut fast = hermes(&batch, home, &fusion, options);
-            assert_eq!(fast, textbook(&batch, home, &fusion, options), "round {round}");
+            let mut fast = hermes(&batch, &Fused { home, fusion: &fusion }, options);
+            assert_eq!(
+                fast,
+                textbook(&batch, &Fused { home, fusion: &fusion }, options),
+                "round {round}"
+            );
             let most = alpha.threshold(count as usize, sites) as u64;
             assert!(fast.loads.iter().all(|&load| load <= most));
-            let polished = hermes(&batch, home, &fusion, Options { polish: true, ..options });
+            let polished = hermes(
+                &batch,
+                &Fused { home, fusion: &fusion },
+                Options { polish: true, ..options },
+            );
             assert!(polished.remote_reads <= fast.remote_reads, "round {round}");
             assert!(polished.loads.iter().all(|&load| load <= most));
-            fusion.apply(&batch, home, &mut fast);
+            fuse(&mut fusion, &batch, |&key| home.of(key), &mut fast);
             assert!(fusion.len() <= 5);
         }
     }
@@ -210,8 +218,8 @@ fn no_route_beats_the_exact_one() {
         let home = Home::new(3, 6).unwrap();
         let fusion = FusionTable::new(Replacement::Fifo, None);
         let options = Options { polish: true, ..Options::default() };
-        let best = exact(&batch, home, &fusion, options.alpha, true).unwrap();
-        let mine = hermes(&batch, home, &fusion, options);
+        let best = exact(&batch, &Fused { home, fusion: &fusion }, options.alpha, true).unwrap();
+        let mine = hermes(&batch, &Fused { home, fusion: &fusion }, options);
         assert!(mine.remote_reads >= best.remote_reads);
     }
 }
@@ -221,11 +229,13 @@ fn fusion_tables_forget_by_their_rules() {
     let home = Home::new(2, 100).unwrap();
     let evicted = |rule| {
         let mut table = FusionTable::new(rule, None);
-        [1, 2, 3].into_iter().for_each(|key| table.set(key, 1, home));
-        table.touch(1);
-        let first = table.evict();
-        table.touch(2);
-        (first, table.evict(), table.evict(), table.evict())
+        [1, 2, 3].into_iter().for_each(|key| table.set(&key, 1, home.of(key)));
+        table.touch(&1);
+        let mut evict = |read: Option<u64>| {
+            read.iter().for_each(|key| table.touch(key));
+            table.evict().map(|(key, _)| key)
+        };
+        (evict(None), evict(Some(2)), evict(None), evict(None))
     };
     assert_eq!(evicted(Replacement::Fifo), (Some(1), Some(2), Some(3), None));
     assert_eq!(evicted(Replacement::Lru), (Some(2), Some(3), Some(1), None));

@@ -2,8 +2,8 @@
 
 use super::{Outcome, print, read_text};
 use isomer_plan::route::{
-    Alpha, Batch, FusionTable, Home, Options, Replacement, Tie, Transaction, calvin, gstore,
-    hermes, leap, textbook, tpart,
+    Alpha, Batch, Fused, FusionTable, Home, Options, Replacement, Tie, Transaction, calvin, fuse,
+    gstore, hermes, leap, textbook, tpart,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -106,16 +106,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(format!("beta is {}: a number from 0 to 1 is needed", args.beta).into());
     }
     let mut routed = match args.strategy {
-        Router::Hermes => hermes(&batch, home, &fusion, options),
-        Router::HermesPolished => hermes(&batch, home, &fusion, polish),
-        Router::HermesTextbook => textbook(&batch, home, &fusion, options),
-        Router::Calvin => calvin(&batch, home),
-        Router::Gstore => gstore(&batch, home),
-        Router::Leap => leap(&batch, home),
-        Router::Tpart => tpart(&batch, home, (args.beta * 10_000.0).round() as u32),
+        Router::Hermes => hermes(&batch, &Fused { home, fusion: &fusion }, options),
+        Router::HermesPolished => hermes(&batch, &Fused { home, fusion: &fusion }, polish),
+        Router::HermesTextbook => textbook(&batch, &Fused { home, fusion: &fusion }, options),
+        Router::Calvin => calvin(&batch, &home),
+        Router::Gstore => gstore(&batch, &home),
+        Router::Leap => leap(&batch, &home),
+        Router::Tpart => tpart(&batch, &home, (args.beta * 10_000.0).round() as u32),
     };
     if matches!(args.strategy, Router::Hermes | Router::HermesPolished | Router::HermesTextbook) {
-        fusion.apply(&batch, home, &mut routed);
+        fuse(&mut fusion, &batch, |&key| home.of(key), &mut routed);
     }
     let transactions: Vec<Value> = routed
         .transactions

@@ -3,7 +3,8 @@
 use super::{BenchError, Scale, best_of, timed};
 use crate::generate::{Random, Zipf};
 use crate::route::{
-    Batch, FusionTable, Home, Options, Replacement, Transaction, hermes as fast, optimum, textbook,
+    Batch, Fused, FusionTable, Home, Options, Replacement, Transaction, hermes as fast, optimum,
+    textbook,
 };
 use rand::{RngExt, SeedableRng};
 
@@ -64,21 +65,25 @@ pub fn hermes(scale: Scale, clock: &mut dyn FnMut() -> f64) -> Result<HermesFigu
     let fusion = FusionTable::new(Replacement::Clock, None);
     let home = Home::new(20, width)?;
     let large = batch(transactions, home, width, 2..=20, 1)?;
-    let (fast_s, mine) = best_of(5, clock, || fast(&large, home, &fusion, options));
-    let (textbook_s, oracle) = timed(clock, || textbook(&large, home, &fusion, options));
+    let (fast_s, mine) =
+        best_of(5, clock, || fast(&large, &Fused { home, fusion: &fusion }, options));
+    let (textbook_s, oracle) =
+        timed(clock, || textbook(&large, &Fused { home, fusion: &fusion }, options));
     let mut identical = mine == oracle;
     let polish = Options { polish: true, ..options };
-    let (polished_s, polished) = best_of(3, clock, || fast(&large, home, &fusion, polish));
+    let (polished_s, polished) =
+        best_of(3, clock, || fast(&large, &Fused { home, fusion: &fusion }, polish));
     let remote_reads = [mine.remote_reads, polished.remote_reads];
     let (mut paper, mut polished, mut best) = (0, 0, 0);
     let home = Home::new(3, 12)?;
     for seed in 0..small_batches {
         let small = batch(6, home, 12, 2..=4, seed)?;
-        let routed = fast(&small, home, &fusion, options);
-        identical &= routed == textbook(&small, home, &fusion, options);
+        let routed = fast(&small, &Fused { home, fusion: &fusion }, options);
+        identical &= routed == textbook(&small, &Fused { home, fusion: &fusion }, options);
         paper += routed.remote_reads;
-        polished += fast(&small, home, &fusion, polish).remote_reads;
-        best += optimum(&small, home, &fusion, options.alpha, true)?.remote_reads;
+        polished += fast(&small, &Fused { home, fusion: &fusion }, polish).remote_reads;
+        best +=
+            optimum(&small, &Fused { home, fusion: &fusion }, options.alpha, true)?.remote_reads;
     }
     Ok(HermesFigures {
         fast_s,

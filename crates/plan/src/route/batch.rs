@@ -11,25 +11,48 @@
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
+use std::hash::Hash;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// One transaction: the keys it reads and those it writes, each once, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Transaction {
+pub struct Transaction<K = u64> {
     /// Its number.
     pub id: u64,
     /// The keys it reads.
-    pub read: Vec<u64>,
+    pub read: Vec<K>,
     /// The keys it writes.
-    pub write: Vec<u64>,
+    pub write: Vec<K>,
 }
 
 /// Transactions in their total order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Batch(Vec<Transaction>);
+pub struct Batch<K = u64>(Vec<Transaction<K>>);
 
-/// Where keys are when no router has moved them.
+/// What a router can take for a record: keys are compared, counted and copied, and nothing else.
+pub trait Key: Clone + Ord + Hash {}
+
+impl<K: Clone + Ord + Hash> Key for K {}
+
+/// Where keys are before a batch.
+pub trait Places<K> {
+    /// How many sites there are.
+    fn sites(&self) -> u16;
+
+    /// The home of a key.
+    fn home(&self, key: &K) -> u16;
+
+    /// Where a key is.
+    fn of(&self, key: &K) -> u16;
+
+    /// False if a key stays at home, such as one that stands for a range.
+    fn can_move(&self, _: &K) -> bool {
+        true
+    }
+}
+
+/// Homes of equal width: where keys are when no router has moved them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Home {
     sites: u16,
@@ -89,9 +112,9 @@ pub enum RouteError {
     },
 }
 
-impl Batch {
+impl<K: Ord> Batch<K> {
     /// Checks the numbers and sorts the keys.
-    pub fn new(transactions: Vec<Transaction>) -> Result<Batch, RouteError> {
+    pub fn new(transactions: Vec<Transaction<K>>) -> Result<Batch<K>, RouteError> {
         let mut ids: HashSet<u64, FixedState> = HashSet::default();
         let mut batch = transactions;
         for transaction in &mut batch {
@@ -105,9 +128,11 @@ impl Batch {
         }
         Ok(Batch(batch))
     }
+}
 
+impl<K> Batch<K> {
     /// The transactions, in their order.
-    pub fn transactions(&self) -> &[Transaction] {
+    pub fn transactions(&self) -> &[Transaction<K>] {
         &self.0
     }
 }
@@ -146,6 +171,20 @@ impl Home {
             }
         }
         Ok(())
+    }
+}
+
+impl Places<u64> for Home {
+    fn sites(&self) -> u16 {
+        self.sites
+    }
+
+    fn home(&self, key: &u64) -> u16 {
+        Home::of(self, *key)
+    }
+
+    fn of(&self, key: &u64) -> u16 {
+        Home::of(self, *key)
     }
 }
 
@@ -200,8 +239,8 @@ pub struct Route {
 }
 
 /// A routed batch.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Routed {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Routed<K = u64> {
     /// In the new order.
     pub transactions: Vec<Route>,
     /// Records read from another site.
@@ -211,48 +250,56 @@ pub struct Routed {
     /// Transactions per site.
     pub loads: Vec<u64>,
     /// Keys that had to leave a full fusion table; they go home with the last transaction.
-    pub evicted: Vec<u64>,
+    pub evicted: Vec<K>,
+}
+
+impl<K> Routed<K> {
+    /// Nothing yet, over that many sites.
+    pub(super) fn new(sites: u16) -> Routed<K> {
+        let loads = vec![0; usize::from(sites)];
+        let (transactions, evicted) = (Vec::new(), Vec::new());
+        Routed { transactions, remote_reads: 0, migrations: 0, loads, evicted }
+    }
 }
 
 /// Where keys are while a batch is looked at: moved ones, else the home.
-pub(super) struct Positions<F> {
-    moved: HashMap<u64, u16, FixedState>,
-    start: F,
+pub(super) struct Positions<'a, K, P: ?Sized> {
+    moved: HashMap<K, u16, FixedState>,
+    start: &'a P,
 }
 
-impl<F: Fn(u64) -> u16> Positions<F> {
-    pub(super) fn new(start: F) -> Positions<F> {
+impl<'a, K: Key, P: Places<K> + ?Sized> Positions<'a, K, P> {
+    pub(super) fn new(start: &'a P) -> Positions<'a, K, P> {
         Positions { moved: HashMap::default(), start }
     }
 
-    pub(super) fn of(&self, key: u64) -> u16 {
-        self.moved.get(&key).copied().unwrap_or_else(|| (self.start)(key))
+    pub(super) fn of(&self, key: &K) -> u16 {
+        self.moved.get(key).copied().unwrap_or_else(|| self.start.of(key))
     }
 
     /// Moves a key; true if it was elsewhere.
-    pub(super) fn set(&mut self, key: u64, site: u16) -> bool {
+    pub(super) fn set(&mut self, key: &K, site: u16) -> bool {
         let changes = self.of(key) != site;
         if changes {
-            self.moved.insert(key, site);
+            self.moved.insert(key.clone(), site);
         }
         changes
     }
 }
 
 /// Counts what routes cost if written keys stay where they were written.
-pub(super) fn count(
-    batch: &Batch,
+pub(super) fn count<K: Key>(
+    batch: &Batch<K>,
     routes: &[(usize, u16)],
-    sites: u16,
-    start: impl Fn(u64) -> u16,
-) -> Routed {
+    start: &(impl Places<K> + ?Sized),
+) -> Routed<K> {
     let mut positions = Positions::new(start);
-    let mut routed = Routed { loads: vec![0; usize::from(sites)], ..Routed::default() };
+    let mut routed = Routed::new(start.sites());
     for (order, &(at, site)) in routes.iter().enumerate() {
         let transaction = &batch.transactions()[at];
-        let remote = |key: &&u64| positions.of(**key) != site;
+        let remote = |key: &&K| positions.of(key) != site;
         routed.remote_reads += transaction.read.iter().filter(remote).count() as u64;
-        for &key in &transaction.write {
+        for key in &transaction.write {
             routed.migrations += u64::from(positions.set(key, site));
         }
         routed.loads[usize::from(site)] += 1;

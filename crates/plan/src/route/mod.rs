@@ -16,9 +16,12 @@
 //! | [`tpart`] | the batch in order | pushed from writer to reader, home at the end |
 //! | [`calvin`] | one transaction | nothing moves |
 //!
-//! Sites count from 0 here: key `k` is at home at site `k div home_width`.
+//! Sites count from 0 here. What a key is, and where it is, is asked of a [`Places`]: the command line has numbers
+//! with [homes](Home) of equal width; the engine of `isomer-batch` has records, and adapts these routers in
+//! [`engine`].
 
 mod batch;
+pub mod engine;
 mod fusion;
 mod hermes;
 mod optimum;
@@ -26,8 +29,8 @@ mod single;
 mod textbook;
 mod tpart;
 
-pub use batch::{Alpha, Batch, Home, Route, RouteError, Routed, Transaction};
-pub use fusion::{FusionTable, Replacement};
+pub use batch::{Alpha, Batch, Home, Key, Places, Route, RouteError, Routed, Transaction};
+pub use fusion::{Fused, FusionTable, Replacement, fuse};
 pub use hermes::{Options, REORDER_MAX, Tie, hermes};
 pub use optimum::optimum;
 pub use single::{calvin, gstore, leap};

@@ -1,32 +1,29 @@
 //! The fewest remote reads of any order and any routes within θ: the oracle for tiny batches.
 
-use super::batch::{Alpha, Batch, Home, Positions, RouteError, Routed, count};
-use super::fusion::FusionTable;
+use super::batch::{Alpha, Batch, Key, Places, Positions, RouteError, Routed, count};
 
 /// The most transactions that are solved exactly: 7! orders, times the routes.
 const TRANSACTIONS_MAX: usize = 7;
 
 /// Looks at every order and every route (Equation 1 of Hermes), leaving out what cannot get better.
 /// Without `reorder`, only the given order.
-pub fn optimum(
-    batch: &Batch,
-    home: Home,
-    fusion: &FusionTable,
+pub fn optimum<K: Key>(
+    batch: &Batch<K>,
+    places: &(impl Places<K> + ?Sized),
     alpha: Alpha,
     reorder: bool,
-) -> Result<Routed, RouteError> {
-    let (transactions, sites) = (batch.transactions().len(), home.sites());
+) -> Result<Routed<K>, RouteError> {
+    let (transactions, sites) = (batch.transactions().len(), places.sites());
     if transactions > TRANSACTIONS_MAX || sites > 8 {
         let most = TRANSACTIONS_MAX;
         return Err(RouteError::TooLarge { transactions, sites, most });
     }
-    let start = |key: u64| fusion.get(key).unwrap_or_else(|| home.of(key));
     let threshold = alpha.threshold(transactions, sites);
     let mut search = Search {
         batch,
         reorder,
         threshold,
-        positions: Positions::new(start),
+        positions: Positions::new(places),
         loads: vec![0; usize::from(sites)],
         used: vec![false; transactions],
         routes: Vec::new(),
@@ -34,21 +31,21 @@ pub fn optimum(
     };
     search.descend(0);
     let routes = search.best.map(|(_, routes)| routes).unwrap_or_default();
-    Ok(count(batch, &routes, sites, start))
+    Ok(count(batch, &routes, places))
 }
 
-struct Search<'a, F> {
-    batch: &'a Batch,
+struct Search<'a, K, P: ?Sized> {
+    batch: &'a Batch<K>,
     reorder: bool,
     threshold: usize,
-    positions: Positions<F>,
+    positions: Positions<'a, K, P>,
     loads: Vec<usize>,
     used: Vec<bool>,
     routes: Vec<(usize, u16)>,
     best: Option<(usize, Vec<(usize, u16)>)>,
 }
 
-impl<F: Fn(u64) -> u16> Search<'_, F> {
+impl<K: Key, P: Places<K> + ?Sized> Search<'_, K, P> {
     fn descend(&mut self, remote: usize) {
         if self.best.as_ref().is_some_and(|(best, _)| remote >= *best) {
             return;
@@ -72,10 +69,10 @@ impl<F: Fn(u64) -> u16> Search<'_, F> {
                 continue;
             }
             let reads = transaction.read.iter();
-            let more = reads.filter(|&&key| self.positions.of(key) != site).count();
+            let more = reads.filter(|key| self.positions.of(key) != site).count();
             let before: Vec<u16> =
-                transaction.write.iter().map(|&key| self.positions.of(key)).collect();
-            transaction.write.iter().for_each(|&key| {
+                transaction.write.iter().map(|key| self.positions.of(key)).collect();
+            transaction.write.iter().for_each(|key| {
                 self.positions.set(key, site);
             });
             self.used[at] = true;
@@ -85,7 +82,7 @@ impl<F: Fn(u64) -> u16> Search<'_, F> {
             self.routes.pop();
             self.loads[usize::from(site)] -= 1;
             self.used[at] = false;
-            for (&key, &site) in transaction.write.iter().zip(&before) {
+            for (key, &site) in transaction.write.iter().zip(&before) {
                 self.positions.set(key, site);
             }
         }

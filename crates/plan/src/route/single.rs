@@ -1,6 +1,6 @@
 //! Routers that look at one transaction at a time, in the given order.
 
-use super::batch::{Batch, Home, Positions, Route, Routed, Transaction};
+use super::batch::{Batch, Key, Places, Positions, Route, Routed, Transaction};
 
 /// The site that holds the most of `keys`, the lowest of equals.
 fn most_at(sites: u16, keys: impl Iterator<Item = u16>) -> u16 {
@@ -16,31 +16,27 @@ fn most_at(sites: u16, keys: impl Iterator<Item = u16>) -> u16 {
 }
 
 /// Read and written keys, each once.
-fn touched(transaction: &Transaction) -> Vec<u64> {
-    let mut keys: Vec<u64> = transaction.read.iter().chain(&transaction.write).copied().collect();
+fn touched<K: Key>(transaction: &Transaction<K>) -> Vec<&K> {
+    let mut keys: Vec<&K> = transaction.read.iter().chain(&transaction.write).collect();
     keys.sort_unstable();
     keys.dedup();
     keys
 }
 
-fn push(routed: &mut Routed, id: u64, site: u16) {
+fn push<K>(routed: &mut Routed<K>, id: u64, site: u16) {
     let order = routed.transactions.len();
     routed.transactions.push(Route { id, order, site });
     routed.loads[usize::from(site)] += 1;
 }
 
-fn empty(sites: u16) -> Routed {
-    Routed { loads: vec![0; usize::from(sites)], ..Routed::default() }
-}
-
 /// Calvin: records stay at home. Every site with written records runs the transaction; the one
 /// named is the one with the most of the touched records, and its remote reads are counted.
-pub fn calvin(batch: &Batch, home: Home) -> Routed {
-    let mut routed = empty(home.sites());
+pub fn calvin<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> Routed<K> {
+    let mut routed = Routed::new(places.sites());
     for transaction in batch.transactions() {
         let keys = touched(transaction);
-        let site = most_at(home.sites(), keys.iter().map(|&key| home.of(key)));
-        let remote = |key: &&u64| home.of(**key) != site;
+        let site = most_at(places.sites(), keys.iter().map(|key| places.home(key)));
+        let remote = |key: &&K| places.home(key) != site;
         routed.remote_reads += transaction.read.iter().filter(remote).count() as u64;
         push(&mut routed, transaction.id, site);
     }
@@ -49,29 +45,30 @@ pub fn calvin(batch: &Batch, home: Home) -> Routed {
 
 /// G-Store+: every record of the transaction moves to the site with the most of them, and home
 /// again afterwards.
-pub fn gstore(batch: &Batch, home: Home) -> Routed {
-    let mut routed = empty(home.sites());
+pub fn gstore<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> Routed<K> {
+    let mut routed = Routed::new(places.sites());
     for transaction in batch.transactions() {
         let keys = touched(transaction);
-        let site = most_at(home.sites(), keys.iter().map(|&key| home.of(key)));
-        let away = |key: &&u64| home.of(**key) != site;
-        routed.remote_reads += transaction.read.iter().filter(away).count() as u64;
-        routed.migrations += 2 * keys.iter().filter(away).count() as u64;
+        let site = most_at(places.sites(), keys.iter().map(|key| places.home(key)));
+        let away = |key: &&K| places.home(key) != site;
+        routed.remote_reads += transaction.read.iter().filter(|key| away(key)).count() as u64;
+        routed.migrations +=
+            2 * keys.iter().filter(|key| away(key) && places.can_move(key)).count() as u64;
         push(&mut routed, transaction.id, site);
     }
     routed
 }
 
 /// LEAP: every record of the transaction moves to the site with the most of them, and stays.
-pub fn leap(batch: &Batch, home: Home) -> Routed {
-    let mut routed = empty(home.sites());
-    let mut positions = Positions::new(|key| home.of(key));
+pub fn leap<K: Key>(batch: &Batch<K>, places: &(impl Places<K> + ?Sized)) -> Routed<K> {
+    let mut routed = Routed::new(places.sites());
+    let mut positions = Positions::new(places);
     for transaction in batch.transactions() {
         let keys = touched(transaction);
-        let site = most_at(home.sites(), keys.iter().map(|&key| positions.of(key)));
-        let remote = |key: &&u64| positions.of(**key) != site;
+        let site = most_at(places.sites(), keys.iter().map(|key| positions.of(key)));
+        let remote = |key: &&K| positions.of(key) != site;
         routed.remote_reads += transaction.read.iter().filter(remote).count() as u64;
-        for &key in &keys {
+        for key in keys.into_iter().filter(|key| places.can_move(key)) {
             routed.migrations += u64::from(positions.set(key, site));
         }
         push(&mut routed, transaction.id, site);

@@ -3,26 +3,28 @@
 //! Nothing is kept between iterations. Step 1 looks at every waiting transaction and every site;
 //! step 3 finds the writers and readers of each key by walking through the order.
 
-use super::batch::{Batch, Home, Positions, Routed, Transaction, count};
-use super::fusion::FusionTable;
+use super::batch::{Batch, Key, Places, Positions, Routed, Transaction, count};
 use super::hermes::{Options, Tie};
 
 /// Routes a batch. Same result as [`super::hermes`], slowly.
-pub fn textbook(batch: &Batch, home: Home, fusion: &FusionTable, options: Options) -> Routed {
-    let start = |key: u64| fusion.get(key).unwrap_or_else(|| home.of(key));
-    let mut routes = order_and_route(batch, home.sites(), &start, options);
-    balance(batch, home.sites(), &start, options, &mut routes);
-    count(batch, &routes, home.sites(), start)
+pub fn textbook<K: Key>(
+    batch: &Batch<K>,
+    places: &(impl Places<K> + ?Sized),
+    options: Options,
+) -> Routed<K> {
+    let mut routes = order_and_route(batch, places, options);
+    balance(batch, places, options, &mut routes);
+    count(batch, &routes, places)
 }
 
 /// Step 1: the transaction and site with the fewest remote reads, again and again. Ties: the
 /// earlier transaction; then the site by the tie rule.
-fn order_and_route(
-    batch: &Batch,
-    sites: u16,
-    start: &impl Fn(u64) -> u16,
+fn order_and_route<K: Key>(
+    batch: &Batch<K>,
+    start: &(impl Places<K> + ?Sized),
     options: Options,
 ) -> Vec<(usize, u16)> {
+    let sites = start.sites();
     let mut positions = Positions::new(start);
     let mut waiting: Vec<usize> = (0..batch.transactions().len()).collect();
     let mut routes = Vec::new();
@@ -31,9 +33,8 @@ fn order_and_route(
         let mut best: Option<(usize, usize, u16)> = None;
         for (place, &at) in waiting[..looked_at].iter().enumerate() {
             let transaction = &batch.transactions()[at];
-            let remote = |site: u16| {
-                transaction.read.iter().filter(|&&key| positions.of(key) != site).count()
-            };
+            let remote =
+                |site: u16| transaction.read.iter().filter(|key| positions.of(key) != site).count();
             let counts: Vec<usize> = (0..sites).map(remote).collect();
             let fewest = counts.iter().copied().min().unwrap_or(0);
             if best.is_none_or(|(least, ..)| fewest < least) {
@@ -44,7 +45,7 @@ fn order_and_route(
         }
         let Some((_, place, site)) = best else { break };
         let at = waiting.remove(place);
-        for &key in &batch.transactions()[at].write {
+        for key in &batch.transactions()[at].write {
             positions.set(key, site);
         }
         routes.push((at, site));
@@ -52,7 +53,7 @@ fn order_and_route(
     routes
 }
 
-fn choose(tie: Tie, transaction: &Transaction, equals: &[u16]) -> u16 {
+fn choose<K>(tie: Tie, transaction: &Transaction<K>, equals: &[u16]) -> u16 {
     match tie {
         Tie::LowestSite => equals[0],
         Tie::TransactionModulo => equals[(transaction.id % equals.len() as u64) as usize],
@@ -61,13 +62,13 @@ fn choose(tie: Tie, transaction: &Transaction, equals: &[u16]) -> u16 {
 
 /// Steps 2 and 3: from the last transaction to the first, away from overloaded sites, if that adds
 /// at most δ remote edges; δ grows with each pass.
-fn balance(
-    batch: &Batch,
-    sites: u16,
-    start: &impl Fn(u64) -> u16,
+fn balance<K: Key>(
+    batch: &Batch<K>,
+    start: &(impl Places<K> + ?Sized),
     options: Options,
     routes: &mut [(usize, u16)],
 ) {
+    let sites = start.sites();
     let threshold = options.alpha.threshold(routes.len(), sites);
     let mut loads = vec![0usize; usize::from(sites)];
     routes.iter().for_each(|&(_, site)| loads[usize::from(site)] += 1);
@@ -97,26 +98,26 @@ fn balance(
 
 /// The remote edges of the i-th transaction if it ran at `site`: its reads of keys that are
 /// elsewhere, and later reads, elsewhere, of what it writes.
-fn remote_edges(
-    batch: &Batch,
+fn remote_edges<K: Key>(
+    batch: &Batch<K>,
     routes: &[(usize, u16)],
-    start: &impl Fn(u64) -> u16,
+    start: &(impl Places<K> + ?Sized),
     i: usize,
     site: u16,
 ) -> i64 {
     let of = |place: usize| &batch.transactions()[routes[place].0];
     let mut edges = 0;
-    for &key in &of(i).read {
-        let writer = (0..i).rev().find(|&before| of(before).write.contains(&key));
-        let source = writer.map_or_else(|| start(key), |before| routes[before].1);
+    for key in &of(i).read {
+        let writer = (0..i).rev().find(|&before| of(before).write.contains(key));
+        let source = writer.map_or_else(|| start.of(key), |before| routes[before].1);
         edges += i64::from(source != site);
     }
-    for &key in &of(i).write {
+    for key in &of(i).write {
         for (later, route) in routes.iter().enumerate().skip(i + 1) {
-            if of(later).read.contains(&key) {
+            if of(later).read.contains(key) {
                 edges += i64::from(route.1 != site);
             }
-            if of(later).write.contains(&key) {
+            if of(later).write.contains(key) {
                 break;
             }
         }

@@ -3,8 +3,8 @@
 use crate::{parse, run};
 use goldenscript::{Command, Context, Runner};
 use isomer_plan::route::{
-    Batch, FusionTable, Home, Options, Replacement, Routed, Tie, Transaction, calvin, gstore,
-    hermes, leap, optimum, textbook, tpart,
+    Batch, Fused, FusionTable, Home, Options, Replacement, Routed, Tie, Transaction, calvin, fuse,
+    gstore, hermes, leap, optimum, textbook, tpart,
 };
 use std::error::Error;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ fn route_scripts() {
 struct State {
     sites: u16,
     width: u64,
-    fusion: FusionTable,
+    fusion: FusionTable<u64, u16>,
     transactions: Vec<Transaction>,
 }
 
@@ -71,22 +71,30 @@ impl State {
         home.check(&batch)?;
         let mut routed = match router.as_str() {
             "hermes" => {
-                let routed = hermes(&batch, home, &self.fusion, options);
+                let routed = hermes(&batch, &Fused { home, fusion: &self.fusion }, options);
                 if !options.polish {
                     // The oracle listens in on every script.
-                    assert_eq!(routed, textbook(&batch, home, &self.fusion, options));
+                    assert_eq!(
+                        routed,
+                        textbook(&batch, &Fused { home, fusion: &self.fusion }, options)
+                    );
                 }
                 routed
             }
-            "optimum" => optimum(&batch, home, &self.fusion, options.alpha, options.reorder)?,
-            "calvin" => calvin(&batch, home),
-            "gstore" => gstore(&batch, home),
-            "leap" => leap(&batch, home),
-            "tpart" => tpart(&batch, home, 8000),
+            "optimum" => optimum(
+                &batch,
+                &Fused { home, fusion: &self.fusion },
+                options.alpha,
+                options.reorder,
+            )?,
+            "calvin" => calvin(&batch, &home),
+            "gstore" => gstore(&batch, &home),
+            "leap" => leap(&batch, &home),
+            "tpart" => tpart(&batch, &home, 8000),
             other => return Err(format!("no router {other}").into()),
         };
         if keep {
-            self.fusion.apply(&batch, home, &mut routed);
+            fuse(&mut self.fusion, &batch, |&key| home.of(key), &mut routed);
             self.transactions.clear();
         }
         Ok(show(&routed))
@@ -122,8 +130,8 @@ impl Runner for State {
             }
             "route" => return self.route(command),
             "fused" => {
-                let entry = |(key, site): (u64, u16)| format!("{key}@{site}");
-                let entries: Vec<String> = self.fusion.entries().into_iter().map(entry).collect();
+                let entry = |(key, site): (&u64, u16)| format!("{key}@{site}");
+                let entries: Vec<String> = self.fusion.iter().map(entry).collect();
                 return Ok(format!("{}\n", entries.join(" ")));
             }
             other => return Err(format!("no command {other}").into()),

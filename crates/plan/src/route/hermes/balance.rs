@@ -5,7 +5,6 @@
 //! it saves the partners at the new site and loses those at the old one.
 
 use super::{Keys, Options};
-use crate::route::batch::Batch;
 
 /// The routes in hand. Transactions are known by their place in the new order.
 pub(super) struct Balancing<'r> {
@@ -22,13 +21,12 @@ pub(super) struct Balancing<'r> {
 
 impl<'r> Balancing<'r> {
     pub(super) fn new(
-        batch: &Batch,
         keys: &Keys,
         sites: u16,
         options: Options,
         routes: &'r mut [(usize, u16)],
     ) -> Balancing<'r> {
-        let threshold = options.alpha.threshold(batch.transactions().len(), sites);
+        let threshold = options.alpha.threshold(routes.len(), sites);
         let sites = usize::from(sites);
         let mut partners = vec![Vec::new(); routes.len()];
         let mut near = vec![0u32; routes.len() * sites];

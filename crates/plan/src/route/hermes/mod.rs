@@ -33,8 +33,7 @@
 mod balance;
 mod order;
 
-use super::batch::{Alpha, Batch, Home, Routed, count};
-use super::fusion::FusionTable;
+use super::batch::{Alpha, Batch, Key, Places, Routed, count};
 use balance::Balancing;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -71,29 +70,31 @@ impl Default for Options {
     }
 }
 
-/// Routes a batch; the fusion table says which keys are away from home, and is not changed.
-pub fn hermes(batch: &Batch, home: Home, fusion: &FusionTable, options: Options) -> Routed {
-    let start = |key: u64| fusion.get(key).unwrap_or_else(|| home.of(key));
-    let keys = Keys::new(batch, start);
-    let mut routes = Ordering::new(batch, &keys, home.sites(), options).run();
-    Balancing::new(batch, &keys, home.sites(), options, &mut routes).run();
+/// Routes a batch.
+pub fn hermes<K: Key>(
+    batch: &Batch<K>,
+    places: &(impl Places<K> + ?Sized),
+    options: Options,
+) -> Routed<K> {
+    let (keys, sites) = (Keys::new(batch, places), places.sites());
+    let mut routes = Ordering::new(batch, &keys, sites, options).run();
+    Balancing::new(&keys, sites, options, &mut routes).run();
     if options.polish && options.reorder && routes.len() <= REORDER_MAX {
-        reorder(batch, &mut routes, home.sites(), start, &keys, options);
+        reorder(batch, &mut routes, places, &keys, options);
     }
-    count(batch, &routes, home.sites(), start)
+    count(batch, &routes, places)
 }
 
 /// Moves single transactions to other places while that saves remote reads, polishing the routes
 /// of each order.
-fn reorder(
-    batch: &Batch,
+fn reorder<K: Key>(
+    batch: &Batch<K>,
     routes: &mut Vec<(usize, u16)>,
-    sites: u16,
-    start: impl Fn(u64) -> u16,
+    places: &(impl Places<K> + ?Sized),
     keys: &Keys,
     options: Options,
 ) {
-    let mut best = count(batch, routes, sites, &start).remote_reads;
+    let mut best = count(batch, routes, places).remote_reads;
     loop {
         let before = best;
         for from in 0..routes.len() {
@@ -101,8 +102,8 @@ fn reorder(
                 let mut tried = routes.clone();
                 let moved = tried.remove(from);
                 tried.insert(to, moved);
-                Balancing::new(batch, keys, sites, options, &mut tried).run();
-                let remote = count(batch, &tried, sites, &start).remote_reads;
+                Balancing::new(keys, places.sites(), options, &mut tried).run();
+                let remote = count(batch, &tried, places).remote_reads;
                 if remote < best {
                     (best, *routes) = (remote, tried);
                 }
@@ -123,12 +124,12 @@ struct Keys {
 }
 
 impl Keys {
-    fn new(batch: &Batch, start: impl Fn(u64) -> u16) -> Keys {
-        let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
+    fn new<K: Key>(batch: &Batch<K>, start: &(impl Places<K> + ?Sized)) -> Keys {
+        let mut numbers: HashMap<&K, u32, FixedState> = HashMap::default();
         let mut keys = Keys { reads: Vec::new(), writes: Vec::new(), start: Vec::new() };
-        let mut number = |key: &u64, places: &mut Vec<u16>| {
-            *numbers.entry(*key).or_insert_with(|| {
-                places.push(start(*key));
+        let mut number = |key, places: &mut Vec<u16>| {
+            *numbers.entry(key).or_insert_with(|| {
+                places.push(start.of(key));
                 places.len() as u32 - 1
             })
         };

@@ -13,8 +13,8 @@ use super::{Keys, Options, Tie};
 use crate::route::batch::Batch;
 
 /// The waiting transactions.
-pub(super) struct Ordering<'a> {
-    batch: &'a Batch,
+pub(super) struct Ordering<'a, K> {
+    batch: &'a Batch<K>,
     keys: &'a Keys,
     sites: usize,
     options: Options,
@@ -30,13 +30,13 @@ pub(super) struct Ordering<'a> {
 
 const DONE: u32 = u32::MAX;
 
-impl<'a> Ordering<'a> {
+impl<'a, K> Ordering<'a, K> {
     pub(super) fn new(
-        batch: &'a Batch,
+        batch: &'a Batch<K>,
         keys: &'a Keys,
         sites: u16,
         options: Options,
-    ) -> Ordering<'a> {
+    ) -> Ordering<'a, K> {
         let (transactions, sites) = (keys.reads.len(), usize::from(sites));
         let mut readers = vec![Vec::new(); keys.start.len()];
         let mut here = vec![0u32; transactions * sites];

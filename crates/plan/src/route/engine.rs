@@ -1,0 +1,123 @@
+//! The routers as the engine asks for them: records and ranges instead of numbers, sites by their ids.
+//!
+//! ```text
+//!   isomer-batch                    here                             routers
+//!   footprints, places  ──▶  keys: records, and ranges as  ──▶  order, sites from 0  ──▶  order, SiteIds
+//!                            one key each that never moves
+//! ```
+//!
+//! All that a transaction has in its footprint counts as read: what it writes must come to it as well. A range
+//! counts as one key, at the home of its first piece.
+
+use super::batch::{Batch, Places, Routed, Transaction};
+use super::{Options, calvin, gstore, hermes, leap, tpart};
+use isomer_batch::{Assignment, Back, Moved, Movement, Places as EnginePlaces, Route};
+use isomer_design::{Access, Footprint, Item, Key, KeyRange, SiteId, Span, TableId};
+
+/// A router, for the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineRouter {
+    /// Prescient routing; what is written stays where it was written.
+    Hermes(Options),
+    /// Load against remote reads, these weighted with β in ten thousandths; home after the batch.
+    TPart {
+        /// The weight of remote reads.
+        beta: u32,
+    },
+    /// Everything moves to the transaction and stays.
+    Leap,
+    /// Everything moves to the transaction and back.
+    GStore,
+    /// Nothing moves.
+    Calvin,
+}
+
+/// A key as the routers see it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Spot<'f> {
+    Record(TableId, &'f Key),
+    Range(TableId, &'f KeyRange),
+}
+
+struct Spots<'a, 'p> {
+    places: &'a EnginePlaces<'p>,
+    /// In order; a router's site is its place here.
+    sites: Vec<SiteId>,
+}
+
+impl Spots<'_, '_> {
+    fn number(&self, site: SiteId) -> u16 {
+        self.sites.binary_search(&site).expect("records are at sites that there are") as u16
+    }
+}
+
+impl Places<Spot<'_>> for Spots<'_, '_> {
+    fn sites(&self) -> u16 {
+        self.sites.len() as u16
+    }
+
+    fn home(&self, key: &Spot<'_>) -> u16 {
+        self.number(match *key {
+            Spot::Record(table, key) => self.places.home(table, key),
+            Spot::Range(table, range) => self.places.home(table, &range.start),
+        })
+    }
+
+    fn of(&self, key: &Spot<'_>) -> u16 {
+        match *key {
+            Spot::Record(table, record) => self.number(self.places.of(&(table, record.clone()))),
+            Spot::Range(..) => self.home(key),
+        }
+    }
+
+    fn can_move(&self, key: &Spot<'_>) -> bool {
+        matches!(key, Spot::Record(..))
+    }
+}
+
+fn spot(item: &Item) -> Spot<'_> {
+    match &item.span {
+        Span::Key(key) => Spot::Record(item.table, key),
+        Span::Range(range) => Spot::Range(item.table, range),
+    }
+}
+
+fn transaction<'f>(at: usize, footprint: &'f Footprint) -> Transaction<Spot<'f>> {
+    let written = |item: &&Item| item.access == Access::Write && matches!(item.span, Span::Key(_));
+    let items = footprint.items();
+    Transaction {
+        id: at as u64,
+        read: items.iter().map(spot).collect(),
+        write: items.iter().filter(written).map(spot).collect(),
+    }
+}
+
+impl Route for EngineRouter {
+    fn movement(&self) -> Movement {
+        let (moved, back) = match self {
+            EngineRouter::Hermes(_) => (Moved::Written, Back::Evicted),
+            EngineRouter::TPart { .. } => (Moved::Written, Back::AfterBatch),
+            EngineRouter::Leap => (Moved::Touched, Back::Evicted),
+            EngineRouter::GStore => (Moved::Touched, Back::AfterTransaction),
+            EngineRouter::Calvin => (Moved::Nothing, Back::Evicted),
+        };
+        Movement { moved, back }
+    }
+
+    fn route(&self, batch: &[&Footprint], places: &EnginePlaces<'_>) -> Vec<Assignment> {
+        let transactions = batch.iter().enumerate();
+        let transactions = transactions.map(|(at, footprint)| transaction(at, footprint)).collect();
+        let batch = Batch::new(transactions).expect("places in a batch are unique");
+        let spots = Spots { places, sites: places.sites().iter().collect() };
+        let routed: Routed<Spot<'_>> = match *self {
+            EngineRouter::Hermes(options) => hermes(&batch, &spots, options),
+            EngineRouter::TPart { beta } => tpart(&batch, &spots, beta),
+            EngineRouter::Leap => leap(&batch, &spots),
+            EngineRouter::GStore => gstore(&batch, &spots),
+            EngineRouter::Calvin => calvin(&batch, &spots),
+        };
+        let site = |site: u16| spots.sites[usize::from(site)];
+        let routes = routed.transactions.iter();
+        routes.map(|route| Assignment { at: route.id as usize, site: site(route.site) }).collect()
+    }
+}
