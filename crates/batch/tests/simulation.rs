@@ -1,0 +1,86 @@
+//! Seeded runs: every promise holds under delay, loss, repetition, disorder and crashes, for each router; and
+//! every planted bug is found by a checker whose promise it breaks. If a test of a plant fails, a checker has
+//! gone blind.
+
+mod world;
+
+use world::World;
+use world::plant::Plant;
+
+fn seeds(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
+        let world = World::new(seed, None);
+        let router = world.router;
+        if let Err(failure) = world.run() {
+            panic!("seed {seed}, {router:?}: {} is broken: {}", failure.checker, failure.what);
+        }
+    }
+}
+
+#[test]
+fn all_promises_hold_for_each_router() {
+    seeds(1..=200);
+}
+
+/// A planted bug must be found within so many seeds.
+const SEEDS_MAX: u64 = 200;
+
+fn found(plant: Plant, checkers: &[&str]) {
+    let mut others = Vec::new();
+    for seed in 1..=SEEDS_MAX {
+        let Err(failure) = World::new(seed, Some(plant)).run() else { continue };
+        if checkers.contains(&failure.checker) {
+            return println!(
+                "{plant:?}, seed {seed}: {} is broken: {}",
+                failure.checker, failure.what
+            );
+        }
+        others.push(failure.checker);
+    }
+    panic!("{plant:?} was not found in {SEEDS_MAX} seeds, but these were broken: {others:?}");
+}
+
+#[test]
+fn a_lock_that_is_granted_out_of_order() {
+    found(Plant::LockOutOfOrder, &["answers"]);
+}
+
+#[test]
+fn an_evicted_record_that_does_not_go_home() {
+    found(Plant::EvictionForgotten, &["answers", "rows"]);
+}
+
+#[test]
+fn a_range_read_that_misses_a_fused_record() {
+    found(Plant::RangeMissesFused, &["answers"]);
+}
+
+#[test]
+fn a_move_that_is_forgotten_on_abort() {
+    found(Plant::MoveForgottenOnAbort, &["answers", "rows"]);
+}
+
+#[test]
+fn a_row_that_is_lost_on_the_way() {
+    found(Plant::RowLostOnTheWay, &["answers"]);
+}
+
+#[test]
+fn a_transaction_that_does_not_wait_for_a_push() {
+    found(Plant::PushNotAwaited, &["answers"]);
+}
+
+#[test]
+fn a_request_that_runs_twice() {
+    found(Plant::RunTwice, &["histories", "answers"]);
+}
+
+#[test]
+fn a_checkpoint_without_the_planners_tables() {
+    found(Plant::TablesNotSaved, &["copies agree"]);
+}
+
+#[test]
+fn pushes_that_are_forgotten_too_early() {
+    found(Plant::PushesForgottenEarly, &["settles"]);
+}
