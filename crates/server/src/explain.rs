@@ -171,8 +171,10 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
         step(explain, one, inner + at, lines);
     }
     inner_queries(explain, own_exprs(plan), inner + plan.steps.len(), lines);
-    for (other, _) in &plan.union {
-        select(explain, other, depth + 1, lines);
+    if let Some(other) = &plan.other {
+        let all = if other.all { ", all" } else { "" };
+        lines.push(format!("{}{:?}{all}", "  ".repeat(depth + 1), other.with));
+        select(explain, &other.query, depth + 2, lines);
     }
 }
 

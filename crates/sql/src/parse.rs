@@ -396,6 +396,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
                 return Ok(Parsed::Design(DesignStatement::Show(found)));
             }
         }
+        ("TABLE" | "SELECT" | "WITH" | "VALUES" | "(" | "INSERT", _) => whole_tables(&mut tokens),
         ("COPY", _) => {
             plain_switches(&mut tokens);
             tokens.push(TokenWithSpan::wrap(Token::SemiColon));
@@ -417,6 +418,31 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
     }
     Ok(Parsed::Sql(Box::new(parsed)))
+}
+
+/// `TABLE t` in the place of a query: the grammar knows it in some places only.
+fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
+    const BEFORE: [Keyword; 5] =
+        [Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::ALL, Keyword::DISTINCT];
+    let mut begins = true;
+    let mut written = Vec::with_capacity(tokens.len());
+    for token in tokens.drain(..) {
+        let word = match &token.token {
+            Token::Word(word) if word.quote_style.is_none() => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        if begins && word == Keyword::TABLE {
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            written.extend(words.map(|word| TokenWithSpan { token: word, span: token.span }));
+            begins = false;
+            continue;
+        }
+        if !matches!(token.token, Token::Whitespace(_)) {
+            begins = token.token == Token::LParen || BEFORE.contains(&word);
+        }
+        written.push(token);
+    }
+    *tokens = written;
 }
 
 /// True if these words follow each other somewhere.

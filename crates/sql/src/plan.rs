@@ -50,10 +50,32 @@ pub struct Select {
     pub offset: Option<Expr>,
     /// Locks the rows that are shown.
     pub lock: Option<Lock>,
-    /// Further queries whose rows are shown too, and whether equal rows are shown once.
-    pub union: Vec<(Select, bool)>,
+    /// A query whose rows are put together with these.
+    pub other: Option<Box<Other>>,
     /// The rows come sorted from the one source.
     pub sorted: bool,
+}
+
+/// A query beside another, with columns of the same types.
+#[derive(Clone, Debug)]
+pub struct Other {
+    /// How their rows are put together.
+    pub with: SetOperator,
+    /// Rows that are equal count as often as there are of them; otherwise they are one.
+    pub all: bool,
+    /// The query.
+    pub query: Select,
+}
+
+/// How the rows of two queries are put together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetOperator {
+    /// UNION: those of both.
+    Union,
+    /// INTERSECT: those that are in both.
+    Intersect,
+    /// EXCEPT: those that are not in the other.
+    Except,
 }
 
 /// A query inside of an expression.
@@ -168,7 +190,7 @@ macro_rules! each_expr {
         }
         $select.filter.$iter().chain($select.project.$iter()).for_each(&mut *$visit);
         $select.limit.$iter().chain($select.offset.$iter()).for_each(&mut *$visit);
-        $select.union.$iter().for_each(|(other, _)| other.$exprs($visit));
+        $select.other.$iter().for_each(|other| other.query.$exprs($visit));
     }};
 }
 
@@ -192,7 +214,7 @@ impl Select {
             source => table(source),
         };
         let mut found = self.steps.iter().any(reads);
-        found |= self.union.iter().any(|(other, _)| other.reads(table));
+        found |= self.other.iter().any(|other| other.query.reads(table));
         self.exprs(&mut |expr| found |= expr.reads(table));
         found
     }

@@ -660,7 +660,14 @@ impl Scope<'_> {
             let value = self.settled(kind, 1);
             parts.push(format!("select {value} from {table} where {}", self.condition(1)));
         }
-        let with = self.chance.one(&[" union ", " union all "]);
+        let with = self.chance.one(&[
+            " union ",
+            " union all ",
+            " intersect ",
+            " intersect all ",
+            " except ",
+            " except all ",
+        ]);
         format!("{} order by 1{}", parts.join(with), self.chance.limit())
     }
 }

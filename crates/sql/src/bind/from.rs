@@ -1,6 +1,7 @@
 //! FROM: sources, their names and places, and how they are joined.
 
 use super::inner::{looks_out, shift_levels};
+use super::query::{not_locked, of_values};
 use super::{Binder, NamedQuery, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -250,7 +251,7 @@ impl Binder<'_> {
             return self.enter(Source::Elements(Box::new(array.expr), ty), alias, name, steps);
         }
         if name != "generate_series" || !(2..=3).contains(&args.len()) {
-            return Err(SqlError::unsupported(format!("the table function {name}")));
+            return self.one_value(name, args, alias, steps);
         }
         let mut bounds = Vec::new();
         for arg in args {
@@ -263,6 +264,32 @@ impl Binder<'_> {
         bounds.resize(3, Expr::Const(Datum::Int(1)));
         let bounds: [Expr; 3] = bounds.try_into().expect("there are three");
         self.enter(Source::Series(Box::new(bounds)), alias, name, steps)
+    }
+
+    /// A function that returns one value, as a source of one row.
+    fn one_value(
+        &mut self,
+        name: &str,
+        args: &[ast::FunctionArg],
+        alias: Option<&ast::TableAlias>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
+        let unsupported = || SqlError::unsupported(format!("the table function {name}"));
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)) = arg else {
+                return Err(unsupported());
+            };
+            values.push(self.expr(arg)?);
+        }
+        let value = self.call(name, values).map_err(|_| unsupported())?;
+        if value.expr.nearest_level() == Some(0) {
+            return Err(unsupported());
+        }
+        let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
+        let column = OutputColumn { name: shown, ty: value.ty, origin: (0, 0) };
+        let query = of_values(vec![vec![value.expr]], vec![column]);
+        self.enter(Source::Query(Box::new(query)), alias, name, steps)
     }
 
     /// Enters a source and its columns.
@@ -364,14 +391,6 @@ fn kind(join: &ast::Join) -> Option<Kind<'_>> {
         _ => return None,
     };
     Some(Kind { constraint, left, right })
-}
-
-/// A query whose rows nobody locks: only the one around could.
-fn not_locked(query: Select) -> Result<Select, SqlError> {
-    if query.lock.is_some() {
-        return Err(SqlError::unsupported("FOR UPDATE in a query inside of another"));
-    }
-    Ok(query)
 }
 
 /// Gives the columns of a query of WITH the names that stand behind its own.

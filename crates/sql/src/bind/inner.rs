@@ -97,7 +97,7 @@ impl Binder<'_> {
     /// The query of all answers, if it can be had and is worth it.
     fn hashed(&mut self, asks: Asks, query: &Select) -> Result<Option<Hashed>, SqlError> {
         let is_simple = asks != Asks::Array
-            && query.union.is_empty()
+            && query.other.is_none()
             && query.distinct_on.is_empty()
             && query.limit.is_none()
             && query.offset.is_none()
@@ -162,7 +162,7 @@ fn cut_off(expr: &mut Expr, args: &mut Vec<Expr>) {
 /// Whether there are rows does not depend on what they show, so nothing of it is evaluated.
 fn shows_nothing(query: &mut Select) {
     let is_plain = query.group.is_none()
-        && query.union.is_empty()
+        && query.other.is_none()
         && query.limit.is_none()
         && query.offset.is_none();
     if is_plain {

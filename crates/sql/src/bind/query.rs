@@ -19,12 +19,12 @@ use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
 use crate::functions;
-use crate::plan::{Access, Busy, Lock, OutputColumn, Select, SortKey, Source, Step};
+use crate::plan::{
+    Access, Busy, Lock, Other, OutputColumn, Select, SetOperator, SortKey, Source, Step,
+};
 use crate::refuse;
 use crate::types::{Family, SqlType};
-use sqlparser::ast::{
-    self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
-};
+use sqlparser::ast::{self, LimitClause, NonBlock, OrderByKind, Query, SetExpr, SetQuantifier};
 use std::fmt::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -72,12 +72,6 @@ impl Binder<'_> {
         let targets = std::mem::take(&mut self.targets);
         let mut plan = match &*query.body {
             SetExpr::Select(select) => self.select(select, order, lock, &targets)?,
-            SetExpr::Values(values) => {
-                let rows: Vec<&Vec<ast::Expr>> =
-                    values.rows.iter().map(|row| &row.content).collect();
-                let plan = self.values(&rows)?;
-                self.order_by_output(plan, order)?
-            }
             SetExpr::Query(inner) => {
                 self.targets = targets;
                 let plan = self.query(inner)?;
@@ -87,12 +81,10 @@ impl Binder<'_> {
                 let plan = wrap(plan);
                 self.order_by_output(plan, order)?
             }
-            SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } => {
-                let plan = self.union(left, right, *set_quantifier)?;
+            body => {
+                let plan = self.branch(body)?;
                 self.order_by_output(plan, order)?
             }
-            SetExpr::SetOperation { op, .. } => return Err(SqlError::unsupported(op)),
-            _ => return Err(SqlError::unsupported("this kind of query")),
         };
         if lock.is_some() && plan.lock.is_none() {
             return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
@@ -131,48 +123,34 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn union(
-        &mut self,
-        left: &SetExpr,
-        right: &SetExpr,
-        quantifier: SetQuantifier,
-    ) -> Result<Select, SqlError> {
-        let mut side = |body: &SetExpr| match body {
+    /// What stands in the place of a SELECT: one, or rows as they are written, a table, queries put together.
+    fn branch(&mut self, body: &SetExpr) -> Result<Select, SqlError> {
+        match body {
             SetExpr::Select(select) => self.select(select, &[], None, &[]),
-            SetExpr::Query(query) => self.query(query),
-            SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } => {
-                self.union(left, right, *set_quantifier)
-            }
+            SetExpr::Query(query) => not_locked(self.query(query)?),
             SetExpr::Values(values) => {
                 let rows: Vec<&Vec<ast::Expr>> =
                     values.rows.iter().map(|row| &row.content).collect();
                 self.values(&rows)
             }
+            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                let with = match op {
+                    ast::SetOperator::Union => SetOperator::Union,
+                    ast::SetOperator::Intersect => SetOperator::Intersect,
+                    ast::SetOperator::Except => SetOperator::Except,
+                    other => return Err(SqlError::unsupported(other)),
+                };
+                let all = match set_quantifier {
+                    SetQuantifier::All => true,
+                    SetQuantifier::Distinct | SetQuantifier::None => false,
+                    other => return Err(SqlError::unsupported(format!("{op} {other}"))),
+                };
+                self.budget.deeper()?;
+                let (left, right) = (self.branch(left)?, self.branch(right)?);
+                together(left, right, with, all)
+            }
             _ => Err(SqlError::unsupported("this kind of query")),
-        };
-        let (left, right) = (side(left)?, side(right)?);
-        if left.output.len() != right.output.len() {
-            let message = "each UNION query must have the same number of columns";
-            return Err(SqlError::new(code::SYNTAX, message));
         }
-        let mut types = Vec::with_capacity(left.output.len());
-        for (at, (a, b)) in left.output.iter().zip(&right.output).enumerate() {
-            types.push(match (is_null(&left, at), is_null(&right, at)) {
-                (true, _) => b.ty,
-                (_, true) => a.ty,
-                _ if a.ty.family() == b.ty.family() => functions::common(&[a.ty, b.ty]),
-                _ => {
-                    let (a, b) = (bare(a.ty), bare(b.ty));
-                    let message = format!("UNION types {a} and {b} cannot be matched");
-                    return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
-                }
-            });
-        }
-        let mut plan = of_types(left, &types);
-        let right = of_types(right, &types);
-        let distinct = !matches!(quantifier, SetQuantifier::All);
-        plan.union.push((right, distinct));
-        Ok(plan)
     }
 
     /// Sorts by columns of the result, by name or number.
@@ -216,6 +194,44 @@ impl Binder<'_> {
     }
 }
 
+/// Two queries, with their columns brought to the same types.
+fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result<Select, SqlError> {
+    let name = match with {
+        SetOperator::Union => "UNION",
+        SetOperator::Intersect => "INTERSECT",
+        SetOperator::Except => "EXCEPT",
+    };
+    if left.output.len() != right.output.len() {
+        let message = format!("each {name} query must have the same number of columns");
+        return Err(SqlError::new(code::SYNTAX, message));
+    }
+    let mut types = Vec::with_capacity(left.output.len());
+    for (at, (a, b)) in left.output.iter().zip(&right.output).enumerate() {
+        types.push(match (is_null(&left, at), is_null(&right, at)) {
+            (true, _) => b.ty,
+            (_, true) => a.ty,
+            _ if a.ty.family() == b.ty.family() => functions::common(&[a.ty, b.ty]),
+            _ => {
+                let (a, b) = (bare(a.ty), bare(b.ty));
+                let message = format!("{name} types {a} and {b} cannot be matched");
+                return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+            }
+        });
+    }
+    let mut plan = of_types(left, &types);
+    let query = of_types(right, &types);
+    plan.other = Some(Box::new(Other { with, all, query }));
+    Ok(plan)
+}
+
+/// A query whose rows nobody locks: only the one around could.
+pub(super) fn not_locked(query: Select) -> Result<Select, SqlError> {
+    if query.lock.is_some() {
+        return Err(SqlError::unsupported("FOR UPDATE in a query inside of another"));
+    }
+    Ok(query)
+}
+
 /// About what a copy of a query as it was written takes: its text says how large its tree is.
 fn tree_bytes(query: &Query) -> usize {
     struct Length(usize);
@@ -232,7 +248,7 @@ fn tree_bytes(query: &Query) -> usize {
 
 /// True if a column of a query is a NULL that is written there, and so of any type.
 fn is_null(query: &Select, at: usize) -> bool {
-    query.union.is_empty() && query.project.get(at) == Some(&Expr::Const(Datum::Null))
+    query.other.is_none() && query.project.get(at) == Some(&Expr::Const(Datum::Null))
 }
 
 /// The same rows with their values brought to these types.
@@ -286,7 +302,7 @@ pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
         ties: false,
         offset: None,
         lock: None,
-        union: Vec::new(),
+        other: None,
         sorted: false,
     }
 }

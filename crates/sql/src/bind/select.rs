@@ -135,7 +135,7 @@ impl Binder<'_> {
             ties: false,
             offset: None,
             lock: None,
-            union: Vec::new(),
+            other: None,
             sorted: false,
         };
         if lock.is_some() {
@@ -335,7 +335,7 @@ impl Binder<'_> {
 
 /// What nobody looks at is not evaluated, and cannot fail.
 fn forget_unused(query: &mut Select, used: &[bool]) {
-    if query.group.is_some() || query.distinct || !query.union.is_empty() {
+    if query.group.is_some() || query.distinct || query.other.is_some() {
         return;
     }
     for (at, value) in query.project.iter_mut().enumerate().take(used.len()) {

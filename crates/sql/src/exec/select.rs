@@ -18,11 +18,12 @@ use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::Expr;
-use crate::plan::{Busy, Lock, Select, SortKey, Source, Step};
+use crate::plan::{Busy, Lock, Select, SetOperator, SortKey, Source, Step};
 use crate::transaction::LockKind;
 use isomer_design::Key;
+use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 
@@ -183,31 +184,67 @@ impl Exec<'_> {
         given: &[Datum],
         emit: Emit<'_>,
     ) -> Result<(), SqlError> {
-        let is_set = plan.distinct || plan.union.iter().any(|(_, distinct)| *distinct);
-        if !is_set && plan.union.is_empty() {
-            return self.grouped_rows(plan, given, emit);
-        }
-        let mut seen: HashSet<Vec<Datum>, Hasher> = HashSet::default();
-        let mut held = self.budget.held();
-        let width = plan.output.len();
-        let mut done = false;
-        let mut once = |values: &[Datum]| {
-            if is_set && seen.contains(&values[..width]) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            if is_set {
-                held.add_row(&values[..width])?;
-                seen.insert(values[..width].to_vec());
-            }
-            let flow = emit(values)?;
-            done = flow.is_break();
-            Ok(flow)
+        let Some(other) = &plan.other else {
+            return match plan.distinct {
+                true => {
+                    let (mut seen, mut held) = (Counts::default(), self.budget.held());
+                    let width = plan.output.len();
+                    self.grouped_rows(plan, given, &mut |values| match is_new(
+                        &mut seen,
+                        &values[..width],
+                        &mut held,
+                    )? {
+                        true => emit(values),
+                        false => Ok(ControlFlow::Continue(())),
+                    })
+                }
+                false => self.grouped_rows(plan, given, emit),
+            };
         };
-        self.grouped_rows(plan, given, &mut once)?;
-        for (other, _) in &plan.union {
-            self.rows(other, given, &mut once)?;
+        let width = plan.output.len();
+        if other.with == SetOperator::Union {
+            let (mut seen, mut held) = (Counts::default(), self.budget.held());
+            let done = Cell::new(false);
+            let mut once = |values: &[Datum]| {
+                if !other.all && !is_new(&mut seen, &values[..width], &mut held)? {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let flow = emit(values)?;
+                done.set(flow.is_break());
+                Ok(flow)
+            };
+            self.grouped_rows(plan, given, &mut once)?;
+            return if done.get() { Ok(()) } else { self.rows(&other.query, given, &mut once) };
         }
-        Ok(())
+        let (mut theirs, mut held) = (Counts::default(), self.budget.held());
+        self.rows(&other.query, given, &mut |values| {
+            add(&mut theirs, &values[..width], 1, &mut held)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.grouped_rows(plan, given, &mut |values| {
+            let own = &values[..width];
+            let is_shown = match (other.with, theirs.get_mut(own)) {
+                (SetOperator::Except, None) => {
+                    // Shown once, if equal rows are one.
+                    if !other.all {
+                        add(&mut theirs, own, 0, &mut held)?;
+                    }
+                    true
+                }
+                (SetOperator::Except, Some(count)) => {
+                    let is_left = other.all && *count == 0;
+                    *count = count.saturating_sub(usize::from(other.all));
+                    is_left
+                }
+                (_, None) => false,
+                (_, Some(count)) => {
+                    let is_there = *count > 0;
+                    *count = if other.all { count.saturating_sub(1) } else { 0 };
+                    is_there
+                }
+            };
+            if is_shown { emit(values) } else { Ok(ControlFlow::Continue(())) }
+        })
     }
 
     fn grouped_rows(&self, plan: &Select, given: &[Datum], emit: Emit<'_>) -> Result<(), SqlError> {
@@ -358,6 +395,33 @@ impl Exec<'_> {
             Ok(if left == 0 { ControlFlow::Break(()) } else { flow })
         })
     }
+}
+
+/// How many there are of rows that are equal.
+type Counts = HashMap<Vec<Datum>, usize, Hasher>;
+
+fn add(
+    counts: &mut Counts,
+    row: &[Datum],
+    count: usize,
+    held: &mut Held<'_>,
+) -> Result<(), SqlError> {
+    if let Some(known) = counts.get_mut(row) {
+        *known += count;
+        return Ok(());
+    }
+    held.add_row(row)?;
+    counts.insert(row.to_vec(), count);
+    Ok(())
+}
+
+/// True if no row was equal to this one so far.
+fn is_new(seen: &mut Counts, row: &[Datum], held: &mut Held<'_>) -> Result<bool, SqlError> {
+    let is_new = !seen.contains_key(row);
+    if is_new {
+        add(seen, row, 1, held)?;
+    }
+    Ok(is_new)
 }
 
 fn compare(order: &[SortKey], a: &[Datum], b: &[Datum]) -> Ordering {
