@@ -12,6 +12,7 @@
 use crate::socket::Socket;
 use isomer_cluster::{CancelReason, CancelToken, Gateway};
 use isomer_sql::SqlError;
+use isomer_sql::system::SessionsView;
 use parking_lot::Mutex;
 use rustix::net::Shutdown;
 use std::collections::BTreeMap;
@@ -32,6 +33,13 @@ pub(crate) struct Client {
     pub(crate) secret: [u8; 4],
     pub(crate) cancel: Arc<CancelToken>,
     pub(crate) socket: Arc<Socket>,
+}
+
+impl SessionsView for Clients {
+    fn sessions(&self) -> Vec<(i32, String)> {
+        let clients = self.clients.lock();
+        clients.iter().map(|(process, client)| (*process, client.user.to_string())).collect()
+    }
 }
 
 impl Clients {

@@ -471,6 +471,12 @@ impl Settings {
 }
 
 impl SettingsView for Settings {
+    fn checked(&self, name: &str, value: &str) -> Result<String, SqlError> {
+        let mut changed = self.clone();
+        changed.set(name, Some(value.to_owned()))?;
+        Ok(changed.get(name).unwrap_or_default())
+    }
+
     fn setting(&self, name: &str) -> Option<String> {
         self.get(name)
     }

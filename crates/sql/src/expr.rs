@@ -220,7 +220,9 @@ impl Expr {
     /// True if it may have another value each time, where nothing has changed. `clock_timestamp()` has one for a
     /// statement here.
     pub fn is_volatile(&self) -> bool {
-        let draws = |func: &Func| matches!(func, Func::Random | Func::NextVal | Func::Sleep);
+        let draws = |func: &Func| {
+            matches!(func, Func::Random | Func::NextVal | Func::Sleep | Func::SetConfig)
+        };
         self.has(&|expr| match expr {
             Expr::Call(func, _) => draws(func),
             Expr::Inner(inner) => matches!(inner.way, Way::Each),

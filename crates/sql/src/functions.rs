@@ -98,6 +98,10 @@ pub enum Func {
     CurrentSetting,
     Show,
     TruthName,
+    LikeEscape,
+    ToRegtype,
+    SerialSequence,
+    SetConfig,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -199,7 +203,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             | "col_description"
             | "shobj_description"
             | "pg_get_viewdef"
-            | "pg_get_serial_sequence"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_get_triggerdef"
@@ -223,6 +226,9 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         // There are no such locks, so none is held.
         ("pg_advisory_unlock_all", 0) => (NullText, SqlType::Text),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
+        ("to_regtype", 1) => (ToRegtype, SqlType::Oid),
+        ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
+        ("set_config", 3) => (SetConfig, SqlType::Text),
         _ => return None,
     })
 }
@@ -396,6 +402,16 @@ pub fn call(
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
         ToRegclass => crate::system::regclass(catalog, text(0)).map_or(Datum::Null, Datum::Int),
+        ToRegtype => crate::system::regtype(text(0)).map_or(Datum::Null, Datum::Int),
+        SerialSequence => crate::system::serial_sequence(catalog, text(0), text(1))?,
+        SetConfig => {
+            let is_local = args[2].as_bool() == Some(true);
+            let (name, value) = (text(0).to_lowercase(), text(1).to_owned());
+            let shown = around.settings.checked(&name, &value)?;
+            around.wanted.borrow_mut().push((name, value, is_local));
+            Datum::Text(shown)
+        }
+        LikeEscape => strings::like_escape(text(0), text(1), budget)?,
         RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
         RegtypeName | PgTypeName => {
             let oid = u32::try_from(int(0)).unwrap_or(0);

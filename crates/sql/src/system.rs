@@ -6,6 +6,7 @@
 //! rows, whatever it shows, and what it shows is not looked at ([`SystemTable::is_void`]).
 
 mod definitions;
+mod information;
 mod rows;
 mod tables;
 
@@ -16,7 +17,9 @@ use crate::transaction::Surroundings;
 use crate::types::{ALL, SqlType};
 use definitions::index_definitions;
 pub(crate) use definitions::{constraint_definition, index_definition, regclass, relation_name};
-use rows::{attributes, classes, constraints, defaults, indexes, information_columns, type_row};
+pub(crate) use definitions::{regtype, serial_sequence};
+use information::{constraints_of, information_columns, sequences, sessions};
+use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use std::fmt;
 use tables::{Definition, TABLES, VOID};
 
@@ -79,6 +82,18 @@ pub trait SettingsView: Send + Sync {
 
     /// All settings and their values.
     fn settings(&self) -> Vec<(String, String)>;
+
+    /// What the value of a setting will be, once it is set.
+    ///
+    /// # Errors
+    /// Those of setting it.
+    fn checked(&self, name: &str, value: &str) -> Result<String, SqlError>;
+}
+
+/// Who is connected.
+pub trait SessionsView: Send + Sync {
+    /// The numbers of all connections, and their users.
+    fn sessions(&self) -> Vec<(i32, String)>;
 }
 
 impl SystemTable {
@@ -189,6 +204,7 @@ impl SystemTable {
                 };
                 around.settings.settings().into_iter().map(row).collect()
             }
+            ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_tables") => {
                 let owner = role_name(around, OWNER);
                 let row = |table: &std::sync::Arc<Table>| {
@@ -226,6 +242,21 @@ impl SystemTable {
                 let rows = |table: &std::sync::Arc<Table>| information_columns(table, around);
                 catalog.tables.values().flat_map(rows).collect()
             }
+            ("information_schema", "table_constraints") => {
+                constraints_of(catalog).map(|one| one.row(around)).collect()
+            }
+            ("information_schema", "key_column_usage") => {
+                constraints_of(catalog).flat_map(|one| one.key_columns(around)).collect()
+            }
+            ("information_schema", "constraint_column_usage") => {
+                constraints_of(catalog).flat_map(|one| one.used_columns(around)).collect()
+            }
+            ("information_schema", "check_constraints") => {
+                constraints_of(catalog).filter_map(|one| one.check(around)).collect()
+            }
+            ("information_schema", "sequences") => {
+                catalog.tables.values().flat_map(|table| sequences(table, around)).collect()
+            }
             ("information_schema", "schemata") => ["public", "isomer", "pg_catalog"]
                 .map(|name| vec![text(&around.database), text(name)])
                 .to_vec(),
@@ -250,6 +281,11 @@ fn yes(truth: bool) -> Datum {
 /// The number of the index that a primary key counts as.
 fn key_oid(table: &Table) -> i64 {
     i64::from(table.oid) + KEY_OID
+}
+
+/// The number of a condition on the rows of a table.
+fn check_oid(table: &Table, number: usize) -> i64 {
+    2 * KEY_OID + i64::from(table.oid) * 64 + number as i64
 }
 
 /// The sequence that row ids of a table come from.

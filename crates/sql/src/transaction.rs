@@ -2,8 +2,9 @@
 
 use crate::budget::Budget;
 use crate::error::SqlError;
-use crate::system::{DesignView, SettingsView};
+use crate::system::{DesignView, SessionsView, SettingsView};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -175,4 +176,9 @@ pub struct Surroundings {
     pub design: Arc<dyn DesignView>,
     /// A number that differs from statement to statement, for random().
     pub seed: u64,
+    /// Who else is connected.
+    pub sessions: Arc<dyn SessionsView>,
+    /// Settings that the statement sets: name, value, whether for the transaction only. They take effect when it is
+    /// over.
+    pub wanted: Rc<RefCell<Vec<(String, String, bool)>>>,
 }

@@ -3,6 +3,7 @@
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::backend::{Backend, NEWEST};
 use crate::limits::{self, Limited};
+use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{CancelReason, Isolation, LockMode};
 use isomer_sql::catalog::Catalog;
@@ -14,6 +15,7 @@ use isomer_sql::statement::{Action, Compiled, Control, Explains};
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Lock, LockTableMode};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,6 +267,12 @@ impl Session {
                 budget.back_to(mark);
                 flush.flush_some(out)
             })?;
+        for (name, value, is_local) in around.wanted.take() {
+            let set = |settings: &mut Settings| settings.set(&name, Some(value.clone()));
+            if !is_local || self.in_block {
+                self.change_settings(is_local, out, set)?;
+            }
+        }
         out.complete(&tag);
         Ok(())
     }
@@ -282,6 +290,8 @@ impl Session {
             design: self.engine.clone(),
             settings: self.settings.clone(),
             seed: self.seed ^ now_us as u64,
+            sessions: self.clients.clone(),
+            wanted: Rc::default(),
         }
     }
 

@@ -103,11 +103,13 @@ impl Binder<'_> {
                 let (inner, ty) = self.inner(Asks::Value, query)?;
                 Ok(typed(Expr::Inner(Box::new(inner)), ty))
             }
-            ast::Expr::Like { negated, expr, pattern, escape_char: None, any: false } => {
-                self.like(expr, pattern, false, *negated)
+            ast::Expr::Like { negated, expr, pattern, escape_char, any: false } => {
+                let found = self.like(expr, pattern, escape_char.as_deref(), false)?;
+                Ok(negate(found, *negated))
             }
-            ast::Expr::ILike { negated, expr, pattern, escape_char: None, any: false } => {
-                self.like(expr, pattern, true, *negated)
+            ast::Expr::ILike { negated, expr, pattern, escape_char, any: false } => {
+                let found = self.like(expr, pattern, escape_char.as_deref(), true)?;
+                Ok(negate(found, *negated))
             }
             ast::Expr::Cast { expr, data_type, .. } => self.cast(expr, data_type),
             ast::Expr::TypedString(string) => {

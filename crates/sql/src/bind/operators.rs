@@ -14,7 +14,7 @@ use super::folded;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::{self};
+use crate::functions::{self, Func};
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator};
 
@@ -273,17 +273,22 @@ impl Binder<'_> {
         Ok(boolean(Expr::Same(Box::new([a, b]))))
     }
 
+    /// LIKE; with another sign than the backslash to take the next one as it is, or with none.
     pub(super) fn like(
         &mut self,
         value: &ast::Expr,
         pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
         folds: bool,
-        negated: bool,
     ) -> Result<Typed, SqlError> {
         let (value, pattern) = (self.expr(value)?, self.expr(pattern)?);
         check_texts(if folds { "~~*" } else { "~~" }, &value, &pattern)?;
-        let both = Box::new([self.as_text(value)?, self.as_text(pattern)?]);
-        Ok(negate(boolean(Expr::Like { both, folds }), negated))
+        let (value, mut pattern) = (self.as_text(value)?, self.as_text(pattern)?);
+        if let Some(escape) = escape {
+            let escape = self.expr(escape)?;
+            pattern = Expr::Call(Func::LikeEscape, vec![pattern, self.as_text(escape)?]);
+        }
+        Ok(boolean(Expr::Like { both: Box::new([value, pattern]), folds }))
     }
 
     pub(super) fn matches(

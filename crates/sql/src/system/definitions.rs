@@ -1,8 +1,10 @@
 //! Objects as text: the statement that makes an index, the words of a constraint, names to numbers and back.
 
-use super::{TABLES, key_oid, text};
-use crate::catalog::{Catalog, Table};
+use super::{TABLES, check_oid, key_oid, text};
+use crate::catalog::{Catalog, Table, TableColumn};
 use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::types::SqlType;
 
 /// The number, the name and the statement of each index of a table.
 pub(super) fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
@@ -59,6 +61,10 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
         if let Some(index) = table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
             return Datum::Text(format!("UNIQUE ({})", named(table, &index.columns)));
         }
+        let mut checks = table.checks.iter().enumerate();
+        if let Some((_, check)) = checks.find(|(number, _)| check_oid(table, *number) == oid) {
+            return Datum::Text(format!("CHECK (({}))", check.condition));
+        }
     }
     Datum::Null
 }
@@ -77,6 +83,35 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     }
     let all = catalog.tables.values().flat_map(|table| index_definitions(table));
     all.into_iter().find(|(_, found, _)| found == name).map(|(oid, ..)| oid)
+}
+
+/// The number of a type.
+pub(crate) fn regtype(name: &str) -> Option<i64> {
+    let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
+    let sqlparser::ast::Expr::Cast { data_type, .. } = cast else { return None };
+    SqlType::parse(&data_type).ok().map(|ty| ty.oid().into())
+}
+
+/// The sequence whose numbers a column has, if its default takes one.
+pub(crate) fn serial_sequence(
+    catalog: &Catalog,
+    table: &str,
+    column: &str,
+) -> Result<Datum, SqlError> {
+    let table = table.strip_prefix("public.").unwrap_or(table);
+    let folded = table.to_lowercase();
+    let name = table.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(&folded);
+    let table = catalog.table(name)?;
+    let sequence = sequence_of(&table.columns[table.column(column)?]);
+    Ok(sequence.map_or(Datum::Null, |name| {
+        Datum::Text(format!("public.{}", crate::catalog::quoted(name)))
+    }))
+}
+
+/// The name of the sequence that the default of a column takes a number from.
+pub(super) fn sequence_of(column: &TableColumn) -> Option<&str> {
+    let default = column.default.as_deref()?;
+    default.strip_prefix("nextval('")?.strip_suffix("')")
 }
 
 /// The name of a table or an index.

@@ -1,9 +1,8 @@
 //! The rows of the system's tables, made from the catalog each time they are read.
 
-use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC, int, key_oid, text, yes};
+use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC, check_oid, int, key_oid, text, yes};
 use crate::catalog::Table;
 use crate::datum::Datum;
-use crate::transaction::Surroundings;
 use crate::types::SqlType;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ pub(super) fn classes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let has_index = table.has_key() || !table.indexes.is_empty();
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
+    rows[0][17] = int(table.checks.len() as i64);
     if table.has_key() {
         rows.push(class(key_oid(table), &table.key_name, "i", BTREE, table.key.len(), false));
     }
@@ -209,29 +209,10 @@ pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     for index in table.readable_indexes().filter(|index| index.constraint) {
         rows.push(row(index.oid.into(), &index.name, "u", &index.columns));
     }
+    for (number, check) in table.checks.iter().enumerate() {
+        let mut row = row(check_oid(table, number), &check.name, "c", &[]);
+        (row[7], row[9]) = (int(0), Datum::Null);
+        rows.push(row);
+    }
     rows
-}
-
-pub(super) fn information_columns(table: &Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
-    let row = |(at, column): (usize, &crate::catalog::TableColumn)| {
-        let nullable = !(column.not_null || table.key.contains(&at));
-        let length = match column.ty {
-            SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
-            _ => Datum::Null,
-        };
-        let ty = crate::bind::bare(column.ty).to_string();
-        let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
-        vec![
-            text(&around.database),
-            text("public"),
-            text(&table.name),
-            text(&column.name),
-            int(at as i64 + 1),
-            column.default.as_deref().map_or(Datum::Null, text),
-            text(if nullable { "YES" } else { "NO" }),
-            text(&ty),
-            length,
-        ]
-    };
-    table.columns.iter().enumerate().map(row).collect()
 }

@@ -86,7 +86,39 @@ pub(super) static TABLES: &[Definition] = tables! {
         "table_type" TEXT)
     "information_schema" "columns" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
         "column_name" NAME, "ordinal_position" I4, "column_default" TEXT, "is_nullable" TEXT,
-        "data_type" TEXT, "character_maximum_length" I4)
+        "data_type" TEXT, "character_maximum_length" I4, "numeric_precision" I4,
+        "numeric_precision_radix" I4, "numeric_scale" I4, "datetime_precision" I4,
+        "udt_catalog" NAME, "udt_schema" NAME, "udt_name" NAME, "is_identity" TEXT,
+        "identity_generation" TEXT, "is_generated" TEXT, "generation_expression" TEXT,
+        "is_updatable" TEXT, "collation_name" NAME)
+    "information_schema" "table_constraints" ("constraint_catalog" NAME, "constraint_schema" NAME,
+        "constraint_name" NAME, "table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
+        "constraint_type" TEXT, "is_deferrable" TEXT, "initially_deferred" TEXT, "enforced" TEXT,
+        "nulls_distinct" TEXT)
+    "information_schema" "key_column_usage" ("constraint_catalog" NAME, "constraint_schema" NAME,
+        "constraint_name" NAME, "table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
+        "column_name" NAME, "ordinal_position" I4, "position_in_unique_constraint" I4)
+    "information_schema" "constraint_column_usage" ("table_catalog" NAME, "table_schema" NAME,
+        "table_name" NAME, "column_name" NAME, "constraint_catalog" NAME, "constraint_schema" NAME,
+        "constraint_name" NAME)
+    "information_schema" "check_constraints" ("constraint_catalog" NAME, "constraint_schema" NAME,
+        "constraint_name" NAME, "check_clause" TEXT)
+    "information_schema" "referential_constraints" ("constraint_catalog" NAME,
+        "constraint_schema" NAME, "constraint_name" NAME, "unique_constraint_catalog" NAME,
+        "unique_constraint_schema" NAME, "unique_constraint_name" NAME, "match_option" TEXT,
+        "update_rule" TEXT, "delete_rule" TEXT)
+    "information_schema" "sequences" ("sequence_catalog" NAME, "sequence_schema" NAME,
+        "sequence_name" NAME, "data_type" TEXT, "numeric_precision" I4,
+        "numeric_precision_radix" I4, "numeric_scale" I4, "start_value" TEXT,
+        "minimum_value" TEXT, "maximum_value" TEXT, "increment" TEXT, "cycle_option" TEXT)
+    "information_schema" "views" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
+        "view_definition" TEXT)
+    "pg_catalog" "pg_cursors" ("name" TEXT, "statement" TEXT, "is_holdable" BOOL,
+        "is_binary" BOOL, "is_scrollable" BOOL, "creation_time" TSTZ)
+    "pg_catalog" "pg_stat_activity" ("datid" OID, "datname" NAME, "pid" I4, "usesysid" OID,
+        "usename" NAME, "application_name" TEXT, "client_addr" TEXT, "xact_start" TSTZ,
+        "query_start" TSTZ, "state" TEXT, "wait_event_type" TEXT, "wait_event" TEXT, "query" TEXT,
+        "backend_type" TEXT)
     "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME)
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
@@ -131,7 +163,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_language",
     "pg_views",
     "pg_matviews",
-    "pg_stat_activity",
     "pg_locks",
     "pg_db_role_setting",
     "pg_auth_members",

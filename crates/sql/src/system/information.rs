@@ -1,0 +1,205 @@
+//! The rows of `information_schema`, and of who is connected.
+
+use super::definitions::sequence_of;
+use super::{int, text};
+use crate::catalog::{Catalog, Table, TableColumn};
+use crate::datum::Datum;
+use crate::transaction::Surroundings;
+use crate::types::{Family, SqlType};
+use std::sync::Arc;
+
+const SCHEMA: &str = "public";
+
+fn yes_or_no(truth: bool) -> Datum {
+    text(if truth { "YES" } else { "NO" })
+}
+
+/// The columns of a table.
+pub(super) fn information_columns(table: &Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |(at, column): (usize, &TableColumn)| {
+        let nullable = !(column.not_null || table.key.contains(&at));
+        let length = match column.ty {
+            SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
+            _ => Datum::Null,
+        };
+        let ty = crate::bind::bare(column.ty).to_string();
+        let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
+        let (precision, radix, scale) = digits(column.ty);
+        let fraction = match column.ty {
+            SqlType::Timestamp | SqlType::TimestampTz => int(6),
+            SqlType::Date => int(0),
+            _ => Datum::Null,
+        };
+        vec![
+            text(&around.database),
+            text(SCHEMA),
+            text(&table.name),
+            text(&column.name),
+            int(at as i64 + 1),
+            column.default.as_deref().map_or(Datum::Null, text),
+            yes_or_no(nullable),
+            text(&ty),
+            length,
+            precision,
+            radix,
+            scale,
+            fraction,
+            text(&around.database),
+            text("pg_catalog"),
+            Datum::Text(crate::bind::bare(column.ty).catalog_name()),
+            yes_or_no(false),
+            Datum::Null,
+            text("NEVER"),
+            Datum::Null,
+            yes_or_no(true),
+            Datum::Null,
+        ]
+    };
+    table.columns.iter().enumerate().map(row).collect()
+}
+
+/// How many digits a number has, of which base, and how many of them are behind the point.
+fn digits(ty: SqlType) -> (Datum, Datum, Datum) {
+    let whole = |bits| (int(bits), int(2), int(0));
+    match ty {
+        SqlType::Int2 => whole(16),
+        SqlType::Int4 => whole(32),
+        SqlType::Int8 => whole(64),
+        SqlType::Float4 => (int(24), int(2), Datum::Null),
+        SqlType::Float8 => (int(53), int(2), Datum::Null),
+        SqlType::Numeric(Some((precision, scale))) => {
+            (int(precision.into()), int(10), int(scale.into()))
+        }
+        SqlType::Numeric(None) => (Datum::Null, int(10), Datum::Null),
+        _ => (Datum::Null, Datum::Null, Datum::Null),
+    }
+}
+
+/// A constraint of a table.
+pub(super) struct Constraint<'c> {
+    table: &'c Table,
+    name: &'c str,
+    kind: &'static str,
+    columns: &'c [usize],
+    condition: Option<&'c str>,
+}
+
+/// All constraints of all tables.
+pub(super) fn constraints_of(catalog: &Catalog) -> impl Iterator<Item = Constraint<'_>> {
+    catalog.tables.values().flat_map(|table| {
+        let table: &Table = table;
+        let key = table.has_key().then_some((&*table.key_name, "PRIMARY KEY", &*table.key));
+        let unique = table.readable_indexes().filter(|index| index.constraint);
+        let unique = unique.map(|index| (&*index.name, "UNIQUE", &*index.columns));
+        let keys = key.into_iter().chain(unique).map(move |(name, kind, columns)| Constraint {
+            table,
+            name,
+            kind,
+            columns,
+            condition: None,
+        });
+        let checks = table.checks.iter().map(move |check| Constraint {
+            table,
+            name: &check.name,
+            kind: "CHECK",
+            columns: &[],
+            condition: Some(&check.condition),
+        });
+        keys.chain(checks)
+    })
+}
+
+impl Constraint<'_> {
+    fn named(&self, around: &Surroundings) -> Vec<Datum> {
+        vec![text(&around.database), text(SCHEMA), text(self.name)]
+    }
+
+    fn of_table(&self, around: &Surroundings) -> Vec<Datum> {
+        vec![text(&around.database), text(SCHEMA), text(&self.table.name)]
+    }
+
+    pub(super) fn row(&self, around: &Surroundings) -> Vec<Datum> {
+        let mut row = [self.named(around), self.of_table(around)].concat();
+        row.extend([text(self.kind), yes_or_no(false), yes_or_no(false), yes_or_no(true)]);
+        row.push(if self.kind == "UNIQUE" { yes_or_no(true) } else { Datum::Null });
+        row
+    }
+
+    pub(super) fn key_columns(&self, around: &Surroundings) -> Vec<Vec<Datum>> {
+        let row = |(number, at): (usize, &usize)| {
+            let mut row = [self.named(around), self.of_table(around)].concat();
+            row.extend([text(&self.table.columns[*at].name), int(number as i64 + 1), Datum::Null]);
+            row
+        };
+        self.columns.iter().enumerate().map(row).collect()
+    }
+
+    pub(super) fn used_columns(&self, around: &Surroundings) -> Vec<Vec<Datum>> {
+        let row = |at: &usize| {
+            let column = vec![text(&self.table.columns[*at].name)];
+            [self.of_table(around), column, self.named(around)].concat()
+        };
+        self.columns.iter().map(row).collect()
+    }
+
+    pub(super) fn check(&self, around: &Surroundings) -> Option<Vec<Datum>> {
+        let mut row = self.named(around);
+        row.push(text(self.condition?));
+        Some(row)
+    }
+}
+
+/// The sequences that columns of a table take their defaults from.
+pub(super) fn sequences(table: &Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |column: &TableColumn| {
+        let (bits, most) = match column.ty {
+            SqlType::Int2 => (16, i64::from(i16::MAX)),
+            SqlType::Int4 => (32, i64::from(i32::MAX)),
+            ty if ty.family() == Family::Number => (64, i64::MAX),
+            _ => return None,
+        };
+        let name = sequence_of(column)?;
+        Some(vec![
+            text(&around.database),
+            text(SCHEMA),
+            text(name),
+            text(&crate::bind::bare(column.ty).to_string()),
+            int(bits),
+            int(2),
+            int(0),
+            text("1"),
+            text("1"),
+            Datum::Text(most.to_string()),
+            text("1"),
+            yes_or_no(false),
+        ])
+    };
+    table.columns.iter().filter_map(row).collect()
+}
+
+/// Who is connected. What others run is theirs to know.
+pub(super) fn sessions(around: &Surroundings) -> Vec<Vec<Datum>> {
+    let roles = around.design.roles();
+    let row = |(process, user): (i32, String)| {
+        let oid = roles.iter().find(|role| role.name == user).map(|role| int(role.oid));
+        let is_own = process == around.process;
+        let own = |value: Datum| if is_own { value } else { Datum::Null };
+        vec![
+            int(super::DATABASE),
+            text(&around.database),
+            int(process.into()),
+            oid.unwrap_or(Datum::Null),
+            Datum::Text(user),
+            own(around.settings.setting("application_name").map_or(Datum::Null, Datum::Text)),
+            Datum::Null,
+            own(Datum::Timestamp(around.begun_us)),
+            own(Datum::Timestamp(around.now_us)),
+            own(text("active")),
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            text("client backend"),
+        ]
+    };
+    around.sessions.sessions().into_iter().map(row).collect()
+}
