@@ -171,12 +171,14 @@ impl Locks {
     pub fn release(&mut self, step: StepId) -> Vec<StepId> {
         let asked = self.asked.remove(&step).expect("a step that releases has asked");
         assert!(asked.waits == 0, "{step} releases locks that it waits for");
+        let mut cuts = BTreeSet::new();
         for lock in &asked.locks {
             match &lock.span {
                 Span::Key(key) => self.leave_record(step, (lock.table, key.clone())),
-                Span::Range(range) => self.leave_range(step, lock.table, range),
+                Span::Range(range) => self.leave_range(step, lock.table, range, &mut cuts),
             }
         }
+        cuts.into_iter().for_each(|cut| self.merge(&cut));
         let mut granted = Vec::new();
         for behind in asked.behind {
             let other = self.asked.get_mut(&behind).expect("who waits is there");
@@ -198,19 +200,27 @@ impl Locks {
         }
     }
 
-    fn leave_range(&mut self, step: StepId, table: TableId, range: &KeyRange) {
-        let mut cuts = vec![end_of(table, range)];
+    /// Adds the places where segments may be merged, once the step has left all of them.
+    fn leave_range(
+        &mut self,
+        step: StepId,
+        table: TableId,
+        range: &KeyRange,
+        cuts: &mut BTreeSet<RecordId>,
+    ) {
         for (at, place) in self.segments.range_mut(bounds(table, range)) {
             place.leave(step);
-            cuts.push(at.clone());
+            cuts.insert(at.clone());
         }
-        // A segment that says what the one before it says is none; nor is a free one that is the first.
-        for at in cuts {
-            let before = self.segments.range(..&at).next_back().map(|(_, place)| place);
-            let is_same = |place: &Place| before.map_or(place.is_free(), |before| before == place);
-            if self.segments.get(&at).is_some_and(is_same) {
-                self.segments.remove(&at);
-            }
+        cuts.insert(end_of(table, range));
+    }
+
+    /// A segment that says what the one before it says is none; nor is a free one that is the first.
+    fn merge(&mut self, cut: &RecordId) {
+        let before = self.segments.range(..cut).next_back().map(|(_, place)| place);
+        let is_same = |place: &Place| before.map_or(place.is_free(), |before| before == place);
+        if self.segments.get(cut).is_some_and(is_same) {
+            self.segments.remove(cut);
         }
     }
 

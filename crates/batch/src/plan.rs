@@ -146,7 +146,7 @@ impl Step {
 }
 
 impl Leg {
-    fn for_each_source(&self, mut each: impl FnMut(SiteId)) {
+    pub(crate) fn for_each_source(&self, mut each: impl FnMut(SiteId)) {
         match self {
             Leg::Record { from, .. } => each(*from),
             Leg::Range { pieces, fused, .. } => {

@@ -127,9 +127,11 @@ impl Planner {
         let footprints: Vec<&Footprint> = calls.iter().map(|call| &call.footprint).collect();
         let places = Places { home: &*self.home, fusion: &self.fusion };
         let routed = self.route.route(&footprints, &places);
+        let sites = self.home.sites();
         let mut rest: BTreeSet<usize> = (0..calls.len()).collect();
         for assignment in routed {
             assert!(rest.remove(&assignment.at), "a router routes each transaction once");
+            assert!(sites.contains(assignment.site), "a router knows no {}", assignment.site);
             let step = self.place(calls[assignment.at], assignment.site);
             self.note_client(calls[assignment.at], step.executors[0]);
             let moved = step.legs.iter().filter_map(Leg::moved).cloned().collect();
@@ -150,7 +152,7 @@ impl Planner {
         for leg in legs.iter().filter(|leg| leg.access() == Access::Write) {
             let is_range = matches!(leg, Leg::Range { .. });
             if is_range || moved == Moved::Nothing {
-                executors.extend(self.home.sites().iter().filter(|&site| leg.is_from(site)));
+                leg.for_each_source(|source| executors.push(source));
             }
         }
         // The routed site answers, if it is among them.

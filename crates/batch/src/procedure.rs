@@ -19,11 +19,12 @@
 //!
 //! # What is left out
 //!
-//! The budget counts rows: a procedure that loops without looking at any is not stopped.
+//! The budget counts rows: a procedure that loops without looking at any is not stopped, and one that takes all
+//! memory is not either.
 
 use crate::request::{Abort, Answer, Request};
 use crate::rows::{Row, Rows, Writes};
-use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
+use isomer_design::{Access, Footprint, KEY_BYTES_MAX, Key, KeyRange, Span, TableId};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -145,8 +146,11 @@ impl<'a> Txn<'a> {
     /// Writes a row, whether it exists or not.
     ///
     /// # Errors
-    /// [`Abort::Budget`].
+    /// [`Abort::Budget`], [`Abort::KeyTooLong`].
     pub fn put(&mut self, table: TableId, key: &Key, row: &[u8]) -> Result<(), Abort> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Abort::KeyTooLong { bytes: key.len() });
+        }
         self.write(table, key, Some(row.into()))
     }
 

@@ -6,7 +6,7 @@
 //! A client has one request under way and numbers its requests from 1. It may ask twice, if no answer came:
 //! the number says that it is the same request, and it runs once (see [`planner`](crate::planner)).
 
-use isomer_design::{Footprint, TableId};
+use isomer_design::{Footprint, KEY_BYTES_MAX, TableId};
 use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
@@ -58,6 +58,12 @@ pub enum Abort {
     /// It went on for too long.
     #[error("the procedure looked at more than {0} rows: that is all that a transaction may")]
     Budget(u64),
+    /// It wrote a row whose key no table takes.
+    #[error("a key of {bytes} bytes: at most {KEY_BYTES_MAX} are allowed")]
+    KeyTooLong {
+        /// The length of the key.
+        bytes: usize,
+    },
     /// It needed something else each time.
     #[error("the procedure left its footprint {0} times: a request is restarted that often")]
     NoFootprint(u32),

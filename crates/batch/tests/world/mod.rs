@@ -21,8 +21,9 @@ pub(crate) mod procedures;
 pub(crate) mod serial;
 
 use isomer_batch::{
-    Answer, Batch, Checkpoint, ClientId, Finished, FusionTable, Input, Limits, MemoryOrder,
-    MemoryRows, Message, Order, Output, Planner, Procedures, Replacement, Request, Sequencer, Site,
+    Answer, Batch, Checkpoint, ClientId, Finished, FusionTable, Input, Leg, Limits, MemoryOrder,
+    MemoryRows, Message, Order, Output, Plan, Planner, Procedures, Replacement, Request, Sequencer,
+    Site, Work,
 };
 use isomer_check::{History, Level, Op, Outcome, Transaction, judge};
 use isomer_design::{Design, Footprint, Key, SiteId, Time};
@@ -46,6 +47,9 @@ pub(crate) struct Failure {
 fn broken(checker: &'static str, what: String) -> Result<(), Failure> {
     Err(Failure { checker, what })
 }
+
+/// How often what is worth testing has happened.
+pub(crate) type Seen = BTreeMap<&'static str, u64>;
 
 /// What a site keeps on disk.
 #[derive(Clone)]
@@ -87,10 +91,10 @@ pub(crate) struct World {
     /// A planner before the first batch.
     blank: Planner,
     clients: BTreeMap<ClientId, Client>,
-    answers: BTreeMap<(ClientId, u64), Answer>,
     finished: BTreeMap<(SiteId, u64), Finished>,
     planned: BTreeMap<u64, u64>,
     history: Vec<Transaction>,
+    seen: Seen,
     pub(crate) router: EngineRouter,
 }
 
@@ -172,10 +176,10 @@ impl World {
             serial: Serial::new(planner.clone(), procedures.clone(), all.clone()),
             blank: planner.clone(),
             clients: (1..=8).map(|id| (ClientId(id), client(id))).collect(),
-            answers: BTreeMap::new(),
             finished: BTreeMap::new(),
             planned: BTreeMap::new(),
             history: Vec::new(),
+            seen: Seen::new(),
             procedures,
             random,
             router,
@@ -183,13 +187,13 @@ impl World {
     }
 
     /// Breaks things for a while, heals them, and looks whether all is well.
-    pub(crate) fn run(mut self) -> Result<(), Failure> {
+    pub(crate) fn run(mut self) -> Result<Seen, Failure> {
         for _ in 0..2500 {
             self.happen(true)?;
         }
         for _ in 0..40_000 {
             if self.why_not_settled().is_none() {
-                return self.check_end();
+                return self.check_end().map(|()| self.seen);
             }
             self.happen(false)?;
         }
@@ -199,7 +203,11 @@ impl World {
             let waits: Vec<_> = node.site.locks().waits().take(9).collect();
             what += &format!("\n{id} of copy {copy}: {next} of {durable} batches, waits {waits:?}");
         }
-        broken("settles", what)
+        Err(Failure { checker: "settles", what })
+    }
+
+    fn see(&mut self, what: &'static str, times: usize) {
+        *self.seen.entry(what).or_default() += times as u64;
     }
 
     /// One thing happens.
@@ -284,8 +292,30 @@ impl World {
         if agreed != plan.digest {
             return broken("copies agree", format!("{id} of copy {copy} plans otherwise:\n{plan}"));
         }
+        self.look(&plan);
         let planted = self.plant.map(|plant| plant.plan(&plan, id, &self.serial.aborted));
         self.input(copy, id, Input::Plan(planted.unwrap_or(plan)))
+    }
+
+    /// Notes what a plan has that is worth testing.
+    fn look(&mut self, plan: &Plan) {
+        self.see("repeat", plan.repeats.len());
+        for (at, step) in plan.steps.iter().enumerate() {
+            self.see("several executors", usize::from(step.executors.len() > 1));
+            for leg in &step.legs {
+                match leg {
+                    Leg::Range { fused, .. } => self.see("fused in a range", fused.len()),
+                    Leg::Record { from, to, .. } if from != to => {
+                        let aborts = self.serial.aborted.contains(&plan.id(at));
+                        let is_carried = matches!(step.work, Work::Carry);
+                        self.see("moved", 1);
+                        self.see("moved and aborted", usize::from(aborts));
+                        self.see("carried home", usize::from(is_carried));
+                    }
+                    Leg::Record { .. } => {}
+                }
+            }
+        }
     }
 
     fn deliver(&mut self, faults: bool) -> Result<(), Failure> {
@@ -323,6 +353,7 @@ impl World {
             }
         }
         node.saved = Saved { planner, checkpoint, rows: node.rows.clone() };
+        self.see("checkpoint", 1);
         let nodes = self.nodes.iter().flat_map(BTreeMap::values);
         let forgotten = nodes.map(|node| node.saved.checkpoint.next()).min().unwrap();
         self.order.truncate(forgotten.min(self.serial.planner.next())).unwrap();
@@ -336,18 +367,33 @@ impl World {
         let Saved { planner, checkpoint, rows } = node.saved.clone();
         node.site = Site::new(id, self.procedures.clone(), checkpoint);
         (node.planner, node.rows) = (planner, rows);
+        if self.plant == Some(Plant::RowRots) {
+            let rotten = node.rows.iter().next().map(|(record, _)| record.clone());
+            rotten.into_iter().for_each(|record| node.rows.put(record, b"7".as_slice().into()));
+        }
+        self.see("crash", 1);
         Ok(())
     }
 
     fn input(&mut self, copy: usize, id: SiteId, input: Input) -> Result<(), Failure> {
         let node = self.nodes[copy].get_mut(&id).unwrap();
-        for output in node.site.step(self.now, input, &mut node.rows) {
+        let outputs = node.site.step(self.now, input, &mut node.rows);
+        for output in outputs {
             match output {
-                Output::Send(to, message) => self.wires[copy].push((id, to, message)),
+                Output::Send(to, message) => {
+                    self.see(
+                        "asked for a push",
+                        usize::from(matches!(message, Message::Ask { .. })),
+                    );
+                    self.wires[copy].push((id, to, message));
+                }
                 Output::Answer(client, sequence, answer) => {
                     self.answer(client, sequence, answer)?;
                 }
-                Output::Resubmit(request) => self.submit(request),
+                Output::Resubmit(request) => {
+                    self.see("restart", 1);
+                    self.submit(request);
+                }
                 Output::Finished(finished) => {
                     let place = (id, finished.batch);
                     let agreed = *self.finished.entry(place).or_insert(finished);
@@ -368,7 +414,8 @@ impl World {
             let what = format!("{id}#{sequence} is told {told}, should be {right:?}");
             return broken("answers", what);
         }
-        self.answers.insert((id, sequence), answer.clone());
+        self.see("answer", 1);
+        self.see("abort", usize::from(answer.is_err()));
         let client = self.clients.get_mut(&id).unwrap();
         if let Some(request) = client.open.take_if(|open| open.sequence == sequence) {
             let seen = seen(&request, &answer, client.begun, self.steps);

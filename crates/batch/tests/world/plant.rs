@@ -22,6 +22,8 @@ pub(crate) enum Plant {
     RunTwice,
     /// A checkpoint leaves out the planner's tables.
     TablesNotSaved,
+    /// A site's disk gives back another row than it was given.
+    RowRots,
     /// A source forgets pushes that an executor may still need.
     PushesForgottenEarly,
     /// A transaction runs before all that it reads has come.
