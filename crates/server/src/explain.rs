@@ -85,7 +85,7 @@ fn inner_query(explain: &Explain<'_>, inner: &Inner, depth: usize, lines: &mut V
         Asks::Exists => "whether it has rows",
         Asks::Member => "whether a value is among its rows",
     };
-    let way = match &inner.way {
+    let way = match &inner.inside.way {
         Way::Each => "each time".to_owned(),
         Way::Remembered if inner.args.is_empty() => "once".to_owned(),
         Way::Remembered => format!("once for the same {}", counted(inner.args.len(), "value")),
@@ -111,9 +111,9 @@ fn inner_query(explain: &Explain<'_>, inner: &Inner, depth: usize, lines: &mut V
             cost.bytes
         ));
     }
-    let query = match &inner.way {
+    let query = match &inner.inside.way {
         Way::Hashed(hashed) => &hashed.query,
-        _ => &inner.query,
+        _ => &inner.inside.query,
     };
     select(explain, query, depth + 1, lines);
 }

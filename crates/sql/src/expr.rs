@@ -209,7 +209,7 @@ impl Expr {
 
     /// True if a query somewhere inside finds rows of a table for which this holds.
     pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
-        self.has(&|expr| matches!(expr, Expr::Inner(inner) if inner.query.reads(table)))
+        self.has(&|expr| matches!(expr, Expr::Inner(inner) if inner.inside.query.reads(table)))
     }
 
     /// True if an aggregate of the query is somewhere inside.
@@ -225,7 +225,7 @@ impl Expr {
         };
         self.has(&|expr| match expr {
             Expr::Call(func, _) => draws(func),
-            Expr::Inner(inner) => matches!(inner.way, Way::Each),
+            Expr::Inner(inner) => matches!(inner.inside.way, Way::Each),
             _ => false,
         })
     }

@@ -89,6 +89,13 @@ pub struct Inner {
     pub args: Vec<Expr>,
     /// What is looked for among its rows, over the row around.
     pub value: Option<Expr>,
+    /// The query. All copies share it: a query in a query in a query is there once.
+    pub inside: Arc<Inside>,
+}
+
+/// A query that is inside of an expression, and how it comes by its answers.
+#[derive(Debug)]
+pub struct Inside {
     /// The query, over what it is given.
     pub query: Select,
     /// How it comes by its answers.
@@ -163,10 +170,10 @@ impl Named {
 
 /// All expressions of a query: once for those who look, and once for those who change them.
 macro_rules! each_expr {
-    ($select:expr, $visit:expr, $iter:ident, $exprs:ident $(, $change:tt)?) => {{
+    ($select:expr, $visit:expr, $iter:ident, $exprs:ident, $inside:path $(, $change:tt)?) => {{
         for step in $select.steps.$iter() {
             match & $($change)? step.source {
-                Source::Query(query) => query.$exprs($visit),
+                Source::Query(query) => $inside(query).$exprs($visit),
                 Source::Values(rows) => rows.$iter().flatten().for_each(&mut *$visit),
                 Source::Series(bounds) => bounds.$iter().for_each(&mut *$visit),
                 Source::Elements(array, _) => $visit(array),
@@ -198,12 +205,12 @@ impl Select {
     /// Calls `visit` with each expression of the query, and of queries among its sources and beside it, which are
     /// given the same values. Queries inside of these expressions are visited by those who care.
     pub fn exprs(&self, visit: &mut dyn FnMut(&Expr)) {
-        each_expr!(self, visit, iter, exprs);
+        each_expr!(self, visit, iter, exprs, Arc::as_ref);
     }
 
     /// As [`Select::exprs`], to change them.
     pub fn exprs_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
-        each_expr!(self, visit, iter_mut, exprs_mut, mut);
+        each_expr!(self, visit, iter_mut, exprs_mut, Arc::make_mut, mut);
     }
 
     /// True if this holds for a source of the query, or of one inside of it.
@@ -301,8 +308,8 @@ pub enum Source {
     Table(Arc<Table>),
     /// What the system says about itself.
     System(SystemTable),
-    /// A query.
-    Query(Box<Select>),
+    /// A query; copies of the one around share it.
+    Query(Arc<Select>),
     /// A query of WITH.
     Named(Arc<Named>),
     /// Rows as they were written.

@@ -183,7 +183,7 @@ impl Finder<'_> {
             }
             Expr::Inner(inner) if inner.value == Some(Expr::Column(column)) => {
                 let known = inner.args.is_empty();
-                known.then(|| Values::Elements(condition.clone(), inner.query.output[0].ty))
+                known.then(|| Values::Elements(condition.clone(), inner.inside.query.output[0].ty))
             }
             Expr::Elements { compare: Compare::Eq, all: false, both, element } => {
                 let [value, array] = &**both;

@@ -148,7 +148,7 @@ impl Binder<'_> {
             }
             TableFactor::Derived { subquery, alias, lateral: false, .. } => {
                 let query = self.query_apart(subquery)?;
-                self.enter(Source::Query(Box::new(query)), alias.as_ref(), "", steps)
+                self.enter(Source::Query(Arc::new(query)), alias.as_ref(), "", steps)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.table_with_joins(table_with_joins, steps, conditions)
@@ -188,7 +188,7 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported(what));
             }
             shift_levels(&mut query, levels);
-            return Ok(Source::Query(Box::new(query)));
+            return Ok(Source::Query(Arc::new(query)));
         }
         let asked = matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized));
         let (number, is_fixed) = (self.number(), asked || query.is_volatile());
@@ -289,7 +289,7 @@ impl Binder<'_> {
         let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
         let column = OutputColumn { name: shown, ty: value.ty, origin: (0, 0) };
         let query = of_values(vec![vec![value.expr]], vec![column]);
-        self.enter(Source::Query(Box::new(query)), alias, name, steps)
+        self.enter(Source::Query(Arc::new(query)), alias, name, steps)
     }
 
     /// Enters a source and its columns.

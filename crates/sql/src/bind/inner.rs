@@ -39,13 +39,15 @@
 
 use super::Binder;
 use super::arrange::arrange;
+use super::expr::EXPR_BYTES;
 use super::query::empty;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
-use crate::plan::{Access, Asks, Hashed, Inner, OutputColumn, Select, Source, Step, Way};
+use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
 use crate::types::SqlType;
 use isomer_design::Direction;
 use sqlparser::ast::Query;
+use std::sync::Arc;
 
 /// So often a query runs, found by an index in part, before the answers for all values are made.
 const RUNS_BEFORE: usize = 4;
@@ -78,7 +80,8 @@ impl Binder<'_> {
         }
         let way = self.way(asks, &query, &args)?;
         let number = self.number();
-        Ok((Inner { number, asks, args, value: None, query, way }, ty))
+        let inside = Arc::new(Inside { query, way });
+        Ok((Inner { number, asks, args, value: None, inside }, ty))
     }
 
     fn way(&mut self, asks: Asks, query: &Select, args: &[Expr]) -> Result<Way, SqlError> {
@@ -110,6 +113,9 @@ impl Binder<'_> {
         if keys.by.is_empty() || found >= keys.by.len() {
             return Ok(None);
         }
+        // The query is there twice then, but for what is inside of it.
+        let exprs = keys.by.len() + rest.len() + query.project.len();
+        self.budget.charge(exprs * EXPR_BYTES + query.steps.len() * size_of::<Step>())?;
         let mut bare = empty(Vec::new());
         (bare.width, bare.distinct) = (query.width, query.distinct);
         bare.project.clone_from(&query.project);

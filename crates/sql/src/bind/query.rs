@@ -268,7 +268,7 @@ fn wrap(inner: Select) -> Select {
     let output = inner.output.clone();
     let width = output.len();
     let step = Step {
-        source: Source::Query(Box::new(inner)),
+        source: Source::Query(Arc::new(inner)),
         alias: String::new(),
         offset: 0,
         width,

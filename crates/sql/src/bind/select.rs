@@ -17,6 +17,7 @@ use crate::refuse;
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, Distinct, GroupByExpr, JoinOperator, SelectItem, TableFactor};
+use std::sync::Arc;
 
 /// The most columns of a result.
 const COLUMNS_MAX: usize = 1664;
@@ -44,7 +45,7 @@ impl Binder<'_> {
         for step in &mut plan.steps {
             step.used = scope.used[step.offset..step.offset + step.width].to_vec();
             if let Source::Query(query) = &mut step.source {
-                forget_unused(query, &step.used);
+                forget_unused(Arc::make_mut(query), &step.used);
             }
         }
         Ok(plan)

@@ -103,7 +103,7 @@ impl<'a> Exec<'a> {
         let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
         let value = inner.value.as_ref().map(|value| self.eval(value, row)).transpose()?;
         self.memory(inner, |memory| memory.cost.asked += 1);
-        let answer = match &inner.way {
+        let answer = match &inner.inside.way {
             Way::Each => self.ask(inner, &given, value.as_ref())?,
             Way::Hashed(hashed) if self.is_table_ready(inner, hashed)? => {
                 self.looked_up(inner, hashed, &given)?
@@ -169,7 +169,7 @@ impl<'a> Exec<'a> {
         if is_once {
             let mut held = self.budget.held();
             let answer = match inner.asks {
-                Asks::Member => self.all(inner, &inner.query, &given, &mut held)?,
+                Asks::Member => self.all(inner, &inner.inside.query, &given, &mut held)?,
                 _ => self.ask(inner, &given, value)?,
             };
             return self.memory(inner, |memory| {
@@ -203,7 +203,7 @@ impl<'a> Exec<'a> {
         value: Option<&Datum>,
     ) -> Result<Answer, SqlError> {
         self.memory(inner, |memory| memory.cost.runs += 1);
-        self.answer_of(inner.asks, &inner.query, given, value)
+        self.answer_of(inner.asks, &inner.inside.query, given, value)
     }
 
     fn answer_of(
