@@ -1,41 +1,129 @@
-//! Where records are at home: where they are unless they are fused elsewhere.
+//! Homes: where records are unless they are fused elsewhere.
 //!
-//! Homes are ranges and change rarely; the [fusion table](crate::fusion) has the exceptions. A
-//! [`Design`] gives homes: a record is at home at the master of its partition.
+//! Homes are ranges and change rarely, by [provisions](crate::provision); the [fusion table](crate::fusion) has
+//! the exceptions. They begin as a [`Design`] has them: a record is at home at the master of its partition.
 
-use isomer_design::{Design, Key, KeyRange, SiteId, SiteSet, TableId};
+use isomer_design::{Design, Key, KeyRange, RangeMap, SiteId, SiteSet, TableId};
+use std::collections::BTreeMap;
 
-/// Where records are at home.
-pub trait Home: Send + Sync {
-    /// All sites.
-    fn sites(&self) -> SiteSet;
-
-    /// The home of a record; `None` if the table does not exist.
-    fn of(&self, table: TableId, key: &Key) -> Option<SiteId>;
-
-    /// The homes of a range, piece by piece in order, without a gap; empty if the table does not exist.
-    fn pieces(&self, table: TableId, range: &KeyRange) -> Vec<(KeyRange, SiteId)>;
+/// Where records are at home. A clone shares what does not change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Homes {
+    sites: SiteSet,
+    tables: BTreeMap<TableId, RangeMap<SiteId>>,
 }
 
-impl Home for Design {
-    fn sites(&self) -> SiteSet {
-        Design::sites(self).clone()
+impl Homes {
+    /// Homes at the masters of a design.
+    pub fn of(design: &Design) -> Homes {
+        let mut tables = BTreeMap::new();
+        for (id, table) in design.tables() {
+            let partitions = table.partitions().iter();
+            let masters = partitions.map(|(start, placement)| (start.clone(), placement.master));
+            tables.insert(id, RangeMap::from_sorted(masters));
+        }
+        Homes { sites: design.sites().clone(), tables }
     }
 
-    fn of(&self, table: TableId, key: &Key) -> Option<SiteId> {
-        Some(self.partition_of(table, key)?.1.master)
+    /// The sites that transactions are routed to.
+    pub fn sites(&self) -> &SiteSet {
+        &self.sites
     }
 
-    fn pieces(&self, table: TableId, range: &KeyRange) -> Vec<(KeyRange, SiteId)> {
-        let partitions = self.partitions_in(table, range);
+    /// The home of a record; `None` if the table does not exist.
+    pub fn home(&self, table: TableId, key: &Key) -> Option<SiteId> {
+        Some(*self.tables.get(&table)?.get(key)?.1)
+    }
+
+    /// The homes of a range, piece by piece in order, without a gap; empty if the table does not exist.
+    pub fn pieces(&self, table: TableId, range: &KeyRange) -> Vec<(KeyRange, SiteId)> {
+        let homes = self.tables.get(&table);
+        let entries = homes.into_iter().flat_map(|homes| homes.iter_from(&range.start));
         let mut pieces: Vec<(KeyRange, SiteId)> = Vec::new();
-        for (partition, placement) in partitions {
-            let piece = partition.intersection(range);
+        for (start, &site) in entries.take_while(|(start, _)| range.is_below_end(start)) {
+            let start = start.max(&range.start).clone();
             match pieces.last_mut() {
-                Some((last, site)) if *site == placement.master => last.end = piece.end,
-                _ => pieces.push((piece, placement.master)),
+                Some((_, last)) if *last == site => {}
+                last => {
+                    last.into_iter().for_each(|(piece, _)| piece.end = Some(start.clone()));
+                    pieces.push((KeyRange::new(start, range.end.clone()), site));
+                }
             }
         }
         pieces
+    }
+
+    /// The first range that is at home at a site.
+    pub fn first_at(&self, site: SiteId) -> Option<(TableId, KeyRange)> {
+        let mut all = self.tables.keys().flat_map(|&table| {
+            let pieces = self.pieces(table, &KeyRange::all()).into_iter();
+            pieces.map(move |(piece, site)| (table, piece, site))
+        });
+        all.find(|(.., at)| *at == site).map(|(table, piece, _)| (table, piece))
+    }
+
+    pub(crate) fn add_site(&mut self, site: SiteId) {
+        self.sites.insert(site);
+    }
+
+    pub(crate) fn remove_site(&mut self, site: SiteId) {
+        self.sites = self.sites.without(site);
+    }
+
+    /// Makes a site the home of a range of a table that exists.
+    pub(crate) fn set(&mut self, table: TableId, range: &KeyRange, site: SiteId) {
+        let Some(homes) = self.tables.get_mut(&table) else { return };
+        if let Some(end) = &range.end
+            && let Some((_, &after)) = homes.get(end)
+        {
+            homes.set(end.clone(), after);
+        }
+        let below_end = homes.iter_from(&range.start).map(|(start, _)| start);
+        let below_end = below_end.take_while(|start| range.is_below_end(start));
+        let inside: Vec<Key> = below_end.filter(|start| range.contains(start)).cloned().collect();
+        for start in inside {
+            homes.unset(&start);
+        }
+        homes.set(range.start.clone(), site);
+        for start in [Some(&range.start), range.end.as_ref()].into_iter().flatten() {
+            if homes.before(start).map(|(_, site)| *site) == homes.get_exact(start).copied() {
+                homes.unset(start);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: TableId = TableId(1);
+
+    fn text(homes: &Homes, range: &KeyRange) -> String {
+        let pieces = homes.pieces(T, range).into_iter();
+        pieces.map(|(piece, site)| format!("{piece}{site} ")).collect()
+    }
+
+    #[test]
+    fn ranges_get_another_home_and_are_merged_with_their_neighbours() {
+        let design = Design::parse(
+            "sites s1 s2 s3\ntable a\n column id int64\n key id\n \
+             partition [] master s1\n partition [10] master s2",
+        );
+        let mut homes = Homes::of(&design.unwrap());
+        assert_eq!(text(&homes, &KeyRange::ints(5, 20)), "[5..10)s1 [10..20)s2 ");
+        homes.set(T, &KeyRange::ints(8, 12), SiteId(3));
+        assert_eq!(text(&homes, &KeyRange::all()), "[..8)s1 [8..12)s3 [12..)s2 ");
+        homes.set(T, &KeyRange::ints(8, 12), SiteId(1));
+        assert_eq!(text(&homes, &KeyRange::all()), "[..12)s1 [12..)s2 ");
+        homes.set(T, &KeyRange::ints(12, 15), SiteId(1));
+        assert_eq!(text(&homes, &KeyRange::all()), "[..15)s1 [15..)s2 ");
+        assert_eq!(homes.home(T, &Key::int(15)), Some(SiteId(2)));
+        homes.set(T, &KeyRange::all(), SiteId(2));
+        assert_eq!(
+            (text(&homes, &KeyRange::all()), homes.first_at(SiteId(1))),
+            ("[..)s2 ".to_owned(), None)
+        );
+        assert_eq!(homes.home(TableId(9), &Key::int(1)), None);
     }
 }

@@ -26,7 +26,7 @@
 //!   planner ────────────────────┘        batches to plans: the deterministic state
 //!    │ └─▶ route ─▶ home, fusion         what a router is asked; where records are
 //!    ▼
-//!   request ◀── sequencer, order         what is ordered, and how
+//!   request, provision ◀── sequencer, order     what is ordered, and how
 //! ```
 //!
 //! `rows` is what a row is, for all of them. Arrows point to what is depended on; there are no circles.
@@ -56,8 +56,7 @@
 //!
 //! # What is left out
 //!
-//! Files and sockets (whoever embeds it has them); reads of a batch boundary without locks; adding and removing
-//! sites; batches that find their own size. A router reorders within a batch only: all requests of a batch are under way
+//! Files and sockets (whoever embeds it has them); reads of a batch boundary without locks; batches that find their own size. A router reorders within a batch only: all requests of a batch are under way
 //! at once, so real-time order is kept.
 
 mod fusion;
@@ -68,6 +67,7 @@ mod order;
 mod plan;
 mod planner;
 mod procedure;
+mod provision;
 mod request;
 mod route;
 mod rows;
@@ -75,13 +75,14 @@ mod sequencer;
 mod site;
 
 pub use fusion::{FusionTable, Replacement};
-pub use home::Home;
+pub use home::Homes;
 pub use locks::{Lock, Locks};
 pub use message::Message;
 pub use order::{MemoryOrder, Order};
 pub use plan::{Leg, Plan, Repeat, Step, StepId, Work};
 pub use planner::Planner;
 pub use procedure::{ATTEMPTS_MAX, Outcome, Procedure, Procedures, STEPS_MAX, Txn, run};
+pub use provision::{Migration, Provision, Refusal};
 pub use request::{Abort, Answer, Batch, ClientId, Request};
 pub use route::{Assignment, Back, Moved, Movement, Places, Route};
 pub use rows::{MemoryRows, RecordId, Row, Rows, Writes};

@@ -17,6 +17,7 @@
 //! site to which a record moves is always an executor, and so is a site where a range is written: a row that is
 //! put there has its place at the site where the record is, as ever.
 
+use crate::provision::{Provision, Refusal};
 use crate::request::{Abort, ClientId, Request};
 use crate::rows::RecordId;
 use isomer_design::{Access, Key, KeyRange, SiteId, SiteSet, Span, TableId};
@@ -40,6 +41,8 @@ pub struct Plan {
     pub batch: u64,
     /// What is to be done, in order.
     pub steps: Vec<Step>,
+    /// Changes of sites and homes that change nothing, and why.
+    pub refused: Vec<(Provision, Refusal)>,
     /// Requests that have run before, or run in this batch already.
     pub repeats: Vec<Repeat>,
     /// A hash of the planner's state after it.
@@ -94,6 +97,8 @@ pub enum Leg {
         pieces: Vec<(KeyRange, SiteId)>,
         /// Those that are elsewhere.
         fused: BTreeMap<Key, SiteId>,
+        /// Where all that is at home is afterwards, if it moves.
+        to: Option<SiteId>,
     },
 }
 
@@ -165,7 +170,15 @@ impl Leg {
 
     /// True if a site must lock it: it holds it before or after the step.
     pub fn is_locked_at(&self, site: SiteId) -> bool {
-        self.is_from(site) || matches!(self, Leg::Record { to, .. } if *to == site)
+        self.is_from(site) || self.is_to(site)
+    }
+
+    /// True if a site holds it after the step.
+    pub fn is_to(&self, site: SiteId) -> bool {
+        match self {
+            Leg::Record { to, .. } => *to == site,
+            Leg::Range { to, .. } => *to == Some(site),
+        }
     }
 
     /// How it is locked.
@@ -198,9 +211,10 @@ impl fmt::Display for Leg {
         match self {
             Leg::Record { from, to, .. } if from == to => write!(f, " {from}"),
             Leg::Record { from, to, .. } => write!(f, " {from}→{to}"),
-            Leg::Range { pieces, fused, .. } => {
+            Leg::Range { pieces, fused, to, .. } => {
                 pieces.iter().try_for_each(|(_, site)| write!(f, " {site}"))?;
-                fused.iter().try_for_each(|(key, site)| write!(f, " [{key}]@{site}"))
+                fused.iter().try_for_each(|(key, site)| write!(f, " [{key}]@{site}"))?;
+                to.iter().try_for_each(|to| write!(f, "→{to}"))
             }
         }
     }
@@ -225,6 +239,9 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.steps.iter().enumerate() {
             writeln!(f, "{} {step}", self.id(at))?;
+        }
+        for (provision, refusal) in &self.refused {
+            writeln!(f, "{} {provision}: {refusal}", self.batch)?;
         }
         for Repeat { client, sequence, site } in &self.repeats {
             writeln!(f, "{} {client}#{sequence} again: {site} answers", self.batch)?;

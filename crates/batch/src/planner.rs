@@ -1,11 +1,11 @@
 //! The planner: a deterministic state machine from batches to [plans](crate::plan).
 //!
 //! ```text
-//!   batch ──▶ drop what has run ──▶ refuse ──▶ route ──▶ place records ──▶ carry home ──▶ plan
-//!               client table                   router    fusion table      what must leave
+//!   batch ──▶ provisions ──▶ drop what has run ──▶ refuse ──▶ route ──▶ place records ──▶ carry home ──▶ plan
+//!              homes          client table                    router    fusion table      what must leave
 //! ```
 //!
-//! Its state is the fusion table and the client table, and it changes by batches alone: not by what
+//! Its state is the homes, the fusion table and the client table, and it changes by batches alone: not by what
 //! transactions did, and not by messages. So the next batch can be planned while this one runs, all sites
 //! make the same plan, and a checkpoint of the planner is a clone.
 //!
@@ -27,25 +27,28 @@
 //! The client table grows with the clients that there ever were.
 
 use crate::fusion::FusionTable;
-use crate::home::Home;
+use crate::home::Homes;
 use crate::plan::{Leg, Plan, Repeat, Step, Work};
+use crate::provision::{Provision, Refusal};
 use crate::request::{Abort, Batch, ClientId, Request};
 use crate::route::{Back, Moved, Places, Route};
-use crate::rows::RecordId;
+use crate::rows::{RecordId, bounds};
 use foldhash::fast::FixedState;
-use isomer_design::{Access, Footprint, Item, SiteId, Span, TableId};
+use isomer_design::{Access, Footprint, Item, KeyRange, SiteId, SiteSet, Span, TableId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 /// Works out batches.
 #[derive(Clone)]
 pub struct Planner {
-    home: Arc<dyn Home>,
+    homes: Homes,
     route: Arc<dyn Route>,
     fusion: FusionTable<RecordId, SiteId>,
     clients: BTreeMap<ClientId, Latest>,
     clients_digest: u64,
+    /// A hash of the provisions so far.
+    homes_digest: u64,
     next: u64,
 }
 
@@ -63,17 +66,23 @@ impl Planner {
     /// # Panics
     /// If there is no site.
     pub fn new(
-        home: Arc<dyn Home>,
+        homes: Homes,
         route: Arc<dyn Route>,
         fusion: FusionTable<RecordId, SiteId>,
     ) -> Planner {
-        assert!(!home.sites().is_empty(), "at least one site is needed");
-        Planner { home, route, fusion, clients: BTreeMap::new(), clients_digest: 0, next: 0 }
+        assert!(!homes.sites().is_empty(), "at least one site is needed");
+        let (clients, clients_digest, homes_digest) = (BTreeMap::new(), 0, 0);
+        Planner { homes, route, fusion, clients, clients_digest, homes_digest, next: 0 }
     }
 
     /// The place of the next batch to plan.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// Where records are at home.
+    pub fn homes(&self) -> &Homes {
+        &self.homes
     }
 
     /// Where records are that are not at home.
@@ -85,8 +94,19 @@ impl Planner {
     pub fn plan(&mut self, batch: &Batch) -> Plan {
         let batch_place = self.next;
         self.next += 1;
-        let mut plan =
-            Plan { batch: batch_place, steps: Vec::new(), repeats: Vec::new(), digest: 0 };
+        let mut plan = Plan {
+            batch: batch_place,
+            steps: Vec::new(),
+            refused: Vec::new(),
+            repeats: Vec::new(),
+            digest: 0,
+        };
+        for provision in &batch.provisions {
+            match self.provision(provision, &mut plan) {
+                Ok(()) => self.homes_digest = hash(&(self.homes_digest, provision)),
+                Err(refusal) => plan.refused.push((provision.clone(), refusal)),
+            }
+        }
         let mut newest: BTreeMap<ClientId, (u64, u32)> = BTreeMap::new();
         let (mut calls, mut repeated) = (Vec::new(), Vec::new());
         for request in &batch.requests {
@@ -111,13 +131,87 @@ impl Planner {
         plan
     }
 
+    fn provision(&mut self, provision: &Provision, plan: &mut Plan) -> Result<(), Refusal> {
+        match provision {
+            Provision::AddSite(site) => self.add_site(*site),
+            Provision::RemoveSite(site) => self.remove_site(*site, plan),
+            Provision::MoveRange { table, range, to } => self.move_range(*table, range, *to, plan),
+        }
+    }
+
+    fn add_site(&mut self, site: SiteId) -> Result<(), Refusal> {
+        if self.homes.sites().contains(site) {
+            return Err(Refusal::IsThere(site));
+        }
+        if !SiteSet::can_hold(site) {
+            return Err(Refusal::NoSite(site));
+        }
+        self.homes.add_site(site);
+        Ok(())
+    }
+
+    fn remove_site(&mut self, site: SiteId, plan: &mut Plan) -> Result<(), Refusal> {
+        if !self.homes.sites().contains(site) {
+            return Err(Refusal::IsNotThere(site));
+        }
+        if self.homes.sites().len() == 1 {
+            return Err(Refusal::IsLast(site));
+        }
+        if let Some((table, range)) = self.homes.first_at(site) {
+            return Err(Refusal::IsHome { site, table, range });
+        }
+        self.homes.remove_site(site);
+        let fused = self.fusion.iter().filter(|(_, at)| *at == site);
+        let fused = fused.map(|(record, _)| record.clone()).collect();
+        self.carry(fused, plan);
+        Ok(())
+    }
+
+    /// What is fused stays where it is: at the new home it has an entry no more.
+    fn move_range(
+        &mut self,
+        table: TableId,
+        range: &KeyRange,
+        to: SiteId,
+        plan: &mut Plan,
+    ) -> Result<(), Refusal> {
+        if range.is_empty() {
+            return Err(Refusal::NoKeys(range.clone()));
+        }
+        if !self.homes.sites().contains(to) {
+            return Err(Refusal::IsNotThere(to));
+        }
+        let mut pieces = self.homes.pieces(table, range);
+        if pieces.is_empty() {
+            return Err(Refusal::NoTable(table));
+        }
+        self.homes.set(table, range, to);
+        let here = self.fusion.range(bounds(table, range)).filter(|(_, at)| *at == to);
+        let here: Vec<RecordId> = here.map(|(record, _)| record.clone()).collect();
+        here.iter().for_each(|record| self.fusion.remove(record));
+        pieces.retain(|(_, from)| *from != to);
+        let leg = |(range, from): (KeyRange, SiteId)| Leg::Range {
+            table,
+            range: range.clone(),
+            access: Access::Write,
+            pieces: vec![(range, from)],
+            fused: BTreeMap::new(),
+            to: Some(to),
+        };
+        let legs: Vec<Leg> = pieces.into_iter().map(leg).collect();
+        if !legs.is_empty() {
+            plan.steps.push(Step { work: Work::Carry, executors: vec![to], legs });
+        }
+        Ok(())
+    }
+
     fn unknown_table(&self, footprint: &Footprint) -> Option<TableId> {
-        let is_unknown = |item: &&Item| self.home.of(item.table, item.span.start()).is_none();
+        let is_unknown = |item: &&Item| self.homes.home(item.table, item.span.start()).is_none();
         footprint.items().iter().find(is_unknown).map(|item| item.table)
     }
 
     fn refuse(&mut self, request: &Arc<Request>, table: TableId, plan: &mut Plan) {
-        let site = self.home.sites().first().expect("there is a site");
+        let site = self.homes.sites().first().expect("there is a site");
         self.note_client(request, site);
         let work = Work::Refuse(request.clone(), Abort::NoTable(table));
         plan.steps.push(Step { work, executors: vec![site], legs: Vec::new() });
@@ -125,9 +219,9 @@ impl Planner {
 
     fn plan_calls(&mut self, calls: &[&Arc<Request>], plan: &mut Plan) {
         let footprints: Vec<&Footprint> = calls.iter().map(|call| &call.footprint).collect();
-        let places = Places { home: &*self.home, fusion: &self.fusion };
+        let places = Places { homes: &self.homes, fusion: &self.fusion };
         let routed = self.route.route(&footprints, &places);
-        let sites = self.home.sites();
+        let sites = self.homes.sites().clone();
         let mut rest: BTreeSet<usize> = (0..calls.len()).collect();
         for assignment in routed {
             assert!(rest.remove(&assignment.at), "a router routes each transaction once");
@@ -166,7 +260,7 @@ impl Planner {
                 match access {
                     Access::Read => self.fusion.touch(record),
                     Access::Write => {
-                        let home = self.home.of(record.0, &record.1).expect("the table exists");
+                        let home = self.homes.home(record.0, &record.1).expect("the table exists");
                         self.fusion.set(record, *to, home);
                     }
                 }
@@ -176,7 +270,7 @@ impl Planner {
     }
 
     fn leg(&self, item: &Item, site: SiteId, moved: Moved) -> Leg {
-        let places = Places { home: &*self.home, fusion: &self.fusion };
+        let places = Places { homes: &self.homes, fusion: &self.fusion };
         match &item.span {
             Span::Key(key) => {
                 let record = (item.table, key.clone());
@@ -198,6 +292,7 @@ impl Planner {
                     access: item.access,
                     pieces: places.pieces(item.table, range),
                     fused: places.fused(item.table, range).map(fused).collect(),
+                    to: None,
                 }
             }
         }
@@ -237,7 +332,7 @@ impl Planner {
     fn carry_from(&mut self, leaving: Vec<(RecordId, SiteId)>, plan: &mut Plan) {
         let mut by_home: BTreeMap<SiteId, Vec<Leg>> = BTreeMap::new();
         for (record, from) in leaving {
-            let to = self.home.of(record.0, &record.1).expect("the table exists");
+            let to = self.homes.home(record.0, &record.1).expect("the table exists");
             let leg = Leg::Record { record, access: Access::Write, from, to };
             by_home.entry(to).or_default().push(leg);
         }
@@ -264,15 +359,20 @@ impl Planner {
         if self.clients.get(&client).is_some_and(is_later) {
             return;
         }
-        let hash = |latest: Latest| FixedState::default().hash_one((client, latest));
-        let before = self.clients.insert(client, latest).map_or(0, hash);
-        self.clients_digest = self.clients_digest.wrapping_sub(before).wrapping_add(hash(latest));
+        let hash_of = |latest: Latest| hash(&(client, latest));
+        let before = self.clients.insert(client, latest).map_or(0, hash_of);
+        self.clients_digest =
+            self.clients_digest.wrapping_sub(before).wrapping_add(hash_of(latest));
     }
 
     /// A hash of the state.
     fn digest(&self) -> u64 {
-        self.fusion.digest() ^ FixedState::default().hash_one((self.next, self.clients_digest))
+        self.fusion.digest() ^ hash(&(self.next, self.clients_digest, self.homes_digest))
     }
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    FixedState::default().hash_one(value)
 }
 
 impl Leg {

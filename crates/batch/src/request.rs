@@ -6,6 +6,7 @@
 //! A client has one request under way and numbers its requests from 1. It may ask twice, if no answer came:
 //! the number says that it is the same request, and it runs once (see [`planner`](crate::planner)).
 
+use crate::provision::Provision;
 use isomer_design::{Footprint, KEY_BYTES_MAX, TableId};
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub struct Request {
 pub struct Batch {
     /// The requests, as they came.
     pub requests: Vec<Arc<Request>>,
+    /// Changes of sites and homes, which are made before.
+    pub provisions: Vec<Provision>,
 }
 
 /// Why a transaction had no effect. Every site that runs it comes to the same reason.

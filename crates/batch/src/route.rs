@@ -19,7 +19,7 @@
 //! map without an order, no floating point.
 
 use crate::fusion::FusionTable;
-use crate::home::Home;
+use crate::home::Homes;
 use crate::rows::{RecordId, bounds};
 use isomer_design::{Footprint, Key, KeyRange, SiteId, SiteSet, TableId};
 
@@ -75,14 +75,14 @@ pub trait Route: Send + Sync {
 /// Where records are before a batch. Their tables exist: other transactions are refused before.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
-    pub(crate) home: &'a dyn Home,
+    pub(crate) homes: &'a Homes,
     pub(crate) fusion: &'a FusionTable<RecordId, SiteId>,
 }
 
 impl Places<'_> {
     /// All sites.
-    pub fn sites(&self) -> SiteSet {
-        self.home.sites()
+    pub fn sites(&self) -> &SiteSet {
+        self.homes.sites()
     }
 
     /// Where a record is at home.
@@ -90,7 +90,7 @@ impl Places<'_> {
     /// # Panics
     /// If there is no such table.
     pub fn home(&self, table: TableId, key: &Key) -> SiteId {
-        self.home.of(table, key).expect("transactions on unknown tables are refused")
+        self.homes.home(table, key).expect("transactions on unknown tables are refused")
     }
 
     /// Where a record is.
@@ -103,7 +103,7 @@ impl Places<'_> {
 
     /// Where the records of a range are at home, piece by piece.
     pub fn pieces(&self, table: TableId, range: &KeyRange) -> Vec<(KeyRange, SiteId)> {
-        self.home.pieces(table, range)
+        self.homes.pieces(table, range)
     }
 
     /// The records of a range that are not at home, and where they are.

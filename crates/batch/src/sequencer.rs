@@ -62,6 +62,6 @@ impl Sequencer {
     fn close(&mut self) -> Batch {
         self.known.clear();
         self.closes = None;
-        Batch { requests: std::mem::take(&mut self.open) }
+        Batch { requests: std::mem::take(&mut self.open), provisions: Vec::new() }
     }
 }

@@ -143,6 +143,11 @@ struct OpenBatch {
 }
 
 impl Checkpoint {
+    /// A site that comes later, without rows: it takes this batch first. Its planner is a clone of another's.
+    pub fn joining(next: u64) -> Checkpoint {
+        Checkpoint { next, ..Checkpoint::initial(&MemoryRows::new()) }
+    }
+
     /// Before the first batch: no rows but these.
     pub fn initial(rows: &MemoryRows) -> Checkpoint {
         let hashes = rows.iter().map(|(record, row)| row_hash(record, row));
@@ -180,6 +185,11 @@ impl Site {
     /// The batch whose plan it takes next.
     pub fn next(&self) -> u64 {
         self.state.next
+    }
+
+    /// How many pushes it keeps for sites that may ask again. A site that was removed can go when there are none.
+    pub fn kept_pushes(&self) -> usize {
+        self.state.sent.len()
     }
 
     /// How many batches it has begun and not done.
@@ -369,9 +379,13 @@ impl Turn<'_> {
                         leaving.insert(record.clone(), None);
                     }
                 }
-                Leg::Range { table, range, .. } => {
-                    let rows = self.rows.scan(*table, range).into_iter();
-                    found.extend(rows.map(|(key, row)| ((*table, key), row)));
+                Leg::Range { table, range, to, .. } => {
+                    for (key, row) in self.rows.scan(*table, range) {
+                        if to.is_some_and(|to| to != site.id) {
+                            leaving.insert((*table, key.clone()), None);
+                        }
+                        found.push(((*table, key), row));
+                    }
                 }
             }
         }
@@ -479,12 +493,21 @@ fn locks(step: &Step, site: SiteId) -> Vec<Lock> {
 
 /// The rows that a step brings to a site, whether it commits or not.
 fn arrivals(step: &Step, site: SiteId, gathered: &MemoryRows) -> Writes {
-    let arriving = step.legs.iter().filter_map(|leg| match leg {
-        Leg::Record { record, from, to, .. } if from != to && *to == site => Some(record),
-        _ => None,
-    });
-    let row = |record: &RecordId| Some((record.clone(), Some(gathered.get(record)?)));
-    arriving.filter_map(row).collect()
+    let mut arrivals = Writes::new();
+    for leg in step.legs.iter().filter(|leg| leg.is_to(site)) {
+        match leg {
+            Leg::Record { from, .. } if *from == site => {}
+            Leg::Record { record, .. } => {
+                let row = gathered.get(record).map(|row| (record.clone(), Some(row)));
+                arrivals.extend(row);
+            }
+            Leg::Range { table, range, .. } => {
+                let rows = gathered.scan(*table, range).into_iter();
+                arrivals.extend(rows.map(|(key, row)| ((*table, key), Some(row))));
+            }
+        }
+    }
+    arrivals
 }
 
 fn row_hash(record: &RecordId, row: &Row) -> u64 {

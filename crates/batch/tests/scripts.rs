@@ -28,6 +28,8 @@
 //!   hold s1 s3 · free · lose       messages from s1 to s3 wait, arrive, are lost
 //!   down s2 · crash s2 · up s2     s2 takes no plan; loses what is in memory; takes plans again
 //!   save s2                        a checkpoint
+//!   add s4 · remove s1             a site comes, goes
+//!   move 0 10 s4 rows=3            accounts 0..9 get another home, in chunks of so many rows; or `start 10`
 //!   tick                           the time that a site waits before it asks for pushes
 //!   show · locks                   rows and fused records; steps with locks
 //! ```

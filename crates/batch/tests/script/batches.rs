@@ -4,10 +4,10 @@ use crate::procedures::{ACCOUNTS, footprint, procedures};
 use crate::{Outcome, parse};
 use goldenscript::{Command, Context, Runner};
 use isomer_batch::{
-    ASK_AFTER_NS, Answer, Batch, Checkpoint, ClientId, FusionTable, Input, MemoryOrder, MemoryRows,
-    Message, Order, Output, Planner, Replacement, Request, Site,
+    ASK_AFTER_NS, Answer, Batch, Checkpoint, ClientId, FusionTable, Homes, Input, MemoryOrder,
+    MemoryRows, Message, Migration, Order, Output, Planner, Provision, Replacement, Request, Site,
 };
-use isomer_design::{Design, Footprint, Key, SiteId, Time};
+use isomer_design::{Design, Footprint, Key, KeyRange, SiteId, Time};
 use isomer_plan::route::engine::EngineRouter;
 use isomer_plan::route::{Alpha, Options};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,7 +30,7 @@ const DESIGN: &str = "
     table lists
       column id int64
       key id
-      partition [] master s1
+      partition [] master s2
 ";
 
 struct Node {
@@ -74,10 +74,10 @@ fn text(answer: &Answer) -> String {
 
 impl Bench {
     fn new(router: EngineRouter, fusion_max: Option<usize>) -> Bench {
-        let design = Arc::new(Design::parse(DESIGN).unwrap());
+        let homes = Homes::of(&Design::parse(DESIGN).unwrap());
         let fusion = FusionTable::new(Replacement::Fifo, fusion_max);
-        let planner = Planner::new(design.clone(), Arc::new(router), fusion);
-        let sites = design.sites().iter();
+        let planner = Planner::new(homes, Arc::new(router), fusion);
+        let sites = (1..=3).map(SiteId);
         let nodes = sites.map(|id| (id, node(id, planner.clone(), MemoryRows::new()))).collect();
         Bench {
             now: Time::ZERO,
@@ -123,6 +123,14 @@ impl Bench {
         self.last.insert(client, request.clone());
         self.waiting.push(Arc::new(request));
         Ok(())
+    }
+
+    fn provision(&mut self, provision: Provision) {
+        let _ = writeln!(self.out, "{} {provision}", self.order.durable());
+        let batch = Batch { provisions: vec![provision], ..Batch::default() };
+        self.order.append(batch).unwrap();
+        self.order.sync();
+        self.settle();
     }
 
     /// Until nothing is left to do.
@@ -242,9 +250,42 @@ impl Runner for Bench {
             }
             "batch" => {
                 let requests = std::mem::take(&mut self.waiting);
-                self.order.append(Batch { requests })?;
+                self.order.append(Batch { requests, ..Batch::default() })?;
                 self.order.sync();
                 self.settle();
+            }
+            "add" => {
+                let id = site(args.next_pos())?;
+                // Its planner is a clone of another's, from before it is added.
+                let planner = self.nodes[&SiteId(2)].planner.clone();
+                let joins = Checkpoint::joining(planner.next());
+                let added = Node {
+                    site: Site::new(id, procedures(), joins.clone()),
+                    rows: MemoryRows::new(),
+                    is_down: false,
+                    saved: (planner.clone(), joins, MemoryRows::new()),
+                    planner,
+                };
+                self.nodes.entry(id).or_insert(added);
+                self.provision(Provision::AddSite(id));
+            }
+            "remove" => self.provision(Provision::RemoveSite(site(args.next_pos())?)),
+            "move" => {
+                let start = match args.next_pos() {
+                    Some("start") => Key::min(),
+                    from => Key::int(parse("key", from)?),
+                };
+                let end = Key::int(parse("key", args.next_pos())?);
+                let (table, range) = (ACCOUNTS, KeyRange::new(start, Some(end)));
+                let to = site(args.next_pos())?;
+                let rows_max: usize =
+                    parse("number of rows", args.take_key("rows").or(Some("999")))?;
+                let old = self.nodes[&SiteId(2)].planner.homes().home(table, &range.start);
+                let old = old.ok_or("no such table")?;
+                let mut migration = Migration { table, rest: Some(range), to };
+                while let Some(chunk) = migration.next_chunk(&self.nodes[&old].rows, rows_max) {
+                    self.provision(chunk);
+                }
             }
             "hold" => drop(self.held.insert(self.link(command)?)),
             "free" => {

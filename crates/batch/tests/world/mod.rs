@@ -21,12 +21,12 @@ pub(crate) mod procedures;
 pub(crate) mod serial;
 
 use isomer_batch::{
-    Answer, Batch, Checkpoint, ClientId, Finished, FusionTable, Input, Leg, Limits, MemoryOrder,
-    MemoryRows, Message, Order, Output, Plan, Planner, Procedures, Replacement, Request, Sequencer,
-    Site, Work,
+    Answer, Batch, Checkpoint, ClientId, Finished, FusionTable, Homes, Input, Leg, Limits,
+    MemoryOrder, MemoryRows, Message, Order, Output, Plan, Planner, Procedures, Provision,
+    Replacement, Request, Sequencer, Site, Work,
 };
 use isomer_check::{History, Level, Op, Outcome, Transaction, judge};
-use isomer_design::{Design, Footprint, Key, SiteId, Time};
+use isomer_design::{Design, Footprint, Key, KeyRange, SiteId, TableId, Time};
 use isomer_plan::route::Options;
 use isomer_plan::route::engine::EngineRouter;
 use plant::Plant;
@@ -129,7 +129,7 @@ fn router(seed: u64) -> EngineRouter {
 impl World {
     pub(crate) fn new(seed: u64, plant: Option<Plant>) -> World {
         let mut random = Random::seed_from_u64(seed);
-        let design = Arc::new(Design::parse(DESIGN).unwrap());
+        let homes = Homes::of(&Design::parse(DESIGN).unwrap());
         let mut all = MemoryRows::new();
         for key in (0..30).filter(|_| random.random_bool(0.8)) {
             all.put((ACCOUNTS, Key::int(key)), b"10".as_slice().into());
@@ -138,12 +138,12 @@ impl World {
         let rule = rules[random.random_range(0..3)];
         let fusion = FusionTable::new(rule, Some(random.random_range(0..12)));
         let router = router(seed);
-        let planner = Planner::new(design.clone(), Arc::new(router), fusion);
+        let planner = Planner::new(homes.clone(), Arc::new(router), fusion);
         let procedures = procedures();
         let node = |site: SiteId| {
             let mut rows = MemoryRows::new();
             for (record, row) in all.iter() {
-                if design.partition_of(record.0, &record.1).unwrap().1.master == site {
+                if homes.home(record.0, &record.1) == Some(site) {
                     rows.put(record.clone(), row.clone());
                 }
             }
@@ -152,7 +152,8 @@ impl World {
             let saved = Saved { planner: planner.clone(), checkpoint, rows: rows.clone() };
             Node { planner: planner.clone(), site, rows, saved }
         };
-        let nodes = || design.sites().iter().map(|site| (site, node(site))).collect();
+        // The last one is there, and gets nothing to do until it is added.
+        let nodes = || (1..=4).map(SiteId).map(|site| (site, node(site))).collect();
         let client = |id: u64| Client {
             id: ClientId(id),
             random: Random::seed_from_u64(seed * 1000 + id),
@@ -218,7 +219,8 @@ impl World {
             0..8 => self.ask(),
             8 => self.ask_again(),
             9..13 => self.close_batches(),
-            13..20 => self.sync(),
+            13..19 => self.sync(),
+            19 if faults => self.provision(),
             20..45 => self.take_plan()?,
             45..85 => self.deliver(faults)?,
             85..93 => self.tick()?,
@@ -260,6 +262,21 @@ impl World {
         batch.into_iter().for_each(|batch| self.order.append(batch).unwrap());
     }
 
+    /// Somebody adds or removes a site, or moves a range.
+    fn provision(&mut self) {
+        let site = SiteId(self.random.random_range(1..5));
+        let low = self.random.random_range(0..30);
+        let range = KeyRange::ints(low, low + self.random.random_range(1..15));
+        let range = if self.random.random_bool(0.2) { KeyRange::all() } else { range };
+        let table = TableId(self.random.random_range(1..3));
+        let provision = match self.random.random_range(0..6) {
+            0 => Provision::AddSite(site),
+            1 => Provision::RemoveSite(site),
+            _ => Provision::MoveRange { table, range, to: site },
+        };
+        self.order.append(Batch { provisions: vec![provision], ..Batch::default() }).unwrap();
+    }
+
     fn close_batches(&mut self) {
         for sequencer in &mut self.sequencers {
             let batch = sequencer.tick(self.now);
@@ -270,7 +287,11 @@ impl World {
     fn sync(&mut self) {
         self.order.sync();
         while let Ok(Some(batch)) = self.order.read(self.serial.planner.next()) {
+            let before = self.serial.planner.homes().sites().len();
             self.serial.run(&batch);
+            let after = self.serial.planner.homes().sites().len();
+            self.see("site added", usize::from(after > before));
+            self.see("site removed", usize::from(after < before));
         }
     }
 
@@ -300,10 +321,12 @@ impl World {
     /// Notes what a plan has that is worth testing.
     fn look(&mut self, plan: &Plan) {
         self.see("repeat", plan.repeats.len());
+        self.see("provision refused", plan.refused.len());
         for (at, step) in plan.steps.iter().enumerate() {
             self.see("several executors", usize::from(step.executors.len() > 1));
             for leg in &step.legs {
                 match leg {
+                    Leg::Range { to: Some(_), .. } => self.see("range moved", 1),
                     Leg::Range { fused, .. } => self.see("fused in a range", fused.len()),
                     Leg::Record { from, to, .. } if from != to => {
                         let aborts = self.serial.aborted.contains(&plan.id(at));
@@ -464,12 +487,11 @@ impl World {
         let mut count = 0;
         for (id, node) in &self.nodes[copy] {
             for (record, row) in node.rows.iter() {
-                let home = if record.0 == ACCOUNTS { 10 } else { 2 };
-                let home = record.1.to_ints().unwrap()[0] / home;
-                let home = SiteId(home.min(2) as u16 + 1);
-                let place = self.serial.planner.fusion().get(record).unwrap_or(home);
-                if place != *id {
-                    return broken("rows", format!("{record:?} is at {id}, not {place}"));
+                let planner = &self.serial.planner;
+                let home = planner.homes().home(record.0, &record.1);
+                let place = planner.fusion().get(record).or(home);
+                if place != Some(*id) {
+                    return broken("rows", format!("{record:?} is at {id}, not {place:?}"));
                 }
                 all.put(record.clone(), row.clone());
                 count += 1;

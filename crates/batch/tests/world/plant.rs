@@ -22,6 +22,10 @@ pub(crate) enum Plant {
     RunTwice,
     /// A checkpoint leaves out the planner's tables.
     TablesNotSaved,
+    /// A range gets another home, and its rows stay.
+    RangeLeftBehind,
+    /// A range that moves is not locked against others.
+    RangeMovesUnlocked,
     /// A site's disk gives back another row than it was given.
     RowRots,
     /// A source forgets pushes that an executor may still need.
@@ -57,6 +61,10 @@ impl Plant {
     fn leg(self, leg: &mut Leg, site: SiteId, aborts: bool) {
         match (self, leg) {
             (Plant::LockOutOfOrder, Leg::Record { access, .. }) => *access = Access::Read,
+            (Plant::RangeLeftBehind, Leg::Range { to, .. }) => *to = None,
+            (Plant::RangeMovesUnlocked, Leg::Range { access, to: Some(_), .. }) => {
+                *access = Access::Read;
+            }
             (Plant::RangeMissesFused, Leg::Range { fused, .. }) => fused.clear(),
             (Plant::MoveForgottenOnAbort, Leg::Record { from, to, .. })
                 if aborts && *to == site =>
