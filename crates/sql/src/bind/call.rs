@@ -326,7 +326,7 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
     }
 }
 
-fn is_aggregate(name: &str) -> bool {
+pub(super) fn is_aggregate(name: &str) -> bool {
     matches!(
         name,
         "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "every" | "string_agg"

@@ -5,6 +5,7 @@
 //! joins are inner ones, next comes always the source that can be looked up best with what is known.
 
 use super::arrange::{arrange, comes_sorted};
+use super::call::is_aggregate;
 use super::group::Grouped;
 use super::operators::check_order;
 use super::query::{of_values, output_place, sort_key};
@@ -37,7 +38,7 @@ impl Binder<'_> {
             return self.select(&expanded, order, lock, targets);
         }
         if select.from.iter().any(is_void) {
-            return Ok(nothing(&select.projection));
+            return Ok(nothing(select));
         }
         let scope = Scope { aggregates: None, ..Scope::default() };
         let (mut plan, scope) =
@@ -379,13 +380,32 @@ fn is_void(table: &ast::TableWithJoins) -> bool {
     void(&table.relation) || table.joins.iter().any(|join| !is(join, true) && void(&join.relation))
 }
 
-/// A query without rows, with the names of its columns.
-fn nothing(items: &[SelectItem]) -> Select {
-    let name = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) => column_name(expr),
-        SelectItem::ExprWithAlias { alias, .. } => folded(alias),
-        _ => "?column?".to_owned(),
+/// A query over no rows, with the names of its columns: it has none, unless it is of aggregates alone.
+fn nothing(select: &ast::Select) -> Select {
+    let named = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => (column_name(expr), over_nothing(expr)),
+        SelectItem::ExprWithAlias { expr, alias } => (folded(alias), over_nothing(expr)),
+        _ => ("?column?".to_owned(), None),
     };
-    let column = |item| OutputColumn { name: name(item), ty: SqlType::Text, origin: (0, 0) };
-    of_values(Vec::new(), items.iter().map(column).collect())
+    let columns: Vec<_> = select.projection.iter().map(named).collect();
+    let is_grouped =
+        !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let row: Option<Vec<Datum>> = columns.iter().map(|(_, value)| value.clone()).collect();
+    let rows = row.filter(|_| !is_grouped && select.having.is_none());
+    let output = columns.into_iter().map(|(name, value)| {
+        let ty = if value == Some(Datum::Int(0)) { SqlType::Int8 } else { SqlType::Text };
+        OutputColumn { name, ty, origin: (0, 0) }
+    });
+    let rows = rows.into_iter().map(|row| row.into_iter().map(Expr::Const).collect());
+    of_values(rows.collect(), output.collect())
+}
+
+/// The value of an aggregate over no rows.
+fn over_nothing(expr: &ast::Expr) -> Option<Datum> {
+    let ast::Expr::Function(function) = expr else { return None };
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(folded)?;
+    match name.as_str() {
+        "count" => Some(Datum::Int(0)),
+        name => is_aggregate(name).then_some(Datum::Null),
+    }
 }
