@@ -124,6 +124,7 @@ fn own_exprs(plan: &Select) -> impl Iterator<Item = &Expr> {
         Source::Values(rows) => rows.iter().flatten().collect(),
         Source::Series(bounds) => bounds.iter().collect(),
         Source::Elements(array, _) => vec![&**array],
+        Source::Lateral(args, _) => args.iter().collect(),
         _ => Vec::new(),
     });
     let on = plan.steps.iter().flat_map(|step| &step.on);
@@ -224,6 +225,11 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
         Source::System(system) => lines.push(format!("{pad}{join}System table {system:?}")),
         Source::Query(query) => {
             lines.push(format!("{pad}{join}Query"));
+            select(explain, query, depth + 1, lines);
+        }
+        Source::Lateral(args, query) => {
+            let given = counted(args.len(), "value");
+            lines.push(format!("{pad}{join}Query for each row, given {given}"));
             select(explain, query, depth + 1, lines);
         }
         Source::Named(named) => {

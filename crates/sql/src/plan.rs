@@ -177,6 +177,7 @@ macro_rules! each_expr {
                 Source::Values(rows) => rows.$iter().flatten().for_each(&mut *$visit),
                 Source::Series(bounds) => bounds.$iter().for_each(&mut *$visit),
                 Source::Elements(array, _) => $visit(array),
+                Source::Lateral(args, _) => args.$iter().for_each(&mut *$visit),
                 Source::Table(_) | Source::System(_) | Source::Named(_) => {}
             }
             for span in step.access.spans.$iter() {
@@ -216,7 +217,7 @@ impl Select {
     /// True if this holds for a source of the query, or of one inside of it.
     pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
         let reads = |step: &Step| match &step.source {
-            Source::Query(query) => query.reads(table),
+            Source::Query(query) | Source::Lateral(_, query) => query.reads(table),
             Source::Named(named) => named.query.reads(table),
             source => table(source),
         };
@@ -230,7 +231,9 @@ impl Select {
     pub fn is_volatile(&self) -> bool {
         let mut found = false;
         self.exprs(&mut |expr| found |= expr.is_volatile());
-        found
+        let is_volatile =
+            |step: &Step| matches!(&step.source, Source::Lateral(_, query) if query.is_volatile());
+        found || self.steps.iter().any(is_volatile)
     }
 }
 
@@ -310,6 +313,8 @@ pub enum Source {
     System(SystemTable),
     /// A query; copies of the one around share it.
     Query(Arc<Select>),
+    /// A query that is given values, over the rows before: LATERAL.
+    Lateral(Vec<Expr>, Arc<Select>),
     /// A query of WITH.
     Named(Arc<Named>),
     /// Rows as they were written.
@@ -327,6 +332,7 @@ impl Source {
         let exprs: &[Expr] = match self {
             Source::Series(bounds) => &bounds[..],
             Source::Elements(array, _) => std::slice::from_ref(array),
+            Source::Lateral(args, _) => args,
             _ => &[],
         };
         exprs.iter().for_each(|expr| expr.columns(&mut |slot| ready &= known(slot)));

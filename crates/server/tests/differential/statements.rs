@@ -611,7 +611,7 @@ impl Scope<'_> {
         let other = self.column(Int).expect("every table has one");
         let (column, inside) = self.inside();
         let not = self.chance.one(&["", "not "]);
-        match self.below(12) {
+        match self.below(14) {
             0 | 1 => {
                 let of = self.chance.one(&["max", "min", "sum", "count"]);
                 format!("select {key}, (select {of}({column}) {inside}) from {table} o where {condition} order by 1, 2")
@@ -634,6 +634,11 @@ impl Scope<'_> {
                 "with w as (select {key} as one, count(*) as many from {table} o where {condition} group by 1)
                  select w.one, w.many, (select max(many) from w z where z.one > w.one) from w where w.many in (select many from w) order by 1"
             ),
+            11 => {
+                let with = self.chance.one(&["join", "left join"]);
+                format!("select {key}, z.one from {table} o {with} lateral (select {column} as one {inside}) z on true order by 1, 2")
+            }
+            12 => format!("select {key}, z.* from {table} o, lateral (select count(*), max({column}) {inside}) z where {condition} order by 1, 2, 3"),
             _ => self.united(),
         }
     }

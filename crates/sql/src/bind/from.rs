@@ -150,6 +150,10 @@ impl Binder<'_> {
                 let query = self.query_apart(subquery)?;
                 self.enter(Source::Query(Arc::new(query)), alias.as_ref(), "", steps)
             }
+            TableFactor::Derived { subquery, alias, lateral: true, .. } => {
+                let (args, query) = self.lateral(subquery)?;
+                self.enter(Source::Lateral(args, Arc::new(query)), alias.as_ref(), "", steps)
+            }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.table_with_joins(table_with_joins, steps, conditions)
             }
@@ -425,7 +429,7 @@ fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
             let column = |(name, ty): &(&str, SqlType)| ((*name).to_owned(), *ty, (0, 0));
             system.columns().iter().map(column).collect()
         }
-        Source::Query(query) => columns_of(query),
+        Source::Query(query) | Source::Lateral(_, query) => columns_of(query),
         Source::Named(named) => columns_of(&named.query),
         Source::Values(_) => Vec::new(),
         Source::Elements(_, ty) => vec![("unnest".to_owned(), *ty, (0, 0))],

@@ -31,6 +31,8 @@
 //!
 //! A volatile query that is given nothing runs once too: so it is in PostgreSQL.
 //!
+//! A query in FROM that is LATERAL is cut off in the same way, and runs for each row before it.
+//!
 //! A query inside may lock its rows (`where id = (select .. for update skip locked limit 1)`) where that is done once, in
 //! the condition of a change, which looks at its rows again anyway.
 //!
@@ -40,7 +42,7 @@
 use super::Binder;
 use super::arrange::arrange;
 use super::expr::EXPR_BYTES;
-use super::query::empty;
+use super::query::{empty, not_locked};
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
 use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
@@ -82,6 +84,15 @@ impl Binder<'_> {
         let number = self.number();
         let inside = Arc::new(Inside { query, way });
         Ok((Inner { number, asks, args, value: None, inside }, ty))
+    }
+
+    /// Binds a query in FROM that looks at the sources before it: what it is given, over their rows, and the query.
+    pub(super) fn lateral(&mut self, query: &Query) -> Result<(Vec<Expr>, Select), SqlError> {
+        let mut query = not_locked(self.query(query)?)?;
+        let mut args = Vec::new();
+        query.exprs_mut(&mut |expr| cut_off(expr, &mut args));
+        self.budget.charge(args.len() * size_of::<Expr>())?;
+        Ok((args, query))
     }
 
     fn way(&mut self, asks: Asks, query: &Select, args: &[Expr]) -> Result<Way, SqlError> {

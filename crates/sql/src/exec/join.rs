@@ -191,6 +191,11 @@ impl<'a> Exec<'a> {
                 Ok(ControlFlow::Continue(()))
             }
             Source::Query(query) => self.query_rows(query, step.width, row.given, take),
+            Source::Lateral(args, query) => {
+                let given = args.iter().map(|arg| self.eval(arg, row));
+                let given: Vec<Datum> = given.collect::<Result<_, _>>()?;
+                self.query_rows(query, step.width, &given, take)
+            }
             Source::Named(named) if named.is_shared() => {
                 for values in &self.shared(named)?.rows {
                     if take(&mut values.clone())?.is_break() {
