@@ -16,7 +16,8 @@ const ROWS: i64 = 60;
 /// A segment begins with so many bytes that are no frame.
 const HEADER_BYTES: u64 = 32;
 
-/// A database in a folder, left as `kill -9` leaves it: copied while it is open, and everybody was answered.
+/// A database in a folder, left as `kill -9` leaves it: copied while it is open, everybody was answered, and the copy
+/// at site 1 has everything on disk.
 fn killed(folder: &Path) -> (PathBuf, TableId) {
     let (open, left) = (folder.join("open"), folder.join("left"));
     let db = Database::open(Options::in_folder(&open, 2)).expect("a new database");
@@ -25,11 +26,14 @@ fn killed(folder: &Path) -> (PathBuf, TableId) {
     let table = db.create_table(schema.expect("a schema"), &starts).expect("a table");
     let start = Key::int(ROWS / 2);
     db.change(Change::AddReplica { table, start, site: SiteId(1) }, "a test").expect("it fits");
+    let mut session = db.session();
     for id in 0..ROWS {
         let footprint = Footprint::new().write(table, Key::int(id));
         let insert = |txn: &mut Txn<'_>| txn.insert(table, &Key::int(id), &[7; 100]);
-        db.run(&mut db.session(), &footprint, insert).expect("a new row");
+        db.run(&mut session, &footprint, insert).expect("a new row");
     }
+    let copied = KeyRange::ints(ROWS / 2, ROWS);
+    db.read_at(SiteId(1), &session, table, &copied, |_, _| ()).expect("it has a copy");
     copy(&open, &left);
     (left, table)
 }
