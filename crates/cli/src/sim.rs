@@ -19,6 +19,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[command(after_help = "Examples:
   isomer sim --seeds 1..500
   isomer sim --seeds 42 --steps 1000 --faults crashes,network
+  isomer sim --seeds 1..500 --backups
   isomer sim --seeds 1..200 --plant dropped-events      must fail")]
 pub(crate) struct SimArgs {
     /// Which seeds: a first and a last one, or a single one
@@ -31,6 +32,9 @@ pub(crate) struct SimArgs {
     /// Faults there may be: all, none, or some of crashes,network,loss,stalls,disks
     #[arg(long, default_value = "all")]
     faults: Faults,
+    /// Lets tables have synchronous backups, as the seed draws them
+    #[arg(long)]
+    backups: bool,
     /// Plants a bug, to see that the checks find it; an unknown name lists those there are
     #[arg(long, value_name = "BUG")]
     plant: Option<Plant>,
@@ -62,8 +66,8 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// # Errors
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
-    let SimArgs { steps, faults, plant, lines, .. } = *args;
-    let options = SimOptions { steps, faults, plant, lines };
+    let SimArgs { steps, faults, plant, lines, backups, .. } = *args;
+    let options = SimOptions { steps, faults, plant, lines, backups };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in args.seeds.clone() {

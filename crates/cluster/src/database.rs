@@ -13,8 +13,8 @@ use crate::remote::Wire;
 use crate::router::{FailedOver, Job, Ran, Router, Session};
 use crate::transport::Transport;
 use isomer_design::{
-    Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId, TableId,
-    Time,
+    Backups, Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId,
+    TableId, Time,
 };
 use isomer_log::{DiskFaults, Durability, LogError};
 use isomer_site::{
@@ -210,7 +210,7 @@ impl Database {
             }
             None => {
                 let sites = (1..=options.sites).map(SiteId).collect();
-                (None, Catalog { sites, tables: Vec::new() })
+                (None, Catalog::of(sites))
             }
         };
         let procedures = std::mem::take(&mut options.procedures);
@@ -237,13 +237,16 @@ impl Database {
                 return Err(OpenDatabaseError::Change(refusal).into());
             }
         };
-        let Assembled { design, repairs } = match assemble(&catalog.tables, &holdings) {
+        let Assembled { mut design, repairs } = match assemble(&catalog.tables, &holdings) {
             Ok(assembled) => assembled,
             Err(what) => {
                 runtime.stop_all();
                 return Err(OpenDatabaseError::Design(what).into());
             }
         };
+        for (table, backups) in &catalog.backups {
+            design.set_backups(*table, *backups).map_err(Box::new)?;
+        }
         let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
         let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
         let last_table = tables.map(|table| table.0).max().unwrap_or(0);
@@ -281,6 +284,7 @@ impl Database {
         for (site, step) in repairs {
             database.ask(site, step).map_err(OpenDatabaseError::Change)?;
         }
+        database.assure_backups()?;
         database.remember_from_time_to_time();
         Ok(database)
     }
@@ -336,6 +340,32 @@ impl Database {
         Ok(id)
     }
 
+    /// Lets a table have so many backups: a commit is acknowledged when so many other sites have it. When this is
+    /// done, that is true of all that the table holds. Replicas that it lacks for that are added, and replaced
+    /// when their sites fail. If the files of a site are lost, the database can be opened without them
+    /// ([`Options::accept_loss`]) and has all that was acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there are not as many sites; nothing has changed then, but replicas that were added
+    /// stay.
+    pub fn set_backups(&self, table: TableId, backups: Backups) -> Result<(), Error> {
+        let mut catalog = self.catalog.lock();
+        let before = catalog.clone();
+        self.router.design().set_backups(table, backups).map_err(Box::new)?;
+        catalog.set_backups(table, backups);
+        if let Some(folder) = &self.folder {
+            folder.write_catalog(&catalog)?;
+        }
+        let set = self.runtime.block_on(self.router.set_backups(table, backups));
+        if set.is_err() {
+            *catalog = before;
+            if let Some(folder) = &self.folder {
+                folder.write_catalog(&catalog)?;
+            }
+        }
+        set
+    }
+
     /// Removes a table with all its rows, at once. Who reads it meanwhile is told to start again.
     ///
     /// # Errors
@@ -345,6 +375,7 @@ impl Database {
         self.router.design().table(id).map_err(Box::new)?;
         let mut left = catalog.clone();
         left.tables.retain(|(other, _)| *other != id);
+        left.set_backups(id, Backups::NONE);
         // From here on the table is gone: what sites still hold of it, they forget at the next start.
         if let Some(folder) = &self.folder {
             folder.write_catalog(&left)?;
@@ -615,6 +646,9 @@ impl Database {
             return Err(error.into());
         }
         *catalog = entered;
+        for (table, backups) in &catalog.backups {
+            self.runtime.block_on(self.router.tell_backups(site, *table, *backups))?;
+        }
         self.runtime.block_on(self.router.change(change, reason))
     }
 
@@ -643,6 +677,18 @@ impl Database {
             let _ = self.ask(*other, Step::Dismiss(site));
         }
         Ok(event)
+    }
+
+    /// Has every site know how many backups each table is to have, and replaces those that were lost.
+    fn assure_backups(&self) -> Result<(), Error> {
+        let (design, catalog) = (self.router.design(), self.catalog.lock());
+        for (table, backups) in &catalog.backups {
+            for site in design.sites().iter() {
+                self.runtime.block_on(self.router.tell_backups(site, *table, *backups))?;
+            }
+        }
+        self.router.restore_backups();
+        Ok(())
     }
 
     /// Writes what the strategy remembers after every so many changes of the design.

@@ -32,6 +32,9 @@ pub enum Error {
         /// What the site said.
         refusal: Refusal,
     },
+    /// A site refused what every site must know.
+    #[error(transparent)]
+    Site(Refusal),
     /// The design kept changing under the transaction.
     #[error(
         "the transaction found its keys elsewhere {0} times in a row; this is a fault of the router"

@@ -20,7 +20,8 @@
 //! others may enter nothing is touched.
 
 use crate::error::OpenDatabaseError;
-use isomer_design::{Design, Placement, Schema, SiteId, TableId};
+use isomer_design::{Backups, Design, Placement, Schema, SiteId, TableId};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -56,6 +57,8 @@ pub(crate) struct Folder {
 pub(crate) struct Catalog {
     pub(crate) sites: Vec<SiteId>,
     pub(crate) tables: Vec<(TableId, Arc<Schema>)>,
+    /// Of the tables that ask for some.
+    pub(crate) backups: BTreeMap<TableId, Backups>,
 }
 
 impl Folder {
@@ -85,12 +88,14 @@ impl Folder {
         if is_new {
             let sites = (1..=sites).map(SiteId).collect();
             folder.begin_catalog().map_err(failed(&path.join(CATALOG_NEW)))?;
-            return Ok((folder, Catalog { sites, tables: Vec::new() }));
+            return Ok((folder, Catalog::of(sites)));
         }
         let design = read_catalog(path)?;
         let tables = design.tables().map(|(id, table)| (id, table.schema().clone())).collect();
         folder.sites = design.sites().iter().collect();
-        Ok((folder, Catalog { sites: design.sites().iter().collect(), tables }))
+        let backed = design.tables().filter(|(_, table)| table.backups() != Backups::NONE);
+        let backups = backed.map(|(id, table)| (id, table.backups())).collect();
+        Ok((folder, Catalog { sites: design.sites().iter().collect(), tables, backups }))
     }
 
     /// True if the database was made by this call to [`Folder::open`], or was never wholly made.
@@ -153,12 +158,35 @@ impl Folder {
 }
 
 impl Catalog {
+    /// Sites, and no tables.
+    pub(crate) fn of(sites: Vec<SiteId>) -> Catalog {
+        Catalog { sites, tables: Vec::new(), backups: BTreeMap::new() }
+    }
+
+    /// How many backups a table is to have.
+    pub(crate) fn backups(&self, table: TableId) -> Backups {
+        self.backups.get(&table).copied().unwrap_or(Backups::NONE)
+    }
+
+    /// Says how many.
+    pub(crate) fn set_backups(&mut self, table: TableId, backups: Backups) {
+        self.backups.remove(&table);
+        if backups != Backups::NONE {
+            self.backups.insert(table, backups);
+        }
+    }
+
     /// As a design in which every table is one partition at the first site.
     fn to_text(&self) -> String {
         let mut design = Design::new(self.sites.iter().copied()).expect("sites were valid before");
         for (id, schema) in &self.tables {
             let everything = [(isomer_design::Key::min(), Placement::at(self.sites[0]))];
             design.create_table(*id, schema.clone(), everything).expect("tables were valid before");
+            // There may be fewer sites by now: then a table asks for more than there can be.
+            let others = self.sites.len().saturating_sub(1).min(usize::from(u8::MAX)) as u8;
+            let backups = self.backups(*id);
+            let backups = Backups { count: backups.count.min(others), ..backups };
+            design.set_backups(*id, backups).expect("there are as many sites");
         }
         design.to_text()
     }

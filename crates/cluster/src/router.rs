@@ -21,6 +21,7 @@
 //! The design changes in one place, [`change`]: validated, carried out by a protocol, and then, with one
 //! swap, in the routing table.
 
+mod backups;
 mod change;
 mod failover;
 

@@ -24,7 +24,8 @@
 //! - a master is not its own replica.
 
 use crate::{
-    Invalid, KEY_BYTES_MAX, Key, KeyRange, Placement, RangeMap, Schema, SiteId, SiteSet, TableId,
+    Backups, Invalid, KEY_BYTES_MAX, Key, KeyRange, Placement, RangeMap, Schema, SiteId, SiteSet,
+    TableId,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub struct Design {
 pub struct TableDesign {
     pub(crate) schema: Arc<Schema>,
     pub(crate) partitions: RangeMap<Placement>,
+    pub(crate) backups: Backups,
 }
 
 impl Design {
@@ -93,7 +95,7 @@ impl Design {
         let partitions: Vec<(Key, Placement)> = partitions.into_iter().collect();
         check_partitions(&schema, &self.sites, partitions.iter().map(|(start, p)| (start, p)))?;
         let partitions = RangeMap::from_sorted(partitions);
-        self.tables.insert(id, TableDesign { schema, partitions });
+        self.tables.insert(id, TableDesign { schema, partitions, backups: Backups::NONE });
         Ok(())
     }
 
@@ -181,6 +183,11 @@ impl TableDesign {
     /// The name.
     pub fn name(&self) -> &str {
         self.schema.name()
+    }
+
+    /// How many backups its partitions are to have.
+    pub fn backups(&self) -> Backups {
+        self.backups
     }
 
     /// The placements of all partitions by their start.

@@ -43,7 +43,10 @@ impl Design {
 
 fn same_tables(a: &Design, b: &Design) -> Result<(), Invalid> {
     let lacks = |design: &Design, id: TableId, table: &TableDesign| {
-        design.tables.get(&id).is_none_or(|other| other.schema != table.schema)
+        design
+            .tables
+            .get(&id)
+            .is_none_or(|other| other.schema != table.schema || other.backups != table.backups)
     };
     let odd_one = a.tables().find(|(id, table)| lacks(b, *id, table));
     let odd_one = odd_one.or_else(|| b.tables().find(|(id, table)| lacks(a, *id, table)));

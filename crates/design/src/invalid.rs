@@ -40,6 +40,31 @@ pub enum Invalid {
         /// The table.
         table: String,
     },
+    /// More backups than there are sites for.
+    #[error(
+        "table {table} cannot have {count} backups of each partition: there are {others} other sites for them"
+    )]
+    Backups {
+        /// The table.
+        table: String,
+        /// How many were asked for.
+        count: u8,
+        /// How many can be had.
+        others: usize,
+    },
+    /// A replica that is needed as a backup.
+    #[error(
+        "{partition} keeps its replica at {site}: it is needed as a backup, of which the table asks for {count}; add a \
+         replica elsewhere first, or ask for fewer backups"
+    )]
+    NeededBackup {
+        /// The partition.
+        partition: String,
+        /// The site.
+        site: SiteId,
+        /// How many backups there are to be.
+        count: u8,
+    },
     /// Two designs that no changes lead between.
     #[error("table {table} is not the same in both designs: changes alter partitions, not tables")]
     DifferentTables {

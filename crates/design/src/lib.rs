@@ -46,6 +46,7 @@
 //! arguments, so a planner can try a thousand designs, and a simulation repeats.
 
 mod added;
+mod backups;
 mod change;
 mod column;
 mod design;
@@ -71,6 +72,7 @@ mod timestamp;
 mod value;
 mod wire;
 
+pub use backups::Backups;
 pub use change::Change;
 pub use column::Column;
 pub use design::{Design, TableDesign};

@@ -2,15 +2,16 @@
 //!
 //! Both the seeded runs ([`crate::scenario`]) and the scripts drive this.
 
-use crate::history::{Copy, History, Op, Open, Outcome, Transaction, Value};
+use crate::history::{Ack, Copy, History, Op, Open, Outcome, Transaction, Value};
 use crate::ledger;
 use crate::statements::Holders;
 use crate::world::{SimTransport, World};
 use isomer_cluster::open::Gateway;
 use isomer_cluster::{Error, Ran, Router, Session, Transport};
 use isomer_design::{
-    Design, Footprint, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
+    Backups, Design, Footprint, Invalid, Key, KeyRange, Placement, Schema, SiteId, TableId, Time,
 };
+use isomer_log::Log;
 use isomer_site::{Abort, Holding, Refusal, Step, Txn};
 use isomer_strategy::Strategy;
 use std::cell::{Cell, RefCell};
@@ -32,6 +33,7 @@ pub struct Cluster {
     pub(crate) holders: RefCell<Holders>,
     pub(crate) conflicts: RefCell<Vec<String>>,
     pub(crate) acknowledged: Cell<Time>,
+    acks: RefCell<Vec<Ack>>,
     values: Cell<Value>,
 }
 
@@ -81,6 +83,7 @@ impl Cluster {
             holders: RefCell::default(),
             conflicts: RefCell::default(),
             acknowledged: Cell::new(Time::ZERO),
+            acks: RefCell::default(),
             values: Cell::new(0),
         }))
     }
@@ -109,6 +112,26 @@ impl Cluster {
         }
         let entered = self.router.enter_table(id, schema, partitions);
         entered.map_err(|error| error.to_string())
+    }
+
+    /// Lets a table have backups.
+    ///
+    /// # Errors
+    /// What the router says.
+    pub async fn set_backups(&self, id: TableId, backups: Backups) -> Result<(), Error> {
+        if backups == Backups::NONE {
+            return Ok(());
+        }
+        self.router.set_backups(id, backups).await
+    }
+
+    /// A client is told of a commit: notes what the disks hold at this moment.
+    pub(crate) fn note_ack(&self, site: SiteId, time: Time) {
+        let disk = |id| Some((id, self.world.log(id)?.durable()));
+        let durable = self.world.sites().into_iter().filter_map(disk).collect();
+        let design = self.router.design();
+        let backups = design.tables().map(|(id, table)| (id, table.backups())).collect();
+        self.acks.borrow_mut().push(Ack { site, time, durable, backups });
     }
 
     /// A value that nobody has written before.
@@ -140,6 +163,11 @@ impl Cluster {
             procedure(&mut Recorder { txn, transactions: ops, at })
         };
         let result = self.router.run(&mut client.session, footprint, &mut recorded).await;
+        if let Ok(Ran { place, committed, .. }) = &result
+            && let Some(time) = committed.commit
+        {
+            self.note_ack(place.site(), time);
+        }
         self.transactions.borrow_mut()[at].outcome = match &result {
             Ok(Ran { place, committed, .. }) => Outcome::Committed {
                 site: place.site(),
@@ -235,7 +263,18 @@ impl Cluster {
         let (commits, terms) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
         let transactions = self.transactions.borrow().clone();
         let (opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
-        History { transactions, opens, conflicts, commits, terms, ..History::default() }
+        let copied = ledger::copied(logs.iter().map(|(site, log)| (*site, &**log)));
+        let acks = self.acks.borrow().clone();
+        History {
+            transactions,
+            opens,
+            conflicts,
+            commits,
+            terms,
+            acks,
+            copied,
+            ..History::default()
+        }
     }
 
     /// The rows of a partition's copy at one site, not older than a time.

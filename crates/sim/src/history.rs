@@ -12,7 +12,8 @@
 //! history too: it may have committed, and the logs know.
 
 use isomer_cluster::Isolation;
-use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_log::Position;
 use std::collections::BTreeMap;
 
 /// Values of rows. A run never writes the same one twice, so a value names its writer.
@@ -170,6 +171,41 @@ pub struct Written {
     pub value: Option<Value>,
 }
 
+/// A client was told of a commit, and by then the disks held this.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ack {
+    /// Whose log decides about the commit.
+    pub site: SiteId,
+    /// When it was.
+    pub time: Time,
+    /// Up to where each site's log was durable.
+    pub durable: Vec<(SiteId, Position)>,
+    /// What each table asked for.
+    pub backups: BTreeMap<TableId, Backups>,
+}
+
+/// Something that a replica's log holds of what was committed elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Copied {
+    /// The replica's site.
+    pub site: SiteId,
+    /// Where it is in the log.
+    pub position: Position,
+    /// The table.
+    pub table: TableId,
+    /// What it is.
+    pub what: CopiedWhat,
+}
+
+/// See [`Copied`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CopiedWhat {
+    /// A row of the commit at this time.
+    Row(Key, Time),
+    /// All rows of a range, as of this time.
+    Range(KeyRange, Time),
+}
+
 /// A time during which a site was master of some keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
@@ -217,6 +253,10 @@ pub struct History {
     pub commits: Vec<Commit>,
     /// In no particular order.
     pub terms: Vec<Term>,
+    /// As clients were told.
+    pub acks: Vec<Ack>,
+    /// Of all logs, each in its order.
+    pub copied: Vec<Copied>,
     /// What is held in the end; empty if the run did not come to its end.
     pub copies: Vec<Copy>,
     /// What the router's design says about it, by table and range.

@@ -5,7 +5,7 @@
 //! site as master, refreshes only tell where the borders of its partitions are. A commit over several
 //! sites is put together from their logs, with the coordinator's decision as its one witness.
 
-use crate::history::{Commit, Term, Value, Written};
+use crate::history::{Commit, Copied, CopiedWhat, Term, Value, Written};
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Log, MemoryLog};
 use isomer_site::{Event, FrameHead, FrameKind, Record, TxnId, read_any_frame, read_frame};
@@ -48,6 +48,33 @@ pub(crate) fn read<'l>(
     commits.extend(across.commits());
     commits.sort_by_key(|commit| commit.time);
     (commits, terms)
+}
+
+/// What replicas' logs hold of what was committed elsewhere.
+pub(crate) fn copied<'l>(logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>) -> Vec<Copied> {
+    let mut copied = Vec::new();
+    for (site, log) in logs {
+        let read = log.read(log.begin(), &mut |position, frame| {
+            let (head, records) = read_frame(frame).expect("sites write frames");
+            for record in records.iter().filter(|_| head.kind.origin().is_some()) {
+                let mut add = |what| {
+                    copied.push(Copied { site, position, table: record.table, what });
+                };
+                match &record.event {
+                    Event::Write(rows) => rows
+                        .iter()
+                        .for_each(|row| add(CopiedWhat::Row(Key::from_bytes(row.key), head.time))),
+                    Event::Install(install) => {
+                        add(CopiedWhat::Range(install.range.clone(), install.last));
+                    }
+                    _ => {}
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        read.expect("a log in memory can be read from its beginning");
+    }
+    copied
 }
 
 /// Transactions over several sites: what the logs say of each.

@@ -76,6 +76,8 @@ pub struct SimOptions {
     pub steps: u64,
     /// Which faults there may be.
     pub faults: Faults,
+    /// Tables may have synchronous backups.
+    pub backups: bool,
     /// A bug to plant at a border of the world.
     pub plant: Option<Plant>,
     /// How many lines of its trace a failure shows, the last ones.
@@ -84,6 +86,6 @@ pub struct SimOptions {
 
 impl Default for SimOptions {
     fn default() -> SimOptions {
-        SimOptions { steps: 250, faults: Faults::ALL, plant: None, lines: 400 }
+        SimOptions { steps: 250, faults: Faults::ALL, backups: false, plant: None, lines: 400 }
     }
 }

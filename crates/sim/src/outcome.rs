@@ -66,10 +66,13 @@ pub struct Failure {
 impl Failure {
     /// The command that shows it again.
     pub fn command(&self) -> String {
-        let SimOptions { steps, faults, plant, .. } = self.options;
+        let SimOptions { steps, faults, plant, backups, .. } = self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
-        format!("isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{plant}")
+        let backups = if backups { " --backups" } else { "" };
+        format!(
+            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{backups}{plant}"
+        )
     }
 }
 

@@ -184,6 +184,9 @@ impl Statements {
         };
         if let Ok(Some(ran)) = &result {
             self.cluster.acknowledge(ran.committed.session());
+            if let Some(time) = ran.committed.commit {
+                self.cluster.note_ack(ran.place.site(), time);
+            }
         }
         result
     }

@@ -8,7 +8,8 @@ const SEEDS_MAX: u64 = 200;
 
 /// Runs seeds with a planted bug until one of these checkers finds it.
 fn caught(plant: Plant, checkers: &[&str]) {
-    let options = SimOptions { plant: Some(plant), ..SimOptions::default() };
+    let backups = plant == Plant::EarlyAck;
+    let options = SimOptions { plant: Some(plant), backups, ..SimOptions::default() };
     let mut others = Vec::new();
     for seed in 1..=SEEDS_MAX {
         let Err(failure) = run(seed, &options) else { continue };
@@ -108,6 +109,11 @@ fn a_read_that_is_told_before_it_is_durable_is_dirty_after_a_crash() {
 #[test]
 fn a_savepoint_that_undoes_nothing_is_noticed() {
     caught(Plant::KeptWrite, &["no_lost_write", "open_transactions", "no_phantom_write"]);
+}
+
+#[test]
+fn a_backup_that_acknowledges_what_it_does_not_have_is_noticed() {
+    caught(Plant::EarlyAck, &["backed_up"]);
 }
 
 #[test]

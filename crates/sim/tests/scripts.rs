@@ -84,3 +84,8 @@ fn crashes_leave_one_side_of_a_change() {
 fn replicas_follow_through_every_change() {
     group("replication");
 }
+
+#[test]
+fn commits_wait_for_their_backups() {
+    group("backups");
+}

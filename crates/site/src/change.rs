@@ -187,11 +187,13 @@ impl Site {
             drop(held);
             return self.lasting(self.log.end()).await; // It has been let go before.
         }
+        self.end_all_learning(&partition);
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Unfollow(site)));
         // The event itself still goes to the follower, who then knows that there is no more.
         let (_, position) = self.publish(&[&partition], frame, |_| {})?;
         partition.set_followers(partition.followers().without(site));
+        self.recount(&partition);
         drop(held);
         self.lasting(position).await
     }
@@ -269,6 +271,8 @@ impl Site {
             let why = format!("has no replica at {to}; add one before the mastership goes there");
             return Err(self.unfit(&partition, why));
         }
+        self.end_all_learning(&partition);
+        self.settled(&partition).await;
         let followers = partition.followers().without(to).with(self.id);
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Release { to, followers }));
@@ -364,6 +368,7 @@ impl Site {
         let right = KeyRange::new(at.clone(), old.range.end.clone());
         let [left, right] =
             [left, right].map(|range| self.successor(&[old], range, stamp, position));
+        self.split_tickets(old, at);
         self.succeed(table, &[old], &[left.clone(), right.clone()]);
         (left, right)
     }
@@ -379,6 +384,7 @@ impl Site {
     ) -> Arc<SitePartition> {
         let range = KeyRange::new(left.range.start.clone(), right.range.end.clone());
         let merged = self.successor(&[left, right], range, stamp, position);
+        self.merge_tickets(left, &right.range.start, stamp.version);
         self.succeed(table, &[left, right], std::slice::from_ref(&merged));
         merged
     }
@@ -428,6 +434,7 @@ impl Site {
     pub(crate) fn end_replica(&self, table: &Arc<Table>, partition: &SitePartition) {
         let range = partition.range.clone();
         partition.retire();
+        self.end_tickets(partition);
         // Whoever finds the partition gone finds its rows here, and waits for them.
         let mut dropped = self.dropped.lock();
         let readers = self.reshape(table, &[&partition.range.start], &[]);

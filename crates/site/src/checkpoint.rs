@@ -27,8 +27,8 @@ use crate::frame::TxnId;
 use crate::held::Held;
 use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer, put_range, put_sites};
-use crate::site::Site;
-use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use crate::site::{Shape, Site};
+use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{Draft, LogError, Position};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -199,6 +199,8 @@ pub(crate) enum Piece {
     End,
     /// A decision that participants may still ask for, and those who may.
     Decided(TxnId, Time, SiteSet),
+    /// How many backups a table asks for.
+    Backups(TableId, Backups),
 }
 
 impl Site {
@@ -209,7 +211,7 @@ impl Site {
     pub async fn checkpoint(&self, pace: &mut impl Pace) -> Result<(), CheckpointError> {
         let checkpoints = self.checkpoints.as_deref().ok_or(CheckpointError::Nowhere)?;
         let running = Running::begin(self)?;
-        let (begin, partitions, decisions) = self.frozen_shape();
+        let Shape { begin, partitions, decisions, backups } = self.frozen_shape();
         if checkpoints.newest().is_some_and(|newest| newest.position == begin) {
             return Ok(self.cut_log()?); // It holds all that this one would let the log forget.
         }
@@ -221,6 +223,9 @@ impl Site {
             let state = self.settled_state(partition).await;
             writing.append(&Piece::State(state)).await?;
             self.copy_rows(table, &partition.range, &mut writing).await?;
+        }
+        for (table, backups) in backups {
+            writing.append(&Piece::Backups(table, backups)).await?;
         }
         for (txn, decided) in decisions {
             writing.append(&Piece::Decided(txn, decided.at, decided.waiting)).await?;
@@ -382,6 +387,11 @@ fn encode(piece: &Piece) -> Vec<u8> {
             bytes.extend_from_slice(&at.0.to_le_bytes());
             put_sites(&mut bytes, waiting);
         }
+        Piece::Backups(table, backups) => {
+            bytes.push(6);
+            bytes.extend_from_slice(&table.0.to_le_bytes());
+            bytes.extend([backups.count, u8::from(backups.on_disk)]);
+        }
     }
     bytes
 }
@@ -416,7 +426,8 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
             let txn = TxnId::read(&mut reader)?;
             Ok(Decoded::Decided(txn, Time(reader.u64()?), reader.sites()?))
         }
-        _ => Err(bad(0, "the kind of a piece, 1 to 5")),
+        6 => Ok(Decoded::Backups(TableId(reader.u32()?), reader.backups()?)),
+        _ => Err(bad(0, "the kind of a piece, 1 to 6")),
     }
 }
 
@@ -427,4 +438,5 @@ pub(crate) enum Decoded<'a> {
     Rows(TableId, crate::record::Rows<'a>),
     End,
     Decided(TxnId, Time, SiteSet),
+    Backups(TableId, Backups),
 }

@@ -129,6 +129,7 @@ impl Site {
         frame.record(&partition.next_record(Event::Follow(site)));
         // The follower hears of everything after this event.
         let (last, position) = self.publish(&[&partition], frame, |_| {})?;
+        self.begin_learning(&partition, site);
         partition.set_followers(partition.followers().with(site));
         self.expect_followers(&SiteSet::of(site), position);
         self.expect_copies(&partition, &SiteSet::of(site), position);

@@ -25,6 +25,7 @@ mod read_at;
 
 pub use read_at::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 
+use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
@@ -49,6 +50,9 @@ struct Hold<'s> {
     locks: Held,
     context: Context<'s>,
 }
+
+/// A transaction that has run: what it has read, and the tickets of what it has written.
+type Done = (Committed, Seen, Tickets);
 
 /// An attempt that cannot go on yet. Its waker is left where it will be found.
 pub(crate) struct Wait;
@@ -90,7 +94,7 @@ impl Site {
         self.serving()?;
         let mut progress = self.progress(&request, published);
         let mut hold = Hold { locks: Held::default(), context: self.context()? };
-        let (committed, position) = loop {
+        let (committed, seen, own) = loop {
             let attempt =
                 |waker: &Waker| self.attempt(&mut request, &mut progress, &mut hold, waker);
             match once(attempt).await? {
@@ -100,7 +104,7 @@ impl Site {
         };
         drop(hold);
         if !request.is_asynchronous {
-            self.durable(position).await.map_err(Failure::Unknown)?;
+            self.safe(seen, &own).await.map_err(Failure::Unknown)?;
         }
         Ok(progress.reply(committed))
     }
@@ -139,7 +143,7 @@ impl Site {
         progress: &mut Progress<'_>,
         hold: &mut Hold<'_>,
         waker: &Waker,
-    ) -> Result<Result<(Committed, Position), Wait>, Failure> {
+    ) -> Result<Result<Done, Wait>, Failure> {
         let footprint = request.footprint;
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
@@ -194,7 +198,7 @@ impl Site {
         request: &mut Request<'_>,
         progress: &mut Progress<'_>,
         hold: &mut Hold<'_>,
-    ) -> Result<(Committed, Position), Failure> {
+    ) -> Result<Done, Failure> {
         let footprint = request.footprint;
         // Leaves of single keys are remembered under a guard. A scan takes guards of its own, leaf by
         // leaf, so that a long one does not hold up what others want to free.
@@ -215,9 +219,13 @@ impl Site {
         };
         let mut txn = Txn::new(footprint, Source::Here(copies), snapshot);
         progress.run(&mut request.body, &mut txn, &self.procedures)?;
+        let read_only = resolved.written.iter().any(|written| !written);
+        let tables = resolved.tables.iter().map(|table| &***table);
+        let ticket = if read_only { self.seen_ticket(tables) } else { 0 };
         if txn.writes.is_empty() {
             let read = resolved.partitions.iter().map(|partition| partition.position()).max();
-            return Ok((Committed { snapshot, commit: None }, read.unwrap_or(0)));
+            let seen = Seen { position: read.unwrap_or(0), ticket };
+            return Ok((Committed { snapshot, commit: None }, seen, Tickets::new()));
         }
         let committed = self.commit(&txn);
         drop(txn);
@@ -225,15 +233,15 @@ impl Site {
             hold.context.unpin();
             hold.context.collect();
         }
-        let (commit, position) = committed?;
+        let (commit, position, own) = committed?;
         hold.locks.release();
         progress.published(commit);
         hold.context.unpin();
         hold.context.collect_some();
-        Ok((Committed { snapshot, commit: Some(commit) }, position))
+        Ok((Committed { snapshot, commit: Some(commit) }, Seen { position, ticket }, own))
     }
 
-    fn commit(&self, txn: &Txn<'_>) -> Result<(Time, Position), Failure> {
+    fn commit(&self, txn: &Txn<'_>) -> Result<(Time, Position, Tickets), Failure> {
         let (copies, items, writes) = (txn.source.here(), txn.footprint.items(), &txn.writes);
         let mut order: SmallVec<[(usize, &crate::txn::Write); 4]> = writes
             .iter()
@@ -257,6 +265,7 @@ impl Site {
             }
             frame.close_write();
         }
+        let mut own = Tickets::new();
         let (time, position) = self.publish(&touched, frame, |time| {
             let guard = pin();
             for (_, write) in &order {
@@ -268,8 +277,14 @@ impl Site {
                 };
                 copies.context.install(index, &mut spot, key, writes.value(write), time, &guard);
             }
+            for group in order.chunk_by(|a, b| a.0 == b.0) {
+                let (at, write) = group[0];
+                let (partition, backups) =
+                    (copies.partitions[at], copies.tables[write.item].backups());
+                own.extend(self.open_ticket(backups, partition, partition.version() + 1));
+            }
         })?;
-        Ok((time, position))
+        Ok((time, position, own))
     }
 
     /// Makes an event of the site's own: each partition's version moves by one. The caller holds

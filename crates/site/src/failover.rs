@@ -143,6 +143,10 @@ impl Site {
         partition.set_term(Term { begin, first });
         partition.become_master();
         partition.set_position(position);
+        if let Some(table) = self.table(table) {
+            // What the failed site had acknowledged its followers have; they may lack what it had not.
+            self.open_ticket(table.backups(), &partition, to);
+        }
         partition.end_publishing(to, time);
         self.expect_followers(&followers, begin);
         drop(held);
@@ -240,7 +244,7 @@ impl Site {
 fn led_from(record: &Record<'_>, table: TableId, start: &Key) -> Option<Version> {
     match &record.event {
         _ if record.table != table => None,
-        Event::Forget => None,
+        Event::Forget | Event::Backups(_) => None,
         Event::Merge { right, right_version } if right == start => Some(*right_version),
         _ => (record.start == *start).then_some(record.previous),
     }

@@ -18,7 +18,7 @@ use crate::held::Held;
 use crate::partition::Table;
 use crate::record::{Event, FrameWriter, Record};
 use crate::site::Site;
-use isomer_design::{Key, KeyRange, SiteSet, TableId};
+use isomer_design::{Backups, Key, KeyRange, SiteSet, TableId};
 use std::sync::Arc;
 
 impl Site {
@@ -55,10 +55,11 @@ impl Site {
         for partition in table.overlapping(&KeyRange::all()) {
             self.end_replica(table, &partition);
         }
+        table.set_backups(Backups::NONE);
     }
 
     /// Takes the locks of all partitions of a table, in their order.
-    async fn hold_all(&self, table: &Table) -> Held {
+    pub(crate) async fn hold_all(&self, table: &Table) -> Held {
         'again: loop {
             let mut held = Held::default();
             for partition in &table.overlapping(&KeyRange::all()) {

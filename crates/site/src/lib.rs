@@ -29,6 +29,7 @@
 //! What it does not know: the design as a whole, other sites' insides, planners, SQL, schemas. Keys and
 //! rows are bytes.
 
+mod backup;
 mod change;
 mod checkpoint;
 mod close_ahead;
@@ -58,6 +59,7 @@ mod txn;
 mod versions;
 pub mod wire;
 
+pub use backup::Reached;
 pub use change::Holding;
 pub use checkpoint::{AtOnce, CheckpointError, CheckpointReport, Finished, Pace, Stage};
 pub use close_ahead::CloseAhead;

@@ -20,6 +20,7 @@
 //! **Loss.** The network may lose any message, and no sender waits for an acknowledgement. So each
 //! kind of message says below why its loss does no harm, or what repeats it.
 
+use crate::backup::Reached;
 use crate::frame::TxnId;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
@@ -124,6 +125,20 @@ pub enum Message {
         question: Question,
         /// The time; `Time::MAX`: it has no replica that lacks anything.
         up_to: Time,
+    },
+    /// The sender has applied events that the receiver wrote ([`crate::backup`]).
+    ///
+    /// If it is lost, it is asked for.
+    Ack {
+        /// Each partition, and the version that it has there.
+        events: Vec<Reached>,
+    },
+    /// The sender waits for acknowledgements of events of these partitions.
+    ///
+    /// It asks again until it has enough.
+    AskAck {
+        /// Their tables and first keys.
+        partitions: Vec<(TableId, Key)>,
     },
 }
 

@@ -3,7 +3,7 @@
 use crate::message::FeedItem;
 use crate::record::Record;
 use arc_swap::ArcSwap;
-use isomer_design::{Key, KeyRange, RangeMap, SiteId, SiteSet, TableId, Version};
+use isomer_design::{Backups, Key, KeyRange, RangeMap, SiteId, SiteSet, TableId, Version};
 use isomer_log::Position;
 use isomer_store::{Feed, Index, Partition};
 use parking_lot::Mutex;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Table {
     pub(crate) id: TableId,
     pub(crate) index: Arc<Index>,
+    /// How many backups commits wait for, and with what: see [`Table::backups`].
+    backups: AtomicU16,
     /// Readers take the map as it is; changes replace it, under the site's shape mutex.
     pub(crate) partitions: ArcSwap<PartitionMap>,
     /// Maps that were replaced, as long as somebody reads by them.
@@ -207,7 +209,29 @@ impl Readers {
 
 impl Table {
     pub(crate) fn new(id: TableId, index: Arc<Index>) -> Table {
-        Table { id, index, partitions: ArcSwap::default(), replaced: Mutex::default() }
+        Table {
+            id,
+            index,
+            backups: AtomicU16::new(0),
+            partitions: ArcSwap::default(),
+            replaced: Mutex::default(),
+        }
+    }
+
+    /// How many backups must acknowledge a commit.
+    pub(crate) fn backups(&self) -> Backups {
+        let [count, on_disk] = self.backups.load(Ordering::SeqCst).to_le_bytes();
+        Backups { count, on_disk: on_disk != 0 }
+    }
+
+    pub(crate) fn set_backups(&self, backups: Backups) {
+        let bytes = [backups.count, u8::from(backups.on_disk)];
+        self.backups.store(u16::from_le_bytes(bytes), Ordering::SeqCst);
+    }
+
+    /// True if backups must acknowledge its commits.
+    pub(crate) fn is_backed(&self) -> bool {
+        self.backups().count > 0
     }
 
     /// Puts another map in the place of the one that is there; the caller holds the site's shape mutex. Gives

@@ -31,6 +31,7 @@
 //!        11  forget         (no body); of the whole table, with all its partitions
 //!        12  copy           range │ number u32 │ rows, each followed by its time u64
 //!        13  promote        to u16 │ followers: sites
+//!        14  backups        count u8 │ on disk u8; of the whole table
 //!   range    start: key │ bounded u8 │ end: key
 //! ```
 //!
@@ -46,7 +47,7 @@ pub use read::{read_any_frame, read_frame};
 pub use write::RowsBuffer;
 pub(crate) use write::{FrameWriter, put_range, put_sites};
 
-use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
+use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 
 /// In the place of a row's length.
 const DELETED: u32 = u32::MAX;
@@ -128,6 +129,8 @@ pub enum Event<'a> {
     Drop,
     /// The table ends: of no one partition, so `start` and the versions say nothing.
     Forget,
+    /// So many backups are to acknowledge commits from now on: of the whole table, as [`Event::Forget`].
+    Backups(Backups),
 }
 
 /// The beginning of a replica.

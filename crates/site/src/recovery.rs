@@ -151,6 +151,7 @@ impl Site {
                     let table = self.table_or_new(id);
                     self.install_rows(&table, &rows, Time::ZERO);
                 }
+                Ok(Decoded::Backups(id, backups)) => self.table_or_new(id).set_backups(backups),
                 Ok(Decoded::Decided(txn, at, waiting)) => self.restore_decision(txn, at, waiting),
                 Ok(Decoded::End) => whole = true,
                 Err(error) => bad = Some(error.to_string()),
@@ -257,6 +258,7 @@ impl Site {
             }
             Event::Install(_) | Event::Copy { .. } => {}
             Event::Drop => self.replay_drop(&table, record),
+            Event::Backups(backups) => table.set_backups(*backups),
             Event::Forget => {
                 self.end_all(&table);
                 self.purge_all_dropped();
@@ -337,6 +339,7 @@ impl Site {
                 }
             }
         }
+        tables.iter().for_each(|table| self.expect_acks(table));
         if self.opened_at > 0 {
             self.outlive_promises();
         }

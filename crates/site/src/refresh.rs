@@ -20,10 +20,8 @@
 //! the partition. So is a **promote**, which comes without a release, from a site that was a replica itself.
 //!
 //! **Durability.** Each event is written to the replica's own log when it is applied, so a site
-//! recovers by itself.
-//!
-//! Left out: logging on receipt. A replica with a gap has logged nothing behind it, so it cannot
-//! serve as a synchronous backup.
+//! recovers by itself; where its table asks for backups, it is acknowledged then ([`crate::backup`]). An event that
+//! waits for its turn is neither logged nor acknowledged.
 
 use crate::frame::FrameKind;
 use crate::held::{Held, NotHeld};
@@ -180,6 +178,7 @@ impl Site {
         partition.begin_publishing();
         right.iter().for_each(|right| right.begin_publishing());
         let after = self.take_effect(&table, partition, right.as_ref(), record, came);
+        self.owe_ack(&table, &after, came.from, came.position);
         self.follow_on(&after, record, came);
         Some(after)
     }
@@ -245,7 +244,8 @@ impl Site {
             | Event::Install(_)
             | Event::Copy { .. }
             | Event::Drop
-            | Event::Forget => {}
+            | Event::Forget
+            | Event::Backups(_) => {}
         }
         partition.set_position(came.position);
         if came.from != self.id {

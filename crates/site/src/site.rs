@@ -20,11 +20,13 @@
 //! | `store`, `tables`, `shape` | rows, partitions and their maps |
 //! | `sequencer`, `log`, `shaping` | the order of events; what a checkpoint must see together |
 //! | `links`, `retry`, `close_ahead` | replication: `link`, `refresh`, `close_ahead` |
+//! | `backups` | what waits for backups, and what they are owed: `backup` |
 //! | `transactions` | transactions over several sites: `two_phase` |
 //! | `copying`, `dropped` | new and ended replicas: `copy`, `tick` |
 //! | `hot_locks` | hot locks: `hot_lock` |
 //! | `memory` | what there is room for: `room` |
 
+use crate::backup::BackupTable;
 use crate::checkpoint::Progress;
 use crate::close_ahead::CloseAhead;
 use crate::copy::{PIECE_BYTES, Underway};
@@ -40,7 +42,7 @@ use crate::request::Procedures;
 use crate::room::MemoryLimit;
 use crate::two_phase::{Decided, TransactionTable};
 use arc_swap::ArcSwap;
-use isomer_design::{HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
+use isomer_design::{Backups, HotLock, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 use isomer_log::{Checkpoints, Log, LogError, Position};
 use isomer_store::{CONTEXTS_MAX, Context, Store, Waiters};
 use parking_lot::{Mutex, RwLock};
@@ -131,6 +133,8 @@ pub struct Site {
     /// Woken by every tick.
     pub(crate) ticked: Waiters,
     pub(crate) links: Links,
+    /// Backups that are waited for, and masters that wait.
+    pub(crate) backups: BackupTable,
     /// Transactions over several sites.
     pub(crate) transactions: Mutex<TransactionTable>,
     /// Ranges whose replicas were dropped, whose rows go when no snapshot needs them.
@@ -151,6 +155,14 @@ pub struct Site {
     pub(crate) memory: Arc<MemoryLimit>,
     /// Whoever runs the site was told that its log has failed.
     in_trouble: AtomicBool,
+}
+
+/// A moment of the site: where the log stood, and what there was.
+pub(crate) struct Shape {
+    pub(crate) begin: Position,
+    pub(crate) partitions: Vec<Owned>,
+    pub(crate) decisions: Vec<(TxnId, Decided)>,
+    pub(crate) backups: Vec<(TableId, Backups)>,
 }
 
 /// A partition and the table it is of.
@@ -228,6 +240,7 @@ impl Site {
             leased: Mutex::new(None),
             ticked: Waiters::new(),
             links: Links::default(),
+            backups: BackupTable::default(),
             transactions: Mutex::default(),
             dropped: Mutex::new(Vec::new()),
             hot_locks: HotLocks::default(),
@@ -314,15 +327,19 @@ impl Site {
         table.replace_map(map)
     }
 
-    /// Where the log stood at a moment, and the partitions and decisions of that moment.
-    pub(crate) fn frozen_shape(&self) -> (Position, Vec<Owned>, Vec<(TxnId, Decided)>) {
+    /// What a checkpoint must hold together.
+    pub(crate) fn frozen_shape(&self) -> Shape {
         let _shaping = self.shaping.write();
-        let mut partitions = Vec::new();
+        let (mut partitions, mut backups) = (Vec::new(), Vec::new());
         for table in self.tables.load().iter() {
             let map = table.partitions.load();
             partitions.extend(map.iter().map(|(_, p)| (table.clone(), p.clone())));
+            if table.is_backed() {
+                backups.push((table.id, table.backups()));
+            }
         }
-        (self.log.end().min(self.copied_from()), partitions, self.decisions())
+        let begin = self.log.end().min(self.copied_from());
+        Shape { begin, partitions, decisions: self.decisions(), backups }
     }
 
     pub(crate) fn context(&self) -> Result<Context<'_>, Failure> {

@@ -5,7 +5,7 @@ use crate::copy::Snapshot;
 use crate::error::Refusal;
 use crate::failover::Standing;
 use crate::site::Site;
-use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Version};
+use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Version};
 use serde::{Deserialize, Serialize};
 
 /// One step of a design change. Asked for twice, it answers the second time as the first, so whoever
@@ -48,6 +48,8 @@ pub enum Step {
     Finish,
     /// Keep nothing any longer for a site that is gone for good.
     Dismiss(SiteId),
+    /// Let a table's commits wait for so many backups.
+    Backups(TableId, Backups),
 }
 
 /// The answer to a step.
@@ -97,6 +99,7 @@ impl Site {
             Step::Describe => return Ok(Answer::Holdings(self.holdings())),
             Step::Finish => self.finish().await?,
             Step::Dismiss(site) => self.dismiss(site),
+            Step::Backups(table, backups) => self.set_backups(table, backups).await?,
         }
         Ok(Answer::Done)
     }

@@ -55,6 +55,7 @@ impl Site {
         self.ship_at_tick();
         self.watch_links();
         self.answer_what_is_received();
+        self.ask_for_acks();
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
         self.pursue();

@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_as_good_as_none() {
         let (remote, wire, _) = remote();
-        let seen = SeenUpTo { run: 1, position: 2 };
+        let seen = SeenUpTo { run: 1, position: 2, ticket: 0 };
         let key = isomer_design::Key::int(1);
         let span = isomer_site::ReadSpan::Key(&key);
         let read = Read { table: isomer_design::TableId(1), span, limit: 1 };

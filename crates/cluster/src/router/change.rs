@@ -213,6 +213,7 @@ impl<T: Transport> Router<T> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
         self.check_target(change)?;
+        self.check_backups(change)?;
         // Readers leave a replica before it goes; everything else is there before it is routed to.
         let routed_first = matches!(change, Change::RemoveReplica { .. });
         if routed_first {

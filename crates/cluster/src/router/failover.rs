@@ -74,6 +74,7 @@ impl<T: Transport> Router<T> {
     pub async fn fail_over(&self, told: impl Fn(&FailedOver)) {
         while let Some(site) = self.failures.next().await {
             told(&self.evacuate(site).await);
+            self.restore_backups();
         }
     }
 

@@ -102,7 +102,7 @@ impl Wire for Channels {
     ) -> LocalBoxFuture<'a, Option<Vec<u8>>> {
         self.weather.passes(&request);
         if self.weather.is_foreign.load(Ordering::SeqCst) {
-            request[0] = 2;
+            request[0] = 3;
         }
         let call = Arc::new(Call::default());
         let sent = self.to(site).map(|to| to.send(Parcel::Ask(request, call.clone())));

@@ -9,17 +9,21 @@
 //!     column owner text nullable
 //!     column balance decimal(2)
 //!     key id
+//!     backups 1 on disk
 //!     partition [] master s1
 //!     partition [10] master s2 replicas s1
 //! ```
 //!
 //! Indentation and empty lines are for the eye; `#` starts a comment. A table without a number gets
-//! the next one. A table without partitions is an error, since somebody must say who masters it.
+//! the next one. `backups` may be left out: then there are none. A table without partitions is an error, since somebody
+//! must say who masters it.
 
 use super::cursor::{Cursor, ParseError};
 use crate::design::check_partition;
 use crate::schema::check_column;
-use crate::{Column, ColumnType, Design, Key, KeyRange, Placement, Schema, SiteSet, TableId};
+use crate::{
+    Backups, Column, ColumnType, Design, Key, KeyRange, Placement, Schema, SiteSet, TableId,
+};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -36,6 +40,9 @@ impl Design {
                 let _ = writeln!(text, "  column {column}");
             }
             let _ = writeln!(text, "  key {}", key.join(" "));
+            if table.backups() != Backups::NONE {
+                let _ = writeln!(text, "  backups {}", table.backups());
+            }
             for (start, placement) in table.partitions() {
                 let _ = writeln!(text, "  partition [{}] {placement}", schema.format_key(start));
             }
@@ -61,7 +68,10 @@ impl Design {
         for (_, table) in self.tables() {
             let rows = summary_rows(table.schema(), table.partitions().iter());
             let width = rows.iter().map(|(keys, _, _)| keys.chars().count()).max().unwrap_or(0);
-            let _ = writeln!(text, "table {}", table.name());
+            let _ = match table.backups() {
+                Backups::NONE => writeln!(text, "table {}", table.name()),
+                backups => writeln!(text, "table {}  backups {backups}", table.name()),
+            };
             for (keys, placement, count) in rows {
                 let _ = write!(text, "  {keys:width$}  {placement}");
                 let _ = match count {
@@ -112,8 +122,12 @@ impl Cursor<'_> {
         };
         self.expect_line_end()?;
         let schema = Arc::new(self.schema(name)?);
+        let backups = self.backups()?;
         let partitions = self.partitions(&schema, design.sites())?;
-        design.create_table(id, schema, partitions).map_err(|invalid| before.error(invalid))
+        design
+            .create_table(id, schema, partitions)
+            .and_then(|()| design.set_backups(id, backups))
+            .map_err(|invalid| before.error(invalid))
     }
 
     fn schema(&mut self, table: &str) -> Result<Schema, ParseError> {
@@ -148,6 +162,29 @@ impl Cursor<'_> {
         self.eat(type_name);
         let nullable = self.eat_word("nullable");
         Ok(Column { name: name.to_owned(), ty, nullable })
+    }
+
+    /// Reads `backups 1 on disk`, if there is a line of that kind.
+    fn backups(&mut self) -> Result<Backups, ParseError> {
+        let mut ahead = self.clone();
+        if !ahead.next_line() || !ahead.eat_word("backups") {
+            return Ok(Backups::NONE);
+        }
+        let before = ahead.clone();
+        let count = ahead.rest().split_whitespace().next().unwrap_or_default().to_owned();
+        let Ok(number) = count.parse() else {
+            return Err(before.expected("how many backups: 0 to 255"));
+        };
+        ahead.eat(&count);
+        let on_disk = ahead.eat_word("on");
+        let place = if on_disk { "disk" } else { "memory" };
+        if !on_disk && !ahead.eat_word("in") {
+            return Err(ahead.expected("`on disk` or `in memory`"));
+        }
+        ahead.expect_word(place)?;
+        ahead.expect_line_end()?;
+        *self = ahead;
+        Ok(Backups { count: number, on_disk })
     }
 
     fn partitions(

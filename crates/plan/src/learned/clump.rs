@@ -197,6 +197,11 @@ impl Growth<'_> {
         if !need.lacks_master(self.site) || shares.read > shares.written {
             return None;
         }
+        let backups = self.now.design.table(need.table).map_or(0, |table| table.backups().count);
+        let replicas = need.placement.replicas.len() + usize::from(need.lacks_replica(self.site));
+        if replicas <= usize::from(backups) {
+            return None; // It is needed as a backup.
+        }
         let (table, start) = (need.table, need.range.start.clone());
         let why = format!("{site} hardly reads what it does not write any more");
         Some(Step::new(Change::RemoveReplica { table, start, site }, why))

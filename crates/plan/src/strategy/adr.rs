@@ -90,7 +90,9 @@ impl State {
                     self.changes.push_back(Plan::of(change, why));
                 }
             }
-            for site in placement.replicas.iter() {
+            let backups = design.table(table).map_or(0, |table| table.backups().count);
+            let needed = usize::from(backups);
+            for site in placement.replicas.iter().filter(|_| placement.replicas.len() > needed) {
                 let count = reads.get(&site).copied().unwrap_or_default();
                 if writes > count {
                     let why = format!("{writes} writes, against {count} reads from {site}");

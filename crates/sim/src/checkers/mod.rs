@@ -13,11 +13,13 @@
 //! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; nobody wrote in between |
 //! | [`mod@session_order`] | a session never goes back |
 //! | [`mod@open_transactions`] | what holds statement by statement, at both levels; row locks keep writers apart |
+//! | [`mod@backed_up`] | what a client was told has committed was on the disks of enough backups by then |
 //! | [`mod@copies_agree`] | in the end every copy of a partition is what the commits add up to |
 //!
 //! **Write skew is allowed**: two transactions that each read what the other writes may both commit
 //! under snapshot isolation, and nothing here forbids it.
 
+mod backed_up;
 mod copies_agree;
 mod no_lost_write;
 mod no_phantom_write;
@@ -26,6 +28,7 @@ mod open_transactions;
 mod session_order;
 mod snapshot_isolation;
 
+pub use backed_up::backed_up;
 pub use copies_agree::copies_agree;
 pub use no_lost_write::no_lost_write;
 pub use no_phantom_write::no_phantom_write;
@@ -40,12 +43,13 @@ use crate::history::History;
 pub type Checker = fn(&History) -> Result<(), String>;
 
 /// All checkers by name.
-pub const CHECKERS: [(&str, Checker); 7] = [
+pub const CHECKERS: [(&str, Checker); 8] = [
     ("one_master", one_master),
     ("no_lost_write", no_lost_write),
     ("no_phantom_write", no_phantom_write),
     ("session_order", session_order),
     ("snapshot_isolation", snapshot_isolation),
     ("open_transactions", open_transactions),
+    ("backed_up", backed_up),
     ("copies_agree", copies_agree),
 ];

@@ -22,6 +22,7 @@
 //! | `moving-snapshot` | transport | open_transactions: a statement reads at another time than its own |
 //! | `early-release` | transport | open_transactions: row locks are released before publication |
 //! | `unsynced-read` | transport | open_transactions: what was read is told before it is durable |
+//! | `early-ack` | network | backed_up: a backup acknowledges what it has not written |
 //! | `kept-write` | clients | no_lost_write: going back to a savepoint undoes nothing |
 
 pub(crate) mod disk;
@@ -53,11 +54,12 @@ pub enum Plant {
     EarlyRelease,
     UnsyncedRead,
     KeptWrite,
+    EarlyAck,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 18] = [
+    pub const ALL: [(&str, Plant); 19] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -76,6 +78,7 @@ impl Plant {
         ("early-release", Plant::EarlyRelease),
         ("unsynced-read", Plant::UnsyncedRead),
         ("kept-write", Plant::KeptWrite),
+        ("early-ack", Plant::EarlyAck),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

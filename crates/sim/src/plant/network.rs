@@ -25,6 +25,10 @@ impl Plant {
             let is_lost = !feed.items.is_empty() && rng.random_range(0..1000) < SPOILT_PER_MILLE;
             return hidden.number_anew(link, feed, is_lost);
         }
+        if let (Plant::EarlyAck, Message::Ack { events }) = (self, &mut *message) {
+            events.iter_mut().for_each(|reached| reached.version += 1);
+            return true;
+        }
         if !matches!(
             self,
             Plant::DroppedEvents

@@ -4,7 +4,7 @@
 
 use crate::options::SimOptions;
 use crate::world::{Manners, World};
-use isomer_design::{Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
+use isomer_design::{Backups, Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 
@@ -42,6 +42,8 @@ pub(crate) struct Draw {
     pub(crate) hot_per_mille: u64,
     /// Of a thousand of their transactions, so many are cancelled at some moment.
     pub(crate) cancel_per_mille: u64,
+    /// How many backups each table has.
+    pub(crate) backups: Backups,
 }
 
 /// What a run does with a transaction that no single site can run.
@@ -107,6 +109,7 @@ impl Draw {
             hot_per_mille: [0, 700][world.draw(0..2) as usize],
             // Nobody knows whether what was cancelled on its way has had an effect, as if its answer were lost.
             cancel_per_mille: if faults.network { 100 } else { 0 },
+            backups: if options.backups { backups(world, sites) } else { Backups::NONE },
         }
     }
 
@@ -138,6 +141,16 @@ impl Draw {
         }
         (schema, partitions)
     }
+}
+
+/// One run in five has none; most of the others have one, on disk.
+fn backups(world: &World, sites: u16) -> Backups {
+    if world.chance(200) {
+        return Backups::NONE;
+    }
+    let most = u64::from(sites - 1).min(2);
+    let count = if world.chance(700) { 1 } else { world.draw(1..most + 1) };
+    Backups { count: count as u8, on_disk: world.chance(800) }
 }
 
 /// Half of the runs lose nothing; most of the others little.

@@ -26,6 +26,8 @@ pub(crate) fn load(run: &Rc<Run>) -> Result<(), String> {
         for id in loader.draw.table_ids() {
             let (schema, partitions) = loader.draw.table(world, id);
             loader.cluster.create_table(id, schema, partitions).await?;
+            let backups = loader.cluster.set_backups(id, loader.draw.backups);
+            backups.await.map_err(|error| error.to_string())?;
             for key in (0..loader.draw.keys as i64).map(Key::int) {
                 if world.chance(250) {
                     continue;

@@ -3,7 +3,7 @@
 use super::agenda::Event;
 use super::{Gate, World};
 use isomer_design::{SiteId, Time};
-use isomer_site::{FeedItem, Message, Network, Subscription};
+use isomer_site::{FeedItem, Message, Network, Reached, Subscription};
 use parking_lot::Mutex;
 use std::fmt;
 use std::rc::Rc;
@@ -248,6 +248,19 @@ impl fmt::Display for Said<'_> {
             }
             Message::AskReceived { .. } => write!(f, "what have you received?"),
             Message::Received { up_to, .. } => write!(f, "has all up to {up_to}"),
+            Message::Ack { events } => {
+                write!(f, "acknowledges")?;
+                events.iter().enumerate().try_for_each(|(at, reached)| {
+                    let Reached { table, start, version } = reached;
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma} {table}[{start}] v{version}")
+                })
+            }
+            Message::AskAck { partitions } => {
+                write!(f, "do you have")?;
+                partitions.iter().try_for_each(|(table, start)| write!(f, " {table}[{start}]"))?;
+                write!(f, "?")
+            }
         }
     }
 }

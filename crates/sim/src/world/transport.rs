@@ -315,5 +315,6 @@ pub(crate) fn words(step: &Step) -> String {
         Step::Describe => "describe itself".to_owned(),
         Step::Finish => "finish what it has decided about".to_owned(),
         Step::Dismiss(site) => format!("keep nothing for {site}"),
+        Step::Backups(table, backups) => format!("let {table} have backups: {backups}"),
     }
 }

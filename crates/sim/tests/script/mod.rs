@@ -5,7 +5,7 @@ mod show;
 mod words;
 
 use client::{Desk, Statement};
-use isomer_design::{Change, Column, ColumnType, Footprint, Key, Placement, Schema};
+use isomer_design::{Backups, Change, Column, ColumnType, Footprint, Key, Placement, Schema};
 use isomer_design::{SiteId, TableId};
 use isomer_sim::checkers::CHECKERS;
 use isomer_sim::cluster::{Client, Cluster, Recorder};
@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::rc::Rc;
-use words::{says_something, site, tidy};
+use words::{backups, says_something, site, tidy};
 
 type Answer = Result<String, Box<dyn Error>>;
 
@@ -32,6 +32,12 @@ pub(crate) struct Runner {
     desks: BTreeMap<String, Desk>,
     /// Operators that wait in the background: what they were asked for, and what came of it.
     operators: Vec<Operator>,
+}
+
+/// What an operator is asked for.
+enum Wanted {
+    Change(Change),
+    Backups(TableId, Backups),
 }
 
 struct Operator {
@@ -222,13 +228,22 @@ impl Runner {
 
     fn operator(&mut self, name: &str, line: &str) -> Answer {
         let cluster = self.cluster().clone();
-        let change = Change::parse(line, &cluster.router.design())?;
+        let design = cluster.router.design();
+        let wanted = match line.strip_prefix("backups ") {
+            Some(rest) => Wanted::Backups(TableId(1), backups(rest)?),
+            None => Wanted::Change(Change::parse(line, &design)?),
+        };
         let result: Rc<RefCell<Option<String>>> = Rc::default();
         let slot = result.clone();
         let asked = line.to_owned();
         let task = self.world().spawn(String::new(), async move {
             cluster.world.doing(|| "waits for the router".into());
-            let done = cluster.router.change(change, "the script says so").await;
+            let done = match wanted {
+                Wanted::Change(change) => {
+                    cluster.router.change(change, "the script says so").await.map(drop)
+                }
+                Wanted::Backups(table, backups) => cluster.set_backups(table, backups).await,
+            };
             *slot.borrow_mut() = Some(match done {
                 Ok(_) => format!("done: {asked}"),
                 Err(error) => format!("refused: {error}"),

@@ -133,6 +133,7 @@ fn words(record: &Record<'_>) -> String {
         }
         Event::Drop => "drop".into(),
         Event::Forget => "forget the table".into(),
+        Event::Backups(backups) => format!("the table has backups: {backups}"),
     };
     let start = if start.is_empty() { String::new() } else { start.to_string() };
     format!("accounts[{start}] v{previous}→v{version}  {event}")

@@ -1,6 +1,6 @@
 //! Words of a script: sites by name, and lines of the trace made fit for a reader.
 
-use isomer_design::{KeyRange, SiteId};
+use isomer_design::{Backups, KeyRange, SiteId};
 use std::error::Error;
 
 /// `s1`
@@ -48,4 +48,10 @@ pub(super) fn says_something(envelope: &str) -> bool {
 /// All keys of a table.
 pub(super) fn everything() -> KeyRange {
     KeyRange::all()
+}
+
+/// `1 on disk` or `2 in memory`
+pub(super) fn backups(text: &str) -> Result<Backups, Box<dyn Error>> {
+    let (count, place) = text.split_once(' ').ok_or("how many backups, and where")?;
+    Ok(Backups { count: count.parse()?, on_disk: place == "on disk" })
 }

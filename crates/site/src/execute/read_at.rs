@@ -15,6 +15,7 @@
 //! client waits for that with [`Site::until_durable`] when the transaction ends.
 
 use super::{Maps, Wait, once};
+use crate::backup::Seen;
 use crate::error::Failure;
 use crate::site::{Site, woken};
 use isomer_design::{Direction, Footprint, Key, KeyRange, TableId, Time};
@@ -55,6 +56,8 @@ pub struct SeenUpTo {
     pub run: u64,
     /// The position.
     pub position: Position,
+    /// The last event that it may have seen, and that backups may not have acknowledged; 0: none.
+    pub ticket: u64,
 }
 
 /// A site's promise to remember what was there at a time. It ends when this is dropped.
@@ -119,7 +122,9 @@ impl Site {
             let attempt =
                 |waker: &Waker| self.attempt_at(&footprint, read, time, &mut context, visit, waker);
             match once(attempt).await? {
-                Ok(position) => return Ok(SeenUpTo { run: self.incarnation, position }),
+                Ok(Seen { position, ticket }) => {
+                    return Ok(SeenUpTo { run: self.incarnation, position, ticket });
+                }
                 Err(Wait) => woken().await,
             }
         }
@@ -134,7 +139,8 @@ impl Site {
         if seen.run != self.incarnation {
             return Err(Failure::Stopped(self.id));
         }
-        self.durable(seen.position).await.map_err(Failure::Unknown)
+        let SeenUpTo { position, ticket, .. } = seen;
+        self.safe(Seen { position, ticket }, &[]).await.map_err(Failure::Unknown)
     }
 
     fn attempt_at(
@@ -145,7 +151,7 @@ impl Site {
         context: &mut Context<'_>,
         visit: VisitRow<'_>,
         waker: &Waker,
-    ) -> Result<Result<Position, Wait>, Failure> {
+    ) -> Result<Result<Seen, Wait>, Failure> {
         let tables = self.tables();
         let maps = Maps::load(&tables, footprint.items().iter());
         let resolved = self.resolve(&maps, footprint)?;
@@ -175,6 +181,7 @@ impl Site {
             ReadSpan::Range(range, way) => context.scan_along(index, range, way, visit),
         }
         let positions = resolved.partitions.iter().map(|partition| partition.position());
-        Ok(Ok(positions.max().unwrap_or(0)))
+        let ticket = self.seen_ticket(resolved.tables.iter().map(|table| &***table));
+        Ok(Ok(Seen { position: positions.max().unwrap_or(0), ticket }))
     }
 }

@@ -63,6 +63,7 @@ impl Site {
                 let begins_there =
                     |p: &&Arc<SitePartition>| subscription.range.contains(&p.range.start);
                 self.has_copies(to, held.iter().filter(begins_there));
+                self.end_learning(to, held.iter().filter(begins_there));
                 let from = begins(opened_at, to, &subscription, &held);
                 Wanted { subscription, held, from }
             })

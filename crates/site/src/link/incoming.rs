@@ -246,6 +246,7 @@ impl Site {
         }
         touched.dedup_by(|a, b| Arc::ptr_eq(a, b));
         touched.iter().for_each(|partition| self.apply_pending(partition));
+        self.send_acks();
     }
 
     /// Queues one event at its partition. The queue counts before the feed is closed further.

@@ -112,6 +112,8 @@ impl Site {
             Message::Done { txns } => self.hear_done(from, &txns),
             Message::AskReceived { question } => self.asked_what_is_received(from, question),
             Message::Received { question, up_to } => self.hear_received(from, question, up_to),
+            Message::Ack { events } => self.hear_ack(from, events),
+            Message::AskAck { partitions } => self.asked_for_acks(from, partitions),
         }
     }
 

@@ -85,12 +85,15 @@ impl Site {
 
     /// Sends what has become durable.
     pub fn ship(&self) {
+        self.send_acks();
         self.ship_and_say(|_| false);
+        self.tell_done_early();
     }
 
     /// Sends what has become durable, and to followers that have not heard for long up to when that
     /// was all, even if there is nothing to send. Asks those that hold the log what they have received.
     pub(crate) fn ship_at_tick(&self) {
+        self.send_acks();
         self.ship_and_say(Link::tick);
         self.mark_log();
         let incarnation = self.incarnation;

@@ -2,7 +2,7 @@
 
 use super::{BadFrame, DELETED, Event, Install, Record, RowChange, Rows};
 use crate::frame::{FrameHead, FrameKind};
-use isomer_design::{Key, KeyRange, SiteId, SiteSet, TableId, Time};
+use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time};
 
 /// Reads a frame: its head, and its records that are in effect. Those of a prepare are not.
 ///
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    fn u32(&mut self) -> Result<u32, BadFrame> {
+    pub(crate) fn u32(&mut self) -> Result<u32, BadFrame> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
@@ -113,6 +113,11 @@ impl<'a> Reader<'a> {
     pub(crate) fn sites(&mut self) -> Result<SiteSet, BadFrame> {
         let count = self.u16()?;
         (0..count).map(|_| self.site()).collect()
+    }
+
+    pub(crate) fn backups(&mut self) -> Result<Backups, BadFrame> {
+        let [count, on_disk] = self.array()?;
+        Ok(Backups { count, on_disk: on_disk != 0 })
     }
 
     fn rows(&mut self, timed: bool) -> Result<Rows<'a>, BadFrame> {
@@ -160,7 +165,8 @@ impl<'a> Reader<'a> {
             11 => Event::Forget,
             12 => Event::Copy { range: self.range()?, number: self.u32()?, rows: self.rows(true)? },
             13 => Event::Promote { to: self.site()?, followers: self.sites()? },
-            _ => return Err(self.bad("the code of an event, 1 to 13")),
+            14 => Event::Backups(self.backups()?),
+            _ => return Err(self.bad("the code of an event, 1 to 14")),
         };
         Ok(Record { table, start, previous, version, event })
     }

@@ -87,6 +87,9 @@ impl FrameWriter {
                 self.bytes.extend_from_slice(&number.to_le_bytes());
                 self.copy_rows(rows);
             }
+            Event::Backups(backups) => {
+                self.bytes.extend([backups.count, u8::from(backups.on_disk)]);
+            }
             Event::Drop | Event::Forget => {}
         }
     }
@@ -202,6 +205,7 @@ impl Event<'_> {
             Event::Install(_) => 9,
             Event::Drop => 10,
             Event::Forget => 11,
+            Event::Backups(_) => 14,
             Event::Copy { .. } => 12,
             Event::Promote { .. } => 13,
         }

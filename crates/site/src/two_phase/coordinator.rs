@@ -1,6 +1,7 @@
 //! Coordinating a transaction over several sites: gather, run, prepare, decide.
 
 use super::{Decided, Entered, Part, PartAnswer, Peers, RowWrite};
+use crate::backup::{Seen, Tickets};
 use crate::error::Failure;
 use crate::frame::{FrameKind, TxnId};
 use crate::message::Message;
@@ -64,17 +65,26 @@ impl Site {
         let mut writes = divide(branches, &txn);
         let is_read_only = writes.is_empty();
         let own = writes.remove(&self.id).unwrap_or_default();
+        let has_backups = writes.values().flatten().any(|write| self.is_backed(write.table));
         self.room_for_writes(&own)?;
         let prepared =
             self.prepare_all(&coordinator_guard, branches, snapshot, writes, peers).await?;
         if is_read_only {
-            self.durable(self.seen_by(coordinator_guard.txn)).await.map_err(Failure::Unknown)?;
+            let seen = self.seen_by(coordinator_guard.txn);
+            self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
             return Ok(progress.reply(Committed { snapshot, commit: None }));
         }
-        let (commit, position) = self.decide(&mut coordinator_guard, &own, snapshot, prepared)?;
+        let mut seen = self.seen_by(coordinator_guard.txn);
+        let (commit, position, tickets) =
+            self.decide(&mut coordinator_guard, &own, snapshot, prepared)?;
         progress.published(commit);
+        seen.position = position;
         self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
         self.tell(coordinator_guard.txn);
+        self.safe(seen, &tickets).await.map_err(Failure::Unknown)?;
+        if has_backups {
+            self.until_done(coordinator_guard.txn).await;
+        }
         Ok(progress.reply(Committed { snapshot, commit: Some(commit) }))
     }
 
@@ -178,7 +188,7 @@ impl Site {
         own: &[RowWrite],
         snapshot: Time,
         prepared: Vec<(SiteId, Time)>,
-    ) -> Result<(Time, Position), Failure> {
+    ) -> Result<(Time, Position, Tickets), Failure> {
         let txn = coordinator_guard.txn;
         let mut context = self.context()?;
         let others = prepared.iter().map(|(site, _)| *site).collect::<SiteSet>();
@@ -193,20 +203,28 @@ impl Site {
         let written: Vec<&Arc<SitePartition>> = written.iter().collect();
         // A checkpoint finds the decision in the book or after its begin in the log.
         let shaping = self.shaping.read();
-        let published =
-            self.publish(&written, frame, |time| self.install_writes(&mut context, own, time));
+        let mut tickets = Tickets::new();
+        let published = self.publish(&written, frame, |time| {
+            self.install_writes(&mut context, own, time);
+            for partition in &written {
+                let backups = self.table_or_new(partition.table).backups();
+                tickets.extend(self.open_ticket(backups, partition, partition.version() + 1));
+            }
+        });
         if let Ok((at, position)) = published {
             let mut transactions = self.transactions.lock();
             transactions.undecided.remove(&txn);
             coordinator_guard.entered = &coordinator_guard.entered - &others;
             if !others.is_empty() {
                 let told = self.time.now();
-                transactions.decided.insert(txn, Decided { at, position, waiting: others, told });
+                let decided = Decided { at, position, waiting: others, told, waiter: None };
+                transactions.decided.insert(txn, decided);
             }
         }
         drop(shaping);
         self.release_pin(branch);
-        Ok(published?)
+        let (at, position) = published?;
+        Ok((at, position, tickets))
     }
 
     fn install_writes(&self, context: &mut Context<'_>, writes: &[RowWrite], time: Time) {
@@ -232,8 +250,9 @@ impl Site {
         branch.into_iter().for_each(|branch| self.release_pin(branch));
     }
 
-    fn seen_by(&self, txn: TxnId) -> Position {
-        self.transactions.lock().branches.get(&txn).map_or(0, |branch| branch.seen)
+    fn seen_by(&self, txn: TxnId) -> Seen {
+        let transactions = self.transactions.lock();
+        transactions.branches.get(&txn).map_or(Seen::default(), |branch| branch.seen)
     }
 }
 

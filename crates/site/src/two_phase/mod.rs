@@ -56,6 +56,7 @@ pub(crate) mod coordinator;
 mod outcome;
 pub(crate) mod participant;
 
+use crate::backup::Seen;
 use crate::error::Failure;
 use crate::frame::TxnId;
 use crate::source::GatheredRow;
@@ -64,6 +65,7 @@ use isomer_log::Position;
 use participant::Branch;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
 
 /// What a coordinator asks of a participant. Asked twice, it is answered the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -143,8 +145,8 @@ pub(crate) struct TransactionTable {
     decided: BTreeMap<TxnId, Decided>,
     /// Those that it takes part in.
     branches: BTreeMap<TxnId, Branch>,
-    /// Those that it took part in and that were committed: to be acknowledged once this is durable.
-    ended: Vec<(TxnId, Position)>,
+    /// Those that it took part in and that were committed: to be acknowledged once this is safe.
+    ended: Vec<(TxnId, Seen)>,
 }
 
 /// A decision to commit.
@@ -158,4 +160,6 @@ pub(crate) struct Decided {
     pub(crate) waiting: SiteSet,
     /// When they were told last.
     pub(crate) told: Time,
+    /// The coordinator, if its client waits until all have acknowledged.
+    pub(crate) waiter: Option<Waker>,
 }

@@ -5,12 +5,15 @@
 //! message arrives, and at every tick.
 
 use super::{Decided, TransactionTable};
+use crate::backup::Seen;
 use crate::frame::TxnId;
 use crate::message::Message;
 use crate::site::Site;
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::Poll;
 
 /// After this long without a word, in nanoseconds, a participant asks, and a coordinator tells again. Much
 /// longer than a commit takes under load: what is asked too early makes the load heavier.
@@ -74,13 +77,20 @@ impl Site {
         let Some(branch) = transactions.branches.get(&txn) else {
             let is_ending = transactions.ended.iter().any(|(other, _)| *other == txn);
             if at.is_some() && !is_ending {
-                self.send(txn.coordinator, Message::Done { txns: vec![txn] });
+                // It has ended, perhaps in an earlier run: backups may still have to hear of it.
+                let seen = Seen { position: 0, ticket: self.last_ticket() };
+                transactions.ended.push((txn, seen));
+                drop(transactions);
+                self.tell_done();
             }
             return;
         };
         if let Some(prepared) = &branch.prepared {
             match self.end_prepared(txn, branch, prepared, at) {
-                Ok(position) if at.is_some() => transactions.ended.push((txn, position)),
+                Ok(position) if at.is_some() => {
+                    let seen = Seen { position, ticket: self.last_ticket() };
+                    transactions.ended.push((txn, seen));
+                }
                 Ok(_) => {} // Who forgets an abort asks again.
                 // It stays prepared, and hears of it again.
                 Err(error) => {
@@ -99,8 +109,10 @@ impl Site {
         for txn in txns {
             let Some(decided) = transactions.decided.get_mut(txn) else { continue };
             decided.waiting = decided.waiting.without(from);
-            if decided.waiting.is_empty() {
-                transactions.decided.remove(txn);
+            if decided.waiting.is_empty()
+                && let Some(Decided { waiter: Some(waiter), .. }) = transactions.decided.remove(txn)
+            {
+                waiter.wake();
             }
         }
     }
@@ -113,23 +125,52 @@ impl Site {
         branches.for_each(|(_, branch)| branch.heard = Time::ZERO);
     }
 
+    /// Acknowledges what has ended for good, and is at as many backups as it has to be.
+    pub(crate) fn tell_done(&self) {
+        let durable = self.log.durable();
+        let mut transactions = self.transactions.lock();
+        if transactions.ended.is_empty() {
+            return;
+        }
+        let is_safe = |seen: &Seen| seen.position <= durable && self.is_acknowledged(seen.ticket);
+        let mut done: BTreeMap<SiteId, Vec<TxnId>> = BTreeMap::new();
+        for (txn, _) in transactions.ended.extract_if(.., |(_, seen)| is_safe(seen)) {
+            done.entry(txn.coordinator).or_default().push(txn);
+        }
+        drop(transactions);
+        for (coordinator, txns) in done {
+            self.send(coordinator, Message::Done { txns });
+        }
+    }
+
+    /// The same, if a coordinator may wait for it.
+    pub(crate) fn tell_done_early(&self) {
+        let is_waited_for = |(_, seen): &(TxnId, Seen)| seen.ticket > 0;
+        let is_early = self.transactions.lock().ended.iter().any(is_waited_for);
+        if is_early {
+            self.tell_done();
+        }
+    }
+
+    /// Ready when all participants have acknowledged a commit.
+    pub(super) async fn until_done(&self, txn: TxnId) {
+        poll_fn(|cx| {
+            let mut transactions = self.transactions.lock();
+            let Some(decided) = transactions.decided.get_mut(&txn) else { return Poll::Ready(()) };
+            decided.waiter = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Acknowledges, asks, tells again: what a tick does for transactions over several sites.
     pub(crate) fn pursue(&self) {
         let now = self.time.now();
         let is_due = |since: Time| now.0.saturating_sub(since.0) >= SILENCE_NS;
         let durable = self.log.durable();
+        self.tell_done();
         let mut transactions = self.transactions.lock();
-        let TransactionTable { decided, branches, ended, .. } = &mut *transactions;
-        let mut done: BTreeMap<SiteId, Vec<TxnId>> = BTreeMap::new();
-        ended.retain(|(txn, position)| {
-            if *position <= durable {
-                done.entry(txn.coordinator).or_default().push(*txn);
-            }
-            *position > durable
-        });
-        done.into_iter().for_each(|(coordinator, txns)| {
-            self.send(coordinator, Message::Done { txns });
-        });
+        let TransactionTable { decided, branches, .. } = &mut *transactions;
         let asking = branches
             .iter_mut()
             .filter(|(txn, branch)| txn.coordinator != self.id && is_due(branch.heard));
@@ -143,7 +184,7 @@ impl Site {
 
     /// Enters a decision that was found in the log or a checkpoint.
     pub(crate) fn restore_decision(&self, txn: TxnId, at: Time, waiting: SiteSet) {
-        let decided = Decided { at, position: 0, waiting, told: Time::ZERO };
+        let decided = Decided { at, position: 0, waiting, told: Time::ZERO, waiter: None };
         self.transactions.lock().decided.insert(txn, decided);
     }
 

@@ -9,6 +9,7 @@
 //! Until it is prepared, a share is in memory only and is lost with it; afterwards it comes back.
 
 use super::{Entered, Part, PartAnswer, RowWrite};
+use crate::backup::Seen;
 use crate::error::Failure;
 use crate::execute::{Maps, Resolved, Wait, once};
 use crate::frame::{FrameKind, TxnId};
@@ -35,7 +36,7 @@ pub(crate) struct Branch {
     /// The time at which it reads; never earlier than it was.
     at: Time,
     /// Up to where in the log its reads have seen events.
-    pub(super) seen: Position,
+    pub(super) seen: Seen,
     pub(super) prepared: Option<Prepared>,
     /// When the coordinator was heard of, or asked, last.
     pub(super) heard: Time,
@@ -112,7 +113,7 @@ impl Site {
             .extend(entering.branch.take().map(|branch| (txn, branch)));
         if footprint.is_read_only() {
             // It is not asked again: a prepare would have waited.
-            self.durable(seen).await.map_err(Failure::Unknown)?;
+            self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
         }
         Ok(entered)
     }
@@ -155,31 +156,29 @@ impl Site {
             self.request_close(&resolved, not_yet, waker);
             return Ok(Err(Wait));
         }
-        branch.seen =
-            resolved.partitions.iter().map(|partition| partition.position()).max().unwrap_or(0);
+        let positions = resolved.partitions.iter().map(|partition| partition.position());
+        let ticket = self.seen_ticket(resolved.tables.iter().map(|table| &***table));
+        branch.seen = Seen { position: positions.max().unwrap_or(0), ticket };
         let is_fixed = resolved.written.iter().all(|written| *written);
         let rows = resolved.rows(footprint, context);
         Ok(Ok(Entered { at, is_fixed, rows }))
     }
 
     async fn prepare(&self, txn: TxnId, at: Time, writes: &[RowWrite]) -> Result<Time, Failure> {
-        let (proposal, position) = self.propose(txn, at, writes)?;
-        self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
+        let (proposal, seen) = self.propose(txn, at, writes)?;
+        self.lasting_for_others(seen.position).await.map_err(Failure::Unknown)?;
+        self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
         Ok(proposal)
     }
 
     /// Marks what is written, and logs it. Gives the earliest time of the commit, and when to answer.
-    fn propose(
-        &self,
-        txn: TxnId,
-        at: Time,
-        writes: &[RowWrite],
-    ) -> Result<(Time, Position), Failure> {
+    fn propose(&self, txn: TxnId, at: Time, writes: &[RowWrite]) -> Result<(Time, Seen), Failure> {
         let mut transactions = self.transactions.lock();
         let branch = transactions.branches.get_mut(&txn).ok_or(Failure::Participant(self.id))?;
         branch.heard = self.time.now();
+        let ticket = branch.seen.ticket;
         if let Some(prepared) = &branch.prepared {
-            return Ok((prepared.proposal, prepared.position));
+            return Ok((prepared.proposal, Seen { position: prepared.position, ticket }));
         }
         if writes.is_empty() {
             return Ok((at, branch.seen));
@@ -195,7 +194,7 @@ impl Site {
                 let frame = frame.finish(proposal).to_vec();
                 branch.prepared = Some(Prepared { frame, proposal, position });
                 branch.held.keep_only(&written);
-                Ok((proposal, position))
+                Ok((proposal, Seen { position, ticket }))
             }
             Err(error) => {
                 written.iter().for_each(|partition| partition.cancel_publishing());
@@ -243,6 +242,7 @@ impl Site {
         let came = Came { time, from: self.id, origin: 0, position };
         for record in &records {
             let table = self.table_or_new(record.table);
+            self.open_ticket(table.backups(), partition_of(record), record.version);
             self.take_effect(&table, partition_of(record), None, record, came);
         }
         Ok(position)

@@ -51,7 +51,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The version of the format.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 const HEAD_BYTES: usize = 10;
 /// Where the checksum is in the head.

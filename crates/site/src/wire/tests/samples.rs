@@ -1,5 +1,6 @@
 //! A message of each kind and variant, with values drawn by a seed.
 
+use crate::backup::Reached;
 use crate::change::Holding;
 use crate::copy::Snapshot;
 use crate::error::{Abort, Failure, Refusal};
@@ -18,8 +19,8 @@ use crate::two_phase::{Entered, Part, PartAnswer, RowWrite};
 use crate::wire::ask::{Asked, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
 use crate::wire::{self, BadMessage};
 use isomer_design::{
-    Access, Direction, Footprint, HotLock, Item, Key, KeyRange, SiteId, SiteSet, Span, TableId,
-    Time,
+    Access, Backups, Direction, Footprint, HotLock, Item, Key, KeyRange, SiteId, SiteSet, Span,
+    TableId, Time,
 };
 use isomer_log::{Lack, LogError};
 use rand::{RngExt, SeedableRng};
@@ -252,7 +253,7 @@ where
     })
 }
 
-const STEPS: usize = 17;
+const STEPS: usize = 18;
 
 fn step(g: &mut Gen, variant: usize) -> Step {
     let (table, key) = (g.table(), g.key());
@@ -273,11 +274,12 @@ fn step(g: &mut Gen, variant: usize) -> Step {
         13 => Step::Forget(table),
         14 => Step::Describe,
         15 => Step::Finish,
-        _ => Step::Dismiss(g.site()),
+        16 => Step::Dismiss(g.site()),
+        _ => Step::Backups(table, g.backups()),
     }
 }
 
-const MESSAGES: usize = 11;
+const MESSAGES: usize = 13;
 
 fn message(g: &mut Gen, variant: usize) -> Message {
     let (table, start) = (g.table(), g.key());
@@ -292,7 +294,9 @@ fn message(g: &mut Gen, variant: usize) -> Message {
         7 => Message::Outcome { txn: g.txn(), at: g.flag().then(|| g.time()) },
         8 => Message::Done { txns: g.some(Gen::txn) },
         9 => Message::AskReceived { question: g.question() },
-        _ => Message::Received { question: g.question(), up_to: g.time() },
+        10 => Message::Received { question: g.question(), up_to: g.time() },
+        11 => Message::Ack { events: g.some(Gen::reached) },
+        _ => Message::AskAck { partitions: g.some(|g| (g.table(), g.key())) },
     }
 }
 
@@ -481,8 +485,16 @@ impl Gen {
         self.some(table).into_iter().collect()
     }
 
+    fn reached(&mut self) -> Reached {
+        Reached { table: self.table(), start: self.key(), version: self.number() }
+    }
+
+    fn backups(&mut self) -> Backups {
+        Backups { count: self.small() as u8, on_disk: self.flag() }
+    }
+
     fn seen(&mut self) -> SeenUpTo {
-        SeenUpTo { run: self.number(), position: self.number() }
+        SeenUpTo { run: self.number(), position: self.number(), ticket: self.number() }
     }
 
     fn txn(&mut self) -> TxnId {
