@@ -17,19 +17,20 @@
 //! # Modules
 //!
 //! ```text
-//!   site ─────────▶ locks ──────┐        a site: one state machine
-//!    │ │└─────────▶ message ────┤        what sites say to each other
-//!    │ └──────────▶ procedure   │        running the code of a transaction
-//!    │                          ▼
-//!    └──────────────────────▶ plan       a batch, worked out: the contract of both halves
-//!                               ▲
-//!   planner ────────────────────┘        batches to plans: the deterministic state
-//!    │ └─▶ route ─▶ home, fusion         what a router is asked; where records are
-//!    ▼
-//!   request, provision ◀── sequencer, order     what is ordered, and how
+//!   site                          planner                    the two state machines
+//!    │ locks      who waits          │ clients   what has run
+//!    │ message    rows on their way  │ route     what a router is asked
+//!    │ procedure  running code       │ home, fusion   where records are
+//!    └───────────────┬───────────────┘
+//!                    ▼
+//!                   plan                                     a batch, worked out
+//!                    ▼
+//!   sequencer ──▶ request ──▶ provision ──▶ rows              what is ordered; what a row is
+//!   order ───────────▲
 //! ```
 //!
-//! `rows` is what a row is, for all of them. Arrows point to what is depended on; there are no circles.
+//! What stands below is depended on by what stands above; a state machine depends on what is listed under it, and
+//! neither of them on the other. There are no circles.
 //!
 //! The two halves meet in a value, the [`Plan`]. The [`Planner`] changes by batches alone, so that sites in one
 //! process may share one, and it works on the next batch while this one runs. The [`Site`] takes plans and
@@ -59,6 +60,7 @@
 //! Files and sockets (whoever embeds it has them); reads of a batch boundary without locks; batches that find their own size. A router reorders within a batch only: all requests of a batch are under way
 //! at once, so real-time order is kept.
 
+mod clients;
 mod fusion;
 mod home;
 mod locks;

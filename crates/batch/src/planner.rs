@@ -11,11 +11,10 @@
 //!
 //! # Once
 //!
-//! The client table has the latest request of each client, its attempt, and who answers it. A request that is not later is a
-//! repetition, does not run, and is named in the plan: whoever answered it answers again. What was
-//! answered is known at that site alone, and is in its checkpoint.
-//!
-//! A restarted request is the same request at a later attempt: it runs although the request has, and once.
+//! A request that is not later than the [latest](crate::clients) of its client is a repetition, does not run, and is
+//! named in the plan: whoever answered it answers again. What was answered is known at that site alone, and is in its
+//! checkpoint. A restarted request is the same request at a later attempt: it runs although the request has, and
+//! once.
 //!
 //! # Aborts
 //!
@@ -26,11 +25,12 @@
 //!
 //! The client table grows with the clients that there ever were.
 
+use crate::clients::Clients;
 use crate::fusion::FusionTable;
 use crate::home::Homes;
-use crate::plan::{Leg, Plan, Repeat, Step, Work};
+use crate::plan::{Leg, Plan, Step, Work};
 use crate::provision::{Provision, Refusal};
-use crate::request::{Abort, Batch, ClientId, Request};
+use crate::request::{Abort, Batch, Request};
 use crate::route::{Back, Moved, Places, Route};
 use crate::rows::{RecordId, bounds};
 use foldhash::fast::FixedState;
@@ -45,19 +45,10 @@ pub struct Planner {
     homes: Homes,
     route: Arc<dyn Route>,
     fusion: FusionTable<RecordId, SiteId>,
-    clients: BTreeMap<ClientId, Latest>,
-    clients_digest: u64,
+    clients: Clients,
     /// A hash of the provisions so far.
     homes_digest: u64,
     next: u64,
-}
-
-/// A client's latest request.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Latest {
-    sequence: u64,
-    attempt: u32,
-    site: SiteId,
 }
 
 impl Planner {
@@ -71,8 +62,7 @@ impl Planner {
         fusion: FusionTable<RecordId, SiteId>,
     ) -> Planner {
         assert!(!homes.sites().is_empty(), "at least one site is needed");
-        let (clients, clients_digest, homes_digest) = (BTreeMap::new(), 0, 0);
-        Planner { homes, route, fusion, clients, clients_digest, homes_digest, next: 0 }
+        Planner { homes, route, fusion, clients: Clients::default(), homes_digest: 0, next: 0 }
     }
 
     /// The place of the next batch to plan.
@@ -92,31 +82,19 @@ impl Planner {
 
     /// Plans the next batch.
     pub fn plan(&mut self, batch: &Batch) -> Plan {
-        let batch_place = self.next;
+        let (steps, refused, repeats) = (Vec::new(), Vec::new(), Vec::new());
+        let mut plan = Plan { batch: self.next, steps, refused, repeats, digest: 0 };
         self.next += 1;
-        let mut plan = Plan {
-            batch: batch_place,
-            steps: Vec::new(),
-            refused: Vec::new(),
-            repeats: Vec::new(),
-            digest: 0,
-        };
         for provision in &batch.provisions {
             match self.provision(provision, &mut plan) {
                 Ok(()) => self.homes_digest = hash(&(self.homes_digest, provision)),
                 Err(refusal) => plan.refused.push((provision.clone(), refusal)),
             }
         }
-        let mut newest: BTreeMap<ClientId, (u64, u32)> = BTreeMap::new();
-        let (mut calls, mut repeated) = (Vec::new(), Vec::new());
-        for request in &batch.requests {
-            let known = self.clients.get(&request.client).map(|l| (l.sequence, l.attempt));
-            let known = newest.get(&request.client).copied().or(known);
-            if known.is_some_and(|known| (request.sequence, request.attempt) <= known) {
-                repeated.push(request);
-                continue;
-            }
-            newest.insert(request.client, (request.sequence, request.attempt));
+        let (run, repeated): (Vec<_>, Vec<_>) =
+            batch.requests.iter().partition(|request| self.clients.admit(request));
+        let mut calls = Vec::new();
+        for request in run {
             match self.unknown_table(&request.footprint) {
                 None => calls.push(request),
                 Some(table) => self.refuse(request, table, &mut plan),
@@ -124,9 +102,7 @@ impl Planner {
         }
         self.plan_calls(&calls, &mut plan);
         self.carry_home(&mut plan);
-        for request in repeated {
-            self.repeat(request, &mut plan);
-        }
+        plan.repeats = repeated.iter().filter_map(|request| self.clients.repeat(request)).collect();
         plan.digest = self.digest();
         plan
     }
@@ -212,7 +188,7 @@ impl Planner {
 
     fn refuse(&mut self, request: &Arc<Request>, table: TableId, plan: &mut Plan) {
         let site = self.homes.sites().first().expect("there is a site");
-        self.note_client(request, site);
+        self.clients.answered_at(request, site);
         let work = Work::Refuse(request.clone(), Abort::NoTable(table));
         plan.steps.push(Step { work, executors: vec![site], legs: Vec::new() });
     }
@@ -227,7 +203,7 @@ impl Planner {
             assert!(rest.remove(&assignment.at), "a router routes each transaction once");
             assert!(sites.contains(assignment.site), "a router knows no {}", assignment.site);
             let step = self.place(calls[assignment.at], assignment.site);
-            self.note_client(calls[assignment.at], step.executors[0]);
+            self.clients.answered_at(calls[assignment.at], step.executors[0]);
             let moved = step.legs.iter().filter_map(Leg::moved).cloned().collect();
             plan.steps.push(step);
             if self.route.movement().back == Back::AfterTransaction {
@@ -341,33 +317,9 @@ impl Planner {
         }
     }
 
-    fn repeat(&self, request: &Request, plan: &mut Plan) {
-        // A client that has asked for something later does not wait for this.
-        if let Some(latest) = self.clients.get(&request.client)
-            && latest.sequence == request.sequence
-        {
-            let (client, sequence) = (request.client, request.sequence);
-            plan.repeats.push(Repeat { client, sequence, site: latest.site });
-        }
-    }
-
-    fn note_client(&mut self, request: &Request, site: SiteId) {
-        let (client, sequence, attempt) = request.identity();
-        let latest = Latest { sequence, attempt, site };
-        // A router may let a client's second request of a batch run before its first.
-        let is_later = |known: &Latest| (known.sequence, known.attempt) > (sequence, attempt);
-        if self.clients.get(&client).is_some_and(is_later) {
-            return;
-        }
-        let hash_of = |latest: Latest| hash(&(client, latest));
-        let before = self.clients.insert(client, latest).map_or(0, hash_of);
-        self.clients_digest =
-            self.clients_digest.wrapping_sub(before).wrapping_add(hash_of(latest));
-    }
-
     /// A hash of the state.
     fn digest(&self) -> u64 {
-        self.fusion.digest() ^ hash(&(self.next, self.clients_digest, self.homes_digest))
+        self.fusion.digest() ^ hash(&(self.next, self.clients.digest(), self.homes_digest))
     }
 }
 

@@ -1,0 +1,106 @@
+//! The client table: which request of each client is its latest, and who answers it.
+//!
+//! ```text
+//!   c7   sequence 4   attempt 0   s2        c7#4 again: s2 answers again
+//!                                           c7#3: the client has moved on, and is not answered
+//!                                           c7#4, attempt 1: a restart, runs
+//! ```
+//!
+//! A request runs if it is later than the latest: once.
+
+use crate::plan::Repeat;
+use crate::request::{ClientId, Request};
+use foldhash::fast::FixedState;
+use isomer_design::SiteId;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
+/// The latest request of each client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clients {
+    latest: BTreeMap<ClientId, Latest>,
+    /// The sum of the entries' hashes.
+    digest: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Latest {
+    sequence: u64,
+    attempt: u32,
+    /// Who answers it, once that is planned.
+    site: Option<SiteId>,
+}
+
+impl Clients {
+    /// A hash of the table.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// True if a request is to run: it is the latest of its client from now on.
+    pub(crate) fn admit(&mut self, request: &Request) -> bool {
+        let (client, sequence, attempt) = request.identity();
+        let known = self.latest.get(&client).map(|latest| (latest.sequence, latest.attempt));
+        let is_later = known.is_none_or(|known| (sequence, attempt) > known);
+        if is_later {
+            self.set(client, Latest { sequence, attempt, site: None });
+        }
+        is_later
+    }
+
+    /// Notes who answers a request, unless the client has asked for something later in the same batch.
+    pub(crate) fn answered_at(&mut self, request: &Request, site: SiteId) {
+        let (client, sequence, attempt) = request.identity();
+        let latest = self.latest.get(&client);
+        if latest.is_some_and(|latest| (latest.sequence, latest.attempt) == (sequence, attempt)) {
+            self.set(client, Latest { sequence, attempt, site: Some(site) });
+        }
+    }
+
+    /// Who answers a request that is not to run; nobody, if its client has moved on.
+    pub(crate) fn repeat(&self, request: &Request) -> Option<Repeat> {
+        let latest = self.latest.get(&request.client)?;
+        let (client, sequence) = (request.client, request.sequence);
+        let is_latest = latest.sequence == sequence;
+        latest.site.filter(|_| is_latest).map(|site| Repeat { client, sequence, site })
+    }
+
+    fn set(&mut self, client: ClientId, latest: Latest) {
+        let hash = |latest: Latest| FixedState::default().hash_one((client, latest));
+        let before = self.latest.insert(client, latest).map_or(0, hash);
+        self.digest = self.digest.wrapping_sub(before).wrapping_add(hash(latest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::Footprint;
+
+    fn request(sequence: u64, attempt: u32) -> Request {
+        let (client, params, footprint) = (ClientId(7), Vec::new(), Footprint::new());
+        Request { client, sequence, attempt, procedure: "p".to_owned(), params, footprint }
+    }
+
+    #[test]
+    fn a_request_runs_once_and_a_restart_is_another_time() {
+        let mut clients = Clients::default();
+        assert!(clients.admit(&request(4, 0)) && !clients.admit(&request(4, 0)));
+        clients.answered_at(&request(4, 0), SiteId(2));
+        assert_eq!(clients.repeat(&request(4, 0)).map(|repeat| repeat.site), Some(SiteId(2)));
+        assert!(clients.admit(&request(4, 1)) && !clients.admit(&request(4, 0)));
+        assert!(!clients.admit(&request(3, 9)));
+        assert_eq!(clients.repeat(&request(3, 9)), None);
+    }
+
+    #[test]
+    fn the_later_of_two_requests_in_a_batch_is_the_latest_in_whichever_order_they_are_placed() {
+        let mut clients = Clients::default();
+        assert!(clients.admit(&request(1, 0)) && clients.admit(&request(2, 0)));
+        clients.answered_at(&request(2, 0), SiteId(2));
+        let before = clients.digest();
+        clients.answered_at(&request(1, 0), SiteId(1));
+        assert_eq!(clients.repeat(&request(2, 0)).map(|repeat| repeat.site), Some(SiteId(2)));
+        assert_eq!(clients.digest(), before);
+    }
+}
