@@ -195,7 +195,11 @@ impl Scope<'_> {
     fn numeric(&mut self, depth: u32) -> String {
         let a = self.expression(Numeric, depth - 1);
         match self.below(8) {
-            0 => format!("round({a}, {})", self.below(3)),
+            0 => format!(
+                "{}({a}, {})",
+                self.chance.one(&["round", "trunc"]),
+                self.below(5) as i64 - 2
+            ),
             1 => format!("abs({a})"),
             2 => format!("({} / {}.0)", self.leaf(Numeric), 1 + self.below(9)),
             3 => format!("floor({a})"),
@@ -274,7 +278,10 @@ impl Scope<'_> {
             }
             5 => format!(
                 "{} {} '{}'",
-                self.leaf(Text),
+                match self.chance.one(&[Text, Text, Char]) {
+                    Char => self.column(Char).unwrap_or_else(|| self.leaf(Text)),
+                    kind => self.leaf(kind),
+                },
                 self.chance.one(&["like", "not like", "ilike"]),
                 self.chance.one(&["x%", "%y", "_y%", "", "X_"])
             ),

@@ -287,7 +287,8 @@ impl Binder<'_> {
     ) -> Result<Typed, SqlError> {
         let (value, pattern) = (self.expr(value)?, self.expr(pattern)?);
         check_texts(if folds { "~~*" } else { "~~" }, &value, &pattern)?;
-        let (value, mut pattern) = (self.as_text(value)?, self.as_text(pattern)?);
+        // Blanks at the end of a char(n) count for a pattern.
+        let (value, mut pattern) = (self.as_shown(value)?, self.as_text(pattern)?);
         if let Some(escape) = escape {
             let escape = self.expr(escape)?;
             pattern = Expr::Call(Func::LikeEscape, vec![pattern, self.as_text(escape)?]);
@@ -303,7 +304,7 @@ impl Binder<'_> {
         negated: bool,
     ) -> Result<Typed, SqlError> {
         check_texts(if folds { "~*" } else { "~" }, &a, &b)?;
-        let both = Box::new([self.as_text(a)?, self.as_text(b)?]);
+        let both = Box::new([self.as_shown(a)?, self.as_text(b)?]);
         Ok(negate(boolean(Expr::Matches { both, folds }), negated))
     }
 }

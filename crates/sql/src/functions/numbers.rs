@@ -41,9 +41,11 @@ pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, Sq
         Func::Sign => Decimal::int(exact.mantissa.signum() as i64),
         Func::Floor => down(exact),
         Func::Ceil => down(exact.negated()).negated(),
-        Func::Round => exact.rescale(u8::try_from(digits.clamp(0, 38)).unwrap_or(0))?,
+        Func::Round if digits < 0 => tens(exact, digits, true)?,
+        Func::Round => exact.rescale(u8::try_from(digits.min(38)).unwrap_or(0))?,
+        _ if digits < 0 => tens(exact, digits, false)?,
         _ => {
-            let scale = u8::try_from(digits.clamp(0, 38)).unwrap_or(0);
+            let scale = u8::try_from(digits.min(38)).unwrap_or(0);
             if scale >= exact.scale {
                 exact.rescale(scale)?
             } else {
@@ -52,6 +54,23 @@ pub(super) fn number(func: Func, value: &Datum, digits: i64) -> Result<Datum, Sq
             }
         }
     }))
+}
+
+/// A number in tens, hundreds and so on, by how many digits before the point are zero: the nearest, or what is left
+/// of it.
+fn tens(exact: Decimal, digits: i64, is_rounded: bool) -> Result<Decimal, SqlError> {
+    // What has so few digits is less than half of that.
+    let Some(factor) = u32::try_from(-digits).ok().and_then(|n| 10i128.checked_pow(n)) else {
+        return Ok(Decimal::int(0));
+    };
+    let whole = 10i128.pow(u32::from(exact.scale.min(38)));
+    let Some(unit) = whole.checked_mul(factor) else { return Ok(Decimal::int(0)) };
+    let (count, rest) = (exact.mantissa / unit, exact.mantissa % unit);
+    let is_up = is_rounded && rest.unsigned_abs() >= unit.unsigned_abs() - rest.unsigned_abs();
+    let count = if is_up { count + exact.mantissa.signum() } else { count };
+    let mantissa = count.checked_mul(factor);
+    let mantissa = mantissa.ok_or_else(|| crate::datum::out_of_range(NUMERIC))?;
+    Ok(Decimal { mantissa, scale: 0 })
 }
 
 /// A power. One of exact numbers with a whole exponent is exact, with as many digits behind the point as PostgreSQL
