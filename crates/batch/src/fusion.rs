@@ -69,6 +69,7 @@ impl<K: Ord + Clone + Hash, S: Copy + Eq + Hash> FusionTable<K, S> {
     }
 
     /// The site of a key, if it is not at home. Does not count as use.
+    #[inline]
     pub fn get(&self, key: &K) -> Option<S> {
         self.entries.get(key).map(|entry| entry.site)
     }

@@ -133,20 +133,22 @@ impl Step {
         self.executors.contains(&site)
     }
 
-    /// Where a record that it writes is afterwards; `None` if its footprint does not have it.
+    /// Where a record that a call writes is afterwards; `None` if its footprint does not have it.
     pub fn place_after(&self, record: &RecordId) -> Option<SiteId> {
-        let here = |leg: &Leg| match leg {
-            Leg::Record { record: mine, to, .. } => (mine == record).then_some(*to),
-            Leg::Range { .. } => None,
-        };
-        let range = |leg: &Leg| match leg {
+        // The legs of a call are in the order of its footprint: a record's own leg is the first from here.
+        let at = self.legs.partition_point(|leg| leg.start() < (record.0, &record.1));
+        if let Some(Leg::Record { record: found, to, .. }) = self.legs.get(at)
+            && found == record
+        {
+            return Some(*to);
+        }
+        self.legs.iter().find_map(|leg| match leg {
             Leg::Range { table, pieces, fused, .. } if *table == record.0 => {
                 let home = pieces.iter().find(|(piece, _)| piece.contains(&record.1));
                 fused.get(&record.1).copied().or(home.map(|(_, site)| *site))
             }
             _ => None,
-        };
-        self.legs.iter().find_map(here).or_else(|| self.legs.iter().find_map(range))
+        })
     }
 }
 
@@ -178,6 +180,14 @@ impl Leg {
         match self {
             Leg::Record { to, .. } => *to == site,
             Leg::Range { to, .. } => *to == Some(site),
+        }
+    }
+
+    /// Its table and its first key.
+    fn start(&self) -> (TableId, &Key) {
+        match self {
+            Leg::Record { record: (table, key), .. } => (*table, key),
+            Leg::Range { table, range, .. } => (*table, &range.start),
         }
     }
 

@@ -24,7 +24,7 @@
 
 use crate::request::{Abort, Answer, Request};
 use crate::rows::{Row, Rows, Writes};
-use isomer_design::{Access, Footprint, KEY_BYTES_MAX, Key, KeyRange, Span, TableId};
+use isomer_design::{Access, Footprint, Item, KEY_BYTES_MAX, Key, KeyRange, Span, TableId};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl<'a> Txn<'a> {
     /// Where to read this: the gathered rows, or out of the footprint what is at hand.
     fn touch(&mut self, table: TableId, span: Span, access: Access) -> &'a dyn Rows {
         let allowed = match &span {
-            Span::Key(key) => self.footprint.allows(table, key, access),
+            Span::Key(key) => allows(self.footprint, table, key, access),
             Span::Range(range) => self.footprint.allows_scan(table, range),
         };
         if allowed {
@@ -192,6 +192,18 @@ impl<'a> Txn<'a> {
     fn is_lost(&self) -> bool {
         self.exhausted || self.larger.is_some()
     }
+}
+
+/// [`Footprint::allows`]; of many items, most name a single key: that one is where its order says.
+fn allows(footprint: &Footprint, table: TableId, key: &Key, access: Access) -> bool {
+    let items = footprint.items();
+    let at = items.partition_point(|item| (item.table, item.span.start()) < (table, key));
+    let is_it = |item: &Item| {
+        item.table == table
+            && item.access >= access
+            && matches!(&item.span, Span::Key(found) if found == key)
+    };
+    items.get(at).is_some_and(is_it) || footprint.allows(table, key, access)
 }
 
 /// What became of a run.

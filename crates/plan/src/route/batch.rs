@@ -153,6 +153,7 @@ impl Home {
     }
 
     /// The home of a key.
+    #[inline]
     pub fn of(&self, key: u64) -> u16 {
         (key / self.width).min(u64::from(self.sites) - 1) as u16
     }
@@ -273,6 +274,7 @@ impl<'a, K: Key, P: Places<K> + ?Sized> Positions<'a, K, P> {
         Positions { moved: HashMap::default(), start }
     }
 
+    #[inline]
     pub(super) fn of(&self, key: &K) -> u16 {
         self.moved.get(key).copied().unwrap_or_else(|| self.start.of(key))
     }

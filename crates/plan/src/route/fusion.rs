@@ -23,6 +23,7 @@ impl Places<u64> for Fused<'_> {
         self.home.of(*key)
     }
 
+    #[inline]
     fn of(&self, key: &u64) -> u16 {
         self.fusion.get(key).unwrap_or_else(|| self.home.of(*key))
     }

@@ -125,10 +125,10 @@ struct Keys {
 
 impl Keys {
     fn new<K: Key>(batch: &Batch<K>, start: &(impl Places<K> + ?Sized)) -> Keys {
-        let mut numbers: HashMap<&K, u32, FixedState> = HashMap::default();
+        let mut numbers: HashMap<K, u32, FixedState> = HashMap::default();
         let mut keys = Keys { reads: Vec::new(), writes: Vec::new(), start: Vec::new() };
-        let mut number = |key, places: &mut Vec<u16>| {
-            *numbers.entry(key).or_insert_with(|| {
+        let mut number = |key: &K, places: &mut Vec<u16>| {
+            *numbers.entry(key.clone()).or_insert_with(|| {
                 places.push(start.of(key));
                 places.len() as u32 - 1
             })
