@@ -143,7 +143,7 @@ mod tests {
         let refused = design.set_backups(TableId(1), Backups { count: 3, on_disk: true });
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "table accounts cannot have 3 backups of each partition: there are 2 other sites for them"
+            "table accounts cannot have 3 backups of each partition: the number of other sites for them is 2"
         );
         let again = Design::parse(&design.to_text()).unwrap();
         assert_eq!(again, design);

@@ -42,7 +42,7 @@ pub enum Invalid {
     },
     /// More backups than there are sites for.
     #[error(
-        "table {table} cannot have {count} backups of each partition: there are {others} other sites for them"
+        "table {table} cannot have {count} backups of each partition: the number of other sites for them is {others}"
     )]
     Backups {
         /// The table.

@@ -25,6 +25,7 @@ use isomer_cluster::{CancelToken, Isolation, OpenTransaction};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
+use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::transaction::Surroundings;
@@ -72,6 +73,10 @@ impl Altering<'_, '_> {
             Operation::RenameTable {
                 table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
             } => self.rename_table(&table, plain_name(to)?),
+            Operation::SetOptionsParens { options } => match parameters::backups(options)? {
+                Some(backups) => self.engine.set_backups(&table, backups),
+                None => Ok(()),
+            },
             Operation::OwnerTo { .. } => Err(SqlError::unsupported("ALTER TABLE .. OWNER TO")
                 .hint("Tables belong to nobody: every user may do everything with them.")),
             other => Err(SqlError::unsupported(format!("ALTER TABLE .. {other}"))),

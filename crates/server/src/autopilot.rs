@@ -49,7 +49,10 @@ impl Engine {
         let (Ok(stored), Some(name)) = (design.table(table), catalog.relation(table)) else {
             return text;
         };
-        text.replacen(&format!(" {}", stored.name()), &format!(" {name}"), 1)
+        match text.strip_prefix(stored.name()) {
+            Some(rest) => format!("{name}{rest}"),
+            None => text.replacen(&format!(" {}", stored.name()), &format!(" {name}"), 1),
+        }
     }
 
     fn footprint(&self, design: &Design, footprint: &Footprint) -> String {

@@ -151,6 +151,9 @@ impl Engine {
             index.readable = Some(Time(0));
             table.indexes.push(Arc::new(index));
         }
+        if let Some(backups) = new.backups {
+            self.set_backups(&table, backups)?;
+        }
         self.record(None, Some(&table))?;
         self.replace_catalog(|tables| {
             tables.insert(table.name.clone(), Arc::new(table));

@@ -4,7 +4,7 @@
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
 use crate::size::read_site_memory;
-use isomer_design::{Change, Key, Placement, SiteId, TableId, Time, Value};
+use isomer_design::{Backups, Change, Key, Placement, SiteId, TableId, Time, Value};
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::plain_name;
@@ -207,6 +207,10 @@ impl Engine {
                 Datum::Text(masters.join(" ")),
                 Datum::Int(table.columns.len() as i64),
                 Datum::Int(table.indexes.len() as i64),
+                match found.backups() {
+                    Backups::NONE => Datum::Null,
+                    backups => Datum::Text(backups.to_string()),
+                },
             ])
         };
         catalog.tables.values().filter_map(row).collect()

@@ -6,6 +6,7 @@
 //! **Sequences** are taken in blocks, so that a number costs no write; a crash leaves a gap of a block at
 //! most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
 
+mod backups;
 mod stored;
 mod tables;
 

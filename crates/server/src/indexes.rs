@@ -87,6 +87,7 @@ impl Engine {
         let (id, schema) = self.store_table(&name, |physical| {
             entry_schema(physical, &table.columns, &table.key, &new.columns)
         })?;
+        self.inherit_backups(table.id, id)?;
         let (columns, unique) = (new.columns.clone(), new.unique);
         Ok(Index { id, oid, name, columns, unique, constraint, readable: None, schema })
     }

@@ -5,11 +5,13 @@
 use crate::bind::folded;
 use crate::catalog::{Check, Table, TableColumn};
 use crate::error::{SqlError, code};
+use crate::parameters;
 use crate::refuse;
 use crate::types::SqlType;
+use isomer_design::Backups;
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateIndex, CreateTable, DataType, Expr, Ident, IndexColumn,
-    ObjectName, TableConstraint,
+    ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr, Ident,
+    IndexColumn, ObjectName, TableConstraint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +38,8 @@ pub struct NewTable {
     pub unique: Vec<NewIndex>,
     /// Columns whose defaults come from a sequence of their own.
     pub serial: Vec<usize>,
+    /// How many backups it is to have, if that is said.
+    pub backups: Option<Backups>,
     /// What was understood, and has no effect: for notices.
     pub ignored: Vec<String>,
     /// The names of the checks, and for each wanted name the next number that may be free.
@@ -79,6 +83,9 @@ pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
     refuse::create_table(create)?;
     let mut table = NewTable::of(plain_name(&create.name)?);
     table.if_not_exists = create.if_not_exists;
+    if let CreateTableOptions::With(options) = &create.table_options {
+        table.backups = parameters::backups(options)?;
+    }
     for column in &create.columns {
         table.add_column(column)?;
     }
@@ -126,6 +133,7 @@ impl NewTable {
             checks: Vec::new(),
             unique: Vec::new(),
             serial: Vec::new(),
+            backups: None,
             ignored: Vec::new(),
             check_names: BTreeSet::new(),
             check_numbers: BTreeMap::new(),

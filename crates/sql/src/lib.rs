@@ -9,6 +9,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
+//! | [`parameters`] | parameters of tables |
 //! | [`parse`] | the grammar, and Isomer's own statements |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
 //! | `bind` | names into places, types, the way to the rows |
@@ -41,6 +42,7 @@ mod exec;
 pub mod expr;
 pub mod functions;
 pub mod numeric;
+pub mod parameters;
 pub mod parse;
 pub mod pattern;
 pub mod plan;

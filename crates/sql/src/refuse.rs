@@ -200,17 +200,15 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     foreign(&[(is_foreign, "a clause of another database")])?;
     match &create.table_options {
         CreateTableOptions::None => Ok(()),
-        CreateTableOptions::With(options) => options.iter().try_for_each(storage_parameter),
+        // What it says is read by [`crate::parameters`].
+        CreateTableOptions::With(_) => Ok(()),
         _ => Err(SqlError::unsupported("an option of the table, such as TABLESPACE,")),
     }
 }
 
-/// Rows have their place by their key, so how full a page is to be filled says nothing here.
-fn storage_parameter(option: &SqlOption) -> Result<(), SqlError> {
-    match option {
-        SqlOption::KeyValue { key, .. } if key.value.eq_ignore_ascii_case("fillfactor") => Ok(()),
-        other => Err(SqlError::unsupported(format!("the storage parameter {other}"))),
-    }
+/// A parameter of a table that is none of ours.
+pub(crate) fn storage_parameter(option: &SqlOption) -> SqlError {
+    SqlError::unsupported(format!("the storage parameter {option}"))
 }
 
 /// A column's option.

@@ -33,6 +33,7 @@ impl Altering<'_, '_> {
         new.columns.iter_mut().for_each(|column| column.missing = None);
         let (id, schema) = engine
             .store_table(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
+        engine.inherit_backups(old.id, id)?;
         (new.id, new.schema) = (id, schema);
         let kept = std::mem::take(&mut new.indexes);
         let mut made = vec![(id, new.schema.clone())];

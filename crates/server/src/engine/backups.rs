@@ -1,0 +1,60 @@
+//! Backups of tables: of their rows, of their indexes, and of the definitions of all tables.
+//!
+//! A table that is to survive the loss of a site is of no use without its definition, so what defines tables has as
+//! many backups as the table that asks for most.
+
+use super::Engine;
+use crate::backend::database;
+use isomer_design::{Backups, TableId};
+use isomer_sql::SqlError;
+use isomer_sql::catalog::Table;
+
+/// The tables of the store that hold definitions have names that begin so.
+const SYSTEM: &str = "isomer_";
+
+impl Engine {
+    /// Lets a table have so many backups.
+    pub(crate) fn set_backups(&self, table: &Table, backups: Backups) -> Result<(), SqlError> {
+        let mut wanted = self.database().design();
+        wanted.set_backups(table.id, backups).map_err(|invalid| {
+            let mut error = database(Box::new(invalid).into());
+            error.message = self.with_name(&wanted, table.id, error.message);
+            error
+        })?;
+        // Definitions first, as rows are of no use without them.
+        self.back_definitions(backups)?;
+        for (id, _) in table.parts() {
+            self.database().set_backups(id, backups).map_err(database)?;
+        }
+        self.back_definitions(Backups::NONE)
+    }
+
+    /// Lets a table of the store have as many backups as another.
+    pub(crate) fn inherit_backups(&self, from: TableId, to: TableId) -> Result<(), SqlError> {
+        match self.backups_of(from) {
+            Backups::NONE => Ok(()),
+            backups => self.database().set_backups(to, backups).map_err(database),
+        }
+    }
+
+    /// How many backups a table of the store has.
+    pub(crate) fn backups_of(&self, table: TableId) -> Backups {
+        self.database().design().table(table).map_or(Backups::NONE, |table| table.backups())
+    }
+
+    /// Gives what defines tables as many backups as any table has, or these, if they are more.
+    fn back_definitions(&self, at_least: Backups) -> Result<(), SqlError> {
+        let design = self.database().design();
+        let (system, tables): (Vec<_>, Vec<_>) =
+            design.tables().partition(|(_, table)| table.name().starts_with(SYSTEM));
+        let all = tables.iter().map(|(_, table)| table.backups()).chain([at_least]);
+        let most = all.fold(Backups::NONE, |most, backups| Backups {
+            count: most.count.max(backups.count),
+            on_disk: most.on_disk || backups.on_disk,
+        });
+        for (id, _) in system.iter().filter(|(_, table)| table.backups() != most) {
+            self.database().set_backups(*id, most).map_err(database)?;
+        }
+        Ok(())
+    }
+}

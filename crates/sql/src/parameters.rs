@@ -1,0 +1,64 @@
+//! Parameters of a table: `WITH (..)` of CREATE TABLE, `SET (..)` of ALTER TABLE.
+//!
+//! ```text
+//!   CREATE TABLE accounts (id int PRIMARY KEY) WITH (backups = 1)
+//!   ALTER TABLE accounts SET (backups = 2, backups_in = memory)
+//! ```
+//!
+//! `backups` says how many other sites must have a commit before it is acknowledged; they have it on disk, unless
+//! `backups_in` says `memory`.
+
+use crate::error::{SqlError, code};
+use crate::refuse;
+use isomer_design::Backups;
+use sqlparser::ast::{Expr, SqlOption};
+
+/// How many backups are asked for; `None` if nothing is said of them.
+///
+/// # Errors
+/// 22023 for what is no number of backups, 0A000 for a parameter that is none of ours.
+pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
+    let (mut count, mut on_disk) = (None, None);
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(refuse::storage_parameter(option));
+        };
+        let word = word(value);
+        match key.value.to_lowercase().as_str() {
+            "backups" => {
+                let wrong = || invalid("backups", &word, "a number from 0 to 255");
+                count = Some(word.parse::<u8>().map_err(|_| wrong())?);
+            }
+            "backups_in" => {
+                on_disk = Some(match word.as_str() {
+                    "disk" => true,
+                    "memory" => false,
+                    _ => return Err(invalid("backups_in", &word, "disk or memory")),
+                });
+            }
+            // Rows have their place by their key, so how full a page is to be filled says nothing here.
+            "fillfactor" => {}
+            _ => return Err(refuse::storage_parameter(option)),
+        }
+    }
+    match (count, on_disk) {
+        (None, Some(_)) => {
+            let message = "backups_in is given without backups";
+            Err(SqlError::new(code::INVALID_PARAMETER, message)
+                .hint("Say how many: WITH (backups = 1, backups_in = memory)."))
+        }
+        (None, None) => Ok(None),
+        (Some(0), _) => Ok(Some(Backups::NONE)),
+        (Some(count), on_disk) => Ok(Some(Backups { count, on_disk: on_disk.unwrap_or(true) })),
+    }
+}
+
+/// A value as a word, in lower case.
+fn word(value: &Expr) -> String {
+    value.to_string().trim_matches(['\'', '"']).to_lowercase()
+}
+
+fn invalid(name: &str, value: &str, right: &str) -> SqlError {
+    let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+    SqlError::new(code::INVALID_PARAMETER, message).hint(format!("It is {right}."))
+}
