@@ -221,7 +221,7 @@ impl World {
             9..13 => self.close_batches(),
             13..19 => self.sync(),
             19 if faults => self.provision(),
-            20..45 => self.take_plan()?,
+            20..45 => self.take_plans()?,
             45..85 => self.deliver(faults)?,
             85..93 => self.tick()?,
             93..96 => self.save()?,
@@ -301,8 +301,17 @@ impl World {
         (copy, *self.nodes[copy].keys().nth(at).unwrap())
     }
 
-    fn take_plan(&mut self) -> Result<(), Failure> {
-        let (copy, id) = self.some_node();
+    /// A site of each copy takes its next plan: more are taken than come, or no run would end.
+    fn take_plans(&mut self) -> Result<(), Failure> {
+        for copy in 0..self.nodes.len() {
+            let at = self.random.random_range(0..self.nodes[copy].len());
+            let id = *self.nodes[copy].keys().nth(at).unwrap();
+            self.take_plan(copy, id)?;
+        }
+        Ok(())
+    }
+
+    fn take_plan(&mut self, copy: usize, id: SiteId) -> Result<(), Failure> {
         let node = self.nodes[copy].get_mut(&id).unwrap();
         if node.site.open_batches() > 3 || node.site.next() >= self.order.durable() {
             return Ok(());
