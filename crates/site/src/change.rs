@@ -194,6 +194,8 @@ impl Site {
         let (_, position) = self.publish(&[&partition], frame, |_| {})?;
         partition.set_followers(partition.followers().without(site));
         self.recount(&partition);
+        // It has the copy, or never will; whether it still lacks something of the log, it says itself.
+        self.has_copies(site, std::iter::once(&partition));
         drop(held);
         self.lasting(position).await
     }

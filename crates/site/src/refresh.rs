@@ -287,7 +287,7 @@ impl Site {
         let joined = partition.feed().filter(|feed| Arc::ptr_eq(feed, &stream.feed));
         let is_joined = joined.is_some();
         partition.follow(complete, joined);
-        if came.origin > stream.since {
+        if stream.since.is_some_and(|since| came.origin > since) {
             partition.join(stream.feed, true);
         } else if !is_joined {
             self.subscribe(std::slice::from_ref(partition));

@@ -37,7 +37,7 @@ pub fn backed_up(history: &History) -> Result<(), String> {
             if !backups.on_disk {
                 continue;
             }
-            let at = sites_with(history, &rows, write, ack.time, &is_durable);
+            let at = sites_with(history, &rows, write, ack.time, is_durable);
             let others = at.iter().filter(|site| **site != master).count();
             if others < usize::from(backups.count) {
                 let Written { table, key, .. } = write;

@@ -53,8 +53,9 @@ pub(super) struct Incoming {
 /// A stream, as those see it who follow it.
 #[derive(Clone, Default)]
 pub(crate) struct Stream {
-    /// It has what was written from this position of the sender's log on, as [`Feed::since`] says.
-    pub(crate) since: Position,
+    /// It has what was written from this position of the sender's log on, as [`Feed::since`] says; `None`: nothing
+    /// has come by it yet.
+    pub(crate) since: Option<Position>,
     /// Up to when it is known to have told everything.
     pub(crate) feed: Arc<store::Feed>,
 }
@@ -237,7 +238,7 @@ impl Site {
             while let Some(feed) = link.early.remove(&link.next) {
                 link.next += 1;
                 (link.heard, link.waiting_since) = (now, now);
-                link.stream.since = feed.since;
+                link.stream.since = Some(feed.since);
                 for item in feed.items {
                     self.take_item(from, item, &link.stream.feed, &mut touched);
                 }

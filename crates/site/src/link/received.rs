@@ -20,7 +20,7 @@
 //! terms there were, or who followed whom.
 //!
 //! **A copy on its way.** What a site does not hold yet is not part of what it says. So a master keeps its log
-//! from where it gave the copy's snapshot, until the site subscribes the replica; by then that is durable. What
+//! from where it gave the copy's snapshot, until the site subscribes the replica, or is let go; by then that is durable. What
 //! was said or asked before is void then. So it is where a mastership was acquired: the old master is a replica
 //! since it has released it.
 //!
@@ -192,8 +192,8 @@ impl Site {
         }
     }
 
-    /// A site holds copies of these partitions, as it has subscribed them.
-    pub(super) fn has_copies<'p>(
+    /// Copies of these partitions are not on their way to a site any more: it has subscribed them, or was let go.
+    pub(crate) fn has_copies<'p>(
         &self,
         site: SiteId,
         held: impl Iterator<Item = &'p Arc<SitePartition>>,
