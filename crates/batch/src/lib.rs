@@ -19,8 +19,8 @@
 //! ```text
 //!   site                          planner                    the two state machines
 //!    │ locks      who waits          │ clients   what has run
-//!    │ message    rows on their way  │ route     what a router is asked
-//!    │ procedure  running code       │ home, fusion   where records are
+//!    │ message    rows on their way  │ isomer-strategy::batch   what a router is asked, and
+//!    │ procedure  running code       │                          where records are
 //!    └───────────────┬───────────────┘
 //!                    ▼
 //!                   plan                                     a batch, worked out
@@ -61,8 +61,6 @@
 //! at once, so real-time order is kept.
 
 mod clients;
-mod fusion;
-mod home;
 mod locks;
 mod message;
 mod order;
@@ -71,13 +69,13 @@ mod planner;
 mod procedure;
 mod provision;
 mod request;
-mod route;
 mod rows;
 mod sequencer;
 mod site;
 
-pub use fusion::{FusionTable, Replacement};
-pub use home::Homes;
+pub use isomer_strategy::batch::{
+    Assignment, Back, FusionTable, Homes, Moved, Movement, Places, RecordId, Replacement, Route,
+};
 pub use locks::{Lock, Locks};
 pub use message::Message;
 pub use order::{MemoryOrder, Order};
@@ -86,7 +84,6 @@ pub use planner::Planner;
 pub use procedure::{ATTEMPTS_MAX, Outcome, Procedure, Procedures, STEPS_MAX, Txn, run};
 pub use provision::{Migration, Provision, Refusal};
 pub use request::{Abort, Answer, Batch, ClientId, Request};
-pub use route::{Assignment, Back, Moved, Movement, Places, Route};
-pub use rows::{MemoryRows, RecordId, Row, Rows, Writes};
+pub use rows::{MemoryRows, Row, Rows, Writes};
 pub use sequencer::{Limits, Sequencer};
 pub use site::{ASK_AFTER_NS, Checkpoint, Finished, Input, Output, Site};

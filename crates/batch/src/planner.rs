@@ -26,15 +26,13 @@
 //! The client table grows with the clients that there ever were.
 
 use crate::clients::Clients;
-use crate::fusion::FusionTable;
-use crate::home::Homes;
 use crate::plan::{Leg, Plan, Step, Work};
 use crate::provision::{Provision, Refusal};
 use crate::request::{Abort, Batch, Request};
-use crate::route::{Back, Moved, Places, Route};
 use crate::rows::{RecordId, bounds};
 use foldhash::fast::FixedState;
 use isomer_design::{Access, Footprint, Item, KeyRange, SiteId, SiteSet, Span, TableId};
+use isomer_strategy::batch::{Back, FusionTable, Homes, Moved, Places, Route};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -195,7 +193,7 @@ impl Planner {
 
     fn plan_calls(&mut self, calls: &[&Arc<Request>], plan: &mut Plan) {
         let footprints: Vec<&Footprint> = calls.iter().map(|call| &call.footprint).collect();
-        let places = Places { homes: &self.homes, fusion: &self.fusion };
+        let places = Places::new(&self.homes, &self.fusion);
         let routed = self.route.route(&footprints, &places);
         let sites = self.homes.sites().clone();
         let mut rest: BTreeSet<usize> = (0..calls.len()).collect();
@@ -246,7 +244,7 @@ impl Planner {
     }
 
     fn leg(&self, item: &Item, site: SiteId, moved: Moved) -> Leg {
-        let places = Places { homes: &self.homes, fusion: &self.fusion };
+        let places = Places::new(&self.homes, &self.fusion);
         match &item.span {
             Span::Key(key) => {
                 let record = (item.table, key.clone());

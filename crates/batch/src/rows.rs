@@ -5,15 +5,12 @@
 //! every row once.
 
 use isomer_design::{Key, KeyRange, TableId};
+pub(crate) use isomer_strategy::batch::{RecordId, bounds, end_of};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// A row's bytes, shared by all that read it.
 pub type Row = Arc<[u8]>;
-
-/// Which row.
-pub type RecordId = (TableId, Key);
 
 /// Rows to put, and rows to delete.
 pub type Writes = BTreeMap<RecordId, Option<Row>>;
@@ -33,20 +30,6 @@ pub trait Rows {
 /// Rows in memory.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MemoryRows(BTreeMap<RecordId, Row>);
-
-/// All records of a range, as bounds of an ordered map of records. The first record of the next table ends a
-/// range that is open above.
-pub(crate) fn bounds(table: TableId, range: &KeyRange) -> (Bound<RecordId>, Bound<RecordId>) {
-    (Bound::Included((table, range.start.clone())), Bound::Excluded(end_of(table, range)))
-}
-
-/// The first record after a range.
-pub(crate) fn end_of(table: TableId, range: &KeyRange) -> RecordId {
-    match &range.end {
-        Some(end) => (table, end.clone()),
-        None => (TableId(table.0.saturating_add(1)), Key::min()),
-    }
-}
 
 impl MemoryRows {
     /// No rows.

@@ -34,6 +34,7 @@
 //!
 //! Those that plan are in `isomer-plan`: the autopilot, Clay, adaptive replication and others.
 
+pub mod batch;
 mod needs;
 mod on_demand;
 mod static_design;

@@ -11,8 +11,8 @@
 
 use super::batch::{Batch, Places, Routed, Transaction};
 use super::{Options, calvin, gstore, hermes, leap, tpart};
-use isomer_batch::{Assignment, Back, Moved, Movement, Places as EnginePlaces, Route};
 use isomer_design::{Access, Footprint, Item, Key, KeyRange, SiteId, Span, TableId};
+use isomer_strategy::batch::{Assignment, Back, Moved, Movement, Places as EnginePlaces, Route};
 
 /// A router, for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

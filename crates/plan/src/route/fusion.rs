@@ -3,7 +3,7 @@
 use super::batch::{Batch, Home, Key, Places, Routed};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-pub use isomer_batch::{FusionTable, Replacement};
+pub use isomer_strategy::batch::{FusionTable, Replacement};
 
 /// Where keys are: at home, unless a fusion table has them elsewhere.
 #[derive(Clone, Copy, Debug)]

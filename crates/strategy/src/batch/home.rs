@@ -1,6 +1,6 @@
 //! Homes: where records are unless they are fused elsewhere.
 //!
-//! Homes are ranges and change rarely, by [provisions](crate::provision); the [fusion table](crate::fusion) has
+//! Homes are ranges and change rarely, by provisions; the [fusion table](super::FusionTable) has
 //! the exceptions. They begin as a [`Design`] has them: a record is at home at the master of its partition.
 
 use isomer_design::{Design, Key, KeyRange, RangeMap, SiteId, SiteSet, TableId};
@@ -62,16 +62,18 @@ impl Homes {
         all.find(|(.., at)| *at == site).map(|(table, piece, _)| (table, piece))
     }
 
-    pub(crate) fn add_site(&mut self, site: SiteId) {
+    /// Lets transactions be routed to a site.
+    pub fn add_site(&mut self, site: SiteId) {
         self.sites.insert(site);
     }
 
-    pub(crate) fn remove_site(&mut self, site: SiteId) {
+    /// Lets no more transactions be routed to a site.
+    pub fn remove_site(&mut self, site: SiteId) {
         self.sites = self.sites.without(site);
     }
 
     /// Makes a site the home of a range of a table that exists.
-    pub(crate) fn set(&mut self, table: TableId, range: &KeyRange, site: SiteId) {
+    pub fn set(&mut self, table: TableId, range: &KeyRange, site: SiteId) {
         let Some(homes) = self.tables.get_mut(&table) else { return };
         if let Some(end) = &range.end
             && let Some((_, &after)) = homes.get(end)

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A router decides nothing else. Who moves which records is a property of the kind of engine that it is made
-//! for, its [`Movement`]; the [planner](crate::planner) does the rest alike for all of them.
+//! for, its [`Movement`]; the engine (`isomer-batch`) does the rest alike for all of them.
 //!
 //! | engine | moved | back home | runs at |
 //! | --- | --- | --- | --- |
@@ -18,10 +18,31 @@
 //! Every site routes for itself, so a router must be a function of its arguments: no chance, no clock, no
 //! map without an order, no floating point.
 
-use crate::fusion::FusionTable;
-use crate::home::Homes;
-use crate::rows::{RecordId, bounds};
+mod fusion;
+mod home;
+
+pub use fusion::{FusionTable, Replacement};
+pub use home::Homes;
+
 use isomer_design::{Footprint, Key, KeyRange, SiteId, SiteSet, TableId};
+use std::ops::Bound;
+
+/// Which record.
+pub type RecordId = (TableId, Key);
+
+/// All records of a range, as bounds of an ordered map of records. The first record of the next table ends a
+/// range that is open above.
+pub fn bounds(table: TableId, range: &KeyRange) -> (Bound<RecordId>, Bound<RecordId>) {
+    (Bound::Included((table, range.start.clone())), Bound::Excluded(end_of(table, range)))
+}
+
+/// The first record after a range.
+pub fn end_of(table: TableId, range: &KeyRange) -> RecordId {
+    match &range.end {
+        Some(end) => (table, end.clone()),
+        None => (TableId(table.0.saturating_add(1)), Key::min()),
+    }
+}
 
 /// Which records go to the routed site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,8 +96,15 @@ pub trait Route: Send + Sync {
 /// Where records are before a batch. Their tables exist: other transactions are refused before.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
-    pub(crate) homes: &'a Homes,
-    pub(crate) fusion: &'a FusionTable<RecordId, SiteId>,
+    homes: &'a Homes,
+    fusion: &'a FusionTable<RecordId, SiteId>,
+}
+
+impl<'a> Places<'a> {
+    /// Records are at home, but for those of the fusion table.
+    pub fn new(homes: &'a Homes, fusion: &'a FusionTable<RecordId, SiteId>) -> Places<'a> {
+        Places { homes, fusion }
+    }
 }
 
 impl Places<'_> {

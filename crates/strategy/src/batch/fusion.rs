@@ -1,6 +1,6 @@
 //! The fusion table: where the hot records are (Hermes, sections 3.1 and 4.1).
 //!
-//! Records that are not at home have an entry; everything else is found by the [homes](crate::home). The
+//! Records that are not at home have an entry; everything else is found by the [homes](super::Homes). The
 //! table is part of the state that all sites agree on: it changes in the planned order only, and never by
 //! what a transaction did.
 //!
