@@ -25,6 +25,18 @@ pub(crate) fn elements(text: &str) -> Elements<'_> {
     }
 }
 
+/// The elements of one array, and then those of another.
+pub(crate) fn joined(a: &str, b: &str) -> String {
+    let inside = |text: &str| {
+        let text = text.trim();
+        text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text).to_owned()
+    };
+    match [inside(a), inside(b)] {
+        [a, b] if a.is_empty() || b.is_empty() => format!("{{{a}{b}}}"),
+        [a, b] => format!("{{{a},{b}}}"),
+    }
+}
+
 /// See [`elements`].
 pub(crate) struct Elements<'t> {
     text: &'t str,

@@ -242,7 +242,7 @@ impl Binder<'_> {
         let families = [a.ty.family(), b.ty.family()];
         let has = |family| families.contains(&family);
         if has(Family::Array) {
-            return Err(SqlError::unsupported("the operator || with an array"));
+            return self.concat_arrays(a, b);
         }
         let ty = match (has(Family::Bytes), has(Family::Text) || has(Family::Unknown)) {
             (true, _)
@@ -259,6 +259,20 @@ impl Binder<'_> {
         };
         let both = [side(a)?, side(b)?];
         Ok(typed(Expr::Arith(Arith::Concat, ty, Box::new(both)), ty))
+    }
+
+    /// `||` of two arrays of one type; where one is NULL, the other.
+    fn concat_arrays(&mut self, a: Typed, b: Typed) -> Result<Typed, SqlError> {
+        let ty = if a.ty.family() == Family::Array { a.ty } else { b.ty };
+        let is_one = |side: &Typed| side.ty == ty || side.ty.family() == Family::Unknown;
+        if !matches!(ty, SqlType::Array(_)) || !is_one(&a) || !is_one(&b) {
+            return Err(SqlError::unsupported("the operator || with an array and something else"));
+        }
+        let [a, b] = [self.coerce(a, ty)?, self.coerce(b, ty)?];
+        let missing = |side: &Expr| Expr::IsNull(Box::new(side.clone()));
+        let whens = vec![(missing(&a), b.clone()), (missing(&b), a.clone())];
+        let both = Expr::Arith(Arith::Concat, ty, Box::new([a, b]));
+        Ok(typed(Expr::Case(whens, Box::new(both)), ty))
     }
 
     pub(super) fn is_truth(

@@ -13,6 +13,7 @@
 //! but where the plan says so.
 
 use super::{Exec, Row};
+use crate::array;
 use crate::datum::{Datum, check_int, convert, out_of_range};
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Expr};
@@ -59,6 +60,9 @@ impl Exec<'_> {
                 }
                 if *op == Arith::Concat {
                     self.budget.charge(a.heap_bytes() + b.heap_bytes())?;
+                    if let (SqlType::Array(_), Datum::Text(a), Datum::Text(b)) = (ty, &a, &b) {
+                        return Ok(Datum::Text(array::joined(a, b)));
+                    }
                 }
                 ranged(arith(*op, &a, &b)?, *ty)?
             }
