@@ -95,7 +95,7 @@ impl Exec<'_> {
                 let (value, array) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);
                 let Some(array) = array.as_text() else { return Ok(Datum::Null) };
                 let mut unknown = false;
-                for other in crate::array::values(array, *element) {
+                for other in array::values(array, *element) {
                     let other = other?;
                     self.tick()?;
                     if value.is_null() || other.is_null() {
