@@ -57,8 +57,9 @@
 //!
 //! # What is left out
 //!
-//! Files and sockets (whoever embeds it has them); reads of a batch boundary without locks; batches that find their own size. A router reorders within a batch only: all requests of a batch are under way
-//! at once, so real-time order is kept.
+//! Files and sockets (whoever embeds it has them); reads of a batch boundary without locks; batches that find
+//! their own size. A router reorders within a batch only: all requests of a batch are under way at once, so
+//! real-time order is kept.
 
 mod clients;
 mod locks;

@@ -41,6 +41,7 @@
 //! backups the table asks for.
 
 use crate::error::Refusal;
+use crate::failover::PATIENCE_NS;
 use crate::frame::FrameKind;
 use crate::message::Message;
 use crate::partition::{SitePartition, Table};
@@ -281,15 +282,22 @@ impl Site {
         self.backups.waits.lock().is_closed_up_to(ticket)
     }
 
-    /// Ready when backups have acknowledged all events of a partition, whose lock is held.
-    pub(crate) async fn settled(&self, partition: &SitePartition) {
-        let place = place(partition);
-        let open: Tickets = {
-            let waits = self.backups.waits.lock();
-            let book = waits.books.get(&place);
-            book.into_iter().flat_map(|book| &book.open).map(|(_, ticket)| *ticket).collect()
-        };
-        self.acknowledged(&open).await;
+    /// True when backups have acknowledged all events of a partition, whose lock is held; false if they do not for
+    /// long: who lets a lost backup go may wait for whoever holds the partition.
+    pub(crate) async fn settled(&self, partition: &SitePartition) -> bool {
+        let (place, until) = (place(partition), self.time.now().0 + PATIENCE_NS);
+        poll_fn(|cx| {
+            let mut waits = self.backups.waits.lock();
+            let first = waits.books.get(&place).and_then(|book| book.open.first().copied());
+            let Some(open) = first.and_then(|(_, ticket)| waits.open.get_mut(&ticket)) else {
+                return Poll::Ready(true);
+            };
+            leave(&mut open.waiting, cx.waker());
+            drop(waits);
+            self.ticked.register(cx.waker());
+            if self.time.now().0 > until { Poll::Ready(false) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// A site begins to follow a partition, and has no copy yet.

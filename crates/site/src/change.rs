@@ -274,7 +274,10 @@ impl Site {
             return Err(self.unfit(&partition, why));
         }
         self.end_all_learning(&partition);
-        self.settled(&partition).await;
+        if !self.settled(&partition).await {
+            let why = "waits for backups that do not acknowledge; try again".into();
+            return Err(self.unfit(&partition, why));
+        }
         let followers = partition.followers().without(to).with(self.id);
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Release { to, followers }));

@@ -44,7 +44,7 @@ use std::sync::Arc;
 /// Versions of one term: more than a site can have in doubt, or write in its life.
 const TERM: Version = 1 << 40;
 /// A replica may take so long to catch up, in nanoseconds, before another one is asked.
-const PATIENCE_NS: u64 = 5_000_000_000;
+pub(crate) const PATIENCE_NS: u64 = 5_000_000_000;
 
 /// Which term a version belongs to: how many promotions came before it.
 pub fn term(version: Version) -> u64 {

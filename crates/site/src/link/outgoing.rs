@@ -8,7 +8,7 @@
 //! **Heartbeats** say the time alone, tick after tick, and so that not everybody writes to
 //! everybody all the time, they grow rarer where nobody asks how far the feed has come (at 1, 2, 4,
 //! 8, 16, 32, 48 ticks since). Who reads a replica that is not that far does ask
-//! ([`crate::silence`]), and is told often from then on.
+//! ([`crate::close_ahead`]), and is told often from then on.
 
 use super::received::Needs;
 use crate::message::{Epoch, Feed, FeedItem, Message, Question};
