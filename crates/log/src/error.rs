@@ -93,6 +93,24 @@ pub enum LogError {
         /// What was removed, and what the system said.
         what: Arc<str>,
     },
+    /// Another process has taken the log over. What was appended after `durable` does not count, and nothing more
+    /// is accepted.
+    #[error(
+        "the log belongs to another process from position {durable:#x} on, and takes no more from this one: {what}"
+    )]
+    Fenced {
+        /// Everything before this position is durable.
+        durable: Position,
+        /// Which log, whose it is now, and since when.
+        what: Arc<str>,
+    },
+    /// It is not known whether another process has taken the log over, and therefore not whether what its site
+    /// would show is still the newest.
+    #[error("it is not known whether the log still belongs to this process: {what}; try again later")]
+    Unconfirmed {
+        /// Which log, and how long its owner has heard nothing.
+        what: Arc<str>,
+    },
 }
 
 /// What a log lacks that cannot take more for the time being.
@@ -142,7 +160,7 @@ impl LogError {
 
     /// True if the log takes nothing more until it is opened again.
     pub fn is_final(&self) -> bool {
-        matches!(self, LogError::Failed { .. })
+        matches!(self, LogError::Failed { .. } | LogError::Fenced { .. })
     }
 }
 
@@ -255,6 +273,14 @@ pub enum OpenError {
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
+    },
+    /// A log that is not in files could not be opened.
+    #[error("{place}: {what}")]
+    Elsewhere {
+        /// Which log, as users know it.
+        place: String,
+        /// What is wrong, and what would be right.
+        what: String,
     },
 }
 

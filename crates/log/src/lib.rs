@@ -202,6 +202,17 @@ pub trait Log: Send + Sync {
     /// What the log has done since it was opened.
     fn counters(&self) -> Counters;
 
-    /// The [failure](LogError::Failed) that ended the log, if it had one.
+    /// What ended the log, if anything did: a [failure](LogError::Failed), or [another
+    /// owner](LogError::Fenced).
     fn failure(&self) -> Option<LogError>;
+
+    /// Refuses if what the log's site would show may not be the newest any more: once the log has ended; and, where
+    /// another process could have taken it over, while nobody knows.
+    ///
+    /// # Errors
+    ///
+    /// [`Log::failure`], or [`LogError::Unconfirmed`].
+    fn serving(&self) -> Result<(), LogError> {
+        self.failure().map_or(Ok(()), Err)
+    }
 }

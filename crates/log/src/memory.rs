@@ -94,8 +94,13 @@ enum Frames {
 impl MemoryLog {
     /// An empty log, starting at position 0.
     pub fn new(options: MemoryOptions) -> MemoryLog {
+        MemoryLog::starting_at(options, 0)
+    }
+
+    /// An empty log, starting at a position: the end of a log whose beginning is kept elsewhere.
+    pub fn starting_at(options: MemoryOptions, position: Position) -> MemoryLog {
         let active = Vec::with_capacity(options.segment_bytes);
-        MemoryLog::with_segments(options, VecDeque::new(), 0, active)
+        MemoryLog::with_segments(options, VecDeque::new(), position, active)
     }
 
     fn with_segments(
@@ -138,7 +143,18 @@ impl MemoryLog {
 
     /// Makes the log fail as if its disk had: for simulations of broken disks.
     pub fn fail(&self, reason: &str) {
-        let failed = LogError::Failed { durable: self.durable(), what: Arc::from(reason) };
+        self.end_with(LogError::Failed { durable: self.durable(), what: Arc::from(reason) });
+    }
+
+    /// Everything before `position` is durable, and whoever waits for that is woken: for whoever makes it durable
+    /// elsewhere, instead of [`Log::sync`].
+    pub fn settle(&self, position: Position) {
+        assert!(position <= self.end(), "{position:#x} was not appended yet");
+        self.marks.set_durable(position).wake();
+    }
+
+    /// Ends the log: nothing more is accepted, and whoever waits is told why.
+    pub fn end_with(&self, failed: LogError) {
         let woken = self.marks.fail(failed);
         let driver = self.tail.lock().driver.take();
         woken.and(driver).wake();

@@ -316,6 +316,9 @@ fn log(error: &LogError) -> &'static str {
     match error {
         LogError::Failed { .. } | LogError::Read { .. } | LogError::Damaged { .. } => "58030",
         LogError::NoRoom { lack: Lack::Space, .. } => "53100",
+        // Pools of connections take these for a server that is going, and connect anew.
+        LogError::Fenced { .. } => "57P01",
+        LogError::Unconfirmed { .. } => "57P03",
         _ => "53000",
     }
 }

@@ -66,10 +66,10 @@ impl Site {
         self.log.failure()
     }
 
-    /// Refuses if the log has failed.
+    /// Refuses if the log has failed, or may have another owner by now.
     #[inline]
     pub(crate) fn serving(&self) -> Result<(), LogError> {
-        self.failure().map_or(Ok(()), Err)
+        self.log.serving()
     }
 
     /// How far the partition that begins at `start` is durable here.

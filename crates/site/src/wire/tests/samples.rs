@@ -346,7 +346,7 @@ fn refusal(g: &mut Gen, variant: usize) -> Refusal {
     }
 }
 
-const LOG_ERRORS: usize = 10;
+const LOG_ERRORS: usize = 12;
 
 fn log_error(g: &mut Gen, variant: usize) -> LogError {
     let (position, what) = (g.number(), Arc::from(g.words()));
@@ -363,7 +363,9 @@ fn log_error(g: &mut Gen, variant: usize) -> LogError {
         6 => LogError::NotAFrame { position },
         7 => LogError::Read { what },
         8 => LogError::Damaged { position, what },
-        _ => LogError::Remove { what },
+        9 => LogError::Remove { what },
+        10 => LogError::Fenced { durable: position, what },
+        _ => LogError::Unconfirmed { what },
     }
 }
 
