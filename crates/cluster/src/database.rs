@@ -1,16 +1,18 @@
 //! An open database: the public face of this crate.
 
 use crate::assemble::{Assembled, assemble};
+use crate::catalog::Catalog;
 use crate::embedded::{
-    Checkpointer, Checkpointing, Embedded, Logs, Recovering, Runtime, SiteReport, Told, start,
+    Checkpointer, Checkpointing, Embedded, Recovering, Runtime, SiteReport, Told, start,
 };
 use crate::error::{Error, OpenDatabaseError};
 use crate::event::ChangeEvent;
-use crate::folder::{Catalog, Folder};
+use crate::folder::Folder;
 use crate::node::Endpoint;
 use crate::protocol;
 use crate::remote::Wire;
 use crate::router::{FailedOver, Job, Ran, Router, Session};
+use crate::storage::{Beside, InFolder, InMemory, Logs, Storage};
 use crate::transport::Transport;
 use isomer_design::{
     Backups, Change, Design, Direction, Footprint, Key, KeyRange, Placement, Plan, Schema, SiteId,
@@ -38,6 +40,7 @@ const REMEMBERED_EVERY: u64 = 500;
 /// How to open a database.
 pub struct Options {
     folder: Option<PathBuf>,
+    logs: Option<Arc<dyn Logs>>,
     sites: u16,
     durability: Durability,
     strategy: Box<dyn Strategy>,
@@ -55,6 +58,7 @@ impl Options {
     pub fn in_memory(sites: u16) -> Options {
         Options {
             folder: None,
+            logs: None,
             sites,
             durability: Durability::None,
             strategy: Box::new(OnDemand::default()),
@@ -73,6 +77,14 @@ impl Options {
     pub fn in_folder(folder: impl Into<PathBuf>, sites: u16) -> Options {
         let durability = Durability::Commit;
         Options { folder: Some(folder.into()), durability, ..Options::in_memory(sites) }
+    }
+
+    /// The redo logs, and the catalog, of a database in a folder are not there but elsewhere. Whoever opens them last
+    /// has the database: the process that had it before is told so by its logs
+    /// ([`Fenced`](LogError::Fenced)).
+    pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
+        self.logs = Some(logs);
+        self
     }
 
     /// What a commit waits for. (In memory: nothing, whatever is set.)
@@ -181,7 +193,7 @@ pub struct Database {
     checkpointer: Arc<Checkpointer>,
     /// They carry out the plans that no transaction waits for, think of new ones, and make checkpoints.
     beside: Vec<JoinHandle<()>>,
-    folder: Option<Arc<Folder>>,
+    storage: Arc<dyn Storage>,
     catalog: Mutex<Catalog>,
     /// How the sites' logs are.
     log: isomer_log::Options,
@@ -203,31 +215,18 @@ impl Database {
         {
             return Err(OpenDatabaseError::Elsewhere { path }.into());
         }
-        let (folder, catalog) = match &options.folder {
-            Some(path) => {
-                let (folder, catalog) = Folder::open(path, options.sites)?;
-                (Some(Arc::new(folder)), catalog)
-            }
-            None => {
-                let sites = (1..=options.sites).map(SiteId).collect();
-                (None, Catalog::of(sites))
-            }
-        };
+        let log = log_options(options.durability, &options.checkpoints);
+        let (storage, catalog) = open_storage(&mut options, log)?;
         let procedures = std::mem::take(&mut options.procedures);
         let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
         runtime.memory.set(options.site_memory);
         let mut notes = Vec::new();
-        let logs_options = log_options(options.durability, &options.checkpoints);
-        let logs = Logs {
-            folder: folder.as_deref(),
-            options: isomer_log::Options { accept_loss: options.accept_loss, ..logs_options },
-            faults: std::mem::take(&mut options.faults),
-        };
         let here: Vec<SiteId> =
             catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
-        runtime.open(&logs, &here, &options.told, &mut notes)?;
-        if let Some(folder) = folder.as_ref().filter(|folder| folder.is_new()) {
-            folder.write_catalog(&catalog)?;
+        let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
+        runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
+        if storage.is_new() {
+            storage.write_catalog(&catalog)?;
         }
         let transport = Embedded::new(runtime.clone());
         let holdings: Vec<_> = match runtime.block_on(describe(&transport, &catalog.sites)) {
@@ -250,7 +249,7 @@ impl Database {
         let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
         let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
         let last_table = tables.map(|table| table.0).max().unwrap_or(0);
-        if let Some(memory) = folder.as_ref().and_then(|folder| folder.read_memory()) {
+        if let Some(memory) = storage.folder().and_then(Folder::read_memory) {
             notes.extend(options.strategy.recall(&memory).err());
         }
         let router = Arc::new(Router::new(transport, design, options.strategy));
@@ -264,7 +263,7 @@ impl Database {
             }
         }));
         let mut beside = beside(&router, &runtime, &failed_over);
-        if folder.is_some() {
+        if storage.folder().is_some() {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
         }
@@ -273,9 +272,9 @@ impl Database {
             beside,
             router,
             runtime,
-            folder,
+            storage,
             catalog: Mutex::new(catalog),
-            log: logs_options,
+            log,
             last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
             notes,
@@ -287,6 +286,11 @@ impl Database {
         database.assure_backups()?;
         database.remember_from_time_to_time();
         Ok(database)
+    }
+
+    /// True if the database was made when it was opened.
+    pub fn is_new(&self) -> bool {
+        self.storage.is_new()
     }
 
     /// What there was to say about the state in which the database was found.
@@ -317,9 +321,7 @@ impl Database {
         trial.create_table(id, schema.clone(), partitions.clone()).map_err(Box::new)?;
         let mut entered = catalog.clone();
         entered.tables.push((id, schema.clone()));
-        if let Some(folder) = &self.folder {
-            folder.write_catalog(&entered)?;
-        }
+        self.storage.write_catalog(&entered)?;
         *catalog = entered;
         self.last_table.store(id.0, Ordering::SeqCst);
         let mut by_site: BTreeMap<SiteId, Vec<KeyRange>> = BTreeMap::new();
@@ -330,9 +332,7 @@ impl Database {
             if let Err(refusal) = self.ask(site, Step::Create(id, ranges)) {
                 // What other sites hold of it already, they forget at the next start.
                 catalog.tables.retain(|(other, _)| *other != id);
-                if let Some(folder) = &self.folder {
-                    folder.write_catalog(&catalog)?;
-                }
+                self.storage.write_catalog(&catalog)?;
                 return Err(OpenDatabaseError::Change(refusal).into());
             }
         }
@@ -353,15 +353,11 @@ impl Database {
         let before = catalog.clone();
         self.router.design().set_backups(table, backups).map_err(Box::new)?;
         catalog.set_backups(table, backups);
-        if let Some(folder) = &self.folder {
-            folder.write_catalog(&catalog)?;
-        }
+        self.storage.write_catalog(&catalog)?;
         let set = self.runtime.block_on(self.router.set_backups(table, backups));
         if set.is_err() {
             *catalog = before;
-            if let Some(folder) = &self.folder {
-                folder.write_catalog(&catalog)?;
-            }
+            self.storage.write_catalog(&catalog)?;
         }
         set
     }
@@ -377,9 +373,7 @@ impl Database {
         left.tables.retain(|(other, _)| *other != id);
         left.set_backups(id, Backups::NONE);
         // From here on the table is gone: what sites still hold of it, they forget at the next start.
-        if let Some(folder) = &self.folder {
-            folder.write_catalog(&left)?;
-        }
+        self.storage.write_catalog(&left)?;
         *catalog = left;
         self.runtime.block_on(self.router.drop_table(id))
     }
@@ -598,7 +592,7 @@ impl Database {
     /// # Errors
     /// [`Error::Checkpoint`]; the checkpoints before stay in force.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        match &self.folder {
+        match self.storage.folder() {
             Some(_) => Ok(self.checkpointer.make_all(&self.runtime)?),
             None => Ok(()),
         }
@@ -628,8 +622,6 @@ impl Database {
         let mut entered = catalog.clone();
         entered.sites.push(site);
         entered.sites.sort();
-        let folder = self.folder.as_deref();
-        let logs = Logs { folder, options: self.log, faults: BTreeMap::new() };
         let here: &[SiteId] = if self.runtime.hosts_site(site) { &[site] } else { &[] };
         if here.is_empty() {
             // Once, without waiting: where it cannot be asked, it cannot be added.
@@ -638,10 +630,8 @@ impl Database {
                 return Err(Error::Change { change: Box::new(change), refusal });
             }
         }
-        self.runtime.open(&logs, here, &|_| {}, &mut Vec::new())?;
-        if let Some(folder) = folder
-            && let Err(error) = folder.write_catalog(&entered)
-        {
+        self.runtime.open(&*self.storage, self.log, here, &|_| {}, &mut Vec::new())?;
+        if let Err(error) = self.storage.write_catalog(&entered) {
             self.runtime.remove(site);
             return Err(error.into());
         }
@@ -666,9 +656,7 @@ impl Database {
         }
         let event = self.runtime.block_on(self.router.change(change, reason))?;
         catalog.sites.retain(|other| *other != site);
-        if let Some(folder) = &self.folder {
-            folder.write_catalog(&catalog)?;
-        }
+        self.storage.write_catalog(&catalog)?;
         // Once more, as it could decide until now; a log that fails in between does not bring the site back.
         let _ = self.ask(site, Step::Finish);
         self.runtime.remove(site);
@@ -693,11 +681,15 @@ impl Database {
 
     /// Writes what the strategy remembers after every so many changes of the design.
     fn remember_from_time_to_time(&self) {
-        let Some(folder) = self.folder.clone() else { return };
+        if self.storage.folder().is_none() {
+            return;
+        }
+        let storage = self.storage.clone();
         let (router, changes) = (Arc::downgrade(&self.router), AtomicU64::new(0));
         self.router.watch(move |_| {
             if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
                 && let Some(memory) = router.upgrade().and_then(|router| router.memory())
+                && let Some(folder) = storage.folder()
             {
                 // It is written again soon.
                 let _ = folder.write_memory(&memory);
@@ -718,7 +710,7 @@ impl Drop for Database {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
-        if let (Some(folder), Some(memory)) = (&self.folder, self.router.memory()) {
+        if let (Some(folder), Some(memory)) = (self.storage.folder(), self.router.memory()) {
             // Without it the strategy begins anew, and nobody is left to be told.
             let _ = folder.write_memory(&memory);
         }
@@ -768,6 +760,25 @@ impl Explorer<'_> {
         })?;
         Ok(rows)
     }
+}
+
+/// Opens what the database is kept in, and reads its catalog.
+fn open_storage(
+    options: &mut Options,
+    log: isomer_log::Options,
+) -> Result<(Arc<dyn Storage>, Catalog), OpenDatabaseError> {
+    let (sites, log) =
+        (options.sites, isomer_log::Options { accept_loss: options.accept_loss, ..log });
+    let Some(path) = &options.folder else {
+        return Ok((Arc::new(InMemory), Catalog::with_sites(sites)));
+    };
+    if let Some(logs) = options.logs.take() {
+        let (storage, catalog) = Beside::open(path, logs, log, sites)?;
+        return Ok((Arc::new(storage), catalog));
+    }
+    let (folder, catalog) = Folder::open(path, sites)?;
+    let faults = std::mem::take(&mut options.faults);
+    Ok((Arc::new(InFolder { folder, options: log, faults }), catalog))
 }
 
 /// A log is cut by whole segments, so these are small beside what makes a checkpoint due.

@@ -1,6 +1,7 @@
 //! Why the database did not do what it was asked.
 
 use crate::open::CancelReason;
+use crate::storage::DatabaseId;
 use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
@@ -150,11 +151,46 @@ pub enum OpenDatabaseError {
         /// The folder.
         path: PathBuf,
     },
-    /// The catalog cannot be read.
-    #[error("{path} is damaged: {what}")]
-    Catalog {
-        /// The file.
+    /// The database's logs are not in files of its folder.
+    #[error(
+        "the redo logs of the database {path} are at {place}: only a server that is told so can open it (isomer serve \
+         --log {place})"
+    )]
+    LogsElsewhere {
+        /// The folder.
         path: PathBuf,
+        /// Where its logs are.
+        place: String,
+    },
+    /// The database's logs were to be elsewhere, and are in files of its folder.
+    #[error("the database {path} has its redo logs in its folder; open it without --log")]
+    LogsHere {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The logs are another database's.
+    #[error(
+        "the redo logs at {place} are those of database {found}, and {path} belongs to database {expected}; name the \
+         logs of that one, or an empty folder"
+    )]
+    OtherDatabase {
+        /// Where the logs are.
+        place: String,
+        /// Whose they are.
+        found: DatabaseId,
+        /// The folder.
+        path: PathBuf,
+        /// Whose that is.
+        expected: DatabaseId,
+    },
+    /// The catalog's log could not be opened or written.
+    #[error("the catalog: {0}")]
+    CatalogLog(#[source] OpenError),
+    /// The catalog cannot be read.
+    #[error("{place} is damaged: {what}")]
+    Catalog {
+        /// Which file, or log.
+        place: String,
         /// What is wrong.
         what: String,
     },

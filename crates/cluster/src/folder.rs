@@ -1,8 +1,8 @@
-//! A database's folder: what is where, who may use it, and the catalog.
+//! A database's folder: what is where, and who may use it.
 //!
 //! ```text
 //!   shop.isomer/
-//!     catalog        sites and tables, as text in the form of a design; replaced as a whole
+//!     catalog        sites and tables; replaced as a whole
 //!     strategy       what the strategy has learned and decided, if it learns; replaced as a whole
 //!     lock           locked by the process that has the database open
 //!     site-1/
@@ -11,32 +11,27 @@
 //!     site-2/ …
 //! ```
 //!
-//! The catalog's first line has the number of its format. A newer program reads older ones (1 had
-//! no number), and writes its own with the next change; a number that it does not know is refused
-//! by name.
+//! A database whose logs are [elsewhere](crate::Logs) has a file `logs` that says where, and which database's they are,
+//! in place of the catalog, which is with the logs.
 //!
 //! The folder is its owner's alone (mode 0700), as whoever reads the files has read the tables, and
 //! the server's Unix socket may be in it. A new database makes it so; of an existing one that
 //! others may enter nothing is touched.
 
+use crate::catalog::{self, Catalog};
 use crate::error::OpenDatabaseError;
-use isomer_design::{Backups, Design, Placement, Schema, SiteId, TableId};
-use std::collections::BTreeMap;
+use crate::storage::DatabaseId;
+use isomer_design::{Design, SiteId};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// The format of the catalog that is written here, and the newest that is read.
-const FORMAT: u32 = 2;
-/// What a catalog begins with, and then its number.
-const TITLE: &str = "# An Isomer database, format ";
 
 const CATALOG: &str = "catalog";
-const CATALOG_NEW: &str = "catalog.new";
+const LOGS: &str = "logs";
+/// What that file begins with.
+const LOGS_TITLE: &str = "# An Isomer database whose logs are elsewhere, format 1";
 const STRATEGY: &str = "strategy";
-const STRATEGY_NEW: &str = "strategy.new";
 const LOCK: &str = "lock";
 /// What the names of the sites' folders begin with.
 const SITE: &str = "site-";
@@ -52,50 +47,63 @@ pub(crate) struct Folder {
     _lock: File,
 }
 
-/// Sites and tables.
-#[derive(Clone, Debug)]
-pub(crate) struct Catalog {
-    pub(crate) sites: Vec<SiteId>,
-    pub(crate) tables: Vec<(TableId, Arc<Schema>)>,
-    /// Of the tables that ask for some.
-    pub(crate) backups: BTreeMap<TableId, Backups>,
-}
-
 impl Folder {
     /// Opens a folder for this process; makes it if it is missing or empty. The catalog of a new database is
     /// yet to be [written](Folder::write_catalog), once the logs of its sites are there: a site that is in the
     /// catalog has a log.
     pub(crate) fn open(path: &Path, sites: u16) -> Result<(Folder, Catalog), OpenDatabaseError> {
+        if let Some((place, _)) = read_logs(path)? {
+            return Err(OpenDatabaseError::LogsElsewhere { path: path.to_owned(), place });
+        }
+        let mut folder = Folder::enter(path, CATALOG)?;
+        if folder.is_new {
+            return Ok((folder, Catalog::with_sites(sites)));
+        }
+        let catalog = Catalog::from_design(&read_catalog(path)?);
+        folder.sites.clone_from(&catalog.sites);
+        Ok((folder, catalog))
+    }
+
+    /// Opens the folder of a database whose logs are elsewhere, and says whose logs they are; of a new one
+    /// that is [yet to be written](Folder::write_logs).
+    pub(crate) fn open_beside(
+        path: &Path,
+    ) -> Result<(Folder, Option<DatabaseId>), OpenDatabaseError> {
+        if path.join(CATALOG).exists() {
+            return Err(OpenDatabaseError::LogsHere { path: path.to_owned() });
+        }
+        let folder = Folder::enter(path, LOGS)?;
+        Ok((folder, read_logs(path)?.map(|(_, database)| database)))
+    }
+
+    /// Enters a folder in which the file `marker` says that a database was wholly made.
+    fn enter(path: &Path, marker: &'static str) -> Result<Folder, OpenDatabaseError> {
         make_folder(path).map_err(failed(path))?;
-        let is_new = !path.join(CATALOG).exists();
+        let is_new = !path.join(marker).exists();
+        let begun = new(marker);
         if is_new {
             let mut entries = fs::read_dir(path).map_err(failed(path))?;
             // What a process leaves that was killed while it made the database.
-            let is_begun = path.join(CATALOG_NEW).exists();
+            let is_begun = path.join(&begun).exists();
             let ours = |name: &std::ffi::OsStr| {
                 let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
-                name == LOCK || name == CATALOG_NEW || (is_begun && is_site)
+                name == LOCK || name == begun.as_str() || (is_begun && is_site)
             };
             let foreign = entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name())));
             if foreign {
                 let path = path.to_owned();
-                return Err(OpenDatabaseError::NotADatabase { path, expected: CATALOG });
+                return Err(OpenDatabaseError::NotADatabase { path, expected: marker });
             }
         }
         close_to_others(path, is_new)?;
         let _lock = lock(path)?;
-        let mut folder = Folder { path: path.to_owned(), is_new, sites: Vec::new(), _lock };
+        let folder = Folder { path: path.to_owned(), is_new, sites: Vec::new(), _lock };
         if is_new {
-            let sites = (1..=sites).map(SiteId).collect();
-            folder.begin_catalog().map_err(failed(&path.join(CATALOG_NEW)))?;
-            return Ok((folder, Catalog::of(sites)));
+            // It notes that what is found here without the marker is what is left of the making of a database.
+            let note = || create(&path.join(&begun))?.sync_all();
+            note().and_then(|()| folder.sync()).map_err(failed(&path.join(&begun)))?;
         }
-        let design = read_catalog(path)?;
-        let tables = design.tables().map(|(id, table)| (id, table.schema().clone())).collect();
-        folder.sites = design.sites().iter().collect();
-        let backed = design.tables().filter(|(_, table)| table.backups() != Backups::NONE);
-        let backups = backed.map(|(id, table)| (id, table.backups())).collect();
-        Ok((folder, Catalog { sites: design.sites().iter().collect(), tables, backups }))
+        Ok(folder)
     }
 
     /// True if the database was made by this call to [`Folder::open`], or was never wholly made.
@@ -108,12 +116,6 @@ impl Folder {
         self.sites.contains(&site)
     }
 
-    /// Notes that what is found here without a catalog is what is left of the making of a database.
-    fn begin_catalog(&self) -> std::io::Result<()> {
-        create(&self.path.join(CATALOG_NEW))?.sync_all()?;
-        File::open(&self.path)?.sync_all()
-    }
-
     /// A folder in which a database was found half made, though a site's log holds something.
     pub(crate) fn without_catalog(&self) -> OpenDatabaseError {
         OpenDatabaseError::NotADatabase { path: self.path.clone(), expected: CATALOG }
@@ -121,25 +123,40 @@ impl Folder {
 
     /// Replaces the catalog, as a whole or not at all.
     pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        let (path, new) = (self.path.join(CATALOG), self.path.join(CATALOG_NEW));
-        let text = format!(
-            "{TITLE}{FORMAT}: its sites and tables. Where partitions are stands in the sites' logs.\n{}",
-            catalog.to_text()
-        );
+        self.replace(CATALOG, &catalog.to_text())
+    }
+
+    /// Says where the logs are, and whose.
+    pub(crate) fn write_logs(
+        &self,
+        place: &str,
+        database: DatabaseId,
+    ) -> Result<(), OpenDatabaseError> {
+        let text = format!("{LOGS_TITLE}\nplace {place}\ndatabase {database}\n");
+        self.replace(LOGS, &text)
+    }
+
+    /// Replaces a file as a whole or not at all, and waits for the disk.
+    fn replace(&self, name: &str, text: &str) -> Result<(), OpenDatabaseError> {
+        let (path, new) = (self.path.join(name), self.path.join(new(name)));
         let write = || -> std::io::Result<()> {
             let mut file = create(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
-            File::open(&self.path)?.sync_all()
+            self.sync()
         };
         write().map_err(failed(&path))
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        File::open(&self.path)?.sync_all()
     }
 
     /// Replaces what the strategy remembers. Nothing depends on it but how well it begins, so it does not wait
     /// for the disk.
     pub(crate) fn write_memory(&self, text: &str) -> std::io::Result<()> {
-        let (path, new) = (self.path.join(STRATEGY), self.path.join(STRATEGY_NEW));
+        let (path, new) = (self.path.join(STRATEGY), self.path.join(new(STRATEGY)));
         create(&new)?.write_all(text.as_bytes())?;
         fs::rename(&new, &path)
     }
@@ -157,41 +174,6 @@ impl Folder {
     }
 }
 
-impl Catalog {
-    /// Sites, and no tables.
-    pub(crate) fn of(sites: Vec<SiteId>) -> Catalog {
-        Catalog { sites, tables: Vec::new(), backups: BTreeMap::new() }
-    }
-
-    /// How many backups a table is to have.
-    pub(crate) fn backups(&self, table: TableId) -> Backups {
-        self.backups.get(&table).copied().unwrap_or(Backups::NONE)
-    }
-
-    /// Says how many.
-    pub(crate) fn set_backups(&mut self, table: TableId, backups: Backups) {
-        self.backups.remove(&table);
-        if backups != Backups::NONE {
-            self.backups.insert(table, backups);
-        }
-    }
-
-    /// As a design in which every table is one partition at the first site.
-    fn to_text(&self) -> String {
-        let mut design = Design::new(self.sites.iter().copied()).expect("sites were valid before");
-        for (id, schema) in &self.tables {
-            let everything = [(isomer_design::Key::min(), Placement::at(self.sites[0]))];
-            design.create_table(*id, schema.clone(), everything).expect("tables were valid before");
-            // There may be fewer sites by now: then a table asks for more than there can be.
-            let others = self.sites.len().saturating_sub(1).min(usize::from(u8::MAX)) as u8;
-            let backups = self.backups(*id);
-            let backups = Backups { count: backups.count.min(others), ..backups };
-            design.set_backups(*id, backups).expect("there are as many sites");
-        }
-        design.to_text()
-    }
-}
-
 /// The tables of the database in a folder, each as one partition; and what its strategy remembers, if it
 /// learns. The database may be open elsewhere.
 ///
@@ -202,23 +184,42 @@ pub fn look(path: &Path) -> Result<(Design, Option<String>), OpenDatabaseError> 
 }
 
 fn read_catalog(folder: &Path) -> Result<Design, OpenDatabaseError> {
+    if let Some((place, _)) = read_logs(folder)? {
+        return Err(OpenDatabaseError::LogsElsewhere { path: folder.to_owned(), place });
+    }
     let path = folder.join(CATALOG);
     let text = fs::read_to_string(&path).map_err(failed(&path))?;
-    let wrong = |what: String| OpenDatabaseError::Catalog { path: path.clone(), what };
-    check_format(&text).map_err(wrong)?;
-    Design::parse(&text).map_err(|error| wrong(error.to_string()))
+    catalog::read(&text).map_err(|what| OpenDatabaseError::Catalog { place: show(&path), what })
 }
 
-fn check_format(catalog: &str) -> Result<(), String> {
-    let Some(title) = catalog.strip_prefix(TITLE) else { return Ok(()) };
-    let number = title.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default();
-    match number.parse::<u32>() {
-        Ok(1..=FORMAT) => Ok(()),
-        Ok(_) => Err(format!(
-            "it has format {number}, and this program knows those up to {FORMAT}; open it with a newer one"
-        )),
-        Err(_) => Err("its first line does not say which format it has".to_owned()),
+/// What the file says that a database with logs elsewhere has.
+fn read_logs(folder: &Path) -> Result<Option<(String, DatabaseId)>, OpenDatabaseError> {
+    let path = folder.join(LOGS);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(OpenDatabaseError::File { path, error }),
+    };
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    match (value("place "), value("database ").and_then(DatabaseId::parse)) {
+        (Some(place), Some(database)) if text.starts_with(LOGS_TITLE) => {
+            Ok(Some((place.to_owned(), database)))
+        }
+        _ => {
+            let what =
+                format!("it should be `{LOGS_TITLE}`, and lines with a place and a database");
+            Err(OpenDatabaseError::Catalog { place: show(&path), what })
+        }
     }
+}
+
+/// The name under which a file is written before it takes its place.
+fn new(name: &str) -> String {
+    format!("{name}.new")
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// A new folder is its owner's alone.

@@ -25,6 +25,7 @@
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `embedded` | sites of this process: threads, disks, messages, checkpoints, opening |
 //! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
+//! | `storage`, `folder`, `catalog` | where a database is kept |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
 //! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
@@ -33,6 +34,7 @@
 mod assemble;
 mod backlog;
 mod branches;
+mod catalog;
 mod database;
 mod embedded;
 mod error;
@@ -45,6 +47,7 @@ mod remote;
 mod reservation;
 mod router;
 mod shell;
+mod storage;
 mod transport;
 
 pub use database::{Database, Explorer, Options};
@@ -66,4 +69,5 @@ pub use open::{
 pub use remote::{Early, Wire};
 pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
+pub use storage::{DatabaseId, FoundLogs, LogOf, Logs};
 pub use transport::{Transport, load_of};

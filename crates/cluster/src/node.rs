@@ -13,14 +13,14 @@
 //! **Left out.** A node's sites live in memory: who may open a site's log, and when, is the log's to say first
 //! (fencing). Sites do not greet sites elsewhere when they start, since no log of an earlier run is there to be kept.
 
-use crate::embedded::{Here, Logs, Runtime};
+use crate::embedded::{Here, Runtime};
 use crate::error::OpenDatabaseError;
 use crate::remote::{Wire, serve};
+use crate::storage::InMemory;
 use isomer_design::SiteId;
 use isomer_log::Durability;
 use isomer_site::Procedures;
 use isomer_site::wire::{BadMessage, read_message};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Sites of a database whose [router](crate::Database) is in another process.
@@ -41,8 +41,7 @@ impl Node {
         let runtime = Arc::new(Runtime::new(procedures, Some(wire)));
         let options =
             isomer_log::Options { durability: Durability::None, ..isomer_log::Options::default() };
-        let logs = Logs { folder: None, options, faults: BTreeMap::new() };
-        runtime.open(&logs, sites, &|_| {}, &mut Vec::new())?;
+        runtime.open(&InMemory, options, sites, &|_| {}, &mut Vec::new())?;
         Ok(Node { runtime })
     }
 

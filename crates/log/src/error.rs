@@ -106,7 +106,9 @@ pub enum LogError {
     },
     /// It is not known whether another process has taken the log over, and therefore not whether what its site
     /// would show is still the newest.
-    #[error("it is not known whether the log still belongs to this process: {what}; try again later")]
+    #[error(
+        "it is not known whether the log still belongs to this process: {what}; try again later"
+    )]
     Unconfirmed {
         /// Which log, and how long its owner has heard nothing.
         what: Arc<str>,

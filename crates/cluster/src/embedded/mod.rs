@@ -37,7 +37,7 @@ pub(crate) use checkpointer::Checkpointer;
 pub use checkpointer::Checkpointing;
 pub(crate) use mailboxes::Mailboxes;
 pub use opening::Recovering;
-pub(crate) use opening::{Logs, Told};
+pub(crate) use opening::Told;
 pub use report::SiteReport;
 pub(crate) use runtime::Runtime;
 pub(crate) use thread::start;

@@ -9,21 +9,14 @@
 
 use super::runtime::Runtime;
 use crate::error::OpenDatabaseError;
-use crate::folder::Folder;
+use crate::storage::{Storage, Stored};
 use isomer_design::SiteId;
-use isomer_log::{
-    Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, MemoryLog, MemoryOptions,
-};
 use isomer_site::{RecoveryProgress, Site, SiteOptions, TimeSource};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A log in memory keeps this much for replicas that have to catch up.
-const MEMORY_LOG_BYTES: u64 = 64 << 20;
 /// How often it is told how far the recovery has come.
 const TOLD: Duration = Duration::from_secs(1);
 
@@ -39,47 +32,40 @@ pub struct Recovering {
 /// Hears how far the recovery has come.
 pub(crate) type Told = dyn Fn(Recovering) + Send + Sync;
 
-/// Where the sites' logs are, and how they are opened.
-pub(crate) struct Logs<'f> {
-    /// `None`: in memory.
-    pub(crate) folder: Option<&'f Folder>,
-    pub(crate) options: isomer_log::Options,
-    /// Disks that can be told to fail.
-    pub(crate) faults: BTreeMap<SiteId, Arc<DiskFaults>>,
-}
-
 impl Runtime {
-    /// Brings sites back, and starts them. `notes` gets what there is to say about how they were found.
+    /// Brings sites back, and starts them. Of the options of their logs, what waits wait for and whether losses are
+    /// accepted are the runtime's to know. `notes` gets what there is to say about how they were found.
     ///
     /// # Errors
     /// [`OpenDatabaseError`]; no site was started then.
     pub(crate) fn open(
         &self,
-        logs: &Logs<'_>,
+        storage: &dyn Storage,
+        options: isomer_log::Options,
         ids: &[SiteId],
         told: &Told,
         notes: &mut Vec<String>,
     ) -> Result<(), OpenDatabaseError> {
-        let sites = recover(self, logs, ids, told, notes)?;
+        let sites = recover(self, storage, ids, told, notes)?;
         if let Err(error) = compare_logs(&sites) {
-            if !logs.options.accept_loss {
+            if !options.accept_loss {
                 return Err(error);
             }
             notes.push(error.to_string());
         }
-        sites.into_iter().for_each(|site| self.add(site, logs.options.durability));
+        sites.into_iter().for_each(|site| self.add(site, options.durability));
         Ok(())
     }
 }
 
 fn recover(
     runtime: &Runtime,
-    logs: &Logs<'_>,
+    storage: &dyn Storage,
     ids: &[SiteId],
     told: &Told,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Site>, OpenDatabaseError> {
-    let found = side_by_side(ids.to_vec(), || {}, |id| logs.find(runtime, id));
+    let found = side_by_side(ids.to_vec(), || {}, |id| runtime.find(storage, id));
     let mut options = Vec::new();
     for found in found {
         let (site, more) = found?;
@@ -115,56 +101,19 @@ fn compare_logs(sites: &[Site]) -> Result<(), OpenDatabaseError> {
     Ok(())
 }
 
-impl Logs<'_> {
-    /// A site's log and checkpoints, which is all that it is opened with, and what there is to say
-    /// of them.
+impl Runtime {
+    /// What a site is opened with, and what there is to say of it.
     fn find(
         &self,
-        runtime: &Runtime,
+        storage: &dyn Storage,
         id: SiteId,
     ) -> Result<(SiteOptions, Vec<String>), OpenDatabaseError> {
-        let time: Arc<dyn TimeSource> = runtime.clock.clone();
-        let (network, procedures) = (runtime.mailboxes.clone(), runtime.procedures.clone());
-        let mut notes = Vec::new();
-        let (log, checkpoints): (Arc<dyn Log>, Option<Arc<dyn Checkpoints>>) = match self.folder {
-            None => {
-                let keep_bytes = Some(MEMORY_LOG_BYTES);
-                let options = MemoryOptions { keep_bytes, ..MemoryOptions::default() };
-                (Arc::new(MemoryLog::new(options)), None)
-            }
-            Some(folder) => {
-                let path = folder.site(id)?;
-                let log = self.log(folder, id, &path.join("log"), &mut notes)?;
-                let checkpoints = FileCheckpoints::open(path).map_err(|error| {
-                    OpenDatabaseError::Recover { site: id, error: error.into() }
-                })?;
-                (log, Some(Arc::new(checkpoints)))
-            }
-        };
+        let Stored { log, checkpoints, notes } = storage.site(id)?;
+        let time: Arc<dyn TimeSource> = self.clock.clone();
+        let (network, procedures) = (self.mailboxes.clone(), self.procedures.clone());
         let usual = SiteOptions::new(id, log, network, time);
-        let memory = runtime.memory.clone();
+        let memory = self.memory.clone();
         Ok((SiteOptions { checkpoints, procedures, memory, ..usual }, notes))
-    }
-
-    fn log(
-        &self,
-        folder: &Folder,
-        site: SiteId,
-        path: &Path,
-        notes: &mut Vec<String>,
-    ) -> Result<Arc<dyn Log>, OpenDatabaseError> {
-        let options = isomer_log::Options { must_exist: folder.has_log(site), ..self.options };
-        let opened = match self.faults.get(&site) {
-            Some(faults) => FileLog::open_on(faults, path, options),
-            None => FileLog::open(path, options),
-        };
-        let (log, report) = opened.map_err(|error| OpenDatabaseError::Log { site, error })?;
-        if folder.is_new() && report.end > 0 {
-            return Err(folder.without_catalog());
-        }
-        notes.extend(report.torn.map(|torn| format!("site {site}: {torn}")));
-        notes.extend(report.lost.map(|lost| format!("site {site}: {lost}; that was accepted")));
-        Ok(Arc::new(log))
     }
 }
 

@@ -1,0 +1,190 @@
+//! Databases whose logs are not in files of their folder: opened again, from an empty folder, by another process; and
+//! what is refused. The logs are in memory here, kept by a service that outlives the databases.
+
+use isomer_cluster::{Database, DatabaseId, Error, FoundLogs, LogError, LogOf, Logs, Options};
+use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
+use isomer_log::{Durability, Log, MemoryLog, MemoryOptions, OpenError};
+use isomer_site::Failure;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Keeps logs in memory. Whoever opens one has it, and the owner before is fenced.
+struct Service {
+    database: DatabaseId,
+    logs: Mutex<Vec<(LogOf, Arc<MemoryLog>)>>,
+}
+
+impl Service {
+    fn new(database: u128) -> Arc<Service> {
+        Arc::new(Service { database: DatabaseId(database), logs: Mutex::default() })
+    }
+}
+
+impl Logs for Service {
+    fn place(&self) -> String {
+        format!("memory:{}", self.database.0)
+    }
+
+    fn find(&self) -> Result<FoundLogs, OpenError> {
+        let is_new = self.logs.lock().expect("no panic").is_empty();
+        Ok(FoundLogs { database: self.database, is_new })
+    }
+
+    fn open(
+        &self,
+        database: DatabaseId,
+        of: LogOf,
+        options: &isomer_log::Options,
+    ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
+        assert_eq!(database, self.database);
+        let mut logs = self.logs.lock().expect("no panic");
+        let found = logs.iter().position(|(other, _)| *other == of).map(|at| logs.remove(at).1);
+        let log = match found {
+            Some(before) => {
+                let now = before.crash(before.durable());
+                let (durable, what) = (before.durable(), "it was opened anew".into());
+                before.end_with(LogError::Fenced { durable, what });
+                now
+            }
+            None if options.must_exist => {
+                let (place, what) = (self.place(), format!("{of:?} has no log"));
+                return Err(OpenError::Elsewhere { place, what });
+            }
+            None => MemoryLog::new(MemoryOptions {
+                durability: options.durability,
+                ..MemoryOptions::default()
+            }),
+        };
+        let log = Arc::new(log);
+        logs.push((of, log.clone()));
+        Ok((log, Vec::new()))
+    }
+}
+
+fn open(folder: &Path, logs: &Arc<Service>) -> Result<Database, Error> {
+    let options = Options::in_folder(folder, 2).durability(Durability::Commit);
+    Database::open(options.logs(logs.clone()))
+}
+
+fn create(db: &Database) -> TableId {
+    let columns = vec![Column::new("id", ColumnType::Int64)];
+    let schema = Schema::new("t", columns, &["id"]).expect("a schema");
+    let starts = [(Key::min(), SiteId(1)), (Key::int(100), SiteId(2))];
+    db.create_table(schema, &starts).expect("a table")
+}
+
+fn write(db: &Database, table: TableId, key: i64) -> Result<(), Error> {
+    let footprint = Footprint::new().write(table, Key::int(key));
+    let put = db.run(&mut db.session(), &footprint, |txn| txn.put(table, &Key::int(key), b"row"));
+    put.map(drop)
+}
+
+fn has(db: &Database, table: TableId, key: i64) -> Result<bool, Error> {
+    let (mut found, mut session) = (false, db.session());
+    session.has_seen(db.now());
+    let footprint = Footprint::new().read(table, Key::int(key));
+    db.run(&mut session, &footprint, |txn| {
+        found = txn.get(table, &Key::int(key))?.is_some();
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn refused(opened: Result<Database, Error>) -> String {
+    opened.err().expect("a refusal").to_string()
+}
+
+#[test]
+fn a_database_comes_back_from_its_logs_with_its_folder_or_an_empty_one() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let db = open(folder.path(), &logs).expect("a new database");
+    assert!(db.is_new());
+    let table = create(&db);
+    [7, 107].iter().for_each(|key| write(&db, table, *key).expect("it is written"));
+    drop(db);
+
+    let db = open(folder.path(), &logs).expect("with its folder");
+    assert!(!db.is_new());
+    assert_eq!(db.table("t").expect("the catalog is with the logs").0, table);
+    assert!(has(&db, table, 7).expect("a read") && has(&db, table, 107).expect("a read"));
+    drop(db);
+
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let db = open(elsewhere.path(), &logs).expect("from its logs alone");
+    assert!(has(&db, table, 7).expect("a read") && has(&db, table, 107).expect("a read"));
+    write(&db, table, 8).expect("it goes on");
+    drop(db);
+
+    let db = open(folder.path(), &logs).expect("where it was at first");
+    assert!(has(&db, table, 8).expect("a read"));
+}
+
+#[test]
+fn from_an_empty_folder_logs_that_were_cut_are_refused() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let db = open(folder.path(), &logs).expect("a new database");
+    let table = create(&db);
+    // A log in memory is cut by whole segments, of a megabyte.
+    let row = vec![7; 1 << 19];
+    for key in 0..8 {
+        let footprint = Footprint::new().write(table, Key::int(key));
+        let put = |txn: &mut isomer_cluster::Txn<'_>| txn.put(table, &Key::int(key), &row);
+        db.run(&mut db.session(), &footprint, put).expect("it is written");
+    }
+    db.checkpoint().expect("a checkpoint");
+    drop(db);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let said = refused(open(elsewhere.path(), &logs));
+    assert!(said.contains("a checkpoint or a log segment is missing"), "{said}");
+    let db = open(folder.path(), &logs).expect("where its checkpoints are");
+    assert!(has(&db, table, 3).expect("a read"));
+}
+
+#[test]
+fn whoever_opens_the_logs_takes_the_database_from_the_process_that_had_it() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let first = open(folder.path(), &logs).expect("a new database");
+    let table = create(&first);
+    write(&first, table, 7).expect("it is written");
+
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let second = open(elsewhere.path(), &logs).expect("it takes over");
+    let error = write(&first, table, 8).expect_err("it has another owner");
+    let Error::Failure(Failure::Log(fenced) | Failure::Unknown(fenced)) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(matches!(fenced, LogError::Fenced { .. }) && fenced.is_final(), "{fenced}");
+    has(&first, table, 7).expect_err("what it would show may be old");
+    // It can make no table either: the catalog has a log of its own.
+    let columns = vec![Column::new("id", ColumnType::Int64)];
+    let schema = Schema::new("u", columns, &["id"]).expect("a schema");
+    first.create_table(schema, &[(Key::min(), SiteId(1))]).expect_err("the catalog is another's");
+
+    assert!(has(&second, table, 7).expect("a read"));
+    assert!(!has(&second, table, 8).expect("a read"), "it was not acknowledged");
+    write(&second, table, 9).expect("it goes on here");
+    assert!(second.table("u").is_err());
+}
+
+#[test]
+fn a_folder_and_logs_that_do_not_belong_together_are_refused_by_name() {
+    let (logs, others) = (Service::new(1), Service::new(0xabc));
+    let (folder, other) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
+    drop(open(folder.path(), &logs).expect("a new database"));
+    drop(open(other.path(), &others).expect("another"));
+    let said = refused(open(folder.path(), &others));
+    assert!(said.contains("memory:2748") && said.contains("database 00000"), "{said}");
+    let said = refused(open(folder.path(), &Service::new(1)));
+    assert!(said.contains("its logs are lost, or elsewhere"), "{said}");
+    let said = refused(Database::open(Options::in_folder(folder.path(), 2)));
+    assert!(said.contains("the redo logs of the database") && said.contains("memory:1"), "{said}");
+    let said =
+        isomer_cluster::look(folder.path()).expect_err("the catalog is not here").to_string();
+    assert!(said.contains("memory:1"), "{said}");
+
+    let with_files = tempfile::tempdir().expect("a third");
+    drop(Database::open(Options::in_folder(with_files.path(), 2)).expect("an ordinary one"));
+    let said = refused(open(with_files.path(), &Service::new(9)));
+    assert!(said.contains("has its redo logs in its folder"), "{said}");
+    assert!(open(folder.path(), &logs).is_ok());
+}
