@@ -170,6 +170,11 @@ impl OpenTransaction {
         }
     }
 
+    /// How many rows, and tables, it has locked.
+    pub fn locked_rows(&self) -> usize {
+        self.txn.locked_rows()
+    }
+
     /// Waits until those who have locked a row have let go of it.
     pub fn wait_for_holders(&mut self, table: TableId, key: &Key) -> Result<(), OpenError> {
         self.runtime.block_on(self.txn.wait_for_holders(table, key))

@@ -41,12 +41,15 @@ pub(crate) struct Backend {
     pub(crate) is_used: bool,
     /// When it began: microseconds since 1970.
     pub(crate) begun_us: i64,
-    /// The memory of what it has written.
+    /// The memory of what it has written and locked.
     written: Holding,
 }
 
-/// What a written row takes beside its key and its bytes.
-const WRITTEN_BYTES: usize = 64;
+/// What a written row takes beside its key and its bytes, which are there twice: as an intent, and in the log's frame
+/// when the transaction commits.
+const WRITTEN_BYTES: usize = 128;
+/// What a row's lock takes: in the table of locks, which may be moving to a larger one, and in the transaction's list.
+const LOCK_BYTES: usize = 384;
 
 impl Backend {
     pub(crate) fn new(
@@ -227,8 +230,13 @@ impl Transaction for Backend {
             LockKind::Exclusive => (LockMode::RowExclusive, LockMode::Exclusive),
         };
         self.hold_table(table, of_table)?;
+        let before = self.txn.locked_rows();
         match self.txn.lock(table, key, mode, waits) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                let new = self.txn.locked_rows() - before;
+                self.written.more(new * LOCK_BYTES)?;
+                Ok(true)
+            }
             Err(OpenError::Locked) => Ok(false),
             Err(error) => Err(explain(error)),
         }
@@ -268,7 +276,7 @@ impl Transaction for Backend {
         }
         self.hold_table(table, LockMode::RowExclusive)?;
         let bytes = key.as_bytes().len() + row.as_ref().map_or(0, Vec::len);
-        self.written.more(WRITTEN_BYTES + bytes)?;
+        self.written.more(WRITTEN_BYTES + 2 * bytes)?;
         let expect = match base {
             Base::Version(time) => Expect::Version(time),
             Base::Any => Expect::Anything,

@@ -288,6 +288,13 @@ fn here() -> usize {
     &raw const here as usize
 }
 
+/// What a hash table with room for so many entries takes at most: an eighth stays empty, each place has a mark, and
+/// the table of half the size is there until its entries have moved.
+fn table_bytes(capacity: usize, entry: usize) -> usize {
+    let places = capacity + capacity.div_ceil(7);
+    places * (entry + 1) / 2 * 3
+}
+
 /// Memory that is held until this is dropped.
 pub struct Held<'b> {
     budget: &'b Budget,
@@ -308,6 +315,19 @@ impl Held<'_> {
         self.budget.grow(&self.budget.held, bytes)?;
         self.bytes += bytes;
         self.budget.tick(bytes / 16)
+    }
+
+    /// Holds what a hash table needs to take one more entry of so many bytes. A full table moves to one of twice its
+    /// size, and meanwhile both are there.
+    ///
+    /// # Errors
+    /// As [`Held::add`].
+    pub fn place(&mut self, len: usize, capacity: usize, entry: usize) -> Result<(), SqlError> {
+        if len < capacity {
+            return Ok(());
+        }
+        let next = (2 * capacity).max(3);
+        self.add(table_bytes(next, entry) - table_bytes(capacity, entry))
     }
 
     /// Holds so many bytes less.
@@ -411,6 +431,20 @@ mod tests {
         drop(kept);
         drop((one, two));
         assert_eq!(all.used(), 0);
+    }
+
+    #[test]
+    fn a_hash_table_is_asked_for_before_it_grows() {
+        let all = Account::new("all sessions together", "--memory-mb", 8 * MB, None);
+        let budget = statement(&all, 8 * MB);
+        let (mut held, mut table) = (budget.held(), std::collections::HashSet::new());
+        let grown = (0u64..).find(|&n| {
+            let room = held.place(table.len(), table.capacity(), size_of::<u64>());
+            table.insert(n);
+            room.is_err()
+        });
+        // Seven eighths of half a million places: twice as many, and these beside them, take more than 8 MB.
+        assert_eq!(grown, Some(7 << 16));
     }
 
     #[test]

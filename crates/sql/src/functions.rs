@@ -401,12 +401,16 @@ pub fn call(
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
-        ToRegclass => crate::system::regclass(catalog, text(0)).map_or(Datum::Null, Datum::Int),
-        ToRegtype => crate::system::regtype(text(0)).map_or(Datum::Null, Datum::Int),
-        SerialSequence => crate::system::serial_sequence(catalog, text(0), text(1))?,
+        ToRegclass => {
+            crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
+        }
+        ToRegtype => crate::system::regtype(&clipped(text(0))).map_or(Datum::Null, Datum::Int),
+        SerialSequence => {
+            crate::system::serial_sequence(catalog, &clipped(text(0)), &clipped(text(1)))?
+        }
         SetConfig => {
             let is_local = args[2].as_bool() == Some(true);
-            let (name, value) = (text(0).to_lowercase(), text(1).to_owned());
+            let (name, value) = (clipped(text(0)).to_lowercase(), text(1).to_owned());
             let shown = around.settings.checked(&name, &value)?;
             around.wanted.borrow_mut().push((name, value, is_local));
             Datum::Text(shown)
@@ -451,7 +455,7 @@ pub fn call(
         } else {
             "{public}"
         }),
-        CurrentSetting => match around.settings.setting(text(0)) {
+        CurrentSetting => match around.settings.setting(&clipped(text(0))) {
             Some(value) => Datum::Text(value),
             None if args.get(1).and_then(Datum::as_bool) == Some(true) => Datum::Null,
             None => {

@@ -20,7 +20,7 @@
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
-use sqlparser::ast::{Expr, ObjectName, Statement};
+use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -37,6 +37,9 @@ pub const NAME_BYTES_MAX: usize = 63;
 const NOTICES_MAX: usize = 100;
 /// What the tree of a statement takes for each word, number or text, about.
 const TREE_BYTES: usize = 400;
+/// What a statement takes beside: itself, in a list that doubles when it grows, and the query in it.
+const STATEMENT_BYTES: usize =
+    2 * size_of::<Parsed>() + size_of::<Query>() + 2 * size_of::<Select>();
 
 /// Statements that are refused by their first word, and what to do instead.
 const REFUSED: [(&str, &str); 5] = [
@@ -171,6 +174,8 @@ pub fn read(
     }
     let lengths: Vec<usize> =
         tokens.split(|token| token.token == Token::SemiColon).map(<[_]>::len).collect();
+    let statements_bytes = lengths.len() * STATEMENT_BYTES;
+    budget.charge(statements_bytes)?;
     let (mut tokens, mut statements) = (tokens.into_iter(), Vec::new());
     for length in lengths {
         let part: Vec<TokenWithSpan> = tokens.by_ref().take(length).collect();
@@ -184,7 +189,7 @@ pub fn read(
         budget.tick(16 * part.len())?;
         statements.push(statement(part, text)?);
     }
-    budget.settle(mark, tree_bytes)?;
+    budget.settle(mark, tree_bytes + statements_bytes)?;
     Ok(statements)
 }
 

@@ -35,6 +35,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_design::{Key, TableId};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// Who holds locks: a number that is not used twice.
@@ -142,7 +143,8 @@ pub struct RowLocks {
 
 #[derive(Default)]
 struct Row {
-    holders: Vec<(Owner, Modes)>,
+    /// Mostly one, which costs no allocation.
+    holders: SmallVec<[(Owner, Modes); 1]>,
     queue: VecDeque<(Owner, LockMode)>,
     /// Who waits until these holders have let go.
     outliving: Vec<(Owner, Vec<Owner>)>,

@@ -259,6 +259,11 @@ impl<T: Transport> OpenTransaction<T> {
         Ok(())
     }
 
+    /// How many rows, and tables, it has locked.
+    pub fn locked_rows(&self) -> usize {
+        self.locked.len()
+    }
+
     /// Waits until those who have locked a row have let go of it. Others may have it meanwhile.
     ///
     /// # Errors

@@ -59,12 +59,15 @@ impl Binder<'_> {
                     return Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid));
                 }
                 if let Expr::Const(Datum::Text(text)) = &value.expr {
+                    let text = clipped(text);
                     let oid = match text.parse::<i64>() {
                         Ok(oid) => oid,
-                        Err(_) => crate::system::regclass(self.catalog, text).ok_or_else(|| {
-                            let message = format!("relation \"{text}\" does not exist");
-                            SqlError::new(code::UNDEFINED_TABLE, message)
-                        })?,
+                        Err(_) => {
+                            crate::system::regclass(self.catalog, &text).ok_or_else(|| {
+                                let message = format!("relation \"{text}\" does not exist");
+                                SqlError::new(code::UNDEFINED_TABLE, message)
+                            })?
+                        }
                     };
                     return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
                 }

@@ -57,6 +57,8 @@ impl<'g> Groups<'g> {
                 // Its key is there twice.
                 let states = self.group.aggregates.len() * size_of::<State>();
                 self.held.add(2 * row_bytes(&key) + states)?;
+                let entry = size_of::<(Vec<Datum>, usize)>();
+                self.held.place(self.places.len(), self.places.capacity(), entry)?;
                 self.place(key)
             }
         };
@@ -77,8 +79,10 @@ impl<'g> Groups<'g> {
                 if state.seen.contains(&value) {
                     continue;
                 }
-                self.held.add(value.bytes() + size_of::<usize>())?;
-                state.seen.insert(value.clone());
+                let seen = &mut state.seen;
+                self.held.place(seen.len(), seen.capacity(), size_of::<Datum>())?;
+                self.held.add(value.heap_bytes())?;
+                seen.insert(value.clone());
             }
             state.add(aggregate, value, &mut self.held)?;
         }

@@ -61,7 +61,8 @@ impl Members {
         if value.is_null() {
             self.has_null = true;
         } else if !self.values.contains(value) {
-            held.add(value.bytes() + size_of::<usize>())?;
+            held.place(self.values.len(), self.values.capacity(), size_of::<Datum>())?;
+            held.add(value.heap_bytes())?;
             self.values.insert(value.clone());
         }
         Ok(())
@@ -315,7 +316,17 @@ impl<'a> Exec<'a> {
             }
             let is_new = !answers.contains_key(key) && !members.contains_key(key);
             if is_new {
-                held.add(row_bytes(key) + size_of::<Members>())?;
+                held.add(row_bytes(key))?;
+                match asks {
+                    Asks::Member => {
+                        let entry = size_of::<(Vec<Datum>, Members)>();
+                        held.place(members.len(), members.capacity(), entry)?;
+                    }
+                    _ => {
+                        let entry = size_of::<(Vec<Datum>, Answer)>();
+                        held.place(answers.len(), answers.capacity(), entry)?;
+                    }
+                }
             }
             match asks {
                 Asks::Member if is_new => {

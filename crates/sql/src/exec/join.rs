@@ -336,7 +336,10 @@ impl<'a> Exec<'a> {
             let mark = self.budget.mark();
             let key: Vec<Datum> = key.collect::<Result<_, _>>()?;
             if !key.iter().any(Datum::is_null) {
-                held.add(row_bytes(&key) + size_of::<Vec<usize>>())?;
+                // The places of the rows that have it, of which the first few are allocated at once.
+                held.add(row_bytes(&key) + 2 * size_of::<Vec<usize>>())?;
+                let entry = size_of::<(Vec<Datum>, Vec<usize>)>();
+                held.place(by_key.len(), by_key.capacity(), entry)?;
                 by_key.entry(key).or_default().push(at);
             }
             self.budget.back_to(mark);

@@ -410,6 +410,7 @@ fn add(
         *known += count;
         return Ok(());
     }
+    held.place(counts.len(), counts.capacity(), size_of::<(Vec<Datum>, usize)>())?;
     held.add_row(row)?;
     counts.insert(row.to_vec(), count);
     Ok(())
