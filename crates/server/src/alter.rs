@@ -16,35 +16,22 @@
 mod columns;
 mod rebuild;
 
-use crate::backend::Backend;
-use crate::ddl::Defining;
-use crate::engine::{Engine, damaged};
+use crate::ddl::Definer;
+use crate::engine::damaged;
 use crate::indexes::{free_name, index_name};
-use crate::limits;
-use isomer_cluster::{CancelToken, Isolation, OpenTransaction};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::statement::{Compiled, compile};
-use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{
     AlterTableOperation, Ident, ObjectName, RenameTableNameKind, TableConstraint,
 };
 use std::sync::Arc;
 
-/// What ALTER TABLE is carried out with.
-pub(crate) struct Altering<'a, 'd> {
-    pub(crate) engine: &'a Arc<Engine>,
-    pub(crate) defining: &'a mut Defining<'d>,
-    pub(crate) cancel: &'a Arc<CancelToken>,
-    pub(crate) around: &'a Surroundings,
-    pub(crate) notices: &'a mut Vec<SqlError>,
-}
-
-impl Altering<'_, '_> {
+impl Definer<'_> {
     /// Carries out one operation.
     pub(crate) fn alter(
         &mut self,
@@ -52,7 +39,7 @@ impl Altering<'_, '_> {
         operation: &AlterTableOperation,
     ) -> Result<(), SqlError> {
         use AlterTableOperation as Operation;
-        let table = self.engine.catalog().table(&plain_name(name)?)?.clone();
+        let table = self.catalog().table(&plain_name(name)?)?.clone();
         match operation {
             Operation::AddConstraint { constraint, .. } => self.add_constraint(&table, constraint),
             Operation::DropConstraint { name, if_exists, .. } => {
@@ -74,6 +61,12 @@ impl Altering<'_, '_> {
                 table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
             } => self.rename_table(&table, plain_name(to)?),
             Operation::SetOptionsParens { options } => match parameters::backups(options)? {
+                // They are of the design, which no transaction changes.
+                Some(_) if self.is_in_block => {
+                    let message =
+                        "ALTER TABLE .. SET (backups) cannot run inside a transaction block";
+                    Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
+                }
                 Some(backups) => self.engine.set_backups(&table, backups),
                 None => Ok(()),
             },
@@ -102,23 +95,24 @@ impl Altering<'_, '_> {
                     columns: columns(&unique.columns)?,
                     unique: true,
                 };
-                let wanted = || free_name(&self.engine.catalog(), index_name(table, &new, "key"));
+                let wanted = || free_name(&self.catalog(), index_name(table, &new, "key"));
                 let name = name.unwrap_or_else(wanted);
-                self.engine.add_index(table, &new, (name, true), self.defining, self.cancel)
+                self.check_free(&name)?;
+                self.add_index(table, &new, name, true)
             }
             TableConstraint::ForeignKey(_) => {
                 self.notices.push(SqlError::new("01000", "a foreign key is not enforced"));
                 Ok(())
             }
             TableConstraint::Check(check) => {
-                let _locked = self.lock(table)?;
-                let name = check.name.as_ref().map(folded);
-                let name = name.unwrap_or_else(|| format!("{}_check", table.name));
+                self.backend.lock_definition(table)?;
+                let name = check_name(table, check.name.as_ref())?;
                 let check = Check { name, condition: check.expr.to_string() };
                 self.check_rows(table, std::slice::from_ref(&check))?;
                 let mut changed = Table::clone(table);
                 changed.checks.push(check);
-                self.engine.put_in_place(table, changed)
+                self.replace(table, changed);
+                Ok(())
             }
             other => Err(SqlError::unsupported(format!("ADD {other}"))),
         }
@@ -132,7 +126,7 @@ impl Altering<'_, '_> {
     ) -> Result<(), SqlError> {
         let name = folded(name);
         if table.indexes.iter().any(|index| index.name == name && index.constraint) {
-            return self.engine.drop_index(table, &name, self.cancel);
+            return self.drop_index(table, &name);
         }
         if table.has_key() && table.key_name == name {
             return Err(SqlError::unsupported("dropping a primary key"));
@@ -140,7 +134,8 @@ impl Altering<'_, '_> {
         let mut changed = Table::clone(table);
         changed.checks.retain(|check| check.name != name);
         if changed.checks.len() < table.checks.len() {
-            return self.engine.put_in_place(table, changed);
+            self.replace(table, changed);
+            return Ok(());
         }
         let message =
             format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
@@ -152,11 +147,9 @@ impl Altering<'_, '_> {
     }
 
     fn rename_table(&mut self, table: &Arc<Table>, to: String) -> Result<(), SqlError> {
-        if self.engine.catalog().has_relation(&to) {
-            let message = format!("relation \"{to}\" already exists");
-            return Err(SqlError::new(code::DUPLICATE_TABLE, message));
-        }
-        self.engine.put_in_place(table, Table { name: to, ..Table::clone(table) })
+        self.check_free(&to)?;
+        self.replace(table, Table { name: to, ..Table::clone(table) });
+        Ok(())
     }
 
     /// Gives a table that was made without a key one.
@@ -174,14 +167,15 @@ impl Altering<'_, '_> {
         let mut columns: Vec<TableColumn> = table.columns.clone();
         key.iter().for_each(|&at| columns[at].not_null = true);
         let key_name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
+        self.check_free(&key_name)?;
         let changed = Table { columns, key, key_name, ..Table::clone(table) };
-        let _locked = self.lock(table)?;
+        self.backend.lock_definition(table)?;
         self.rebuild(table, changed, &|old| Ok(old.to_vec()))
     }
 
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.
-    fn check_rows(&self, table: &Table, checks: &[Check]) -> Result<(), SqlError> {
-        let mut catalog = Catalog::clone(&self.engine.catalog());
+    fn check_rows(&mut self, table: &Table, checks: &[Check]) -> Result<(), SqlError> {
+        let mut catalog = Catalog::clone(&self.catalog());
         catalog.tables.insert(table.name.clone(), Arc::new(table.clone()));
         for Check { name, condition } in checks {
             let table = &table.name;
@@ -196,33 +190,43 @@ impl Altering<'_, '_> {
         Ok(())
     }
 
-    /// Locks a table against writers until what is returned is dropped.
-    fn lock(&self, table: &Arc<Table>) -> Result<OpenTransaction, SqlError> {
-        self.engine.lock_tables(std::slice::from_ref(table), self.cancel)
-    }
-
-    fn check_cancel(&self) -> Result<(), SqlError> {
-        self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))
-    }
-
     fn query(&self, query: &str, catalog: &Catalog) -> Result<Compiled, SqlError> {
         let Some(parsed) = parse(query)?.pop() else { return Err(damaged("an empty query")) };
         compile(&parsed, query, catalog, &[], &self.around.budget)
     }
 
     /// The first value of each row of a query.
-    fn values(&self, query: &Compiled, catalog: &Catalog) -> Result<Vec<Datum>, SqlError> {
-        let txn = self.engine.gateway().begin(Isolation::ReadCommitted, self.cancel.clone());
-        let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
-        let (begun_us, written) = (self.around.begun_us, self.around.budget.keep(0)?);
-        let mut backend = Backend::new(txn, engine, cancel, true, begun_us, written);
+    fn values(&mut self, query: &Compiled, catalog: &Catalog) -> Result<Vec<Datum>, SqlError> {
         let mut found = Vec::new();
-        query.run(&mut backend, &[], self.around, catalog, &mut |values: &[Datum]| {
+        query.run(self.backend, &[], self.around, catalog, &mut |values: &[Datum]| {
             found.extend(values.first().cloned());
             Ok(())
         })?;
         Ok(found)
     }
+}
+
+/// The name of a new condition: the one that is wanted, or one that is free.
+fn check_name(table: &Table, wanted: Option<&Ident>) -> Result<String, SqlError> {
+    let is_taken = |name: &str| {
+        table.checks.iter().any(|check| check.name == name)
+            || table.indexes.iter().any(|index| index.constraint && index.name == name)
+            || (table.has_key() && table.key_name == name)
+    };
+    let Some(name) = wanted.map(folded) else {
+        let wanted = format!("{}_check", table.name);
+        let numbered = (1..).map(|number| format!("{wanted}{number}"));
+        let mut names = std::iter::once(wanted.clone()).chain(numbered);
+        return Ok(names
+            .find(|name| !is_taken(name))
+            .expect("there are fewer conditions than numbers"));
+    };
+    if is_taken(&name) {
+        let message =
+            format!("constraint \"{name}\" for relation \"{}\" already exists", table.name);
+        return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
+    }
+    Ok(name)
 }
 
 fn folded(name: &Ident) -> String {

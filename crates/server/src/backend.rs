@@ -7,15 +7,16 @@
 //! readers does each reader ask ([`Backend::read`]). So such a lock does not wait for who has read
 //! before: that one goes on with what was there then, and waits when it reads again.
 
+use crate::draft::{Draft, DraftMark};
 use crate::engine::Engine;
 use crate::limits;
 use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
-    OpenDatabaseError, OpenError, OpenTransaction, Refusal, Savepoint,
+    OpenDatabaseError, OpenError, OpenTransaction, Ran, Refusal, Savepoint,
 };
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::budget::Holding;
-use isomer_sql::catalog::Table;
+use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -27,8 +28,10 @@ pub(crate) const NEWEST: u64 = u64::MAX - 1;
 /// A client's transaction.
 pub(crate) struct Backend {
     pub(crate) txn: OpenTransaction,
-    engine: Arc<Engine>,
-    cancel: Arc<CancelToken>,
+    /// The catalog as its definitions have left it, if there were any.
+    pub(crate) draft: Option<Draft>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) cancel: Arc<CancelToken>,
     /// Tables that the transaction has locked for a statement, which nobody may drop or alter
     /// meanwhile.
     tables: Vec<(TableId, LockMode)>,
@@ -45,6 +48,16 @@ pub(crate) struct Backend {
     written: Holding,
 }
 
+/// A place to go back to.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    txn: Savepoint,
+    draft: Option<DraftMark>,
+}
+
+/// What a definition takes, and what it takes for each table that there is: a catalog as a savepoint keeps it.
+const DEFINITION_BYTES: usize = 1024;
+const TABLE_BYTES: usize = 64;
 /// What a written row takes beside its key and its bytes, which are there twice: as an intent, and in the log's frame
 /// when the transaction commits.
 const WRITTEN_BYTES: usize = 128;
@@ -62,6 +75,7 @@ impl Backend {
     ) -> Backend {
         Backend {
             txn,
+            draft: None,
             engine,
             cancel,
             tables: Vec::new(),
@@ -74,18 +88,47 @@ impl Backend {
         }
     }
 
-    pub(crate) fn savepoint(&mut self) -> Savepoint {
-        self.txn.savepoint()
+    /// Makes all that it has written visible, and the catalog as it has left it that of all.
+    pub(crate) fn commit(mut self, is_asynchronous: bool) -> Result<Option<Ran>, SqlError> {
+        match self.draft.take() {
+            // Tables of the store are dropped behind it, so it waits for the disk.
+            Some(draft) => draft.commit(self.txn),
+            None => {
+                if is_asynchronous {
+                    self.txn.commit_asynchronously();
+                }
+                self.txn.commit().map_err(explain)
+            }
+        }
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Mark {
+        Mark { txn: self.txn.savepoint(), draft: self.draft.as_ref().map(Draft::mark) }
     }
 
     pub(crate) fn isolation(&self) -> Isolation {
         self.txn.isolation()
     }
 
-    pub(crate) fn back_to(&mut self, savepoint: Savepoint) {
+    pub(crate) fn back_to(&mut self, mark: &Mark) {
         // Whether the tables' locks are older than the savepoint is not known: they are asked for again.
         self.tables.clear();
-        self.txn.back_to(savepoint);
+        self.txn.back_to(mark.txn);
+        match (&mut self.draft, &mark.draft) {
+            (Some(draft), Some(mark)) => draft.back_to(mark),
+            _ => self.draft = None,
+        }
+    }
+
+    /// Asks for the memory of a definition.
+    pub(crate) fn charge_definition(&mut self) -> Result<(), SqlError> {
+        let tables = self.catalog().tables.len();
+        self.written.more(DEFINITION_BYTES + TABLE_BYTES * tables)
+    }
+
+    /// The catalog as its statements see it.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.draft.as_ref().map_or_else(|| self.engine.catalog(), |draft| draft.catalog().clone())
     }
 
     /// Keeps others from dropping or altering a table and its indexes until the transaction ends.
@@ -168,15 +211,6 @@ impl Backend {
             Err(error) => return Err(explain(error)),
         }
         self.tables.push((table, mode));
-        Ok(())
-    }
-
-    /// Of what was locked just now: refuses a table that is another one by now.
-    fn check_current(&self, table: TableId) -> Result<(), SqlError> {
-        if self.engine.is_stale(table, self.planned_for) {
-            let message = "the table was dropped or altered while the statement waited";
-            return Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."));
-        }
         Ok(())
     }
 }
@@ -346,7 +380,7 @@ pub(crate) fn database(error: Error) -> SqlError {
             return SqlError::new(code::OUT_OF_MEMORY, error.to_string()).hint(FULL);
         }
         Error::Invalid(_) | Error::Change { .. } => code::INVALID_PARAMETER,
-        Error::Failure(_) | Error::Canceled { .. } if error.is_unknown() => "08007",
+        Error::Failure(_) | Error::Canceled { .. } if error.is_unknown() => code::UNKNOWN_OUTCOME,
         Error::Failure(_) => "53000",
         Error::Refused(_) => code::NOT_READY,
         _ => code::INTERNAL,

@@ -47,14 +47,14 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         self.begin_statement()?;
-        let catalog = self.engine.catalog();
+        let catalog = self.catalog();
         let compiled = self.plan(call, &catalog)?;
         let Action::Copy(copy) = &compiled.action else { unreachable!("a COPY stays one") };
         match &copy.direction {
             CopyDirection::In(plan) => {
                 self.backend().planned_for = compiled.version;
                 let held = self.backend().hold(&plan.table);
-                if held.is_err() && self.engine.catalog().version != catalog.version {
+                if held.is_err() && self.catalog().version != catalog.version {
                     // A definition has overtaken the plan; none does as soon as the table is held.
                     return self.begin_copy(call, out, flush);
                 }
@@ -201,7 +201,7 @@ impl Session {
     fn copy_rows(&mut self, copy: &mut CopyIn, options: &Copy) -> Result<(), SqlError> {
         let rows = std::mem::take(&mut copy.rows);
         copy.rows_bytes = 0;
-        let (around, catalog) = (self.surroundings(), self.engine.catalog());
+        let (around, catalog) = (self.surroundings(), self.catalog());
         copy.count += options.insert(rows, self.backend(), &around, &catalog)?;
         Ok(())
     }

@@ -1,126 +1,173 @@
 //! Definitions, carried out: CREATE and DROP of tables. [`crate::indexes`] has those of indexes, [`crate::alter`]
 //! ALTER.
 //!
-//! Each locks the tables it is about, exclusively, so it waits for the transactions that have written
-//! to them, and later ones wait for it; but for indexes, which are [built](crate::indexes) while writers go on.
-//! The catalog changes at the end, at once.
+//! Each makes another catalog, which is that of its transaction ([`crate::draft`]) until it commits. It locks the
+//! tables it is about, exclusively, so it waits for the transactions that have written to them, and later ones wait for
+//! it; but for an index that is a statement of its own, which is [built](crate::indexes) while writers go on.
 //!
-//! One definition is at work at a time, and none is about a table whose index is being built: that table's row of
-//! the catalog is locked.
-//!
-//! Left out: definitions that a ROLLBACK undoes.
+//! None is about a table whose index is being built so: that table's row of the catalog is locked.
 
-use crate::alter::Altering;
-use crate::backend::explain;
+use crate::backend::{Backend, explain};
 use crate::engine::Engine;
-use crate::indexes::index_name;
+use crate::indexes::{free_name, index_name};
 use crate::limits;
-use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
-use isomer_design::Time;
+use isomer_cluster::{Isolation, LockMode, OpenError};
+use isomer_design::{Schema, TableId, Time};
 use isomer_sql::catalog::{Catalog, Table, row_schema};
 use isomer_sql::define::{self, plain_name};
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
-use parking_lot::MutexGuard;
 use sqlparser::ast::{CreateTable, ObjectName, ObjectType, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The turn of a definition.
-pub(crate) type Defining<'e> = MutexGuard<'e, ()>;
-
-/// What came of a definition.
-pub(crate) struct Defined {
-    pub(crate) tag: &'static str,
-    pub(crate) notices: Vec<SqlError>,
+/// What definitions are carried out with.
+pub(crate) struct Definer<'a> {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) backend: &'a mut Backend,
+    pub(crate) around: &'a Surroundings,
+    pub(crate) notices: &'a mut Vec<SqlError>,
+    /// True if more than the definition is in the transaction.
+    pub(crate) is_in_block: bool,
 }
 
-impl Engine {
-    /// Carries out a definition.
-    pub(crate) fn define(
-        self: &Arc<Engine>,
-        statement: &Statement,
-        cancel: &Arc<CancelToken>,
-        around: &Surroundings,
-    ) -> Result<Defined, SqlError> {
-        let (_alone, mut defining) = self.alone_with(statement, cancel)?;
-        self.discard_retired();
-        let mut notices = Vec::new();
-        let tag = match statement {
-            Statement::CreateTable(create) => {
-                self.create_table(create, &mut notices)?;
-                "CREATE TABLE"
-            }
-            Statement::CreateIndex(create) => {
-                self.create_index(create, &mut defining, cancel, &mut notices)?;
-                "CREATE INDEX"
-            }
-            Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
-                self.drop_tables(names, *if_exists, cancel, &mut notices)?;
-                "DROP TABLE"
-            }
-            Statement::Drop { if_exists, names, .. } => {
-                self.drop_indexes(names, *if_exists, cancel, &mut notices)?;
-                "DROP INDEX"
-            }
-            Statement::AlterTable(alter) => {
-                let (notices, defining) = (&mut notices, &mut defining);
-                let mut altering = Altering { engine: self, defining, cancel, around, notices };
-                for operation in &alter.operations {
-                    cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
-                    altering.alter(&alter.name, operation)?;
-                }
-                "ALTER TABLE"
-            }
-            other => return Err(SqlError::unsupported(other)),
-        };
-        Ok(Defined { tag, notices })
+impl<'a> Definer<'a> {
+    pub(crate) fn new(
+        backend: &'a mut Backend,
+        around: &'a Surroundings,
+        notices: &'a mut Vec<SqlError>,
+        is_in_block: bool,
+    ) -> Definer<'a> {
+        Definer { engine: backend.engine.clone(), backend, around, notices, is_in_block }
     }
 
-    /// Waits until no other definition is about the same tables, and then for the turn.
-    fn alone_with(
-        self: &Arc<Engine>,
-        statement: &Statement,
-        cancel: &Arc<CancelToken>,
-    ) -> Result<(OpenTransaction, Defining<'_>), SqlError> {
+    /// Carries out a definition, and says what it was.
+    pub(crate) fn define(&mut self, statement: &Statement) -> Result<&'static str, SqlError> {
+        let tag = tag(statement)?;
+        if self.backend.read_only {
+            let message = format!("cannot execute {tag} in a read-only transaction");
+            return Err(SqlError::new(code::READ_ONLY, message));
+        }
+        self.engine.discard_retired();
+        self.begin(statement)?;
+        self.backend.charge_definition()?;
+        match statement {
+            Statement::CreateTable(create) => self.create_table(create)?,
+            Statement::CreateIndex(create) => self.create_index(create)?,
+            Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
+                self.drop_tables(names, *if_exists)?;
+            }
+            Statement::Drop { if_exists, names, .. } => self.drop_indexes(names, *if_exists)?,
+            Statement::AlterTable(alter) => {
+                for operation in &alter.operations {
+                    self.check_cancel()?;
+                    self.alter(&alter.name, operation)?;
+                }
+            }
+            other => return Err(SqlError::unsupported(other)),
+        }
+        Ok(tag)
+    }
+
+    /// Waits until no index of the tables is being built, and for the turn.
+    fn begin(&mut self, statement: &Statement) -> Result<(), SqlError> {
         loop {
             let names = concerned(statement, &self.catalog());
-            let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
+            // Who builds an index waits for the turn, which this may have.
+            let waits = self.backend.draft.is_none();
             for name in &names {
-                let place = self.row_of_table(name)?;
-                alone.lock(place.0, &place.1, LockMode::Exclusive, true).map_err(explain)?;
+                let (table, key) = self.engine.row_of("table", name)?;
+                let locked = self.backend.txn.lock(table, &key, LockMode::Exclusive, waits);
+                locked.map_err(|error| match error {
+                    OpenError::Locked => {
+                        let message = format!("could not obtain lock on relation \"{name}\"");
+                        SqlError::new(code::LOCK_NOT_AVAILABLE, message)
+                            .hint("An index of it is being built; begin with the definition of this table, which waits.")
+                    }
+                    error => explain(error),
+                })?;
             }
-            let defining = self.defining.lock();
+            self.backend.begin_definition()?;
             // An index may have become one of another table while this waited.
             if concerned(statement, &self.catalog()) == names {
-                return Ok((alone, defining));
+                return Ok(());
             }
         }
     }
 
-    fn create_table(
-        &self,
-        create: &CreateTable,
-        notices: &mut Vec<SqlError>,
-    ) -> Result<(), SqlError> {
+    /// The catalog, with all that was defined in the transaction.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.backend.catalog()
+    }
+
+    pub(crate) fn check_cancel(&self) -> Result<(), SqlError> {
+        self.backend.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))
+    }
+
+    /// Refuses a name that a relation has.
+    pub(crate) fn check_free(&self, name: &str) -> Result<(), SqlError> {
+        if !self.catalog().has_relation(name) {
+            return Ok(());
+        }
+        let message = format!("relation \"{name}\" already exists");
+        Err(SqlError::new(code::DUPLICATE_TABLE, message))
+    }
+
+    /// Makes another catalog.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
+        self.backend.draft.as_mut().expect("a definition has begun").change(change);
+    }
+
+    /// Puts a changed table in the place of another.
+    pub(crate) fn replace(&mut self, old: &Table, new: Table) {
+        self.change(|catalog| {
+            catalog.tables.remove(&old.name);
+            catalog.tables.insert(new.name.clone(), Arc::new(new));
+        });
+    }
+
+    /// Makes a table of the store, which is dropped again unless the catalog has it in the end.
+    pub(crate) fn make(
+        &mut self,
+        wanted: &str,
+        schema: impl Fn(&str) -> Result<Schema, SqlError>,
+    ) -> Result<(TableId, Arc<Schema>), SqlError> {
+        let (id, schema) = self.engine.store_table(wanted, schema)?;
+        self.backend.draft.as_mut().expect("a definition has begun").keep(id, &schema);
+        Ok((id, schema))
+    }
+
+    /// Refuses what looks at rows as they are now, where the transaction sees those of its beginning.
+    pub(crate) fn needs_present(&self) -> Result<(), SqlError> {
+        if self.backend.isolation() == Isolation::ReadCommitted {
+            return Ok(());
+        }
+        Err(of_snapshot("a definition over rows that are there"))
+    }
+
+    fn create_table(&mut self, create: &CreateTable) -> Result<(), SqlError> {
         let mut new = define::new_table(create)?;
-        let catalog = self.catalog();
-        if catalog.has_relation(&new.name) {
+        if self.catalog().has_relation(&new.name) {
             let message = format!("relation \"{}\" already exists", new.name);
             if new.if_not_exists {
-                notices.push(SqlError::new(code::DUPLICATE_TABLE, format!("{message}, skipping")));
+                let message = format!("{message}, skipping");
+                self.notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
                 return Ok(());
             }
             return Err(SqlError::new(code::DUPLICATE_TABLE, message));
         }
+        if self.backend.txn.fixed_time().is_some() {
+            // What it sees is from before the table was made.
+            return Err(of_snapshot("CREATE TABLE after a query"));
+        }
         for ignored in &new.ignored {
             let message = format!("{ignored} is not enforced");
-            notices.push(SqlError::new("01000", message));
+            self.notices.push(SqlError::new("01000", message));
         }
         for &at in &new.serial {
             let sequence = format!("{}_{}_seq", new.name, new.columns[at].name);
-            self.set_sequence(&sequence, Some(1))?;
+            self.engine.set_sequence(&sequence, Some(1))?;
             let quoted = sequence.replace('\'', "''");
             new.columns[at].default = Some(format!("nextval('{quoted}')"));
         }
@@ -128,11 +175,11 @@ impl Engine {
             new.columns[at].not_null = true;
         }
         let (id, schema) =
-            self.store_table(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
+            self.make(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
         let key_name = new.key_name.clone().unwrap_or_else(|| format!("{}_pkey", new.name));
         let mut table = Table {
             id,
-            oid: self.fresh_oid(),
+            oid: self.engine.fresh_oid(),
             name: new.name.clone(),
             columns: new.columns.clone(),
             key: new.key.clone(),
@@ -142,32 +189,26 @@ impl Engine {
             schema,
         };
         if !table.has_key() {
-            self.set_sequence(&row_id_sequence(&table), Some(1))?;
+            self.engine.set_sequence(&row_id_sequence(table.id), Some(1))?;
         }
         for unique in &new.unique {
-            let oid = table.oid + 1 + table.indexes.len() as u32;
-            let name = unique.name.clone().unwrap_or_else(|| index_name(&table, unique, "key"));
-            let mut index = self.store_index(&table, unique, name, oid, true)?;
+            let name = match &unique.name {
+                Some(name) => name.clone(),
+                None => free_name(&self.catalog(), index_name(&table, unique, "key")),
+            };
+            self.check_free(&name)?;
+            let mut index = self.make_index(&table, unique, name, true)?;
             index.readable = Some(Time(0));
             table.indexes.push(Arc::new(index));
         }
         if let Some(backups) = new.backups {
-            self.set_backups(&table, backups)?;
+            self.engine.set_backups(&table, backups)?;
         }
-        self.record(None, Some(&table))?;
-        self.replace_catalog(|tables| {
-            tables.insert(table.name.clone(), Arc::new(table));
-        });
+        self.change(|catalog| drop(catalog.tables.insert(table.name.clone(), Arc::new(table))));
         Ok(())
     }
 
-    fn drop_tables(
-        self: &Arc<Engine>,
-        names: &[ObjectName],
-        if_exists: bool,
-        cancel: &Arc<CancelToken>,
-        notices: &mut Vec<SqlError>,
-    ) -> Result<(), SqlError> {
+    fn drop_tables(&mut self, names: &[ObjectName], if_exists: bool) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
@@ -176,7 +217,7 @@ impl Engine {
                 Ok(table) => tables.push(table.clone()),
                 Err(_) if if_exists => {
                     let message = format!("table \"{name}\" does not exist, skipping");
-                    notices.push(SqlError::new("00000", message));
+                    self.notices.push(SqlError::new("00000", message));
                 }
                 Err(_) => {
                     let message = format!("table \"{name}\" does not exist");
@@ -184,35 +225,35 @@ impl Engine {
                 }
             }
         }
-        let _locked = self.lock_tables(&tables, cancel)?;
         for table in &tables {
-            self.record(Some(table), None)?;
-            self.set_dropped(table.parts().map(|(id, _)| id));
-            self.replace_catalog(|tables| {
-                tables.remove(&table.name);
-            });
-            self.end_sequences(table)?;
-            table.parts().try_for_each(|(id, schema)| self.discard(id, schema))?;
+            self.backend.lock_definition(table)?;
         }
-        Ok(())
-    }
-
-    fn end_sequences(&self, table: &Table) -> Result<(), SqlError> {
-        if !table.has_key() {
-            self.set_sequence(&row_id_sequence(table), None)?;
-        }
-        for column in &table.columns {
-            let name = format!("{}_{}_seq", table.name, column.name);
-            if column.default.as_ref().is_some_and(|default| default.contains(&name)) {
-                self.set_sequence(&name, None)?;
-            }
-        }
+        self.change(|catalog| {
+            tables.iter().for_each(|table| drop(catalog.tables.remove(&table.name)))
+        });
         Ok(())
     }
 }
 
+fn of_snapshot(what: &str) -> SqlError {
+    SqlError::unsupported(format!("{what}, in a block of REPEATABLE READ,"))
+        .hint("BEGIN ISOLATION LEVEL READ COMMITTED.")
+}
+
+/// What a client is told of a definition.
+fn tag(statement: &Statement) -> Result<&'static str, SqlError> {
+    Ok(match statement {
+        Statement::CreateTable(_) => "CREATE TABLE",
+        Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
+        Statement::Drop { .. } => "DROP INDEX",
+        Statement::AlterTable(_) => "ALTER TABLE",
+        other => return Err(SqlError::unsupported(other)),
+    })
+}
+
 /// The tables that a definition changes, by name.
-fn concerned(statement: &Statement, catalog: &Catalog) -> BTreeSet<String> {
+pub(crate) fn concerned(statement: &Statement, catalog: &Catalog) -> BTreeSet<String> {
     let names = match statement {
         Statement::CreateIndex(create) => std::slice::from_ref(&create.table_name),
         Statement::AlterTable(alter) => std::slice::from_ref(&alter.name),

@@ -30,10 +30,10 @@ use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stored::{catalog_schema, sequences_schema};
 
 /// Numbers are taken from a sequence so many at a time.
@@ -63,20 +63,54 @@ impl Known {
     }
 }
 
+/// Tables of the store that definitions have changed.
+#[derive(Default)]
+struct Redefined {
+    /// Since which version of the catalog. Plans that are older know nothing of it; one that was dropped has no
+    /// plans any more.
+    since: BTreeMap<TableId, u64>,
+    /// Those that the definitions at their commit have changed.
+    soon: BTreeSet<TableId>,
+    is_publishing: bool,
+}
+
+/// What a plan knows of a table.
+pub(crate) enum Freshness {
+    /// It as it is.
+    Current,
+    /// It as it was, perhaps: a commit decides.
+    Soon,
+    /// It as it was.
+    Stale,
+}
+
+/// Definitions are at their commit.
+pub(crate) struct Publishing {
+    engine: Arc<Engine>,
+}
+
+impl Drop for Publishing {
+    fn drop(&mut self) {
+        let mut redefined = self.engine.redefined.lock();
+        redefined.soon.clear();
+        redefined.is_publishing = false;
+    }
+}
+
 /// See the [module documentation](self).
 pub struct Engine {
     gateway: Arc<Gateway>,
     catalog: ArcSwap<Catalog>,
-    /// Held by whoever changes the catalog.
-    pub(crate) defining: Mutex<()>,
+    /// The next version of the catalog, or of a draft of it.
+    next_version: AtomicU64,
+    /// Numbers for clients from here on are those of no object.
+    next_oid: AtomicU32,
     pub(crate) catalog_table: (TableId, Arc<Schema>),
     sequences_table: (TableId, Arc<Schema>),
     pub(crate) users: Users,
     sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
     compiled: Mutex<Known>,
-    /// For tables of the store that were defined anew: since which version of the catalog. Plans that are older
-    /// know nothing of it; one that was dropped has no plans any more.
-    redefined: Mutex<BTreeMap<TableId, u64>>,
+    redefined: Mutex<Redefined>,
     /// Tables of the store that were filled with the rows of another: since when all of them are there. Who
     /// sees only what was before sees none, or some.
     filled: Mutex<BTreeMap<TableId, Time>>,
@@ -117,7 +151,8 @@ impl Engine {
         let engine = Engine {
             gateway: Gateway::new(database),
             catalog: ArcSwap::default(),
-            defining: Mutex::new(()),
+            next_version: AtomicU64::new(2),
+            next_oid: AtomicU32::new(FIRST_OID),
             catalog_table,
             sequences_table,
             users,
@@ -141,6 +176,9 @@ impl Engine {
         engine.read_users()?;
         engine.drop_unused()?;
         let catalog = engine.read_catalog()?;
+        engine
+            .next_oid
+            .store(catalog.oids().max().map_or(FIRST_OID, |oid| oid + 1), Ordering::Relaxed);
         engine.catalog.store(Arc::new(catalog));
         Ok(Arc::new(engine))
     }
@@ -178,11 +216,42 @@ impl Engine {
     ) -> u64 {
         let mut catalog = Catalog::clone(&self.catalog.load());
         change(&mut catalog.tables);
-        catalog.version += 1;
+        self.publish(catalog)
+    }
+
+    /// Gives all sessions another catalog. Returns its version.
+    pub(crate) fn publish(&self, mut catalog: Catalog) -> u64 {
+        catalog.version = self.next_version();
         let version = catalog.version;
         self.catalog.store(Arc::new(catalog));
         self.compiled.lock().clear();
         version
+    }
+
+    /// A version that no catalog has, nor any draft of one; later ones are greater.
+    pub(crate) fn next_version(&self) -> u64 {
+        self.next_version.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The place whose lock is the turn of definitions.
+    pub(crate) fn turn(&self) -> Result<(TableId, Key), SqlError> {
+        self.row_of("turn", "")
+    }
+
+    /// These tables are about to be other ones: whoever locks one waits until what is returned is dropped.
+    pub(crate) fn begin_publishing(
+        self: &Arc<Engine>,
+        tables: impl IntoIterator<Item = TableId>,
+    ) -> Publishing {
+        let mut redefined = self.redefined.lock();
+        redefined.soon.extend(tables);
+        redefined.is_publishing = true;
+        Publishing { engine: self.clone() }
+    }
+
+    /// True between the commit of definitions and the catalog that they have made.
+    pub(crate) fn is_publishing(&self) -> bool {
+        self.redefined.lock().is_publishing
     }
 
     /// A statement, compiled for the catalog as it is.
@@ -218,10 +287,16 @@ impl Engine {
         known.filter(|compiled| compiled.version == version)
     }
 
-    /// True if a plan for this version of the catalog does not know the table as it is now.
-    pub(crate) fn is_stale(&self, table: TableId, version: u64) -> bool {
+    /// Whether a plan for this version of the catalog knows the table as it is now.
+    pub(crate) fn freshness(&self, table: TableId, version: u64) -> Freshness {
         let redefined = self.redefined.lock();
-        redefined.get(&table).is_some_and(|since| version < *since)
+        if redefined.soon.contains(&table) {
+            return Freshness::Soon;
+        }
+        match redefined.since.get(&table).is_some_and(|since| version < *since) {
+            true => Freshness::Stale,
+            false => Freshness::Current,
+        }
     }
 
     /// The rows of a table of the store are all there now, and its place is about to be taken.
@@ -244,12 +319,12 @@ impl Engine {
     }
 
     pub(crate) fn set_dropped(&self, tables: impl IntoIterator<Item = TableId>) {
-        self.redefined.lock().extend(tables.into_iter().map(|table| (table, u64::MAX)));
+        self.redefined.lock().since.extend(tables.into_iter().map(|table| (table, u64::MAX)));
     }
 
     /// Plans for versions of the catalog before this one do not know the table.
     pub(crate) fn set_redefined(&self, table: TableId, version: u64) {
-        self.redefined.lock().insert(table, version);
+        self.redefined.lock().since.insert(table, version);
     }
 
     /// The next number of a sequence.
@@ -343,14 +418,9 @@ impl Engine {
             .map_err(crate::backend::explain)
     }
 
-    /// A number that no object of the catalog has.
+    /// A number that no object of the catalog has, and none had since the start.
     pub(crate) fn fresh_oid(&self) -> u32 {
-        let catalog = self.catalog();
-        let of = |table: &Arc<Table>| -> Vec<u32> {
-            table.indexes.iter().map(|index| index.oid).chain([table.oid]).collect()
-        };
-        let most = catalog.tables.values().flat_map(of).max();
-        most.map_or(FIRST_OID, |oid| oid + 1)
+        self.next_oid.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The site where tables and indexes begin: the same for all, so that a transaction over several of

@@ -1,135 +1,247 @@
 //! CREATE INDEX and DROP INDEX, and what constraints and [`crate::alter`] need of indexes.
 //!
-//! An index is a table of the store. It is [built](build) while writers go on; one that fails, or is cancelled, or
-//! that a crash interrupts, is forgotten.
+//! An index is a table of the store. One that is a statement of its own is [built](build) while writers go on. One in a
+//! block is a part of it: its table is locked until the end, and it is filled with the rows as the block sees them.
+//! One that fails, or is cancelled, or that a crash interrupts, is forgotten.
 
 mod build;
 
-use crate::ddl::Defining;
-use crate::engine::Engine;
+use crate::backend::explain;
+use crate::ddl::{Definer, concerned};
+use crate::engine::{Engine, values_of};
 pub(crate) use build::{Build, Builder};
-use isomer_cluster::CancelToken;
-use isomer_sql::catalog::{Catalog, Index, Table, entry_schema};
+use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
+use isomer_design::{Direction, KeyRange};
+use isomer_sql::catalog::{Catalog, Index, Table, entry_key, entry_schema};
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::{SqlError, code};
-use parking_lot::MutexGuard;
-use sqlparser::ast::{CreateIndex, ObjectName};
+use sqlparser::ast::{CreateIndex, ObjectName, Statement};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries are written so many at a time.
+const BATCH_ENTRIES: usize = 20_000;
+/// Who waits for another's commit looks so often.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What a CREATE INDEX asks for: the table, the index, its name. None if it is there, and may be.
+type Wanted = Option<(Arc<Table>, NewIndex, String)>;
+
+/// Looks at the key and the bytes of a row.
+pub(crate) type EachRow<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<(), SqlError>;
+
+fn wanted(
+    create: &CreateIndex,
+    catalog: &Catalog,
+    notices: &mut Vec<SqlError>,
+) -> Result<Wanted, SqlError> {
+    let table = catalog.table(&plain_name(&create.table_name)?)?.clone();
+    let new = define::new_index(create, &table)?;
+    let name = match &new.name {
+        Some(name) if catalog.has_relation(name) => {
+            let message = format!("relation \"{name}\" already exists");
+            if create.if_not_exists {
+                let message = format!("{message}, skipping");
+                notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
+                return Ok(None);
+            }
+            return Err(SqlError::new(code::DUPLICATE_TABLE, message));
+        }
+        Some(name) => name.clone(),
+        None => free_name(catalog, index_name(&table, &new, "idx")),
+    };
+    define::check_indexes(table.indexes.len() + 1)?;
+    Ok(Some((table, new, name)))
+}
 
 impl Engine {
-    pub(crate) fn create_index(
+    /// Carries out a CREATE INDEX that is a transaction of its own: writers go on meanwhile, and other tables are
+    /// defined.
+    pub(crate) fn create_index_online(
         self: &Arc<Engine>,
         create: &CreateIndex,
-        defining: &mut Defining<'_>,
         cancel: &Arc<CancelToken>,
         notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
-        let catalog = self.catalog();
-        let table = catalog.table(&plain_name(&create.table_name)?)?.clone();
-        let new = define::new_index(create, &table)?;
-        let name = match &new.name {
-            Some(name) if catalog.has_relation(name) => {
-                let message = format!("relation \"{name}\" already exists");
-                if create.if_not_exists {
-                    let message = format!("{message}, skipping");
-                    notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
-                    return Ok(());
-                }
-                return Err(SqlError::new(code::DUPLICATE_TABLE, message));
-            }
-            Some(name) => name.clone(),
-            None => free_name(&catalog, index_name(&table, &new, "idx")),
+        self.discard_retired();
+        let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
+        let statement = Statement::CreateIndex(create.clone());
+        for name in concerned(&statement, &self.catalog()) {
+            let (table, key) = self.row_of("table", &name)?;
+            alone.lock(table, &key, LockMode::Exclusive, true).map_err(explain)?;
+        }
+        // From here on the turn is given back by going back.
+        let without_turn = alone.savepoint();
+        self.take_turn(&mut alone, cancel)?;
+        let Some((table, new, name)) = wanted(create, &self.catalog(), notices)? else {
+            return Ok(());
         };
-        self.add_index(&table, &new, (name, false), defining, cancel)
-    }
-
-    /// Makes an index of this name, that comes with a constraint or not. Other tables are defined meanwhile.
-    pub(crate) fn add_index(
-        self: &Arc<Engine>,
-        table: &Arc<Table>,
-        new: &NewIndex,
-        (name, constraint): (String, bool),
-        defining: &mut Defining<'_>,
-        cancel: &Arc<CancelToken>,
-    ) -> Result<(), SqlError> {
-        define::check_indexes(table.indexes.len() + 1)?;
-        let mut index = self.store_index(table, new, name, self.fresh_oid(), constraint)?;
+        let mut index = self.store_index(&table, &new, name, false)?;
         let with = |index: &Index| {
-            let mut changed = Table::clone(table);
+            let mut changed = Table::clone(&table);
             changed.indexes.push(Arc::new(index.clone()));
-            changed
+            Arc::new(changed)
         };
         let being_built = with(&index);
-        self.put_in_place(table, being_built.clone())?;
-        let build = || Builder::new(self, &being_built, &index, cancel).build();
-        match MutexGuard::unlocked(defining, build).map(|()| self.present()) {
+        self.put_in_place(&table, being_built.clone())?;
+        alone.back_to(without_turn);
+        let built = Builder::new(self, &being_built, &index, cancel).build();
+        let built =
+            built.and_then(|()| self.take_turn(&mut alone, cancel)).map(|()| self.present());
+        match built {
             Ok(now) => {
                 index.readable = Some(now);
                 self.put_in_place(&being_built, with(&index))
             }
             Err(error) => {
-                self.put_in_place(&being_built, Table::clone(table))?;
+                // Nobody has asked for the end of this wait.
+                let mut last = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
+                self.take_turn(&mut last, &Arc::default())?;
+                self.put_in_place(&being_built, table.clone())?;
+                drop(last);
                 self.discard_when_free(index.id, &index.schema);
                 Err(error)
             }
         }
     }
 
+    /// Waits until nobody else defines anything.
+    fn take_turn(
+        &self,
+        txn: &mut OpenTransaction,
+        cancel: &Arc<CancelToken>,
+    ) -> Result<(), SqlError> {
+        let (table, key) = self.turn()?;
+        txn.lock(table, &key, LockMode::Exclusive, true).map_err(explain)?;
+        while self.is_publishing() {
+            self.gateway().pause(cancel, LOOK).map_err(explain)?;
+        }
+        Ok(())
+    }
+
     /// Makes the table of the store for an index.
-    pub(crate) fn store_index(
+    fn store_index(
         &self,
         table: &Table,
         new: &NewIndex,
         name: String,
-        oid: u32,
         constraint: bool,
     ) -> Result<Index, SqlError> {
         let (id, schema) = self.store_table(&name, |physical| {
             entry_schema(physical, &table.columns, &table.key, &new.columns)
         })?;
         self.inherit_backups(table.id, id)?;
-        let (columns, unique) = (new.columns.clone(), new.unique);
+        let (columns, unique, oid) = (new.columns.clone(), new.unique, self.fresh_oid());
         Ok(Index { id, oid, name, columns, unique, constraint, readable: None, schema })
+    }
+}
+
+impl Definer<'_> {
+    pub(crate) fn create_index(&mut self, create: &CreateIndex) -> Result<(), SqlError> {
+        if create.concurrently {
+            let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+        }
+        match wanted(create, &self.catalog(), self.notices)? {
+            Some((table, new, name)) => self.add_index(&table, &new, name, false),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes an index of this name, that comes with a constraint or not, of a table that is locked meanwhile.
+    pub(crate) fn add_index(
+        &mut self,
+        table: &Arc<Table>,
+        new: &NewIndex,
+        name: String,
+        constraint: bool,
+    ) -> Result<(), SqlError> {
+        define::check_indexes(table.indexes.len() + 1)?;
+        self.needs_present()?;
+        self.backend.lock_definition(table)?;
+        let mut index = self.make_index(table, new, name, constraint)?;
+        self.fill_index(table, &index)?;
+        index.readable = Some(self.engine.present());
+        let mut changed = Table::clone(table);
+        changed.indexes.push(Arc::new(index));
+        self.replace(table, changed);
+        Ok(())
+    }
+
+    /// Makes the table of the store for an index, which is dropped again unless the catalog has it in the end.
+    pub(crate) fn make_index(
+        &mut self,
+        table: &Table,
+        new: &NewIndex,
+        name: String,
+        constraint: bool,
+    ) -> Result<Index, SqlError> {
+        let index = self.engine.store_index(table, new, name, constraint)?;
+        self.backend.draft.as_mut().expect("a definition has begun").keep(index.id, &index.schema);
+        Ok(index)
+    }
+
+    /// Enters all rows of a locked table, those of the transaction too. Nobody sees them before its commit.
+    pub(crate) fn fill_index(&mut self, table: &Table, index: &Index) -> Result<(), SqlError> {
+        let (engine, mut entries) = (self.engine.clone(), Vec::new());
+        self.each_row(table, &mut |key, row| {
+            let values = values_of(table, key, row)?;
+            entries.push((entry_key(table, index, &values)?, Some(Vec::new())));
+            if entries.len() == BATCH_ENTRIES {
+                engine.write(index.id, &std::mem::take(&mut entries))?;
+            }
+            Ok(())
+        })?;
+        engine.write(index.id, &entries)?;
+        self.backend.txn.look_again();
+        let cancel = self.backend.cancel.clone();
+        Builder::new(&engine, table, index, &cancel).check(&mut self.backend.txn)
+    }
+
+    /// Shows all rows of a table, as the transaction sees them.
+    pub(crate) fn each_row(&mut self, table: &Table, visit: EachRow<'_>) -> Result<(), SqlError> {
+        let (mut result, cancel) = (Ok(()), self.backend.cancel.clone());
+        let scanned =
+            self.backend.txn.scan(table.id, &KeyRange::all(), Direction::Forward, |key, row| {
+                result = match cancel.over() {
+                    Some(why) => Err(crate::limits::ended(why)),
+                    None => visit(key, row),
+                };
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+        scanned.map_err(explain)?;
+        result
     }
 
     pub(crate) fn drop_indexes(
-        self: &Arc<Engine>,
+        &mut self,
         names: &[ObjectName],
         if_exists: bool,
-        cancel: &Arc<CancelToken>,
-        notices: &mut Vec<SqlError>,
     ) -> Result<(), SqlError> {
         for name in names {
             let name = plain_name(name)?;
             let catalog = self.catalog();
-            let Some((table, index)) = catalog.index(&name) else {
+            let Some((table, _)) = catalog.index(&name) else {
                 if !if_exists {
                     let message = format!("index \"{name}\" does not exist");
                     return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
                 }
                 let message = format!("index \"{name}\" does not exist, skipping");
-                notices.push(SqlError::new("00000", message));
+                self.notices.push(SqlError::new("00000", message));
                 continue;
             };
-            let (table, name) = (table.clone(), index.name.clone());
-            self.drop_index(&table, &name, cancel)?;
+            self.drop_index(table, &name)?;
         }
         Ok(())
     }
 
-    pub(crate) fn drop_index(
-        self: &Arc<Engine>,
-        table: &Arc<Table>,
-        name: &str,
-        cancel: &Arc<CancelToken>,
-    ) -> Result<(), SqlError> {
-        let _locked = self.lock_tables(std::slice::from_ref(table), cancel)?;
+    pub(crate) fn drop_index(&mut self, table: &Arc<Table>, name: &str) -> Result<(), SqlError> {
+        self.backend.lock_definition(table)?;
         let mut changed = Table::clone(table);
         changed.indexes.retain(|index| index.name != name);
-        let gone = table.indexes.iter().filter(|index| index.name == name);
-        self.set_dropped(gone.clone().map(|index| index.id));
-        self.put_in_place(table, changed)?;
-        gone.into_iter().try_for_each(|index| self.discard(index.id, &index.schema))
+        self.replace(table, changed);
+        Ok(())
     }
 }
 

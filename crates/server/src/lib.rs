@@ -22,6 +22,7 @@
 //! | `limits`, `process` | limits on time; on clients, by what the system has for them |
 //! | `stream`, `scram`, `users` | encryption (TLS), passwords (SCRAM-SHA-256), who has one, superusers |
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
+//! | `draft` | definitions in a transaction: the catalog as it will be, if it commits |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
 //! | `design`, `autopilot`, `pilot` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
@@ -37,6 +38,7 @@ mod connection;
 mod copy;
 mod ddl;
 mod design;
+mod draft;
 mod engine;
 mod explain;
 mod guesses;

@@ -17,7 +17,7 @@ mod sql;
 
 pub(crate) use run::{Call, PlanAgain};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Mark};
 use crate::clients::Clients;
 use crate::copy::CopyIn;
 use crate::engine::Engine;
@@ -28,8 +28,9 @@ use crate::socket::Socket;
 use crate::wire::{Formats, Out, Reader, violation};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran, Savepoint};
-use isomer_sql::budget::Holding;
+use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran};
+use isomer_sql::budget::{Budget, Holding};
+use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
 use isomer_sql::statement::{Compiled, Modes, compile};
@@ -62,7 +63,7 @@ pub(crate) struct Session {
     /// True between BEGIN and its end.
     in_block: bool,
     failed: bool,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<(String, Mark)>,
     statements: HashMap<String, Statement, FixedState>,
     portals: HashMap<String, Portal, FixedState>,
     watch: Arc<Watch>,
@@ -78,6 +79,8 @@ pub(crate) struct Session {
     modes: Modes,
     /// While a COPY goes on: true if ReadyForQuery is what ends it.
     pub(crate) copying: Option<bool>,
+    /// True while more than one statement of a simple query is at work: they are one transaction.
+    is_one_of_many: bool,
     seed: u64,
     /// After an error in the extended protocol: messages are passed over until the next Sync.
     skips: bool,
@@ -157,6 +160,7 @@ impl Session {
             memory,
             modes: Modes::default(),
             copying: None,
+            is_one_of_many: false,
             skips: false,
             last: None,
             last_commit: None,
@@ -346,6 +350,7 @@ impl Session {
     fn simple(&mut self, text: &str, out: &mut Out, flush: &mut dyn Flush) {
         self.cancel.renew();
         let done = self.simple_statements(text, out, flush);
+        self.is_one_of_many = false;
         if let Err(error) = done {
             self.tell(error, out);
         }
@@ -364,7 +369,7 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         let budget = self.memory.statement.clone();
-        if let Some(compiled) = self.engine.known(text) {
+        if let Some(compiled) = self.known(text) {
             let again: PlanAgain<'_> = &|catalog| {
                 let parsed = read(text, &budget, &mut Vec::new())?;
                 compile(&parsed[0], text, catalog, &[], &budget).map(Arc::new)
@@ -379,6 +384,7 @@ impl Session {
             out.empty(b'I');
         }
         let is_one = parsed.len() == 1;
+        self.is_one_of_many = !is_one;
         let shared: Arc<str> = Arc::from(text);
         let mark = budget.mark();
         for parsed in &parsed {
@@ -386,8 +392,8 @@ impl Session {
             let again: PlanAgain<'_> =
                 &|catalog| compile(parsed, text, catalog, &[], &budget).map(Arc::new);
             let compiled = match is_one && notices.is_empty() {
-                true => self.engine.compiled(parsed, &shared, &[], &budget)?,
-                false => again(&self.engine.catalog())?,
+                true => self.compiled(parsed, &shared, &[], &budget)?,
+                false => again(&self.catalog())?,
             };
             // The time of the first statement begins before it is read, that of a later one where the one before ends.
             self.perform(Call::plain(&compiled, again, &Formats::default()), out, flush)?;
@@ -396,6 +402,34 @@ impl Session {
             limited = self.limited();
         }
         Ok(())
+    }
+
+    /// The catalog as its statements see it.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.txn.as_ref().map_or_else(|| self.engine.catalog(), Backend::catalog)
+    }
+
+    fn has_draft(&self) -> bool {
+        self.txn.as_ref().is_some_and(|txn| txn.draft.is_some())
+    }
+
+    /// A statement that was compiled before, for the catalog as it is here.
+    fn known(&self, text: &str) -> Option<Arc<Compiled>> {
+        if self.has_draft() { None } else { self.engine.known(text) }
+    }
+
+    /// A statement, compiled for the catalog as it is here.
+    fn compiled(
+        &self,
+        parsed: &Parsed,
+        text: &Arc<str>,
+        params: &[SqlType],
+        budget: &Budget,
+    ) -> Result<Arc<Compiled>, SqlError> {
+        match self.has_draft() {
+            true => compile(parsed, text, &self.catalog(), params, budget).map(Arc::new),
+            false => self.engine.compiled(parsed, text, params, budget),
+        }
     }
 
     /// In a failed transaction that is the error, whatever else is wrong.
@@ -434,7 +468,7 @@ impl Session {
     pub(crate) fn fail(&mut self) {
         // What was done since the last savepoint is undone at once, so that nobody waits for its rows.
         match (self.savepoints.last(), &mut self.txn) {
-            (Some((_, savepoint)), Some(backend)) => backend.back_to(*savepoint),
+            (Some((_, savepoint)), Some(backend)) => backend.back_to(savepoint),
             _ => self.txn = None,
         }
         if self.in_block {

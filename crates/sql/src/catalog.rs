@@ -154,6 +154,14 @@ impl Catalog {
         })
     }
 
+    /// The numbers of all objects.
+    pub fn oids(&self) -> impl Iterator<Item = u32> {
+        let of = |table: &'_ Arc<Table>| -> Vec<u32> {
+            table.indexes.iter().map(|index| index.oid).chain([table.oid]).collect()
+        };
+        self.tables.values().flat_map(of)
+    }
+
     /// True if a table, an index or a key has this name.
     pub fn has_relation(&self, name: &str) -> bool {
         let key = |table: &Arc<Table>| table.key_name == name && table.has_key();
@@ -166,7 +174,7 @@ impl Catalog {
 impl Table {
     /// The tables of the store that it is made of, in the order in which they are locked: its own, then its
     /// indexes'.
-    pub fn parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> {
+    pub fn parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
         let indexes = self.indexes.iter().map(|index| (index.id, &index.schema));
         std::iter::once((self.id, &self.schema)).chain(indexes)
     }

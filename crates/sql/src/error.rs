@@ -35,6 +35,7 @@ pub mod code {
     pub const NOT_NULL_VIOLATION: &str = "23502";
     pub const UNIQUE_VIOLATION: &str = "23505";
     pub const CHECK_VIOLATION: &str = "23514";
+    pub const UNKNOWN_OUTCOME: &str = "08007";
     pub const ACTIVE_TRANSACTION: &str = "25001";
     pub const READ_ONLY: &str = "25006";
     pub const NO_ACTIVE_TRANSACTION: &str = "25P01";

@@ -19,6 +19,7 @@ use definitions::index_definitions;
 pub(crate) use definitions::{constraint_definition, index_definition, regclass, relation_name};
 pub(crate) use definitions::{regtype, serial_sequence};
 use information::{constraints_of, information_columns, sequences, sessions};
+use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use std::fmt;
 use tables::{Definition, TABLES, VOID};
@@ -289,6 +290,6 @@ fn check_oid(table: &Table, number: usize) -> i64 {
 }
 
 /// The sequence that row ids of a table come from.
-pub fn row_id_sequence(table: &Table) -> String {
-    format!("{} row id", table.id.0)
+pub fn row_id_sequence(table: TableId) -> String {
+    format!("{} row id", table.0)
 }

@@ -1,6 +1,7 @@
 //! ALTER TABLE: columns that come, go, change and are renamed.
 
-use super::{Altering, folded, quoted};
+use super::{folded, quoted};
+use crate::ddl::Definer;
 use crate::engine::damaged;
 use isomer_sql::catalog::Table;
 use isomer_sql::datum::{Datum, convert};
@@ -10,7 +11,7 @@ use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-impl Altering<'_, '_> {
+impl Definer<'_> {
     pub(super) fn add_column(
         &mut self,
         table: &Arc<Table>,
@@ -34,7 +35,7 @@ impl Altering<'_, '_> {
         let value = match &new.column.default {
             None => Datum::Null,
             Some(default) => {
-                let catalog = self.engine.catalog();
+                let catalog = self.catalog();
                 let value = format!("SELECT ({default})::{ty}");
                 let query = self.query(&value, &catalog)?;
                 if query.is_volatile() {
@@ -46,15 +47,20 @@ impl Altering<'_, '_> {
         let value = convert(value, ty, false)?;
         if value.is_null() && new.column.not_null {
             // Right if there are no rows; the first one is shown in the error.
-            let (_locked, changed) = (self.lock(table)?, with(table, new));
-            return self.rebuild(table, changed, &|old| Ok([old, &[Datum::Null]].concat()));
+            self.backend.lock_definition(table)?;
+            return self.rebuild(
+                table,
+                with(table, new),
+                &|old| Ok([old, &[Datum::Null]].concat()),
+            );
         }
-        let _locked = self.lock(table)?;
+        self.backend.lock_definition(table)?;
         let mut changed = Table::clone(table);
         changed.add_column(new.column, value.into_value(ty))?;
         changed.checks.extend(new.checks.iter().cloned());
         self.check_rows(&changed, &new.checks)?;
-        self.engine.put_in_place(table, changed)
+        self.replace(table, changed);
+        Ok(())
     }
 
     /// Adds a column with a value for each row, drawn by a query.
@@ -64,8 +70,8 @@ impl Altering<'_, '_> {
         new: NewColumn,
         value: &str,
     ) -> Result<(), SqlError> {
-        let _locked = self.lock(table)?;
-        let catalog = self.engine.catalog();
+        self.backend.lock_definition(table)?;
+        let catalog = self.catalog();
         let query = self.query(&format!("{value} FROM {}", quoted(&table.name)), &catalog)?;
         let values = RefCell::new(self.values(&query, &catalog)?.into_iter());
         let next = || values.borrow_mut().next().ok_or_else(|| damaged("a locked table has grown"));
@@ -79,7 +85,7 @@ impl Altering<'_, '_> {
         if_exists: bool,
     ) -> Result<(), SqlError> {
         // An operation before this one may have changed the table.
-        let table = self.engine.catalog().table(&table.name)?.clone();
+        let table = self.catalog().table(&table.name)?.clone();
         let name = folded(name);
         let at = match table.column(&name) {
             Err(error) if if_exists => {
@@ -105,7 +111,7 @@ impl Altering<'_, '_> {
             values.remove(at);
             Ok(values)
         };
-        let _locked = self.lock(&table)?;
+        self.backend.lock_definition(&table)?;
         self.rebuild(&table, changed, &fill)
     }
 
@@ -120,11 +126,13 @@ impl Altering<'_, '_> {
         match operation {
             AlterColumnOperation::SetDefault { value } => {
                 column.default = Some(value.to_string());
-                return self.engine.put_in_place(table, changed);
+                self.replace(table, changed);
+                return Ok(());
             }
             AlterColumnOperation::DropDefault => {
                 column.default = None;
-                return self.engine.put_in_place(table, changed);
+                self.replace(table, changed);
+                return Ok(());
             }
             AlterColumnOperation::SetNotNull => column.not_null = true,
             AlterColumnOperation::DropNotNull if table.key.contains(&at) => {
@@ -143,7 +151,7 @@ impl Altering<'_, '_> {
             values[at] = convert(std::mem::replace(&mut values[at], Datum::Null), ty, true)?;
             Ok(values)
         };
-        let _locked = self.lock(table)?;
+        self.backend.lock_definition(table)?;
         self.rebuild(table, changed, &fill)
     }
 
@@ -163,7 +171,8 @@ impl Altering<'_, '_> {
         }
         let mut changed = Table::clone(table);
         changed.columns[at].name = to;
-        self.engine.put_in_place(table, changed)
+        self.replace(table, changed);
+        Ok(())
     }
 }
 

@@ -1,11 +1,12 @@
 //! ALTER TABLE: rows that are written anew, in a table of the store that takes the place of the old one.
 //!
-//! They are written by commits of their own. A transaction that sees only what was before the last of these is refused
+//! They are written by commits of their own, those of the transaction itself too: nobody sees the table before that
+//! has committed. A transaction that sees only what was before the last of these is refused
 //! when it reads the table ([`Engine::is_filled_after`](crate::engine::Engine::is_filled_after)), as it would find it
 //! empty. PostgreSQL lets ALTER TABLE wait for those who have read the table, and shows the others an empty one.
 
-use super::Altering;
-use crate::indexes::Builder;
+use crate::ddl::Definer;
+use crate::engine::values_of;
 use isomer_design::Key;
 use isomer_sql::catalog::{Check, Table, row_schema};
 use isomer_sql::datum::Datum;
@@ -20,7 +21,7 @@ const BATCH_ROWS: usize = 20_000;
 /// For each old row, the values of the new one.
 type Filled<'f> = &'f dyn Fn(&[Datum]) -> Result<Vec<Datum>, SqlError>;
 
-impl Altering<'_, '_> {
+impl Definer<'_> {
     /// Puts a table in the place of another, which is locked, with its rows as `fill` makes them, and its indexes
     /// anew. Columns that were added to the old one are columns as all others in the new one.
     pub(super) fn rebuild(
@@ -29,53 +30,39 @@ impl Altering<'_, '_> {
         mut new: Table,
         fill: Filled<'_>,
     ) -> Result<(), SqlError> {
-        let engine = self.engine;
+        self.needs_present()?;
+        let engine = self.engine.clone();
         new.columns.iter_mut().for_each(|column| column.missing = None);
-        let (id, schema) = engine
-            .store_table(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
+        let (id, schema) =
+            self.make(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
         engine.inherit_backups(old.id, id)?;
         (new.id, new.schema) = (id, schema);
         let kept = std::mem::take(&mut new.indexes);
-        let mut made = vec![(id, new.schema.clone())];
-        let filled = self.refill(old, &new, fill).and_then(|()| {
-            let is_new = |check: &&Check| !old.checks.contains(check);
-            let checks: Vec<Check> = new.checks.iter().filter(is_new).cloned().collect();
-            self.check_rows(&new, &checks)?;
-            for index in kept {
-                let place = |at: &usize| new.column(&old.columns[*at].name);
-                let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-                let (name, unique) = (index.name.clone(), index.unique);
-                let wanted = NewIndex { name: Some(name.clone()), columns, unique };
-                let mut index =
-                    engine.store_index(&new, &wanted, name, index.oid, index.constraint)?;
-                made.push((index.id, index.schema.clone()));
-                let builder = Builder::new(engine, &new, &index, self.cancel);
-                builder.fill()?;
-                builder.check()?;
-                drop(builder);
-                index.readable = Some(engine.present());
-                new.indexes.push(Arc::new(index));
-            }
-            engine.set_filled(new.id)
-        });
-        if let Err(error) = filled {
-            engine.set_dropped(made.iter().map(|(id, _)| *id));
-            made.iter().try_for_each(|(id, schema)| engine.discard(*id, schema))?;
-            return Err(error);
+        self.refill(old, &new, fill)?;
+        engine.set_filled(new.id)?;
+        self.backend.txn.look_again();
+        let is_new = |check: &&Check| !old.checks.contains(check);
+        let checks: Vec<Check> = new.checks.iter().filter(is_new).cloned().collect();
+        self.check_rows(&new, &checks)?;
+        for index in kept {
+            let place = |at: &usize| new.column(&old.columns[*at].name);
+            let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+            let wanted = NewIndex { name: None, columns, unique: index.unique };
+            let mut made = self.make_index(&new, &wanted, index.name.clone(), index.constraint)?;
+            made.oid = index.oid;
+            self.fill_index(&new, &made)?;
+            made.readable = Some(engine.present());
+            new.indexes.push(Arc::new(made));
         }
-        engine.set_dropped(old.parts().map(|(id, _)| id));
-        engine.put_in_place(old, new)?;
-        if !old.has_key() {
-            engine.set_sequence(&row_id_sequence(old), None)?;
-        }
-        old.parts().try_for_each(|(id, schema)| engine.discard(id, schema))
+        self.replace(old, new);
+        Ok(())
     }
 
-    fn refill(&self, old: &Table, new: &Table, fill: Filled<'_>) -> Result<(), SqlError> {
+    fn refill(&mut self, old: &Table, new: &Table, fill: Filled<'_>) -> Result<(), SqlError> {
         let mut rows: Vec<(Key, Option<Vec<u8>>)> = Vec::new();
         let mut last_id = 0;
-        self.engine.each_values(old, |values| {
-            self.check_cancel()?;
+        self.each_row(old, &mut |key, row| {
+            let values = values_of(old, key, row)?;
             let mut filled = fill(&values[..old.columns.len()])?;
             if !new.has_key() {
                 filled.extend(values.last().cloned());
@@ -86,7 +73,7 @@ impl Altering<'_, '_> {
             Ok(())
         })?;
         if !new.has_key() {
-            self.engine.set_sequence(&row_id_sequence(new), Some(last_id + 1))?;
+            self.engine.set_sequence(&row_id_sequence(new.id), Some(last_id + 1))?;
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
         if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {

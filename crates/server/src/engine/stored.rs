@@ -21,6 +21,7 @@
 
 use super::{Engine, damaged};
 use crate::backend::database;
+use crate::draft::Difference;
 use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
@@ -32,6 +33,9 @@ use sqlparser::ast::Statement;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// Rows of the catalog as they will be; none: there is none with this key.
+pub(crate) type Rows = Vec<(Key, Option<Vec<u8>>)>;
 
 /// The kind of what is kept of columns that were added.
 const ADDED: &str = "added";
@@ -158,11 +162,11 @@ impl Engine {
         })
     }
 
-    /// Writes what the catalog keeps of a table in the place of what it keeps of another, all at once. Parts of
-    /// the old one that the new one has not are unused from here on; indexes that are being built still are.
-    pub(crate) fn record(&self, old: Option<&Table>, new: Option<&Table>) -> Result<(), SqlError> {
+    /// The rows of the catalog that change where another one takes its place. Parts of old tables that no new one
+    /// has are unused from here on; indexes that are being built still are.
+    pub(crate) fn changed_rows(&self, difference: &Difference) -> Result<Rows, SqlError> {
         let mut rows = BTreeMap::new();
-        if let Some(table) = old {
+        for table in &difference.old {
             for entry in entries_of(table) {
                 rows.insert(self.catalog_row(&entry)?.0, None);
             }
@@ -171,7 +175,7 @@ impl Engine {
                 rows.insert(key, Some(row));
             }
         }
-        if let Some(table) = new {
+        for table in &difference.new {
             for entry in entries_of(table) {
                 let (key, row) = self.catalog_row(&entry)?;
                 rows.insert(key, Some(row));
@@ -181,16 +185,17 @@ impl Engine {
                 rows.insert(self.catalog_row(&unused(schema.name()))?.0, None);
             }
         }
-        self.write(self.catalog_table.0, &rows.into_iter().collect::<Vec<_>>())
+        Ok(rows.into_iter().collect())
     }
 
-    /// Puts a changed table in the place of another.
-    pub(crate) fn put_in_place(&self, old: &Table, new: Table) -> Result<(), SqlError> {
-        self.record(Some(old), Some(&new))?;
+    /// Puts a changed table in the place of another, for all sessions, at once.
+    pub(crate) fn put_in_place(&self, old: &Arc<Table>, new: Arc<Table>) -> Result<(), SqlError> {
+        let difference = Difference { old: vec![old.clone()], new: vec![new.clone()] };
+        self.write(self.catalog_table.0, &self.changed_rows(&difference)?)?;
         let id = new.id;
         let version = self.replace_catalog(|tables| {
             tables.remove(&old.name);
-            tables.insert(new.name.clone(), Arc::new(new));
+            tables.insert(new.name.clone(), new);
         });
         // Who waits for the table has planned without it.
         self.set_redefined(id, version);
@@ -221,9 +226,13 @@ impl Engine {
         Ok(())
     }
 
-    /// The place of a table's row in the catalog.
-    pub(crate) fn row_of_table(&self, name: &str) -> Result<(TableId, Key), SqlError> {
-        let (key, _) = self.catalog_row(&Entry::new("table", name, String::new()))?;
+    /// The place of a row in the catalog.
+    pub(crate) fn row_of(
+        &self,
+        kind: &'static str,
+        name: &str,
+    ) -> Result<(TableId, Key), SqlError> {
+        let (key, _) = self.catalog_row(&Entry::new(kind, name, String::new()))?;
         Ok((self.catalog_table.0, key))
     }
 

@@ -2,13 +2,18 @@
 
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
-use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
+use crate::draft::Made;
+use isomer_cluster::{Error, Isolation, LockMode, OpenError};
 use isomer_design::{Key, Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Table, plain};
 use isomer_sql::datum::Datum;
-use std::ops::ControlFlow;
+use isomer_sql::system::row_id_sequence;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Who waits for the clock looks so often.
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Makes a table of the store, under a name like the wanted one that is free.
@@ -28,13 +33,42 @@ impl Engine {
         self.database()
             .create_table(schema, &[(Key::min(), self.first_site())])
             .map_err(database)?;
-        self.database().table(&name).map_err(database)
+        let (id, schema) = self.database().table(&name).map_err(database)?;
+        self.until_readable(id)?;
+        Ok((id, schema))
+    }
+
+    /// A site may be ahead of the clock: waits until that has come to the time at which a table was made.
+    fn until_readable(&self, table: TableId) -> Result<(), SqlError> {
+        loop {
+            let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
+            match txn.get(table, &Key::min(), |_| ()) {
+                Err(OpenError::Database(Error::Gone)) => {
+                    self.gateway().pause(&Arc::default(), LOOK).map_err(explain)?;
+                }
+                read => return read.map(|_| ()).map_err(explain),
+            }
+        }
     }
 
     /// Lets the store forget a table that nothing uses any more.
     pub(crate) fn discard(&self, table: TableId, schema: &Schema) -> Result<(), SqlError> {
         self.database().drop_table(table).map_err(database)?;
+        let mut key = schema.key_columns();
+        // Or a column of a client that is called so: then there is no such sequence.
+        if key.len() == 1 && key.all(|column| column.name.starts_with("row_id")) {
+            self.set_sequence(&row_id_sequence(table), None)?;
+        }
         self.forget_unused(schema.name())
+    }
+
+    /// Lets the store forget tables that were made for definitions that have come to nothing. One that cannot be
+    /// dropped now is dropped at the next start.
+    pub(crate) fn forget_made(&self, made: &[Made]) {
+        self.set_dropped(made.iter().map(|made| made.id));
+        for made in made {
+            let _ = self.discard(made.id, &made.schema);
+        }
     }
 
     /// Lets the store forget a table that nothing uses any more, when those who have written to it have ended.
@@ -54,33 +88,6 @@ impl Engine {
         self.retired
             .lock()
             .retain(|(table, schema)| !is_free(*table) || self.discard(*table, schema).is_err());
-    }
-
-    /// Locks tables until what is returned is dropped.
-    pub(crate) fn lock_tables(
-        self: &Arc<Engine>,
-        tables: &[Arc<Table>],
-        cancel: &Arc<CancelToken>,
-    ) -> Result<OpenTransaction, SqlError> {
-        let mut txn = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
-        for (id, _) in tables.iter().flat_map(|table| table.parts()) {
-            txn.lock(id, &Key::min(), LockMode::Exclusive, true).map_err(explain)?;
-        }
-        Ok(txn)
-    }
-
-    /// Shows the values of all rows of a table.
-    pub(crate) fn each_values(
-        &self,
-        table: &Table,
-        mut visit: impl FnMut(&[Datum]) -> Result<(), SqlError>,
-    ) -> Result<(), SqlError> {
-        let mut result = Ok(());
-        self.each_row(table.id, |key, row| {
-            result = values_of(table, key, row).and_then(|values| visit(&values));
-            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        result
     }
 }
 

@@ -89,11 +89,11 @@ impl<'e> Builder<'e> {
         if self.index.unique {
             self.outlive_writers()?;
         }
-        again(|| self.check())
+        again(|| self.check(&mut self.begin()))
     }
 
     /// Enters all rows that are there.
-    pub(crate) fn fill(&self) -> Result<(), SqlError> {
+    fn fill(&self) -> Result<(), SqlError> {
         let (mut rest, mut busy) = (KeyRange::all(), None);
         loop {
             self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
@@ -189,11 +189,10 @@ impl<'e> Builder<'e> {
     }
 
     /// Refuses two entries that are alike, in an index that is unique and whole.
-    pub(crate) fn check(&self) -> Result<(), SqlError> {
+    pub(crate) fn check(&self, txn: &mut OpenTransaction) -> Result<(), SqlError> {
         if !self.index.unique {
             return Ok(());
         }
-        let mut txn = self.begin();
         let (mut before, mut found) = (None, Ok(None));
         let all = KeyRange::all();
         let scanned = txn.scan(self.index.id, &all, Direction::Forward, |entry, _| {

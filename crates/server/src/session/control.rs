@@ -1,7 +1,7 @@
 //! Transaction blocks and savepoints.
 
 use super::Session;
-use crate::backend::{Backend, explain};
+use crate::backend::Backend;
 use crate::wire::Out;
 use isomer_cluster::Isolation;
 use isomer_sql::statement::{Control, Modes};
@@ -52,9 +52,9 @@ impl Session {
             Control::RollbackTo(name) => {
                 self.needs_block("ROLLBACK TO SAVEPOINT")?;
                 let at = self.savepoint(name)?;
-                let savepoint = self.savepoints[at].1;
+                let savepoint = self.savepoints[at].1.clone();
                 self.savepoints.truncate(at + 1);
-                self.backend().back_to(savepoint);
+                self.backend().back_to(&savepoint);
                 self.failed = false;
                 Ok("ROLLBACK")
             }
@@ -111,9 +111,9 @@ impl Session {
         })
     }
 
-    /// Definitions are no part of a transaction. What was done before takes effect first; a block goes on
+    /// Users are no part of a transaction. What was done before takes effect first; a block goes on
     /// with a new transaction, and its client is told.
-    pub(super) fn commit_before_definition(&mut self, out: &mut Out) -> Result<(), SqlError> {
+    pub(super) fn commit_before_user(&mut self, out: &mut Out) -> Result<(), SqlError> {
         if !self.in_block {
             return self.end_implicit();
         }
@@ -122,8 +122,8 @@ impl Session {
             let wrote = !before.txn.is_read_only();
             self.commit(before)?;
             if wrote {
-                let message = "a definition takes effect at once, and has committed what the block \
-                               did before";
+                let message = "a statement about users takes effect at once, and has committed what \
+                               the block did before";
                 out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
             }
         }
@@ -135,12 +135,8 @@ impl Session {
         self.commit_as(backend, self.settings.is_asynchronous())
     }
 
-    fn commit_as(&mut self, mut backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
-        if is_asynchronous {
-            backend.txn.commit_asynchronously();
-        }
-        let ran = backend.txn.commit().map_err(explain)?;
-        if let Some(ran) = ran {
+    fn commit_as(&mut self, backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
+        if let Some(ran) = backend.commit(is_asynchronous)? {
             self.last_commit = Some(ran);
         }
         Ok(())

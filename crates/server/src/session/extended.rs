@@ -81,14 +81,14 @@ impl Session {
         let Written { text, parsed: Some(parsed), given } = &*statement.written else {
             return Ok(None);
         };
-        let (catalog, budget) = (self.engine.catalog(), &*self.memory.statement);
+        let (catalog, budget) = (self.catalog(), &*self.memory.statement);
         let old = statement.compiled.as_ref();
         if let Some(compiled) = old.filter(|old| old.version == catalog.version) {
             return Ok(Some(compiled.clone()));
         }
         let untyped = given.iter().all(|ty| *ty == SqlType::Unknown);
-        let known = if untyped { self.engine.known(text) } else { None };
-        let shared = known.map_or_else(|| self.engine.compiled(parsed, text, given, budget), Ok);
+        let known = if untyped { self.known(text) } else { None };
+        let shared = known.map_or_else(|| self.compiled(parsed, text, given, budget), Ok);
         let compiled = match (old, shared) {
             (None, shared) => shared?,
             (Some(old), Ok(new)) if new.params == old.params => unchanged(old, new)?,

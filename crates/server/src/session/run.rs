@@ -116,6 +116,8 @@ impl Session {
                 if let Some(what) = what {
                     self.engine.check_superuser(&self.settings.user, what)?;
                 }
+                // The design is no part of a transaction; what was defined before outside of a block is there.
+                self.end_implicit()?;
                 self.engine.change_design(statement)?;
                 out.complete(match **statement {
                     DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
@@ -153,7 +155,7 @@ impl Session {
             None | Some(LockTableMode::AccessExclusive) => LockMode::Exclusive,
         };
         for target in &lock.tables {
-            let catalog = self.engine.catalog();
+            let catalog = self.catalog();
             let table = catalog.table(&plain_name(&target.name)?)?.clone();
             let backend = self.backend();
             backend.planned_for = catalog.version;
@@ -165,7 +167,7 @@ impl Session {
 
     /// Makes, changes or drops a user.
     fn user(&mut self, statement: &UserStatement, out: &mut Out) -> Result<(), SqlError> {
-        self.commit_before_definition(out)?;
+        self.commit_before_user(out)?;
         let mut salt = [0; 16];
         (self.random)(&mut salt);
         let changed = self.engine.change_user(statement, &self.settings.user, salt)?;
@@ -190,7 +192,7 @@ impl Session {
             self.begin_statement()?;
             // What was done before in the transaction stays.
             let savepoint = (!is_alone).then(|| self.backend().savepoint());
-            let catalog = self.engine.catalog();
+            let catalog = self.catalog();
             let done = self
                 .plan(call, &catalog)
                 .and_then(|compiled| self.query_once(call, &compiled, &catalog, out, flush));
@@ -202,13 +204,13 @@ impl Session {
             };
             // What was seen before stays true as well, as every statement of READ COMMITTED sees anew.
             let sees_anew = self.backend().isolation() == Isolation::ReadCommitted;
-            let is_overtaken = self.engine.catalog().version != catalog.version;
+            let is_overtaken = self.catalog().version != catalog.version;
             let may_again = is_alone || sees_anew || is_overtaken;
             if error.code != code::SERIALIZATION || !may_again || !out.back_to(mark) {
                 return Err(error);
             }
             match savepoint {
-                Some(savepoint) => self.backend().back_to(savepoint),
+                Some(savepoint) => self.backend().back_to(&savepoint),
                 None => self.txn = None,
             }
         }

@@ -1,12 +1,14 @@
 //! Statements of SQL about what a session has prepared, and definitions.
 
 use super::{Call, Flush, PlanAgain, Session};
+use crate::ddl::Definer;
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
-use isomer_sql::statement::{Prepared, compile};
+use isomer_sql::statement::{Modes, Prepared, compile};
 use isomer_sql::{SqlError, code};
+use sqlparser::ast::Statement as Sql;
 use std::sync::Arc;
 
 impl Session {
@@ -70,19 +72,34 @@ impl Session {
 
     pub(super) fn define(
         &mut self,
-        statement: &sqlparser::ast::Statement,
+        statement: &Sql,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
-        if let sqlparser::ast::Statement::Truncate(truncate) = statement {
+        if let Sql::Truncate(truncate) = statement {
             return self.truncate(truncate, out, flush);
         }
-        self.commit_before_definition(out)?;
-        let around = self.surroundings();
-        let defined = self.engine.define(statement, &self.cancel, &around)?;
-        defined.notices.iter().for_each(|notice| out.notice("NOTICE", notice));
-        out.complete(defined.tag);
+        let is_alone = self.txn.is_none() && !self.is_one_of_many;
+        let mut notices = Vec::new();
+        let tag = if let (Sql::CreateIndex(create), true) = (statement, is_alone) {
+            self.engine.create_index_online(create, &self.cancel, &mut notices)?;
+            "CREATE INDEX"
+        } else {
+            self.begin_definition()?;
+            let around = self.surroundings();
+            Definer::new(self.backend(), &around, &mut notices, !is_alone).define(statement)?
+        };
+        notices.iter().for_each(|notice| out.notice("NOTICE", notice));
+        out.complete(tag);
         Ok(())
+    }
+
+    /// The transaction that a definition is a part of: outside of a block, one that sees what is there now.
+    fn begin_definition(&mut self) -> Result<(), SqlError> {
+        if self.txn.is_none() && !self.in_block {
+            self.begin(Modes { repeatable: Some(false), ..Modes::default() });
+        }
+        self.begin_statement()
     }
 
     /// TRUNCATE deletes all rows in the transaction, so it can be rolled back.
@@ -100,7 +117,7 @@ impl Session {
             let parsed = parse(&text)?.pop().expect("it is one statement");
             let again: PlanAgain<'_> =
                 &|catalog| compile(&parsed, &text, catalog, &[], &budget).map(Arc::new);
-            let compiled = again(&self.engine.catalog())?;
+            let compiled = again(&self.catalog())?;
             let formats = Formats::default();
             let call = Call::plain(&compiled, again, &formats);
             // How many rows that were is not told.

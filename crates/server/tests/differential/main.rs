@@ -10,7 +10,8 @@
 //! constants become parameters whose types both servers infer; those are compared, the types of the columns,
 //! and the values in their binary form. Rows that a statement leaves in any order are compared as a set.
 //!
-//! Another test lets columns of a table come and go, with rows in between.
+//! Another test lets columns of a table come and go, with rows in between; another whole tables, in blocks that are
+//! committed, rolled back, or rolled back to a savepoint.
 //!
 //! The PostgreSQL is one that `clients/postgres` starts; where none is installed the test says that it was
 //! skipped. `ISOMER_STATEMENTS` is how many statements are compared (2000), `ISOMER_SEED` where chance begins
@@ -21,6 +22,7 @@
 
 mod chance;
 mod columns;
+mod definitions;
 mod expressions;
 mod outcome;
 mod statements;
@@ -129,6 +131,52 @@ fn columns_come_and_go_as_at_postgresql() {
         let all = Statement::query("select * from g".to_owned());
         let (mine, other) = (outcome(&mut ours, &all), outcome(&mut theirs, &all));
         assert_eq!(mine, other, "seed {seed}, after statement {number}: {statement:?}");
+    }
+    eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
+}
+
+#[test]
+fn definitions_and_blocks_are_as_at_postgresql() {
+    let stock = match Stock::start() {
+        Ok(stock) => stock,
+        Err(why) => {
+            eprintln!("SKIPPED: {why}");
+            return;
+        }
+    };
+    let ((_server, mut ours), mut theirs) = (ours(), stock.client());
+    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_STATEMENTS", 2000));
+    let mut chance = Chance::new(seed);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let mut has_failed = false;
+    for number in 0..count {
+        let statement = definitions::statement(&mut chance, has_failed);
+        let (mine, other) = (outcome(&mut ours, &statement), outcome(&mut theirs, &statement));
+        assert_eq!(mine, other, "seed {seed}, statement {number}: {statement:?}");
+        *seen.entry(mine.kind().to_owned()).or_default() += 1;
+        let in_failed = Outcome::Refused("25".to_owned());
+        has_failed = outcome(&mut ours, &Statement::query("select 1".to_owned())) == in_failed;
+        if has_failed {
+            continue;
+        }
+        // An error would end the block, so what is there is asked for in a way that meets none.
+        for table in definitions::TABLES {
+            let named = format!("select relkind from pg_class where relname = '{table}'");
+            let there = outcome(&mut ours, &Statement::query(named.clone()));
+            let other = outcome(&mut theirs, &Statement::query(named));
+            assert_eq!(
+                there, other,
+                "seed {seed}, {table} after statement {number}: {statement:?}"
+            );
+            if there == Outcome::Told(vec!["(1)".to_owned(), "r".to_owned()]) {
+                let all = Statement::query(format!("select * from {table}"));
+                let (mine, other) = (outcome(&mut ours, &all), outcome(&mut theirs, &all));
+                assert_eq!(
+                    mine, other,
+                    "seed {seed}, {table} after statement {number}: {statement:?}"
+                );
+            }
+        }
     }
     eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
 }

@@ -61,7 +61,7 @@ pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Res
 
 /// The sequence of the row ids of a table that has no other key.
 fn row_ids(plan: &Insert) -> Option<String> {
-    (!plan.table.has_key()).then(|| crate::system::row_id_sequence(&plan.table))
+    (!plan.table.has_key()).then(|| crate::system::row_id_sequence(plan.table.id))
 }
 
 fn write(

@@ -1,0 +1,202 @@
+//! Definitions in a transaction: the catalog as it will be, if it commits.
+//!
+//! ```text
+//!   catalog of all      v7 ──────────────────────────────────────────────▶ v10
+//!   of this block       v7 ──CREATE TABLE──▶ v8 ──SAVEPOINT──ALTER──▶ v9    │ COMMIT
+//!                                             ▲                       │    │
+//!                                             └──────ROLLBACK TO──────┘    │
+//!   rows of the catalog                                    what differs ───┘ in the commit itself
+//!   tables of the store           made at once, as unused ones; dropped if nothing uses them in the end
+//! ```
+//!
+//! A catalog is a value, so a definition makes another one, and going back is taking an older one again. Others see
+//! nothing of it. The commit of the transaction writes the rows of the catalog with all other rows, so a crash leaves
+//! all of it or nothing.
+//!
+//! **Locks.** The transaction holds the *turn* of definitions from its first one to its end, and each table that it
+//! alters or drops, exclusively. So a draft begins with the catalog as it is, and no other changes it meanwhile; who
+//! defines waits, and so does who writes to such a table.
+//!
+//! **Between the commit and the new catalog** somebody may get such a table whose plan is from before. He waits until
+//! the catalog is there ([`Freshness::Soon`]), and is refused then.
+//!
+//! Left out: several definitions at work in several blocks at a time.
+
+use crate::backend::{Backend, explain};
+use crate::engine::{Engine, Freshness};
+use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
+use isomer_design::{Schema, TableId};
+use isomer_sql::SqlError;
+use isomer_sql::catalog::{Catalog, Table};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who waits for another's commit looks so often.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A table of the store that was made for a definition.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) id: TableId,
+    pub(crate) schema: Arc<Schema>,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Draft {
+    engine: Arc<Engine>,
+    base: Arc<Catalog>,
+    catalog: Arc<Catalog>,
+    made: Vec<Made>,
+}
+
+/// What a draft was at a savepoint.
+#[derive(Clone)]
+pub(crate) struct DraftMark {
+    catalog: Arc<Catalog>,
+    made: usize,
+}
+
+impl Draft {
+    fn new(engine: Arc<Engine>) -> Draft {
+        let base = engine.catalog();
+        Draft { engine, catalog: base.clone(), base, made: Vec::new() }
+    }
+
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// A table of the store was made: it is dropped again if nothing uses it in the end.
+    pub(crate) fn keep(&mut self, id: TableId, schema: &Arc<Schema>) {
+        self.made.push(Made { id, schema: schema.clone() });
+    }
+
+    /// Makes the next catalog.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
+        let mut catalog = Catalog::clone(&self.catalog);
+        change(&mut catalog);
+        catalog.version = self.engine.next_version();
+        self.catalog = Arc::new(catalog);
+    }
+
+    pub(crate) fn mark(&self) -> DraftMark {
+        DraftMark { catalog: self.catalog.clone(), made: self.made.len() }
+    }
+
+    pub(crate) fn back_to(&mut self, mark: &DraftMark) {
+        self.catalog = mark.catalog.clone();
+        let since = self.made.split_off(mark.made);
+        self.engine.forget_made(&since);
+    }
+
+    /// Commits the transaction, and puts the catalog in the place of the one that all others have.
+    pub(crate) fn commit(mut self, mut txn: OpenTransaction) -> Result<Option<Ran>, SqlError> {
+        let engine = self.engine.clone();
+        let difference = Difference::of(&self.base, &self.catalog);
+        let table = engine.catalog_table.0;
+        for (key, row) in engine.changed_rows(&difference)? {
+            txn.put(table, key, Expect::Anything, row).map_err(explain)?;
+        }
+        let publishing = engine.begin_publishing(difference.old_parts().map(|(id, _)| id));
+        let committed = txn.commit().map_err(explain);
+        if let Err(error) = committed {
+            if error.code == isomer_sql::code::UNKNOWN_OUTCOME {
+                // They may be used: the next start knows.
+                self.made.clear();
+            }
+            return Err(error);
+        }
+        let catalog = Catalog::clone(&self.catalog);
+        let version = engine.publish(catalog);
+        let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
+        let gone = difference.old_parts().filter(|(id, _)| !used.contains(id));
+        engine.set_dropped(gone.clone().map(|(id, _)| id));
+        let stays = |table: &&Arc<Table>| used.contains(&table.id);
+        for table in difference.old.iter().filter(stays) {
+            engine.set_redefined(table.id, version);
+        }
+        drop(publishing);
+        gone.for_each(|(id, schema)| engine.discard_when_free(id, schema));
+        let catalog = self.catalog.clone();
+        self.made.retain(|made| catalog.relation(made.id).is_none());
+        committed
+    }
+}
+
+/// Rolled back, or dropped behind its commit: what was made and is not used is dropped.
+impl Drop for Draft {
+    fn drop(&mut self) {
+        self.engine.forget_made(&self.made);
+    }
+}
+
+/// What is in one catalog and not in another.
+pub(crate) struct Difference {
+    pub(crate) old: Vec<Arc<Table>>,
+    pub(crate) new: Vec<Arc<Table>>,
+}
+
+impl Difference {
+    pub(crate) fn of(old: &Catalog, new: &Catalog) -> Difference {
+        let only = |of: &Catalog, other: &Catalog| {
+            let differs = |table: &&Arc<Table>| {
+                other.tables.get(&table.name).is_none_or(|other| !Arc::ptr_eq(table, other))
+            };
+            of.tables.values().filter(differs).cloned().collect()
+        };
+        Difference { old: only(old, new), new: only(new, old) }
+    }
+
+    fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
+        self.old.iter().flat_map(|table| table.parts())
+    }
+
+    fn new_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
+        self.new.iter().flat_map(|table| table.parts())
+    }
+}
+
+impl Backend {
+    /// The turn of definitions, from here to the end of the transaction; and the catalog that it begins with.
+    pub(crate) fn begin_definition(&mut self) -> Result<(), SqlError> {
+        if self.draft.is_some() {
+            return Ok(());
+        }
+        let turn = self.engine.turn()?;
+        self.txn.lock(turn.0, &turn.1, LockMode::Exclusive, true).map_err(explain)?;
+        while self.engine.is_publishing() {
+            self.engine.gateway().pause(&self.cancel, LOOK).map_err(explain)?;
+        }
+        self.draft = Some(Draft::new(self.engine.clone()));
+        Ok(())
+    }
+
+    /// Locks a table that is about to be defined anew: writers have ended, and new ones wait.
+    pub(crate) fn lock_definition(&mut self, table: &Table) -> Result<(), SqlError> {
+        for (id, _) in table.parts() {
+            self.txn
+                .lock(id, &isomer_design::Key::min(), LockMode::Exclusive, true)
+                .map_err(explain)?;
+        }
+        self.txn.look_again();
+        Ok(())
+    }
+
+    /// Of a table that was locked just now: refuses one that is another by now.
+    pub(crate) fn check_current(&self, table: TableId) -> Result<(), SqlError> {
+        loop {
+            match self.engine.freshness(table, self.planned_for) {
+                Freshness::Current => return Ok(()),
+                Freshness::Soon => {
+                    self.engine.gateway().pause(&self.cancel, LOOK).map_err(explain)?;
+                }
+                Freshness::Stale => {
+                    let message = "the table was dropped or altered while the statement waited";
+                    return Err(SqlError::new(isomer_sql::code::SERIALIZATION, message)
+                        .hint("Run it again."));
+                }
+            }
+        }
+    }
+}
