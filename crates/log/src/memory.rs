@@ -92,6 +92,9 @@ enum Frames {
 }
 
 impl MemoryLog {
+    /// How many bytes a frame takes beside its payload.
+    pub const FRAME_HEADER_BYTES: usize = HEADER_BYTES;
+
     /// An empty log, starting at position 0.
     pub fn new(options: MemoryOptions) -> MemoryLog {
         MemoryLog::starting_at(options, 0)
@@ -151,6 +154,14 @@ impl MemoryLog {
     pub fn settle(&self, position: Position) {
         assert!(position <= self.end(), "{position:#x} was not appended yet");
         self.marks.set_durable(position).wake();
+    }
+
+    /// Wakes who drives the disk, as an append does.
+    pub fn wake_driver(&self) {
+        let driver = self.tail.lock().driver.take();
+        if let Some(waker) = driver {
+            waker.wake();
+        }
     }
 
     /// Ends the log: nothing more is accepted, and whoever waits is told why.

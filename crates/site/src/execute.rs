@@ -91,7 +91,7 @@ impl Site {
         mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<Reply, Failure> {
-        self.serving()?;
+        self.confirmed().await?;
         let mut progress = self.progress(&request, published);
         let mut hold = Hold { locks: Held::default(), context: self.context()? };
         let (committed, seen, own) = loop {

@@ -66,10 +66,28 @@ impl Site {
         self.log.failure()
     }
 
-    /// Refuses if the log has failed, or may have another owner by now.
+    /// Refuses if the log has failed.
     #[inline]
     pub(crate) fn serving(&self) -> Result<(), LogError> {
-        self.log.serving()
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Refuses if the log has failed, or if it is not known, and does not become known, that nobody else owns it: what
+    /// is shown then may be old. Writes need not ask, as the log itself refuses them.
+    #[inline]
+    pub(crate) async fn confirmed(&self) -> Result<(), LogError> {
+        let mut until = None;
+        loop {
+            match self.log.serving() {
+                Err(LogError::Unconfirmed { .. })
+                    if self.time.now().0
+                        < *until.get_or_insert_with(|| self.time.now().0 + PATIENCE_NS) =>
+                {
+                    self.next_tick().await;
+                }
+                known => return known,
+            }
+        }
     }
 
     /// How far the partition that begins at `start` is durable here.

@@ -109,7 +109,7 @@ impl Site {
         pin: Option<&Pin>,
         visit: VisitRow<'_>,
     ) -> Result<SeenUpTo, Failure> {
-        self.serving()?;
+        self.confirmed().await?;
         let footprint = match read.span {
             ReadSpan::Key(key) => Footprint::new().read(read.table, key.clone()),
             ReadSpan::Range(range, _) => Footprint::new().read_range(read.table, range.clone()),

@@ -54,7 +54,7 @@ impl Site {
         peers: &P,
     ) -> Result<Reply, Failure> {
         let branches = request.branches.expect("a transaction over several sites is divided");
-        self.serving()?;
+        self.confirmed().await?;
         let mut progress = self.progress(&request, published);
         let mut coordinator_guard = self.begin();
         let (snapshot, rows) =

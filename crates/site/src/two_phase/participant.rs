@@ -68,7 +68,7 @@ impl Site {
     /// # Errors
     /// [`Failure`]; the transaction must be aborted then.
     pub async fn part(&self, part: Part) -> Result<PartAnswer, Failure> {
-        self.serving()?;
+        self.confirmed().await?;
         match part {
             Part::Enter { txn, footprint, at } => {
                 self.enter(txn, &footprint, at).await.map(PartAnswer::Entered)

@@ -1,0 +1,496 @@
+//! A partition, and processes that want to own the log in it, as a model: nothing happens until somebody says so.
+//!
+//! ```text
+//!   writer ──send──▶ in flight ──land──▶ the leader's log ──replicate──▶ safe ──answer──▶ writer
+//!                    (may be late,       (a leader change loses          (read by
+//!                     come twice)         what is not safe)               everybody)
+//! ```
+//!
+//! The writers run what [`KafkaLog`](isomer_kafka) runs: [`Reader`], [`Owner`] and [`Assembly`]. [`Bug`]s are planted here.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use isomer_kafka::lease::Times;
+use isomer_kafka::ownership::{Acknowledged, Broken, Owner, Reader, Verdict, Void};
+use isomer_kafka::record::{Head, Kind, Offset, Term};
+use isomer_kafka::stream::{Assembly, Cut, Piece};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+pub(crate) const DATABASE: u128 = 1;
+pub(crate) const LOG: u32 = 1;
+/// So small that a value of some length takes several records.
+const PIECE_BYTES: usize = 24;
+
+/// What somebody might get wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bug {
+    /// An owner takes every acknowledgement for one of a record that counts.
+    NoFence,
+    /// The broker acknowledges what is only at the leader.
+    EarlyAnswer,
+    /// A reader takes late records as well.
+    NoTerms,
+    /// A process that opens the log begins a record before its end.
+    WrongOffset,
+    /// A new owner does not wait for the lease of the one before.
+    NoWait,
+    /// A new owner that did not wait yet releases the log.
+    EarlyRelease,
+}
+
+/// A record on its way.
+#[derive(Clone)]
+struct Flight {
+    from: String,
+    head: Head,
+    body: Vec<u8>,
+    sent: Duration,
+    /// It was appended at this offset, and waits to be safe.
+    landed: Option<Offset>,
+}
+
+/// A process.
+pub(crate) struct Writer {
+    state: State,
+    /// How fast its clock goes, in percent.
+    rate: u32,
+    /// When the record was sent that counted last, by its own clock.
+    confirmed: Option<Duration>,
+    /// Before that it acknowledges nothing.
+    acknowledges_from: Duration,
+    /// All values that it knows of.
+    values: Vec<String>,
+}
+
+enum State {
+    Claiming { reader: Reader, assembly: Assembly, head: Head },
+    Owns(Box<Owning>),
+    Ended(String),
+}
+
+struct Owning {
+    owner: Owner,
+    /// The record in flight.
+    flying: Option<Head>,
+    /// What is still to be sent, and then acknowledged.
+    pieces: VecDeque<Piece>,
+    value: Option<String>,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct World {
+    pub(crate) bug: Option<Bug>,
+    pub(crate) now: Duration,
+    /// What the leader has.
+    records: Vec<Vec<u8>>,
+    /// How much of it all replicas have.
+    safe: usize,
+    flights: Vec<Flight>,
+    pub(crate) writers: BTreeMap<String, Writer>,
+    drawn: u64,
+    /// What clients were told of, in order.
+    pub(crate) acknowledged: Vec<String>,
+    /// Of each value, how many had been acknowledged when it was written.
+    pub(crate) written_after: BTreeMap<String, usize>,
+    pub(crate) said: Vec<String>,
+    times: Times,
+}
+
+impl World {
+    pub(crate) fn new(bug: Option<Bug>) -> World {
+        let times = Times {
+            serves: Duration::from_millis(400),
+            waits: Duration::from_millis(500),
+            renews: Duration::from_millis(100),
+        };
+        World {
+            bug,
+            now: Duration::ZERO,
+            records: Vec::new(),
+            safe: 0,
+            flights: Vec::new(),
+            writers: BTreeMap::new(),
+            drawn: 0,
+            acknowledged: Vec::new(),
+            written_after: BTreeMap::new(),
+            said: Vec::new(),
+            times,
+        }
+    }
+
+    fn say(&mut self, what: impl Into<String>) {
+        self.said.push(what.into());
+    }
+
+    /// A process starts: it reads what is safe, and claims the log.
+    pub(crate) fn open(&mut self, name: &str, rate: u32) -> Result<(), Broken> {
+        let (reader, assembly, values) = self.read_up()?;
+        self.drawn += 1;
+        let head = Owner::claim(&reader, self.drawn, name);
+        self.say(format!("{name}: has read {}, claims {}", reader.next(), head.term));
+        let writer = Writer {
+            state: State::Claiming { reader, assembly, head },
+            rate,
+            confirmed: None,
+            acknowledges_from: Duration::ZERO,
+            values,
+        };
+        self.writers.insert(name.to_owned(), writer);
+        self.send(name, head, name.as_bytes().to_vec());
+        Ok(())
+    }
+
+    fn send(&mut self, from: &str, head: Head, body: Vec<u8>) {
+        let sent = self.clock(from);
+        self.flights.push(Flight { from: from.to_owned(), head, body, sent, landed: None });
+    }
+
+    /// The time by a process's own clock.
+    fn clock(&self, name: &str) -> Duration {
+        self.now * self.writers.get(name).map_or(100, |writer| writer.rate) / 100
+    }
+
+    /// True if a process owns the log, as far as it knows, and has nothing on its way.
+    pub(crate) fn is_free(&self, name: &str) -> bool {
+        match self.writers.get(name).map(|writer| &writer.state) {
+            Some(State::Owns(owning)) => owning.flying.is_none() && owning.value.is_none(),
+            _ => false,
+        }
+    }
+
+    /// True if a process is at work, or could be.
+    pub(crate) fn is_up(&self, name: &str) -> bool {
+        let state = self.writers.get(name).map(|writer| &writer.state);
+        matches!(state, Some(State::Owns(_) | State::Claiming { .. }))
+    }
+
+    /// A process commits a value.
+    pub(crate) fn write(&mut self, name: &str, value: &str) {
+        let mut cut = Cut::new(PIECE_BYTES);
+        cut.push(value.as_bytes());
+        self.written_after.insert(value.to_owned(), self.acknowledged.len());
+        self.put(name, cut.finish(), Some(value.to_owned()));
+    }
+
+    /// A process shows that it is there.
+    pub(crate) fn renew(&mut self, name: &str) {
+        self.put(name, vec![Piece { bytes: Vec::new(), first: 0, whole: 0 }], None);
+    }
+
+    fn put(&mut self, name: &str, pieces: Vec<Piece>, value: Option<String>) {
+        assert!(self.is_free(name), "{name} waits, or does not own the log");
+        let Some(State::Owns(owning)) = self.writers.get_mut(name).map(|w| &mut w.state) else {
+            return;
+        };
+        (owning.pieces, owning.value) = (pieces.into(), value);
+        self.send_next(name);
+    }
+
+    fn send_next(&mut self, name: &str) {
+        let Some(State::Owns(owning)) = self.writers.get_mut(name).map(|w| &mut w.state) else {
+            return;
+        };
+        if let Some(Piece { bytes, first, whole }) = owning.pieces.pop_front() {
+            let head = owning.owner.head(Kind::Frames, bytes.len() as u32, first, whole);
+            owning.flying = Some(head);
+            self.send(name, head, bytes);
+        }
+    }
+
+    /// A process stops: it releases the log, if it may.
+    pub(crate) fn stop(&mut self, name: &str) {
+        assert!(self.is_free(name), "{name} waits, or does not own the log");
+        let may = self.clock(name) >= self.writers[name].acknowledges_from
+            || self.bug == Some(Bug::EarlyRelease);
+        if let Some(State::Owns(owning)) = self.writers.get(name).map(|w| &w.state)
+            && may
+        {
+            let head = owning.owner.head(Kind::Release, 0, 0, 0);
+            self.send(name, head, Vec::new());
+        }
+        self.crash(name);
+    }
+
+    /// A process is gone; what it had on its way may still arrive.
+    pub(crate) fn crash(&mut self, name: &str) {
+        if let Some(writer) = self.writers.get_mut(name) {
+            writer.state = State::Ended("it is gone".to_owned());
+        }
+    }
+
+    /// The oldest record that a process has on its way.
+    pub(crate) fn oldest_of(&self, name: &str) -> Option<usize> {
+        self.flights.iter().position(|flight| flight.landed.is_none() && flight.from == name)
+    }
+
+    /// The oldest record that anybody has on its way.
+    pub(crate) fn oldest(&self) -> Option<usize> {
+        self.flights.iter().position(|flight| flight.landed.is_none())
+    }
+
+    /// The oldest record of a process that it could be told of.
+    pub(crate) fn answerable_of(&self, name: &str) -> Option<usize> {
+        self.answerable().into_iter().find(|at| self.flights[*at].from == name)
+    }
+
+    /// A record arrives at the leader.
+    pub(crate) fn land(&mut self, at: usize) {
+        let offset = self.records.len() as Offset;
+        let Flight { from, head, body, .. } = &self.flights[at];
+        let (record, what) = (head.write(body), describe(head));
+        self.say(format!("{offset}: {what} of {from}"));
+        self.records.push(record);
+        self.flights[at].landed = Some(offset);
+    }
+
+    /// A copy of a record arrives; the record itself is still on its way.
+    pub(crate) fn land_twice(&mut self, at: usize) {
+        let copy = self.flights[at].clone();
+        self.land(at);
+        self.flights[at] = copy;
+    }
+
+    /// The replicas have all that the leader has.
+    pub(crate) fn replicate(&mut self) {
+        self.safe = self.records.len();
+    }
+
+    /// Another broker leads: what was not safe is not there. It is still on its way, if its writer is.
+    pub(crate) fn change_leader(&mut self) {
+        let lost = self.records.len() - self.safe;
+        self.say(format!("another leader: {lost} lost"));
+        self.records.truncate(self.safe);
+        let safe = self.safe as Offset;
+        for flight in &mut self.flights {
+            flight.landed = flight.landed.filter(|offset| *offset < safe);
+        }
+    }
+
+    /// The records whose writers could be told.
+    pub(crate) fn answerable(&self) -> Vec<usize> {
+        let early = self.bug == Some(Bug::EarlyAnswer);
+        let is_safe = |offset: Offset| early || (offset as usize) < self.safe;
+        let flights = self.flights.iter().enumerate();
+        flights.filter(|(_, f)| f.landed.is_some_and(is_safe)).map(|(at, _)| at).collect()
+    }
+
+    /// A writer is told that its record is there; and where, unless it is not `said`.
+    pub(crate) fn answer(&mut self, at: usize, said: bool) -> Result<(), Broken> {
+        let flight = self.flights.remove(at);
+        let offset = flight.landed.filter(|_| said);
+        let from = flight.from.clone();
+        if !self.is_up(&from) {
+            return Ok(());
+        }
+        if !said {
+            self.say(format!("{from}: does not hear at which offset"));
+        }
+        match self.writers.get_mut(&from).map(|writer| &mut writer.state) {
+            Some(State::Claiming { head, .. }) if *head == flight.head => self.claimed(&from),
+            Some(State::Owns(owning)) if owning.flying == Some(flight.head) => {
+                owning.flying = None;
+                self.written(&from, &flight, offset)
+            }
+            // It was answered before.
+            _ => Ok(()),
+        }
+    }
+
+    /// A claim is there: its process reads up to it.
+    fn claimed(&mut self, name: &str) -> Result<(), Broken> {
+        let mut writer = self.writers.remove(name).expect("it waits");
+        let State::Claiming { mut reader, mut assembly, head } = writer.state else {
+            unreachable!("it claims")
+        };
+        let mut was_released = reader.is_released();
+        for (offset, record) in self.visible(reader.next()) {
+            let before = reader.is_released();
+            let verdict =
+                self.take(&mut reader, offset, &record, &mut assembly, &mut writer.values)?;
+            let (read, _) = parse(&record);
+            if read == head {
+                was_released = before && verdict == Verdict::Begins;
+                break;
+            }
+        }
+        let now = self.now * writer.rate / 100;
+        if !was_released && self.bug != Some(Bug::NoWait) {
+            writer.acknowledges_from = now + self.times.waits;
+        }
+        writer.state = match Owner::new(reader, head.term) {
+            Ok(owner) => {
+                let waits = if was_released { "" } else { ", and waits for the lease before" };
+                self.say(format!("{name}: owns the log{waits}"));
+                let owning = Owning { owner, flying: None, pieces: VecDeque::new(), value: None };
+                State::Owns(Box::new(owning))
+            }
+            Err(taken) => {
+                self.say(format!("{name}: {taken}"));
+                State::Ended(taken.to_string())
+            }
+        };
+        self.writers.insert(name.to_owned(), writer);
+        Ok(())
+    }
+
+    /// An owner hears of its record.
+    fn written(
+        &mut self,
+        name: &str,
+        flight: &Flight,
+        offset: Option<Offset>,
+    ) -> Result<(), Broken> {
+        let mut writer = self.writers.remove(name).expect("it waits");
+        let State::Owns(mut owning) = writer.state else { unreachable!("it owns the log") };
+        let head = &flight.head;
+        let next = owning.owner.next();
+        let heard = if self.bug == Some(Bug::NoFence) {
+            owning.owner.acknowledged(Some(next), head)?
+        } else {
+            owning.owner.acknowledged(offset, head)?
+        };
+        if heard == Acknowledged::ReadBack {
+            self.say(format!("{name}: reads back from {next}"));
+            for (offset, record) in self.visible(next) {
+                let (read, body) = parse(&record);
+                owning.owner.read(offset, &read, &body)?;
+                if owning.owner.standing().is_err() || owning.owner.has(head) {
+                    break;
+                }
+            }
+        }
+        writer.state = match owning.owner.standing() {
+            Ok(()) => {
+                assert!(owning.owner.has(head), "it is safe, so it was read");
+                writer.confirmed = Some(flight.sent);
+                State::Owns(owning)
+            }
+            Err(taken) => {
+                self.say(format!("{name}: fenced, {taken}"));
+                State::Ended(taken.to_string())
+            }
+        };
+        self.writers.insert(name.to_owned(), writer);
+        self.send_next(name);
+        self.acknowledge(name);
+        Ok(())
+    }
+
+    /// An owner tells its client, if all of the value counts, and the lease before is over.
+    pub(crate) fn acknowledge(&mut self, name: &str) {
+        let now = self.clock(name);
+        let Some(writer) = self.writers.get_mut(name) else { return };
+        let State::Owns(owning) = &mut writer.state else { return };
+        if owning.flying.is_none()
+            && owning.pieces.is_empty()
+            && now >= writer.acknowledges_from
+            && let Some(value) = owning.value.take()
+        {
+            writer.values.push(value.clone());
+            self.acknowledged.push(value.clone());
+            self.say(format!("{name}: {value} is acknowledged"));
+        }
+    }
+
+    /// What a process shows to a client, if it may show anything.
+    pub(crate) fn show(&self, name: &str) -> Option<&[String]> {
+        let writer = self.writers.get(name)?;
+        let since = self.clock(name).saturating_sub(writer.confirmed?);
+        let owns = matches!(writer.state, State::Owns(_));
+        (owns && self.times.is_serving(since)).then_some(&writer.values[..])
+    }
+
+    fn visible(&self, from: Offset) -> Vec<(Offset, Vec<u8>)> {
+        let early = self.bug == Some(Bug::EarlyAnswer);
+        let end = if early { self.records.len() } else { self.safe };
+        let records = self.records[..end].iter().cloned().enumerate();
+        let numbered = records.map(|(offset, record)| (offset as Offset, record));
+        numbered.filter(|(offset, _)| *offset >= from).collect()
+    }
+
+    /// What somebody reads who begins now.
+    pub(crate) fn read(&self) -> Result<Vec<String>, Broken> {
+        self.read_up().map(|(_, _, values)| values)
+    }
+
+    fn read_up(&self) -> Result<(Reader, Assembly, Vec<String>), Broken> {
+        let mut reader = Reader::new(DATABASE, LOG, 0);
+        let (mut assembly, mut values) = (Assembly::default(), Vec::new());
+        let mut records = self.visible(0);
+        if self.bug == Some(Bug::WrongOffset) {
+            records.pop();
+        }
+        for (offset, record) in records {
+            self.take(&mut reader, offset, &record, &mut assembly, &mut values)?;
+        }
+        Ok((reader, assembly, values))
+    }
+
+    fn take(
+        &self,
+        reader: &mut Reader,
+        offset: Offset,
+        record: &[u8],
+        assembly: &mut Assembly,
+        values: &mut Vec<String>,
+    ) -> Result<Verdict, Broken> {
+        let (head, body) = parse(record);
+        let mut verdict = reader.pass(offset, &head, &body)?;
+        if self.bug == Some(Bug::NoTerms) && verdict == Verdict::Void(Void::Late) {
+            verdict = Verdict::Counts(0);
+        }
+        match verdict {
+            Verdict::Begins => assembly.begin(),
+            Verdict::Counts(from) => {
+                let mut visit = |_, frame: &[u8]| {
+                    values.push(String::from_utf8_lossy(frame).into_owned());
+                    ControlFlow::Continue(())
+                };
+                let _ = assembly.push(head.position, &body[from as usize..], &mut visit);
+            }
+            Verdict::Released | Verdict::Void(_) => {}
+        }
+        Ok(verdict)
+    }
+
+    /// What each safe record is to somebody who reads now.
+    pub(crate) fn verdicts(&self) -> Vec<String> {
+        let mut reader = Reader::new(DATABASE, LOG, 0);
+        let mut lines = Vec::new();
+        for (offset, record) in self.visible(0) {
+            let (head, body) = parse(&record);
+            let verdict = match reader.pass(offset, &head, &body) {
+                Ok(Verdict::Begins) => "begins".to_owned(),
+                Ok(Verdict::Counts(_)) => "counts".to_owned(),
+                Ok(Verdict::Released) => "released".to_owned(),
+                Ok(Verdict::Void(why)) => format!("void: {why:?}").to_lowercase(),
+                Err(broken) => {
+                    lines.push(format!("{offset}: {broken}"));
+                    return lines;
+                }
+            };
+            lines.push(format!("{offset}: {:<28} {verdict}", describe(&head)));
+        }
+        lines
+    }
+}
+
+fn parse(record: &[u8]) -> (Head, Vec<u8>) {
+    let (head, body) = Head::read(record).expect("all records are ours");
+    (head, body.to_vec())
+}
+
+fn describe(head: &Head) -> String {
+    let Term { number, .. } = head.term;
+    match head.kind {
+        Kind::Claim => format!("claim of term {number}"),
+        Kind::Frames if head.bytes == 0 => format!("{} of term {number}, empty", head.sequence),
+        Kind::Frames => {
+            let unfinished = if head.whole < head.bytes { ", unfinished" } else { "" };
+            format!("{} of term {number}{unfinished}", head.sequence)
+        }
+        Kind::Release => format!("release of term {number}"),
+    }
+}
