@@ -199,6 +199,11 @@ impl Reader {
         self.place.map_or(0, |place| place.whole)
     }
 
+    /// False if the beginning was removed, and no frame begins in what is left.
+    pub fn has_begun(&self) -> bool {
+        self.place.is_some()
+    }
+
     /// True if nobody owns the log: it is new, or its owner has stood down and shows nothing to anybody.
     pub fn is_released(&self) -> bool {
         self.is_released
@@ -320,6 +325,11 @@ impl Owner {
     pub fn new(reader: Reader, me: Term) -> Result<Owner, Taken> {
         let owner = Owner { me, reader };
         owner.standing().map(|()| owner.clone())
+    }
+
+    /// The term that this owner claimed.
+    pub fn me(&self) -> Term {
+        self.me
     }
 
     /// The claim that a process makes that has read so far.

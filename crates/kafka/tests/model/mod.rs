@@ -65,9 +65,15 @@ pub(crate) struct Writer {
 }
 
 enum State {
-    Claiming { reader: Reader, assembly: Assembly, head: Head },
+    Claiming(Box<Claiming>),
     Owns(Box<Owning>),
     Ended(String),
+}
+
+struct Claiming {
+    reader: Reader,
+    assembly: Assembly,
+    head: Head,
 }
 
 struct Owning {
@@ -131,7 +137,7 @@ impl World {
         let head = Owner::claim(&reader, self.drawn, name);
         self.say(format!("{name}: has read {}, claims {}", reader.next(), head.term));
         let writer = Writer {
-            state: State::Claiming { reader, assembly, head },
+            state: State::Claiming(Box::new(Claiming { reader, assembly, head })),
             rate,
             confirmed: None,
             acknowledges_from: Duration::ZERO,
@@ -163,7 +169,7 @@ impl World {
     /// True if a process is at work, or could be.
     pub(crate) fn is_up(&self, name: &str) -> bool {
         let state = self.writers.get(name).map(|writer| &writer.state);
-        matches!(state, Some(State::Owns(_) | State::Claiming { .. }))
+        matches!(state, Some(State::Owns(_) | State::Claiming(_)))
     }
 
     /// A process commits a value.
@@ -288,7 +294,7 @@ impl World {
             self.say(format!("{from}: does not hear at which offset"));
         }
         match self.writers.get_mut(&from).map(|writer| &mut writer.state) {
-            Some(State::Claiming { head, .. }) if *head == flight.head => self.claimed(&from),
+            Some(State::Claiming(claiming)) if claiming.head == flight.head => self.claimed(&from),
             Some(State::Owns(owning)) if owning.flying == Some(flight.head) => {
                 owning.flying = None;
                 self.written(&from, &flight, offset)
@@ -301,9 +307,8 @@ impl World {
     /// A claim is there: its process reads up to it.
     fn claimed(&mut self, name: &str) -> Result<(), Broken> {
         let mut writer = self.writers.remove(name).expect("it waits");
-        let State::Claiming { mut reader, mut assembly, head } = writer.state else {
-            unreachable!("it claims")
-        };
+        let State::Claiming(claiming) = writer.state else { unreachable!("it claims") };
+        let Claiming { mut reader, mut assembly, head } = *claiming;
         let mut was_released = reader.is_released();
         for (offset, record) in self.visible(reader.next()) {
             let before = reader.is_released();

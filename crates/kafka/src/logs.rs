@@ -1,0 +1,140 @@
+//! All logs of a database: a topic with a partition for the catalog, number 0, and one for each site.
+
+use crate::log::{KafkaLog, Options};
+use crate::partition::{Admin, Connection, Refused};
+use crate::record::Head;
+use crate::topic::{self, Topic};
+use isomer_cluster::{DatabaseId, FoundLogs, LogOf, Logs};
+use isomer_log::{Log, OpenError};
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The logs of a database in a topic.
+pub struct KafkaLogs {
+    connection: Connection,
+    /// What others call this process.
+    name: String,
+    usual: Options,
+    topic: Mutex<Option<Topic>>,
+}
+
+impl KafkaLogs {
+    /// The logs at an address. Nothing is asked of brokers yet.
+    pub fn new(connection: Connection) -> KafkaLogs {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        let name = format!("process {} on {host}", std::process::id());
+        KafkaLogs { connection, name, usual: Options::default(), topic: Mutex::new(None) }
+    }
+
+    /// Other options than the usual ones: what is not asked for when a log is opened.
+    pub fn with_options(self, usual: Options) -> KafkaLogs {
+        KafkaLogs { usual, ..self }
+    }
+
+    /// Refuses a topic that could lose something; makes one that is missing.
+    fn prepare(&self) -> Result<(), Refused> {
+        let admin = self.connection.admin()?;
+        if let (brokers, None) = topic::check(&admin)? {
+            topic::create(&admin, brokers, 1)?;
+        }
+        // Once more, as brokers may have settings of their own.
+        let (_, found) = topic::check(&admin)?;
+        let found = found.ok_or_else(|| Refused("the topic is gone again".to_owned()))?;
+        *self.topic.lock() = Some(found);
+        Ok(())
+    }
+
+    /// Whose the first record of the catalog's log is; `None` if there is none.
+    fn owner_of_catalog(&self) -> Result<Option<DatabaseId>, Refused> {
+        let partition =
+            crate::partition::Partition::new(&self.connection, 0, self.usual.record_bytes_max)?;
+        let (first, end) = partition.bounds()?;
+        if first == end {
+            return Ok(None);
+        }
+        let mut found = None;
+        partition.read(first, &mut |offset, record| {
+            let head = Head::read(record).map(|(head, _)| DatabaseId(head.database));
+            found = Some(
+                head.map_err(|error| Refused(format!("the record at offset {offset}: {error}"))),
+            );
+            ControlFlow::Break(())
+        })?;
+        found.unwrap_or_else(|| Err(Refused("its records cannot be read".to_owned()))).map(Some)
+    }
+
+    fn try_find(&self) -> Result<FoundLogs, Refused> {
+        self.prepare()?;
+        if let Some(database) = self.owner_of_catalog()? {
+            return Ok(FoundLogs { database, is_new: false });
+        }
+        let random =
+            || getrandom::u64().map_err(|error| Refused(format!("no random number: {error}")));
+        let database = DatabaseId(u128::from(random()?) << 64 | u128::from(random()?));
+        Ok(FoundLogs { database, is_new: true })
+    }
+
+    /// Makes sure that the topic has a partition, and says how long its records may be.
+    fn partition(&self, number: u32) -> Result<usize, Refused> {
+        // One at a time: several sites are opened at once.
+        let mut known = self.topic.lock();
+        let topic = known.as_mut().expect("the logs are found before they are opened");
+        let wanted = number as usize + 1;
+        if topic.partitions < wanted {
+            let admin: Admin = self.connection.admin()?;
+            topic::grow(&admin, wanted)?;
+            topic.partitions = wanted;
+        }
+        Ok(topic.record_bytes_max)
+    }
+
+    fn elsewhere(&self) -> impl Fn(Refused) -> OpenError {
+        |Refused(what)| OpenError::Elsewhere { place: self.place(), what }
+    }
+}
+
+impl Logs for KafkaLogs {
+    fn place(&self) -> String {
+        self.connection.address.to_string()
+    }
+
+    fn find(&self) -> Result<FoundLogs, OpenError> {
+        self.try_find().map_err(self.elsewhere())
+    }
+
+    fn open(
+        &self,
+        database: DatabaseId,
+        log: LogOf,
+        options: &isomer_log::Options,
+    ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
+        if options.accept_loss {
+            let what = "what is lost of a log in Kafka cannot be accepted: only logs in files can be opened without it";
+            return Err(self.elsewhere()(Refused(what.to_owned())));
+        }
+        let number = match log {
+            LogOf::Catalog => 0,
+            LogOf::Site(site) => u32::from(site.0),
+        };
+        let record_bytes_max = self.partition(number).map_err(self.elsewhere())?;
+        let options = Options {
+            durability: options.durability,
+            must_exist: options.must_exist,
+            record_bytes_max: record_bytes_max.min(self.usual.record_bytes_max),
+            ..self.usual
+        };
+        let opened = KafkaLog::open(&self.connection, database.0, number, &self.name, options);
+        let (log, report) = opened?;
+        let mut notes = Vec::new();
+        if let Some(before) = report.taken_from {
+            let seconds = options.times.waits.as_secs_f32();
+            notes.push(format!(
+                "the log at {}, partition {number}, was not released by {before}: commits wait for {seconds} s",
+                self.place()
+            ));
+        }
+        Ok((Arc::new(log), notes))
+    }
+}

@@ -1,0 +1,505 @@
+//! One partition, as the brokers' client sees it: send a record and wait, read from an offset on, remove what is old.
+//!
+//! A record is sent once the one before was acknowledged, by an idempotent producer with `acks=all` and no delay: one
+//! record is one group commit, so nothing is gained by waiting for more. A producer is a log's own, so no log waits for
+//! another one's records.
+//!
+//! **A broker that does not answer** is no failure for a time ([`Timeouts`]): the client connects anew and sends again,
+//! also to the broker that leads next. What has no answer by then is in doubt.
+
+use crate::address::{Address, ClientOptions};
+use crate::record::Offset;
+use parking_lot::{Condvar, Mutex};
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, FromClientConfigAndContext};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Message};
+use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
+use rdkafka::topic_partition_list::TopicPartitionList;
+use std::fmt;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// The client's calls come back so often to look around.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where something went wrong, a reader hears so many things, for so long each, to find out why.
+const HEARD_MAX: usize = 20;
+const HEARS: Duration = Duration::from_millis(5);
+
+/// How long brokers may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timeouts {
+    /// Until a log that cannot be written has failed. Until then commits wait.
+    pub write: Duration,
+    /// Until something that is asked has failed: reads, and everything while a log is opened.
+    pub ask: Duration,
+}
+
+impl Default for Timeouts {
+    /// Two minutes, as Kafka's own clients wait; and ten seconds.
+    fn default() -> Timeouts {
+        Timeouts { write: Duration::from_secs(120), ask: Duration::from_secs(10) }
+    }
+}
+
+/// What the brokers' clients of a log have in common.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Where the logs are.
+    pub address: Address,
+    /// What users want of the client.
+    pub options: ClientOptions,
+    /// How long brokers may take.
+    pub timeouts: Timeouts,
+}
+
+/// What brokers did not do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What became of a record that was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// It was written; at this offset, if the broker says so.
+    Written(Option<Offset>),
+    /// It was not, or it is not known.
+    Doubtful(String),
+}
+
+/// Hears what the client has to say.
+#[derive(Default)]
+pub(crate) struct Heard {
+    /// What went wrong last: where nothing is answered, that is why.
+    trouble: Mutex<Option<String>>,
+    sent: Mutex<Option<Sent>>,
+    is_told: Condvar,
+}
+
+impl Heard {
+    /// What it was that went wrong, to be put behind what did not happen.
+    fn why(&self) -> String {
+        self.trouble.lock().as_ref().map_or_else(String::new, |trouble| format!(" ({trouble})"))
+    }
+}
+
+impl ClientContext for Heard {
+    fn error(&self, error: KafkaError, reason: &str) {
+        // That all brokers are down says less than why the last one was.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            *self.trouble.lock() = Some(reason.to_owned());
+        }
+    }
+}
+
+impl ConsumerContext for Heard {}
+
+impl ProducerContext for Heard {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let sent = match result {
+            Ok(message) => Sent::Written(Offset::try_from(message.offset()).ok()),
+            Err((error, _)) => Sent::Doubtful(said(error)),
+        };
+        *self.sent.lock() = Some(sent);
+        self.is_told.notify_all();
+    }
+}
+
+/// What an error is, without what the client's library puts around it.
+fn said(error: &KafkaError) -> String {
+    match error.rdkafka_error_code() {
+        Some(code) => code.to_string(),
+        None => error.to_string(),
+    }
+}
+
+impl Connection {
+    fn client<T>(&self, more: &[(&str, &str)], heard: Heard) -> Result<T, Refused>
+    where
+        T: FromClientConfigAndContext<Heard>,
+    {
+        let mut config = ClientConfig::new();
+        for (name, value) in self.options.iter() {
+            config.set(name, value);
+        }
+        config
+            .set("bootstrap.servers", self.address.brokers())
+            .set("client.id", "isomer")
+            .set("socket.nagle.disable", "true")
+            .set("reconnect.backoff.max.ms", "1000");
+        for (name, value) in more {
+            config.set(*name, *value);
+        }
+        let made = config.create_with_context(heard);
+        made.map_err(|error| match error {
+            // An option that is not known, or not in this build: the library says which, and why.
+            KafkaError::ClientConfig(_, what, name, value) => {
+                Refused(format!("the option {name}={value} of Kafka's client: {what}"))
+            }
+            error => Refused(format!("Kafka's client could not be made: {error}")),
+        })
+    }
+
+    fn reader(&self) -> Result<BaseConsumer<Heard>, Refused> {
+        self.client(
+            &[
+                // The library wants a group's name, though nobody joins one.
+                ("group.id", "isomer"),
+                ("enable.auto.commit", "false"),
+                ("enable.auto.offset.store", "false"),
+                ("enable.partition.eof", "true"),
+                ("auto.offset.reset", "error"),
+                ("isolation.level", "read_uncommitted"),
+                ("check.crcs", "true"),
+                ("fetch.wait.max.ms", "50"),
+                ("allow.auto.create.topics", "false"),
+            ],
+            Heard::default(),
+        )
+    }
+
+    /// For what is asked of all brokers.
+    pub(crate) fn admin(&self) -> Result<Admin, Refused> {
+        let client = self.client(&[], Heard::default())?;
+        Ok(Admin { client, reader: self.reader()?, connection: self.clone() })
+    }
+}
+
+/// What is asked of brokers once, about topics.
+pub(crate) struct Admin {
+    pub(crate) client: AdminClient<Heard>,
+    reader: BaseConsumer<Heard>,
+    pub(crate) connection: Connection,
+}
+
+/// What is known of a topic's partition: how many brokers are to have it.
+pub(crate) struct Replicas(pub(crate) Vec<usize>);
+
+impl Admin {
+    fn topic(&self) -> &str {
+        self.connection.address.topic()
+    }
+
+    /// The options of a question.
+    pub(crate) fn usual(&self) -> AdminOptions {
+        let ask = self.connection.timeouts.ask;
+        AdminOptions::new().request_timeout(Some(ask)).operation_timeout(Some(ask))
+    }
+
+    /// Waits for an answer.
+    pub(crate) fn wait<T>(
+        &self,
+        what: &str,
+        answer: impl Future<Output = Result<T, KafkaError>>,
+    ) -> Result<T, Refused> {
+        block_on(answer)
+            .map_err(|error| Refused(format!("cannot {what}: {}{}", said(&error), self.why())))
+    }
+
+    fn why(&self) -> String {
+        why(&self.reader)
+    }
+
+    /// How many brokers there are, and the partitions of the topic; `None` if there is none.
+    pub(crate) fn look(&self) -> Result<(usize, Option<Replicas>), Refused> {
+        let ask = self.connection.timeouts.ask;
+        let metadata = self.reader.fetch_metadata(Some(self.topic()), ask).map_err(|error| {
+            let brokers = self.connection.address.brokers();
+            let why = self.why();
+            Refused(format!(
+                "no broker of {brokers} answers in {} s: {}{why}",
+                ask.as_secs(),
+                said(&error)
+            ))
+        })?;
+        let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic());
+        let code = topic.and_then(|topic| topic.error()).map(RDKafkaErrorCode::from);
+        let brokers = metadata.brokers().len();
+        match (topic, code) {
+            (Some(topic), None) if !topic.partitions().is_empty() => {
+                let replicas = topic.partitions().iter().map(|p| p.replicas().len()).collect();
+                Ok((brokers, Some(Replicas(replicas))))
+            }
+            (_, None | Some(RDKafkaErrorCode::UnknownTopicOrPartition)) => Ok((brokers, None)),
+            (_, Some(code)) => Err(Refused(format!("the topic cannot be used: {code}"))),
+        }
+    }
+
+    /// Looks again and again until the topic has so many partitions, and each has a leader.
+    pub(crate) fn until_there(&self, partitions: usize) -> Result<(), Refused> {
+        let begun = clock();
+        loop {
+            if let (_, Some(Replicas(replicas))) = self.look()?
+                && replicas.len() >= partitions
+                && (0..partitions).all(|number| self.bounds(number as i32).is_ok())
+            {
+                return Ok(());
+            }
+            if clock() - begun > self.connection.timeouts.ask {
+                return Err(Refused(format!("the topic does not get its {partitions} partitions")));
+            }
+            pause(LOOK);
+        }
+    }
+
+    fn bounds(&self, number: i32) -> Result<(Offset, Offset), Refused> {
+        bounds(&self.reader, self.topic(), number, self.connection.timeouts.ask)
+    }
+}
+
+/// What a reader has heard that went wrong last.
+fn why(reader: &BaseConsumer<Heard>) -> String {
+    // It hears only while it is asked for records; one thing at a time.
+    for _ in 0..HEARD_MAX {
+        let _ = reader.poll(HEARS);
+    }
+    reader.context().why()
+}
+
+fn bounds(
+    reader: &BaseConsumer<Heard>,
+    topic: &str,
+    number: i32,
+    timeout: Duration,
+) -> Result<(Offset, Offset), Refused> {
+    let found = reader.fetch_watermarks(topic, number, timeout);
+    let (first, end) = found.map_err(|error| {
+        Refused(format!("its bounds are not known: {}{}", said(&error), why(reader)))
+    })?;
+    Ok((first.unsigned_abs(), end.unsigned_abs()))
+}
+
+/// One partition. See the [module documentation](self).
+pub(crate) struct Partition {
+    connection: Connection,
+    number: i32,
+    producer: ThreadedProducer<Heard>,
+    /// There while somebody reads, and afterwards.
+    reader: Mutex<Option<BaseConsumer<Heard>>>,
+}
+
+impl Partition {
+    pub(crate) fn new(
+        connection: &Connection,
+        number: u32,
+        record_bytes_max: usize,
+    ) -> Result<Partition, Refused> {
+        let write = connection.timeouts.write.as_millis().to_string();
+        let bytes = record_bytes_max.max(1_000_000).to_string();
+        let producer = connection.client(
+            &[
+                ("enable.idempotence", "true"),
+                ("acks", "all"),
+                ("linger.ms", "0"),
+                ("compression.type", "none"),
+                ("message.timeout.ms", &write),
+                ("message.max.bytes", &bytes),
+                ("retry.backoff.ms", "20"),
+            ],
+            Heard::default(),
+        )?;
+        let number = i32::try_from(number).expect("a topic has fewer partitions");
+        let reader = Mutex::new(None);
+        Ok(Partition { connection: connection.clone(), number, producer, reader })
+    }
+
+    fn topic(&self) -> &str {
+        self.connection.address.topic()
+    }
+
+    /// Sends a record and waits until it is known what became of it; `None` if that takes longer than `longest`.
+    pub(crate) fn send(&self, record: &[u8], longest: Option<Duration>) -> Option<Sent> {
+        let heard = self.producer.context();
+        *heard.sent.lock() = None;
+        let record =
+            BaseRecord::<(), [u8]>::to(self.topic()).partition(self.number).payload(record);
+        if let Err((error, _)) = self.producer.send(record) {
+            return Some(Sent::Doubtful(self.fatal().unwrap_or_else(|| said(&error))));
+        }
+        let begun = clock();
+        let mut sent = heard.sent.lock();
+        while sent.is_none() && longest.is_none_or(|longest| clock() - begun < longest) {
+            heard.is_told.wait_for(&mut sent, LOOK);
+        }
+        match sent.take()? {
+            Sent::Doubtful(what) => {
+                let what = self.fatal().unwrap_or(what);
+                Some(Sent::Doubtful(format!("{what}{}", heard.why())))
+            }
+            written => Some(written),
+        }
+    }
+
+    /// What went wrong last, if anything did.
+    pub(crate) fn why(&self) -> String {
+        self.producer.context().why()
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.connection.timeouts
+    }
+
+    /// Why the producer can do nothing more, if so.
+    fn fatal(&self) -> Option<String> {
+        let (code, what) = self.producer.client().fatal_error()?;
+        Some(format!("{code}: {what}"))
+    }
+
+    /// The offset of the first record that is there, and the one after the last.
+    pub(crate) fn bounds(&self) -> Result<(Offset, Offset), Refused> {
+        let ask = self.connection.timeouts.ask;
+        self.with_reader(|reader| bounds(reader, self.topic(), self.number, ask))
+    }
+
+    /// Hands the records from an offset on to `visit`, until it breaks or there are no more now. A tail that cannot be
+    /// read is an error, and not an end.
+    pub(crate) fn read(
+        &self,
+        from: Offset,
+        visit: &mut dyn FnMut(Offset, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Refused> {
+        self.with_reader(|reader| {
+            let mut list = TopicPartitionList::new();
+            let offset = rdkafka::Offset::Offset(from.cast_signed());
+            let assigned = list
+                .add_partition_offset(self.topic(), self.number, offset)
+                .and_then(|()| reader.assign(&list));
+            assigned.map_err(|error| Refused(format!("cannot be read: {}", said(&error))))?;
+            let read = self.read_assigned(reader, from, visit);
+            // What is fetched ahead is of no use any more.
+            let _ = reader.unassign();
+            read
+        })
+    }
+
+    fn read_assigned(
+        &self,
+        reader: &BaseConsumer<Heard>,
+        from: Offset,
+        visit: &mut dyn FnMut(Offset, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Refused> {
+        let (mut heard, mut next) = (clock(), from);
+        let refused = |next: Offset, what: String| {
+            Refused(format!("cannot be read at offset {next}: {what}{}", reader.context().why()))
+        };
+        loop {
+            match reader.poll(LOOK) {
+                Some(Ok(message)) => {
+                    heard = clock();
+                    next = message.offset().unsigned_abs() + 1;
+                    let offset = message.offset().unsigned_abs();
+                    if visit(offset, message.payload().unwrap_or_default()).is_break() {
+                        return Ok(());
+                    }
+                }
+                Some(Err(KafkaError::PartitionEOF(_))) => return Ok(()),
+                Some(Err(error)) if is_lasting(&error) => return Err(refused(next, said(&error))),
+                _ if clock() - heard > self.connection.timeouts.ask => {
+                    let seconds = self.connection.timeouts.ask.as_secs();
+                    return Err(refused(next, format!("no broker answers in {seconds} s")));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn with_reader<T>(
+        &self,
+        read: impl FnOnce(&BaseConsumer<Heard>) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let mut reader = self.reader.lock();
+        let reader = match &mut *reader {
+            Some(reader) => reader,
+            none => none.insert(self.connection.reader()?),
+        };
+        read(reader)
+    }
+
+    /// Lets the connection go over which records were read, until some are read again.
+    pub(crate) fn rest(&self) {
+        *self.reader.lock() = None;
+    }
+
+    /// Removes the records before an offset.
+    pub(crate) fn remove_before(&self, offset: Offset) -> Result<(), Refused> {
+        let admin = self.connection.admin()?;
+        let mut list = TopicPartitionList::new();
+        let offset = rdkafka::Offset::Offset(offset.cast_signed());
+        list.add_partition_offset(self.topic(), self.number, offset)
+            .map_err(|error| Refused(said(&error)))?;
+        let removed =
+            admin.wait("remove old records", admin.client.delete_records(&list, &admin.usual()))?;
+        match removed.elements().first().map(|element| element.error()) {
+            Some(Err(error)) => {
+                Err(Refused(format!("cannot remove old records: {}", said(&error))))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// True if it is of no use to wait and try again.
+fn is_lasting(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{
+        AutoOffsetReset, BadMessage, InvalidMessage, OffsetOutOfRange, TopicAuthorizationFailed,
+        UnknownPartition, UnknownTopic, UnknownTopicOrPartition,
+    };
+    let lasting = [
+        AutoOffsetReset,
+        BadMessage,
+        InvalidMessage,
+        OffsetOutOfRange,
+        TopicAuthorizationFailed,
+        UnknownPartition,
+        UnknownTopic,
+        UnknownTopicOrPartition,
+    ];
+    error.rdkafka_error_code().is_some_and(|code| lasting.contains(&code))
+}
+
+/// A clock that goes on while the process, or the machine, stands still.
+pub(crate) fn clock() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the edge: whoever drives the log waits, as for a disk"
+)]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Waits for a future that the client's own threads complete.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Unpark>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

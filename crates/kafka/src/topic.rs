@@ -1,0 +1,183 @@
+//! The topic of a database: made with settings that keep what was acknowledged, or refused if it has others.
+//!
+//! | setting | must be | otherwise |
+//! | --- | --- | --- |
+//! | `cleanup.policy` | `delete` | compaction removes records whose keys are there again; ours have none |
+//! | `retention.ms`, `retention.bytes` | -1 | old records go, though no checkpoint stands for them |
+//! | `unclean.leader.election.enable` | false | a replica leads that lacks what was acknowledged |
+//! | `min.insync.replicas` | 2, where there are several replicas | one broker acknowledges alone, and may be lost |
+//! | `flush.messages` | 1, where there is one replica | what was acknowledged is in the memory of one machine |
+//! | `compression.type` | `producer`, `uncompressed` | the client of this program cannot read it |
+//! | `max.message.bytes` | 65536 at least | records would be tiny |
+
+use crate::partition::{Admin, Refused, Replicas};
+use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
+use std::collections::BTreeMap;
+
+/// Replicas of a topic that is made, if there are as many brokers.
+const REPLICAS: usize = 3;
+/// The least that a record may have to be.
+const RECORD_BYTES_MIN: usize = 64 << 10;
+
+/// What a topic is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Topic {
+    pub(crate) partitions: usize,
+    /// The longest record.
+    pub(crate) record_bytes_max: usize,
+}
+
+/// Makes the topic.
+pub(crate) fn create(admin: &Admin, brokers: usize, partitions: usize) -> Result<(), Refused> {
+    let replicas = brokers.clamp(1, REPLICAS);
+    let mut topic = NewTopic::new(
+        admin.connection.address.topic(),
+        i32::try_from(partitions).expect("a database has fewer sites"),
+        TopicReplication::Fixed(replicas as i32),
+    )
+    .set("cleanup.policy", "delete")
+    .set("retention.ms", "-1")
+    .set("retention.bytes", "-1")
+    .set("unclean.leader.election.enable", "false")
+    .set("compression.type", "producer");
+    topic = match replicas {
+        1 => topic.set("flush.messages", "1"),
+        _ => topic.set("min.insync.replicas", "2"),
+    };
+    let created =
+        admin.wait("create the topic", admin.client.create_topics([&topic], &admin.usual()))?;
+    match created.into_iter().next() {
+        // Somebody else was faster.
+        Some(Err((_, code))) if code != rdkafka::error::RDKafkaErrorCode::TopicAlreadyExists => {
+            Err(Refused(format!("cannot create the topic: {code}")))
+        }
+        _ => admin.until_there(partitions),
+    }
+}
+
+/// Lets the topic have so many partitions at least.
+pub(crate) fn grow(admin: &Admin, partitions: usize) -> Result<(), Refused> {
+    let (_, found) = admin.look()?;
+    if found.is_some_and(|Replicas(replicas)| replicas.len() >= partitions) {
+        return Ok(());
+    }
+    let new = NewPartitions::new(admin.connection.address.topic(), partitions);
+    let grown =
+        admin.wait("add a partition", admin.client.create_partitions([&new], &admin.usual()))?;
+    match grown.into_iter().next() {
+        Some(Err((_, code))) => Err(Refused(format!("cannot add a partition: {code}"))),
+        _ => admin.until_there(partitions),
+    }
+}
+
+/// What the topic is like, if it can be used; `None` if there is none.
+pub(crate) fn check(admin: &Admin) -> Result<(usize, Option<Topic>), Refused> {
+    let (brokers, found) = admin.look()?;
+    let Some(Replicas(replicas)) = found else { return Ok((brokers, None)) };
+    let of_topic = ResourceSpecifier::Topic(admin.connection.address.topic());
+    let described = admin.client.describe_configs([&of_topic], &admin.usual());
+    let described = admin.wait("read the topic's settings", described)?;
+    let resource = match described.into_iter().next() {
+        Some(Ok(resource)) => resource,
+        Some(Err(code)) => {
+            return Err(Refused(format!("cannot read the topic's settings: {code}")));
+        }
+        None => return Err(Refused("the brokers do not say how the topic is set".to_owned())),
+    };
+    let settings: BTreeMap<String, String> = resource
+        .entries
+        .into_iter()
+        .map(|entry| (entry.name, entry.value.unwrap_or_default()))
+        .collect();
+    let fewest = replicas.iter().copied().min().unwrap_or(0);
+    let record_bytes_max = check_settings(&settings, fewest).map_err(Refused)?;
+    Ok((brokers, Some(Topic { partitions: replicas.len(), record_bytes_max })))
+}
+
+/// Refuses settings by which something could be lost. Gives the longest record.
+fn check_settings(settings: &BTreeMap<String, String>, replicas: usize) -> Result<usize, String> {
+    let value = |name: &str| settings.get(name).map_or("", |value| &value[..]);
+    let is = |name: &str, right: &[&str], why: &str| {
+        let found = value(name);
+        if right.contains(&found) {
+            return Ok(());
+        }
+        let right = right.join(" or ");
+        Err(format!("the topic has {name}={found}, and {why}: set it to {right}"))
+    };
+    is("cleanup.policy", &["delete"], "compaction would remove records")?;
+    is("retention.ms", &["-1"], "records would be removed that no checkpoint stands for")?;
+    is("retention.bytes", &["-1"], "records would be removed that no checkpoint stands for")?;
+    is(
+        "unclean.leader.election.enable",
+        &["false"],
+        "a broker could lead that lacks what was acknowledged",
+    )?;
+    is(
+        "compression.type",
+        &["producer", "uncompressed"],
+        "this program could not read the records",
+    )?;
+    if replicas < 2 {
+        is("flush.messages", &["1"], "its only broker would acknowledge what is not on its disk")?;
+    } else if value("min.insync.replicas").parse::<usize>().is_ok_and(|least| least < 2) {
+        return Err(format!(
+            "the topic has min.insync.replicas={} of {replicas} replicas, and one broker would acknowledge alone: set \
+             it to 2",
+            value("min.insync.replicas")
+        ));
+    }
+    let record = value("max.message.bytes").parse().unwrap_or(RECORD_BYTES_MIN);
+    if record < RECORD_BYTES_MIN {
+        return Err(format!(
+            "the topic has max.message.bytes={record}: set it to {RECORD_BYTES_MIN} at least"
+        ));
+    }
+    Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(replicas: usize, name: &str, value: &str) -> Result<usize, String> {
+        let mut settings: BTreeMap<String, String> = [
+            ("cleanup.policy", "delete"),
+            ("retention.ms", "-1"),
+            ("retention.bytes", "-1"),
+            ("unclean.leader.election.enable", "false"),
+            ("compression.type", "producer"),
+            ("min.insync.replicas", "2"),
+            ("flush.messages", "1"),
+            ("max.message.bytes", "1048588"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        settings.insert(name.to_owned(), value.to_owned());
+        check_settings(&settings, replicas)
+    }
+
+    #[test]
+    fn settings_that_could_lose_something_are_named() {
+        assert_eq!(settings(3, "max.message.bytes", "2000000"), Ok(2_000_000));
+        assert_eq!(settings(3, "flush.messages", "9223372036854775807"), Ok(1_048_588));
+        assert_eq!(settings(1, "min.insync.replicas", "1"), Ok(1_048_588));
+        for (replicas, name, value) in [
+            (3, "cleanup.policy", "compact"),
+            (3, "cleanup.policy", "compact,delete"),
+            (3, "retention.ms", "604800000"),
+            (3, "retention.bytes", "1073741824"),
+            (3, "unclean.leader.election.enable", "true"),
+            (3, "min.insync.replicas", "1"),
+            (3, "compression.type", "zstd"),
+            (1, "flush.messages", "9223372036854775807"),
+            (3, "max.message.bytes", "1000"),
+        ] {
+            let said = settings(replicas, name, value).expect_err(name);
+            assert!(
+                said.contains(&format!("{name}={value}")) && said.contains("set it to"),
+                "{said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A log in a partition of a real broker: what every log promises, and what only this one does.
+
+#![allow(clippy::disallowed_methods, reason = "a real broker is waited for")]
+
+mod broker;
+
+use broker::{Broker, asked, create_topic};
+use isomer_kafka::lease::Times;
+use isomer_kafka::{Connection, KafkaLog, Options, Timeouts};
+use isomer_log::{Log, LogError, OpenError, Position};
+use rdkafka::config::ClientConfig;
+use rdkafka::topic_partition_list::TopicPartitionList;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+const DATABASE: u128 = 0xabc;
+
+/// Short times, so that tests need not wait for long.
+fn times() -> Times {
+    let ms = Duration::from_millis;
+    Times { serves: ms(800), waits: ms(1000), renews: ms(200) }
+}
+
+fn options() -> Options {
+    Options { times: times(), ..Options::default() }
+}
+
+fn open(connection: &Connection, options: Options) -> Result<KafkaLog, OpenError> {
+    KafkaLog::open(connection, DATABASE, 0, "a test", options).map(|(log, _)| log)
+}
+
+fn frames(log: &dyn Log, from: Position) -> Vec<(Position, Vec<u8>)> {
+    let mut frames = Vec::new();
+    let end = log.read(from, &mut |position, frame| {
+        frames.push((position, frame.to_vec()));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(end.expect("it can be read"), log.end());
+    frames
+}
+
+#[test]
+fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
+    let Some(broker) = Broker::shared() else { return };
+    let connection = broker.connection("frames");
+    create_topic(&connection, &[]);
+    let small = Options {
+        record_bytes_max: 10_000,
+        keep_bytes: 100_000,
+        backlog_bytes: 80_000,
+        ..options()
+    };
+    let log = open(&connection, small).expect("a new log");
+    assert_eq!((log.begin(), log.durable(), log.end()), (0, 0, 0));
+    let mut expected = Vec::new();
+    // Among them some that fit no record, and many that share one.
+    for round in 0..40 {
+        for length in [0, 1, 400, 25_000, 30, 9_000] {
+            let position = log.end();
+            let frame = vec![(round + length) as u8; length];
+            log.append(&frame).expect("there is room");
+            expected.push((position, frame));
+        }
+        assert!(log.durable() < log.end());
+        assert!(log.poll_durable(log.end(), Waker::noop()).is_pending());
+        assert!(matches!(log.poll_work(Waker::noop()), Poll::Ready(Ok(()))));
+        assert_eq!(log.sync().expect("it is written"), log.end());
+        assert!(matches!(log.poll_durable(log.end(), Waker::noop()), Poll::Ready(Ok(()))));
+        assert!(log.poll_work(Waker::noop()).is_pending());
+    }
+    // Most of it is no longer in memory.
+    assert_eq!(frames(&log, 0), expected);
+    let (middle, _) = expected[expected.len() / 2];
+    assert_eq!(frames(&log, middle), expected[expected.len() / 2..]);
+    assert!(matches!(
+        log.read(1, &mut |_, _| ControlFlow::Continue(())),
+        Err(LogError::NotAFrame { .. })
+    ));
+    let end = log.end();
+    assert!(matches!(
+        log.read(end + 1, &mut |_, _| ControlFlow::Continue(())),
+        Err(LogError::BeyondEnd { .. })
+    ));
+    // More than may wait is refused, and taken after a sync.
+    while log.append(&[7; 10_000]).is_ok() {}
+    assert!(matches!(log.append(b"x"), Err(LogError::Backlog { .. })));
+    log.sync().expect("it is written");
+    log.append(b"not synced").expect("there is room again");
+    let synced = log.durable();
+    drop(log);
+
+    let log = open(&connection, Options { must_exist: true, ..small }).expect("the same log");
+    assert_eq!((log.begin(), log.durable(), log.end()), (0, synced, synced));
+    assert_eq!(frames(&log, 0)[..expected.len()], expected);
+    let end = log.append(b"more").expect("there is room");
+    assert_eq!(
+        (log.sync().expect("it is written"), frames(&log, synced)),
+        (end, vec![(synced, b"more".to_vec())])
+    );
+
+    // What is cut is gone for good, and nothing else.
+    log.truncate_before(middle).expect("it can be cut");
+    let begin = log.begin();
+    assert!(begin > 0 && begin <= middle, "{begin} {middle}");
+    assert!(matches!(
+        log.read(0, &mut |_, _| ControlFlow::Continue(())),
+        Err(LogError::Truncated { .. })
+    ));
+    let kept: Vec<_> = expected.iter().filter(|(at, _)| *at >= begin).cloned().collect();
+    assert_eq!(frames(&log, begin)[..kept.len()], kept);
+    drop(log);
+    let log = open(&connection, small).expect("the same log");
+    assert_eq!((log.begin(), log.end()), (begin, end));
+    assert_eq!(frames(&log, begin)[..kept.len()], kept);
+    log.truncate_before(log.end()).expect("it can be cut");
+    drop(log);
+    let log = open(&connection, small).expect("the same log");
+    assert_eq!(log.end(), end, "positions go on where all was cut");
+}
+
+#[test]
+fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
+    let Some(broker) = Broker::shared() else { return };
+    let connection = broker.connection("fence");
+    create_topic(&connection, &[]);
+    let first = open(&connection, options()).expect("a new log");
+    first.append(b"one").expect("there is room");
+    first.sync().expect("it is written");
+    first.serving().expect("it has just heard that it owns the log");
+
+    let (second, report) =
+        KafkaLog::open(&connection, DATABASE, 0, "another", options()).expect("it takes over");
+    assert_eq!(report.taken_from.as_deref(), Some("a test"));
+    assert!(report.term > first.term());
+    second.append(b"two").expect("there is room");
+    // It is told of nothing before the first has stopped to show what it has.
+    let last_seen = Arc::new(AtomicBool::new(true));
+    std::thread::scope(|scope| {
+        scope.spawn(|| second.sync().expect("it is written"));
+        while second.durable() < second.end() {
+            last_seen.store(first.serving().is_ok(), Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let said = first.serving().expect_err("it does not know");
+    assert!(!last_seen.load(Ordering::SeqCst), "the first showed what it had for too long");
+    assert!(matches!(said, LogError::Unconfirmed { .. }), "{said}");
+
+    let end = first.append(b"lost").expect("it does not know yet");
+    let said = first.sync().expect_err("it is another's");
+    let LogError::Fenced { durable, what } = &said else { panic!("{said}") };
+    assert_eq!(*durable, first.durable());
+    assert!(what.contains("another") && what.contains("fence, partition 0"), "{what}");
+    assert!(matches!(
+        first.poll_durable(end, Waker::noop()),
+        Poll::Ready(Err(LogError::Fenced { .. }))
+    ));
+    assert!(matches!(first.append(b"more"), Err(LogError::Fenced { .. })));
+    assert!(matches!(first.serving(), Err(LogError::Fenced { .. })));
+    drop(first);
+    second.append(b"three").expect("there is room");
+    second.sync().expect("a late record of the first disturbs nobody");
+    drop(second);
+    let (third, report) =
+        KafkaLog::open(&connection, DATABASE, 0, "a third", options()).expect("it is released");
+    assert_eq!(report.taken_from, None);
+    let read: Vec<_> = frames(&third, 0).into_iter().map(|(_, frame)| frame).collect();
+    assert_eq!(read, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+}
+
+#[test]
+fn a_lease_is_renewed_while_somebody_reads_and_nothing_is_written_otherwise() {
+    let Some(broker) = Broker::shared() else { return };
+    let connection = broker.connection("lease");
+    create_topic(&connection, &[]);
+    let log = open(&connection, options()).expect("a new log");
+    std::thread::sleep(times().serves);
+    assert!(log.poll_work(Waker::noop()).is_pending(), "nobody has asked");
+    assert!(matches!(log.serving(), Err(LogError::Unconfirmed { .. })));
+    assert!(matches!(log.poll_work(Waker::noop()), Poll::Ready(Ok(()))), "it is to be renewed");
+    log.sync().expect("it is written");
+    log.serving().expect("it owns the log");
+    assert!(log.poll_work(Waker::noop()).is_pending());
+    assert_eq!((log.durable(), log.end(), log.counters().syncs), (0, 0, 0));
+}
+
+#[test]
+fn a_broker_that_is_killed_and_started_again_loses_nothing_that_was_synced() {
+    let Some(mut broker) = Broker::start() else { return };
+    let connection = broker.connection("killed");
+    create_topic(&connection, &[("flush.messages", "1")]);
+    let log = open(&connection, options()).expect("a new log");
+    let (stop, synced) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let acknowledged = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0u64.. {
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                log.append(&number.to_le_bytes()).expect("there is room");
+                log.sync().expect("it waits for the broker");
+                acknowledged.lock().expect("no panic").push(number);
+                synced.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        for _ in 0..2 {
+            let before = synced.load(Ordering::SeqCst);
+            while synced.load(Ordering::SeqCst) < before + 200 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            broker.kill();
+            broker.restart();
+        }
+        let before = synced.load(Ordering::SeqCst);
+        while synced.load(Ordering::SeqCst) < before + 50 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    drop(log);
+    let log = open(&connection, options()).expect("the same log");
+    let read: Vec<Vec<u8>> = frames(&log, 0).into_iter().map(|(_, frame)| frame).collect();
+    let acknowledged = acknowledged.into_inner().expect("no panic");
+    let expected: Vec<Vec<u8>> = acknowledged.iter().map(|n| n.to_le_bytes().to_vec()).collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_log_that_no_broker_takes_fails_after_a_time_and_says_why() {
+    let Some(mut broker) = Broker::start() else { return };
+    let mut connection = broker.connection("silent");
+    create_topic(&connection, &[("flush.messages", "1")]);
+    connection.timeouts = Timeouts { write: Duration::from_secs(3), ..Timeouts::default() };
+    let log = open(&connection, options()).expect("a new log");
+    log.append(b"one").expect("there is room");
+    log.sync().expect("it is written");
+    let durable = log.durable();
+    broker.kill();
+    let end = log.append(b"two").expect("it waits");
+    let said = log.sync().expect_err("it waits no longer");
+    let LogError::Failed { durable: safe, what } = &said else { panic!("{said}") };
+    assert_eq!((*safe, log.durable()), (durable, durable));
+    assert!(what.contains("silent, partition 0") && what.contains("not acknowledged"), "{what}");
+    assert!(matches!(log.poll_durable(end, Waker::noop()), Poll::Ready(Err(_))));
+    drop(log);
+    broker.restart();
+    let log = open(&connection, options()).expect("the same log");
+    let read: Vec<_> = frames(&log, 0).into_iter().map(|(_, frame)| frame).collect();
+    // What was in doubt may be there.
+    assert!(read == [b"one".to_vec()] || read == [b"one".to_vec(), b"two".to_vec()], "{read:?}");
+}
+
+#[test]
+fn what_is_not_as_it_should_be_is_named() {
+    let Some(broker) = Broker::shared() else { return };
+    let refused = |connection: &Connection, options| {
+        let error = open(connection, options).err().expect("a refusal");
+        assert!(matches!(error, OpenError::Elsewhere { .. }));
+        error.to_string()
+    };
+    // Nobody is there.
+    let mut nobody = broker::connection(1, "nobody");
+    nobody.timeouts.ask = Duration::from_secs(1);
+    let said = refused(&nobody, options());
+    assert!(
+        said.contains("kafka://127.0.0.1:1/nobody, partition 0") && said.contains("refused"),
+        "{said}"
+    );
+    // No topic, or nothing in it.
+    let connection = broker.connection("named");
+    let said = refused(&connection, options());
+    assert!(said.contains("its bounds are not known"), "{said}");
+    create_topic(&connection, &[]);
+    let said = refused(&connection, Options { must_exist: true, ..options() });
+    assert!(said.contains("it is empty, although the log was made before"), "{said}");
+    // Another database's.
+    drop(open(&connection, options()).expect("a new log"));
+    let other = KafkaLog::open(&connection, 7, 0, "a test", options())
+        .err()
+        .expect("a refusal")
+        .to_string();
+    assert!(other.contains("two databases write to one topic"), "{other}");
+    // An option that this build does not have, and one that nobody has.
+    for (name, value) in [("security.protocol", "ssl"), ("no.such.option", "1")] {
+        let mut wrong = connection.clone();
+        wrong.options.set(name, value).expect("it is not the log's");
+        let said = refused(&wrong, options());
+        assert!(said.contains(name), "{said}");
+    }
+    // Records that somebody else has removed, up to within a frame.
+    let small = Options { record_bytes_max: 2_000, ..options() };
+    let log = open(&connection, small).expect("the same log");
+    for _ in 0..10 {
+        log.append(&[7; 5_000]).expect("there is room");
+    }
+    log.sync().expect("it is written");
+    let end = log.end();
+    drop(log);
+    asked(&connection, async |client, options| {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset("named", 0, rdkafka::Offset::Offset(20))
+            .expect("it is an offset");
+        client.delete_records(&list, options).await.expect("they are removed");
+    });
+    let log = open(&connection, small).expect("what is left");
+    assert!(log.begin() > 0 && log.begin().is_multiple_of(5_008), "{}", log.begin());
+    assert_eq!(log.end(), end);
+    assert_eq!(frames(&log, log.begin()).len() as u64, (end - log.begin()) / 5_008);
+    drop(log);
+    // A record that is none of ours.
+    let producer: rdkafka::producer::BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", connection.address.brokers())
+        .create()
+        .expect("a producer");
+    let foreign = rdkafka::producer::BaseRecord::<(), str>::to("named").payload("hello");
+    producer.send(foreign).map_err(|(error, _)| error).expect("it is sent");
+    rdkafka::producer::Producer::flush(&producer, Duration::from_secs(10)).expect("it is written");
+    let said = refused(&connection, options());
+    assert!(said.contains("it is no record of an Isomer log"), "{said}");
+}
