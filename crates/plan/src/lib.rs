@@ -15,6 +15,7 @@
 //! | [`clay`], [`drift`] | which clumps should move? | Clay 7 |
 //! | `partition` | which keys belong at one site? METIS answers | Karypis, Kumar 1998 |
 //! | [`baseline`] | what would others do? | Clay 8.1, DrTM+B 5 |
+//! | [`elastic`] | which site is overloaded, by what, and what of it moves where? | Clay 4, E-Store, DrTM+B 5 |
 //! | [`evaluate`] | was it worth it, on what came later? | Clay 8 |
 //! | [`route`] | which site runs which transaction of a batch? | Hermes 3, 4.1 |
 //! | [`reshard`] | where do the chunks of a new shard key go? | Morphus 3, 4 |
@@ -34,6 +35,7 @@ pub mod baseline;
 pub mod bench;
 pub mod clay;
 pub mod drift;
+pub mod elastic;
 pub mod evaluate;
 pub mod generate;
 pub mod heat;

@@ -1,6 +1,8 @@
 //! Golden scripts: each planner's decisions in words. `UPDATE_GOLDENFILES=1 cargo test` rewrites
 //! them.
 
+#[path = "scripts/elastic.rs"]
+mod elastic;
 #[path = "scripts/learned.rs"]
 mod learned;
 #[path = "scripts/placement.rs"]

@@ -5,8 +5,9 @@
 //! backups' sites that is below the mean. Only if that leaves the sites unbalanced, hot keys are
 //! followed one by one, as E-Store does, but first to the sites that hold a backup of theirs.
 //!
-//! Left open by the paper and chosen here: balanced means within the imbalance of the problem; a
-//! partition is the same span of keys in all tables; backups of site i are on i+1, i+2, ….
+//! Left open by the paper and chosen here: balanced means within the imbalance of the problem. For a recording, where
+//! there are neither partitions nor backups, a partition is the same span of keys in all tables, and backups of
+//! site i are on i+1, i+2, …; a database has its own ([`plan_over_backups`]).
 
 use super::estore::Spread;
 use crate::problem::{Move, Placement, PlanError, Problem, Proposal, Site, check_share, site_name};
@@ -30,6 +31,9 @@ impl Default for Options {
     }
 }
 
+/// The sites that hold a backup of a key.
+pub type Backups<'b> = &'b dyn Fn(Vertex) -> Vec<Site>;
+
 /// One partition: keys that move together.
 struct Partition {
     name: String,
@@ -42,18 +46,51 @@ struct Partition {
 pub fn plan(problem: &Problem<'_>, options: Options) -> Result<Proposal, PlanError> {
     problem.validate()?;
     check_share("hot share", options.hot_share)?;
-    let mut spread = Spread::new(problem);
     let partitions = partitions(problem, options.partitions_per_site.max(1));
-    greedy(&mut spread, &partitions, options.backups);
+    let sites = problem.placement.sites();
+    let backups = |key: Vertex| {
+        let home = problem.placement.site(key);
+        backups(home, options.backups, sites).collect()
+    };
+    Ok(plan_for(problem, &partitions, options.hot_share, &backups))
+}
+
+/// Plans where each key of the graph is a partition, and it is known which sites hold backups of it.
+pub fn plan_over_backups(
+    problem: &Problem<'_>,
+    hot_share: f64,
+    backups: Backups<'_>,
+) -> Result<Proposal, PlanError> {
+    problem.validate()?;
+    check_share("hot share", hot_share)?;
+    let graph = problem.graph;
+    let of = |key: Vertex| Partition {
+        name: format!("partition {}", graph.label(key)),
+        keys: vec![key],
+        load: graph.accesses(key),
+        home: problem.placement.site(key),
+    };
+    let partitions = by_load((0..graph.len() as Vertex).map(of).collect());
+    Ok(plan_for(problem, &partitions, hot_share, backups))
+}
+
+fn plan_for(
+    problem: &Problem<'_>,
+    partitions: &[Partition],
+    hot_share: f64,
+    backups: Backups<'_>,
+) -> Proposal {
+    let mut spread = Spread::new(problem);
+    greedy(&mut spread, partitions, backups);
     let coarse = spread.moves.len();
     let mut notes = vec![format!("{coarse} partitions move to a site that holds their backup")];
     if (0..problem.placement.sites() as Site).any(|site| spread.overloaded(site)) {
-        fine_grained(&mut spread, options);
+        fine_grained(&mut spread, hot_share, backups);
         notes.push(format!("still unbalanced: {} keys moved singly", spread.moves.len() - coarse));
     }
     notes.extend(spread.overload_notes());
     let Spread { placement, moves, lost, .. } = spread;
-    Ok(Proposal { strategy: "drtmb", placement, moves, lost, notes })
+    Proposal { strategy: "drtmb", placement, moves, lost, notes }
 }
 
 /// The partitions, heaviest first: spans of keys, apart by their current site.
@@ -71,7 +108,11 @@ fn partitions(problem: &Problem<'_>, per_site: usize) -> Vec<Partition> {
         keys,
         home,
     };
-    let mut partitions: Vec<Partition> = groups.into_iter().map(make).collect();
+    by_load(groups.into_iter().map(make).collect())
+}
+
+/// Those with load, the heaviest first.
+fn by_load(mut partitions: Vec<Partition>) -> Vec<Partition> {
     partitions.retain(|partition| partition.load > 0.0);
     partitions.sort_by(|a, b| b.load.total_cmp(&a.load));
     partitions
@@ -84,7 +125,7 @@ fn backups(home: Site, count: usize, sites: usize) -> impl Iterator<Item = Site>
 }
 
 /// Lines 3 to 14 of Algorithm 1.
-fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], count: usize) {
+fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], backups: Backups<'_>) {
     let mean = spread.loads.mean();
     for partition in partitions {
         let load = |site: Site| spread.loads.0[usize::from(site)];
@@ -92,7 +133,8 @@ fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], count: usize) {
         if load(home) <= mean {
             continue;
         }
-        let below = backups(home, count, spread.placement.sites()).filter(|&s| load(s) < mean);
+        let with_backup = partition.keys.first().map_or(Vec::new(), |key| backups(*key));
+        let below = with_backup.into_iter().filter(|&site| site != home && load(site) < mean);
         let Some(to) = below.min_by(|&a, &b| load(a).total_cmp(&load(b)).then(a.cmp(&b))) else {
             if spread.lost.len() < 20 {
                 let name = &partition.name;
@@ -117,16 +159,16 @@ fn greedy(spread: &mut Spread<'_, '_>, partitions: &[Partition], count: usize) {
 
 /// E-Store's planning of single keys: to a site with a backup if one is below the mean, else to the
 /// least loaded, where a new replica must be made.
-fn fine_grained(spread: &mut Spread<'_, '_>, options: Options) {
+fn fine_grained(spread: &mut Spread<'_, '_>, hot_share: f64, backups: Backups<'_>) {
     let mean = spread.loads.mean();
-    for key in spread.hot_keys(options.hot_share) {
+    for key in spread.hot_keys(hot_share) {
         let from = spread.placement.site(key);
         if !spread.overloaded(from) {
             continue;
         }
         let load = |site: Site| spread.loads.0[usize::from(site)];
-        let home = spread.problem.placement.site(key);
-        let near = backups(home, options.backups, spread.placement.sites())
+        let near = backups(key)
+            .into_iter()
             .filter(|&site| site != from && load(site) < mean)
             .min_by(|&a, &b| load(a).total_cmp(&load(b)).then(a.cmp(&b)));
         match near {

@@ -17,6 +17,17 @@ pub enum Mode {
     Auto,
 }
 
+impl Mode {
+    /// The mode of this number.
+    pub(crate) fn of(number: u8) -> Mode {
+        match number {
+            mode if mode == Mode::Off as u8 => Mode::Off,
+            mode if mode == Mode::Recommend as u8 => Mode::Recommend,
+            _ => Mode::Auto,
+        }
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

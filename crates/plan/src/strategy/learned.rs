@@ -152,11 +152,7 @@ impl Learned {
 
     /// Whether decisions are carried out.
     pub fn mode(&self) -> Mode {
-        match self.mode.load(Ordering::Relaxed) {
-            mode if mode == Mode::Off as u8 => Mode::Off,
-            mode if mode == Mode::Recommend as u8 => Mode::Recommend,
-            _ => Mode::Auto,
-        }
+        Mode::of(self.mode.load(Ordering::Relaxed))
     }
 
     /// From now on decisions are carried out, or only recorded, or not made.

@@ -97,8 +97,22 @@ impl Draft {
         Ok(())
     }
 
+    /// Merges what meets at a key, if both sides are alike.
+    pub(crate) fn heal(&mut self, table: TableId, at: &Key) -> Result<(), MappedError> {
+        let found = self.design.table(table)?;
+        let left = found.partitions().before(at).map(|(_, placement)| placement);
+        let right = found.partitions().get_exact(at);
+        match (left, right) {
+            (Some(left), Some(right)) if left == right => {
+                let reason = format!("{} has both sides", left.master);
+                self.push(Change::Merge { table, at: at.clone() }, &reason)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Merges neighbours that have become alike.
-    pub(super) fn merge(&mut self, before: &Design) -> Result<(), MappedError> {
+    pub(crate) fn merge(&mut self, before: &Design) -> Result<(), MappedError> {
         let alike = |table: &TableDesign, at: &Key| {
             let left = table.partitions().before(at).map(|(_, placement)| placement);
             left.is_some() && left == table.partitions().get_exact(at)

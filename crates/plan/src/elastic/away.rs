@@ -1,0 +1,174 @@
+//! What was moved for its heat, and where it is at home.
+//!
+//! A clump that is moved cuts partitions in pieces, and every piece is an entry of the routing table (Clay, section
+//! 7.4). So each range that was moved is remembered with the site that it came from. Once it has cooled, it goes back,
+//! and is merged with what it was cut out of.
+
+use super::blocks::Blocks;
+use isomer_design::{Key, KeyRange, SiteId, TableId};
+use std::fmt::Write as _;
+
+/// What it is said to begin with where it is kept.
+const VERSION: &str = "away 1";
+
+/// All ranges that are away from home. No two of them overlap.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Away(Vec<Moved>);
+
+/// A range, and where it is at home.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Moved {
+    /// The table.
+    pub table: TableId,
+    /// The keys.
+    pub range: KeyRange,
+    /// The site that they came from.
+    pub home: SiteId,
+}
+
+impl Away {
+    /// How many ranges are away.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if everything is at home.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Moved> {
+        self.0.iter()
+    }
+
+    /// A range was moved. If it was away before, its home is the same as then; if it has gone home, it is forgotten.
+    pub fn moved(&mut self, table: TableId, range: &KeyRange, from: SiteId, to: SiteId) {
+        let is_of =
+            |moved: &Moved| moved.table == table && !moved.range.intersection(range).is_empty();
+        let home = self.0.iter().find(|moved| is_of(moved)).map_or(from, |moved| moved.home);
+        let mut left = Vec::new();
+        for moved in std::mem::take(&mut self.0) {
+            match is_of(&moved) {
+                true => left.extend(without(moved, range)),
+                false => left.push(moved),
+            }
+        }
+        if home != to {
+            left.push(Moved { table, range: range.clone(), home });
+        }
+        left.sort_by(|a, b| (a.table, &a.range.start).cmp(&(b.table, &b.range.start)));
+        self.0 = left;
+    }
+
+    /// The blocks that are away, have cooled, and where they are at home. A block has cooled if it has less than this
+    /// share of all accesses.
+    pub fn cooled<'a>(
+        &'a self,
+        blocks: &'a Blocks,
+        share: impl Fn(usize) -> f64 + 'a,
+        cool: f64,
+    ) -> impl Iterator<Item = (usize, SiteId)> + 'a {
+        let within = move |moved: &'a Moved| {
+            blocks.within(moved.table, &moved.range).map(move |block| (block, moved.home))
+        };
+        self.0.iter().flat_map(within).filter(move |(block, _)| share(*block) < cool)
+    }
+
+    /// As text, for [`Away::parse`].
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{VERSION}\n");
+        for Moved { table, range, home } in &self.0 {
+            let end = range.end.as_ref().map_or("-".to_owned(), hex);
+            let _ = writeln!(text, "{} {} {end} {}", table.0, hex(&range.start), home.0);
+        }
+        text
+    }
+
+    /// Reads what [`Away::to_text`] wrote.
+    ///
+    /// # Errors
+    /// In words, with the line.
+    pub fn parse(text: &str) -> Result<Away, String> {
+        let mut lines = text.lines();
+        if lines.next() != Some(VERSION) {
+            return Err(format!("it does not begin with `{VERSION}`"));
+        }
+        let read = |line: &str| parse(line).ok_or_else(|| format!("cannot read `{line}`"));
+        lines.map(read).collect::<Result<_, _>>().map(Away)
+    }
+}
+
+fn parse(line: &str) -> Option<Moved> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [table, start, end, home] = words[..] else { return None };
+    let end = match end {
+        "-" => None,
+        end => Some(unhex(end)?),
+    };
+    let range = KeyRange::new(unhex(start)?, end);
+    Some(Moved { table: TableId(table.parse().ok()?), range, home: SiteId(home.parse().ok()?) })
+}
+
+/// The parts of a range that lie outside of another.
+fn without(moved: Moved, range: &KeyRange) -> Vec<Moved> {
+    let Moved { table, range: own, home } = moved;
+    let before = KeyRange::new(own.start.clone(), Some(range.start.clone()));
+    let after = range.end.clone().map(|end| KeyRange::new(end, own.end.clone()));
+    let parts = [Some(before), after].into_iter().flatten();
+    let parts = parts.map(|part| part.intersection(&own)).filter(|part| !part.is_empty());
+    parts.map(|range| Moved { table, range, home }).collect()
+}
+
+/// Keys begin with `x`, so that the empty one is a word, too.
+fn hex(key: &Key) -> String {
+    let mut text = "x".to_owned();
+    key.as_bytes().iter().for_each(|byte| text += &format!("{byte:02x}"));
+    text
+}
+
+fn unhex(text: &str) -> Option<Key> {
+    let digits =
+        text.strip_prefix('x').filter(|digits| digits.is_ascii() && digits.len() % 2 == 0)?;
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
+    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+    Some(Key::from_bytes(&bytes?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: TableId = TableId(1);
+
+    fn range(from: i64, to: i64) -> KeyRange {
+        KeyRange::new(Key::int(from), Some(Key::int(to)))
+    }
+
+    fn homes(away: &Away) -> Vec<(KeyRange, u16)> {
+        away.iter().map(|moved| (moved.range.clone(), moved.home.0)).collect()
+    }
+
+    #[test]
+    fn home_is_where_it_came_from_first() {
+        let mut away = Away::default();
+        away.moved(T, &range(10, 20), SiteId(1), SiteId(2));
+        away.moved(T, &range(10, 20), SiteId(2), SiteId(3));
+        assert_eq!(homes(&away), [(range(10, 20), 1)]);
+        away.moved(T, &range(14, 16), SiteId(3), SiteId(1));
+        assert_eq!(homes(&away), [(range(10, 14), 1), (range(16, 20), 1)]);
+        away.moved(T, &range(0, 100), SiteId(3), SiteId(1));
+        assert!(away.is_empty());
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let mut away = Away::default();
+        away.moved(T, &range(10, 20), SiteId(1), SiteId(2));
+        away.moved(TableId(7), &KeyRange::all(), SiteId(3), SiteId(2));
+        assert_eq!(Away::parse(&away.to_text()), Ok(away));
+        let wrong = |text: &str| Away::parse(text).unwrap_err();
+        assert_eq!(wrong("away 2\n"), "it does not begin with `away 1`");
+        assert_eq!(wrong("away 1\n1 x0 - 1\n"), "cannot read `1 x0 - 1`");
+    }
+}

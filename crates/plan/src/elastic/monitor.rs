@@ -1,0 +1,173 @@
+//! Coarse monitoring: the load of each site in a period, and whether one of them has too much.
+//!
+//! The load is the share of the processors that a site used, where sites say so, and otherwise the accesses that
+//! were sent to it. A site is overloaded if it has more than 1 + ε times the mean, and that is no chance: its
+//! accesses lie three standard deviations above what they might be. So in a workload without skew nothing is seen.
+
+use super::Options;
+use isomer_design::SiteId;
+use std::fmt;
+
+/// What a site did in a period.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SitePeriod {
+    /// The site.
+    pub site: SiteId,
+    /// Rows that transactions sent to it accessed.
+    pub accesses: f64,
+    /// The share of its processors' time that was in use; `None` if nobody knows.
+    pub busy: Option<f64>,
+}
+
+/// What all sites did in a period.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Period {
+    /// How long it was.
+    pub seconds: f64,
+    /// How many transactions ran.
+    pub transactions: f64,
+    /// The sites.
+    pub sites: Vec<SitePeriod>,
+    /// Latencies of some transactions, in microseconds, in any order.
+    pub latencies_us: Vec<f64>,
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Overload {
+    /// A site has much more load than others.
+    Site {
+        /// The site.
+        site: SiteId,
+        /// How many times the mean it has.
+        times: f64,
+    },
+    /// Transactions take too long.
+    Latency {
+        /// What 99 of 100 stay below, in microseconds.
+        p99_us: f64,
+        /// What it should be.
+        max_us: f64,
+        /// The site with the most load, and how many times the mean it has.
+        hottest: (SiteId, f64),
+    },
+}
+
+impl fmt::Display for Overload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Overload::Site { site, times } => {
+                write!(f, "{site} has {times:.1} times the mean load")
+            }
+            Overload::Latency { p99_us, max_us, hottest: (site, times) } => write!(
+                f,
+                "1 of 100 transactions takes more than {:.1} ms ({:.1} are allowed); \
+                 {site} has {times:.1} times the mean load",
+                p99_us / 1000.0,
+                max_us / 1000.0
+            ),
+        }
+    }
+}
+
+impl Period {
+    /// The load of each site, in whatever is known of all of them.
+    fn loads(&self) -> Vec<(SiteId, f64)> {
+        let by_time = self.sites.iter().all(|site| site.busy.is_some())
+            && self.sites.iter().any(|site| site.busy > Some(0.0));
+        let load = |site: &SitePeriod| match site.busy {
+            Some(busy) if by_time => busy,
+            _ => site.accesses,
+        };
+        self.sites.iter().map(|site| (site.site, load(site))).collect()
+    }
+
+    /// The site with the most load, and how many times the mean that is.
+    pub fn hottest(&self) -> Option<(SiteId, f64)> {
+        let loads = self.loads();
+        let mean = loads.iter().map(|(_, load)| load).sum::<f64>() / loads.len() as f64;
+        let (site, load) = loads.into_iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (mean > 0.0).then(|| (site, load / mean))
+    }
+
+    /// The latency that 99 of 100 transactions stay below, in microseconds.
+    pub fn p99_us(&self) -> Option<f64> {
+        let mut sorted = self.latencies_us.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get((sorted.len() * 99 / 100).min(sorted.len().saturating_sub(1))).copied()
+    }
+
+    /// What is wrong with it, if something is.
+    pub fn overload(&self, options: &Options) -> Option<Overload> {
+        let (site, times) = self.hottest()?;
+        if self.transactions < options.rate_min * self.seconds {
+            return None;
+        }
+        let too_slow = |max_us: f64| self.p99_us().filter(|p99_us| *p99_us > max_us);
+        if let Some(max_us) = options.p99_us_max
+            && let Some(p99_us) = too_slow(max_us)
+        {
+            return Some(Overload::Latency { p99_us, max_us, hottest: (site, times) });
+        }
+        let all: f64 = self.sites.iter().map(|site| site.accesses).sum();
+        let mean = all / self.sites.len() as f64;
+        let of_hottest = self.sites.iter().find(|other| other.site == site)?.accesses;
+        let is_no_chance = of_hottest > mean + 3.0 * mean.sqrt();
+        (times > 1.0 + options.imbalance && is_no_chance).then_some(Overload::Site { site, times })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn period(accesses: &[f64]) -> Period {
+        let sites = (1..).zip(accesses);
+        let site = |(id, accesses): (u16, &f64)| SitePeriod {
+            site: SiteId(id),
+            accesses: *accesses,
+            busy: None,
+        };
+        Period {
+            seconds: 1.0,
+            transactions: accesses.iter().sum(),
+            sites: sites.map(site).collect(),
+            latencies_us: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_overload_is_more_than_the_mean_and_more_than_chance() {
+        let options = Options::default();
+        let overload = |accesses: &[f64]| period(accesses).overload(&options);
+        assert_eq!(overload(&[]), None);
+        assert_eq!(overload(&[0.0, 0.0]), None, "nothing runs");
+        assert_eq!(overload(&[60.0, 30.0]), None, "hardly anything runs");
+        assert_eq!(overload(&[1100.0, 1000.0, 1000.0]), None, "a tenth more is no overload");
+        assert_eq!(overload(&[40.0, 20.0, 30.0, 30.0]), None, "that can be chance");
+        let found = overload(&[1000.0, 2600.0, 500.0, 500.0]).expect("an overload");
+        assert_eq!(found.to_string(), "s2 has 2.3 times the mean load");
+    }
+
+    #[test]
+    fn what_sites_say_of_their_processors_counts_more_than_accesses() {
+        let mut period = period(&[1000.0, 1000.0, 700.0]);
+        for (site, busy) in period.sites.iter_mut().zip([0.2, 0.6, 0.1]) {
+            site.busy = Some(busy);
+        }
+        assert_eq!(period.hottest(), Some((SiteId(2), 0.6 / 0.3)));
+    }
+
+    #[test]
+    fn a_latency_that_is_too_long_is_an_overload_of_the_hottest_site() {
+        let mut period = period(&[1000.0, 1300.0]);
+        period.latencies_us = (1..=200).map(|n| f64::from(n) * 100.0).collect();
+        assert_eq!(period.p99_us(), Some(19_900.0));
+        let options = Options { p99_us_max: Some(5000.0), ..Options::default() };
+        let text = period.overload(&options).expect("it is too slow").to_string();
+        assert_eq!(
+            text,
+            "1 of 100 transactions takes more than 19.9 ms (5.0 are allowed); s2 has 1.1 times the mean load"
+        );
+    }
+}

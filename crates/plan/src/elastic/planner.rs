@@ -1,0 +1,282 @@
+//! From what was recorded to plans: a heat graph over blocks, a planner's proposal, and the changes that make it true.
+//!
+//! ```text
+//!   footprints ─▶ blocks ─▶ heat graph ─┬─▶ what has cooled goes home   one plan, with merges
+//!   design ────▶ placement ─────────────┴─▶ Clay, E-Store or DrTM+B     a plan for each clump
+//! ```
+
+use super::away::Away;
+use super::blocks::{Blocks, HOT};
+use crate::baseline::{drtmb, estore};
+use crate::heat::HeatGraph;
+use crate::problem::{Cost, Draft, Loads, Placement, PlanError, Problem, Proposal, Site, plural};
+use crate::{clay, recording::Vertex};
+use isomer_design::{Design, Footprint, KeyRange, Plan, SiteId, SiteSet, TableId};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a co-access across sites costs, in accesses (Clay's paper, section 8).
+const ACROSS: f64 = 50.0;
+
+/// Who decides what moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planner {
+    /// Clumps of what is accessed together.
+    Clay,
+    /// What is hot, by accesses alone.
+    EStore,
+    /// Backups become masters; what is left is copied.
+    DrTmB,
+}
+
+impl Planner {
+    /// All of them.
+    pub const ALL: [Planner; 3] = [Planner::Clay, Planner::EStore, Planner::DrTmB];
+
+    /// Its name, as it is chosen by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Planner::Clay => "clay",
+            Planner::EStore => "estore",
+            Planner::DrTmB => "drtmb",
+        }
+    }
+}
+
+impl fmt::Display for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Planner {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Planner, String> {
+        let found = Planner::ALL.into_iter().find(|planner| planner.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no planner; there are: clay, estore, drtmb"))
+    }
+}
+
+/// Blocks that move together.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Moves {
+    /// The blocks.
+    pub blocks: Vec<usize>,
+    /// Where they go.
+    pub to: SiteId,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What is to be done about an overload.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Planned {
+    /// The plans, each for what the one before it leads to.
+    pub plans: Vec<Plan>,
+    /// How many times the mean load the most loaded site has now, and will have, as Clay counts load: a co-access
+    /// across sites counts as 50 accesses.
+    pub imbalance: [f64; 2],
+    /// The share of co-accesses that is across sites, now and then.
+    pub across: [f64; 2],
+    /// What else there is to say.
+    pub notes: Vec<String>,
+}
+
+/// Where everything is, and how hot it is.
+struct Situation<'a> {
+    design: &'a Design,
+    blocks: &'a Blocks,
+    graph: &'a HeatGraph,
+    sites: SiteSet,
+}
+
+/// Plans for what was recorded in so many seconds. What it moves, and what goes home, is noted in `away`.
+pub fn plan(
+    planner: Planner,
+    imbalance: f64,
+    design: &Design,
+    (recorded, seconds): (&[Footprint], f64),
+    away: &mut Away,
+) -> Planned {
+    let sites: SiteSet = design.sites().iter().collect();
+    let kept: Vec<_> = away.iter().map(|moved| (moved.table, moved.range.clone())).collect();
+    let kept = kept.iter().map(|(table, range)| (*table, range));
+    let hot = match planner {
+        Planner::Clay | Planner::EStore => HOT,
+        // Whole partitions have backups. Only a key that would fill a site by itself is cut out.
+        Planner::DrTmB => 1.0 / sites.len() as f64,
+    };
+    let blocks = Blocks::of(design, recorded, hot, kept);
+    let Some(graph) = blocks.heat(design, recorded, seconds) else { return Planned::default() };
+    let placement = blocks.placement(design, &sites);
+    let now = Situation { design, blocks: &blocks, graph: &graph, sites };
+    let home = now.cooled(away);
+    let mut returned = placement.clone();
+    home.iter().for_each(|moves| now.place(&mut returned, moves));
+    let cost = Cost::flat(ACROSS);
+    let problem = Problem { graph: &graph, placement: &returned, cost, imbalance };
+    let (after, proposed, mut notes) = match propose(planner, &problem, &now) {
+        Ok(proposal) => {
+            let moves = now.moves(&returned, &proposal);
+            (proposal.placement, moves, proposal.notes)
+        }
+        Err(error) => (returned, Vec::new(), vec![error.to_string()]),
+    };
+    let (plans, done) = now.plans(&home, &proposed, &mut notes);
+    done.iter().for_each(|moves| now.remember(moves, away));
+    let share = |placement: &Placement| across(&graph, placement);
+    let times = |placement: &Placement| times_mean(&Loads::of(&graph, placement, cost));
+    Planned {
+        plans,
+        imbalance: [&placement, &after].map(times),
+        across: [&placement, &after].map(share),
+        notes,
+    }
+}
+
+fn propose(
+    planner: Planner,
+    problem: &Problem<'_>,
+    now: &Situation<'_>,
+) -> Result<Proposal, PlanError> {
+    match planner {
+        Planner::Clay => clay::plan(problem, &clay::Options::default()),
+        // Blocks are few: all of them are followed one by one, and cold ones one at a time.
+        Planner::EStore => estore::plan(problem, estore::Options { hot_share: 1.0, chunk_keys: 1 }),
+        Planner::DrTmB => drtmb::plan_over_backups(problem, 1.0, &|block| now.backups(block)),
+    }
+}
+
+impl Situation<'_> {
+    fn site(&self, at: Site) -> SiteId {
+        self.sites.nth(usize::from(at)).expect("a place of a site")
+    }
+
+    fn at(&self, site: SiteId) -> Site {
+        let at = self.sites.iter().position(|other| other == site);
+        at.expect("sites that moves name are there") as Site
+    }
+
+    /// The sites that hold a replica of a block.
+    fn backups(&self, block: Vertex) -> Vec<Site> {
+        let placement = self.blocks.placement_of(self.design, block as usize);
+        let replicas = placement
+            .into_iter()
+            .flat_map(|placement| placement.replicas.iter().collect::<Vec<_>>());
+        replicas.filter(|site| self.sites.contains(*site)).map(|site| self.at(site)).collect()
+    }
+
+    fn place(&self, placement: &mut Placement, moves: &Moves) {
+        let to = self.at(moves.to);
+        moves.blocks.iter().for_each(|block| placement.set(*block as Vertex, to));
+    }
+
+    fn accesses(&self, blocks: &[usize]) -> f64 {
+        let of = |block: &usize| self.graph.accesses(*block as Vertex);
+        blocks.iter().map(of).sum::<f64>() / self.graph.seconds().max(f64::MIN_POSITIVE)
+    }
+
+    /// What was moved and has cooled, by where it is at home.
+    fn cooled(&self, away: &Away) -> Vec<Moves> {
+        let all: f64 = (0..self.graph.len() as Vertex).map(|v| self.graph.accesses(v)).sum();
+        let share = |block: usize| self.graph.accesses(block as Vertex) / all.max(1.0);
+        let mut home: Vec<Moves> = Vec::new();
+        for (block, to) in away.cooled(self.blocks, share, HOT / 2.0) {
+            match home.iter_mut().find(|moves| moves.to == to) {
+                Some(moves) => moves.blocks.push(block),
+                None if self.sites.contains(to) => {
+                    let reason = "it has cooled, and goes home".to_owned();
+                    home.push(Moves { blocks: vec![block], to, reason });
+                }
+                None => {}
+            }
+        }
+        home
+    }
+
+    /// What a proposal moves.
+    fn moves(&self, before: &Placement, proposal: &Proposal) -> Vec<Moves> {
+        let mut moves = Vec::new();
+        for proposed in &proposal.moves {
+            let is_last = |block: &&Vertex| proposal.placement.site(**block) == proposed.to;
+            let blocks = proposed.keys.iter().filter(is_last).map(|block| *block as usize);
+            let blocks: Vec<usize> =
+                blocks.filter(|block| before.site(*block as Vertex) != proposed.to).collect();
+            let Some(first) = blocks.first() else { continue };
+            let from = self.site(before.site(*first as Vertex));
+            let what = self.blocks.label(self.design, *first);
+            let rate = self.accesses(&blocks);
+            let reason = match blocks.len() {
+                1 => format!("{what} has {rate:.0} accesses/s, and {from} too many"),
+                all => format!(
+                    "{what} and {} that are accessed with it have {rate:.0} accesses/s, and {from} too many",
+                    plural(all - 1, "other")
+                ),
+            };
+            moves.push(Moves { blocks, to: self.site(proposed.to), reason });
+        }
+        moves
+    }
+
+    /// The plans that make moves true, and the moves that they make.
+    fn plans<'m>(
+        &self,
+        home: &'m [Moves],
+        proposed: &'m [Moves],
+        notes: &mut Vec<String>,
+    ) -> (Vec<Plan>, Vec<&'m Moves>) {
+        let (mut design, mut plans, mut done) = (self.design.clone(), Vec::new(), Vec::new());
+        for moves in home.iter().chain(proposed) {
+            let mut draft = Draft::new(design.clone(), &moves.reason);
+            let ranges = self.blocks.ranges(moves);
+            let cuts = ranges.clone();
+            let moved = draft.move_all(ranges, self.at(moves.to), &moves.reason);
+            // Where what goes home is like what it was cut out of, the cut heals.
+            let ends = |(table, range): (TableId, KeyRange)| {
+                std::iter::once(range.start).chain(range.end).map(move |at| (table, at))
+            };
+            let mut cuts = cuts.into_iter().flat_map(ends);
+            let healed =
+                moved.and_then(|()| cuts.try_for_each(|(table, at)| draft.heal(table, &at)));
+            if let Err(error) = healed {
+                notes.push(format!("{}: {error}", moves.reason));
+                continue;
+            }
+            let (after, plan) = draft.finish();
+            if !plan.steps.is_empty() {
+                plans.push(plan);
+            }
+            done.push(moves);
+            design = after;
+        }
+        (plans, done)
+    }
+
+    fn remember(&self, moves: &Moves, away: &mut Away) {
+        for block in &moves.blocks {
+            let placement = self.blocks.placement_of(self.design, *block);
+            let Some(from) = placement.map(|placement| placement.master) else { continue };
+            let (table, range) = self.blocks.range(*block);
+            away.moved(table, &range, from, moves.to);
+        }
+    }
+}
+
+fn times_mean(loads: &Loads) -> f64 {
+    if loads.mean() > 0.0 { loads.max() / loads.mean() } else { 1.0 }
+}
+
+/// The share of co-accesses that is across sites.
+fn across(graph: &HeatGraph, placement: &Placement) -> f64 {
+    let (mut all, mut across) = (0.0, 0.0);
+    for vertex in 0..graph.len() as Vertex {
+        for (other, weight) in graph.neighbours(vertex) {
+            all += weight;
+            if placement.site(vertex) != placement.site(other) {
+                across += weight;
+            }
+        }
+    }
+    if all > 0.0 { across / all } else { 0.0 }
+}

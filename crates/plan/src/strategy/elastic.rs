@@ -1,0 +1,242 @@
+//! The [elastic loop](crate::elastic) at work: counters on every transaction's way, everything else beside it.
+//!
+//! ```text
+//!   decide   ── counters: one addition ──▶ where its rows are, or over several sites
+//!               while it records: one footprint in so many
+//!               when a plan is due: hands it out, to be carried out beside the transactions
+//!   observe  ── one latency in 64
+//!   loads    ── each second: a period ──▶ controller
+//!   plan_globally ─ what was recorded ──▶ planner, with the controller unlocked
+//! ```
+//!
+//! **Cost.** A transaction adds to a counter of its site, in one of [`STRIPES`] arrays, so that threads seldom meet,
+//! and looks at one word that is hardly ever written. Nobody waits for the controller: who does not get it goes on.
+
+use crate::elastic::away::Away;
+use crate::elastic::{Controller, Options, Period, Planner, SitePeriod};
+use crate::learned::Mode;
+use isomer_design::{Design, Footprint, SITES_MAX, Time};
+use isomer_strategy::{
+    Changed, Decision, Refused, Report, Request, SiteLoad, Strategy, TwoPhase, Verdict,
+};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// Counters are kept in so many parts, which are added up each period.
+const STRIPES: usize = 16;
+/// One transaction in so many is measured.
+const MEASURED_ONE_IN: u64 = 64;
+/// So many latencies of a period are kept.
+const LATENCIES_MAX: usize = 10_000;
+
+/// A place for each site, by its number, and one more.
+const PLACES: usize = SITES_MAX as usize + 1;
+
+/// Of the sites by their numbers: accesses that were sent there. At 0: transactions.
+type Stripe = [AtomicU64; PLACES];
+
+/// See the [module documentation](self).
+pub struct Elastic {
+    planner: Planner,
+    mode: AtomicU8,
+    period_ns: u64,
+    stripes: Vec<Stripe>,
+    /// When the next period is over.
+    period_ends: AtomicU64,
+    /// Footprints are wanted: one in so many transactions; 0: none.
+    record_one_in: AtomicU64,
+    /// A plan is to be carried out.
+    has_plan: AtomicBool,
+    latencies_us: Mutex<Vec<f64>>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    controller: Controller,
+    began: Option<Time>,
+    /// What had been counted when the period began.
+    before: Vec<u64>,
+    /// Of the transactions since recording began, one in so many was recorded.
+    recorded_one_in: u64,
+}
+
+impl Elastic {
+    /// A loop that has seen nothing yet, with the constants of [`Options::default`].
+    pub fn new(planner: Planner) -> Elastic {
+        Elastic::with(planner, Options::default())
+    }
+
+    /// A loop that has seen nothing yet.
+    pub fn with(planner: Planner, options: Options) -> Elastic {
+        let stripe = || std::array::from_fn(|_| AtomicU64::new(0));
+        Elastic {
+            planner,
+            mode: AtomicU8::new(Mode::Auto as u8),
+            period_ns: options.period_ns,
+            stripes: (0..STRIPES).map(|_| stripe()).collect(),
+            period_ends: AtomicU64::new(0),
+            record_one_in: AtomicU64::new(0),
+            has_plan: AtomicBool::new(false),
+            latencies_us: Mutex::default(),
+            inner: Mutex::new(Inner {
+                controller: Controller::new(planner, options),
+                began: None,
+                before: vec![0; PLACES],
+                recorded_one_in: 1,
+            }),
+        }
+    }
+
+    /// Whether plans are carried out.
+    pub fn mode(&self) -> Mode {
+        Mode::of(self.mode.load(Ordering::Relaxed))
+    }
+
+    /// From now on plans are carried out, or only remembered, or not made.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Looks at the loop: its episodes, and what is away from home.
+    pub fn with_controller<T>(&self, look: impl FnOnce(&Controller) -> T) -> T {
+        look(&self.inner.lock().controller)
+    }
+
+    fn count(&self, ticket: u64, site: usize, footprint: &Footprint) {
+        let stripe = &self.stripes[ticket as usize % STRIPES];
+        stripe[0].fetch_add(1, Ordering::Relaxed);
+        stripe[site].fetch_add(footprint.items().len() as u64, Ordering::Relaxed);
+    }
+
+    fn record(&self, ticket: u64, one_in: u64, footprint: &Footprint) {
+        if ticket.is_multiple_of(one_in)
+            && let Some(mut inner) = self.inner.try_lock()
+        {
+            inner.controller.record(footprint);
+            if !inner.controller.is_recording() {
+                self.record_one_in.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What has been counted since it was asked last.
+    fn counted(&self, before: &mut [u64]) -> Vec<f64> {
+        let sum =
+            |at: usize| self.stripes.iter().map(|stripe| stripe[at].load(Ordering::Relaxed)).sum();
+        let since = |(at, before): (usize, &mut u64)| {
+            let now: u64 = sum(at);
+            (now - std::mem::replace(before, now)) as f64
+        };
+        before.iter_mut().enumerate().map(since).collect()
+    }
+
+    /// Begins to record, if that is wanted: so many that it is enough in a second, if as many come as before.
+    fn ask_for_footprints(&self, inner: &mut Inner, rate: f64) {
+        if inner.controller.is_recording() && self.record_one_in.load(Ordering::Relaxed) == 0 {
+            let wanted = inner.controller.options().footprints as f64;
+            inner.recorded_one_in = ((rate / wanted) as u64).max(1);
+            self.record_one_in.store(inner.recorded_one_in, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Strategy for Elastic {
+    fn name(&self) -> &'static str {
+        self.planner.name()
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
+        let Verdict::Run(mut decision) = TwoPhase.decide(request)? else {
+            return Ok(Verdict::Reserve);
+        };
+        self.count(request.ticket, usize::from(decision.place.site().0), request.footprint);
+        let one_in = self.record_one_in.load(Ordering::Relaxed);
+        if one_in > 0 {
+            self.record(request.ticket, one_in, request.footprint);
+        }
+        if self.has_plan.load(Ordering::Relaxed)
+            && let Some(mut inner) = self.inner.try_lock()
+        {
+            let deferred = inner.controller.next_plan(request.now).unwrap_or_default();
+            self.has_plan.store(false, Ordering::Relaxed);
+            decision = Decision { deferred, ..decision };
+        }
+        Ok(Verdict::Run(decision))
+    }
+
+    fn wants(&self, ticket: u64) -> bool {
+        ticket.is_multiple_of(MEASURED_ONE_IN)
+    }
+
+    fn observe(&self, report: &Report<'_>) {
+        if report.measured.is_some()
+            && let Some(mut latencies) = self.latencies_us.try_lock()
+            && latencies.len() < LATENCIES_MAX
+        {
+            latencies.push(report.latency_ns as f64 / 1000.0);
+        }
+    }
+
+    fn changed(&self, changed: &Changed<'_>) {
+        let mut inner = self.inner.lock();
+        inner.controller.changed(changed.now, changed.change, changed.took_ns.is_ok());
+        self.has_plan.store(inner.controller.has_plan(), Ordering::Relaxed);
+    }
+
+    fn memory(&self, _design: &Design) -> Option<String> {
+        Some(self.inner.lock().controller.away().to_text())
+    }
+
+    fn recall(&self, memory: &str) -> Result<(), String> {
+        self.inner.lock().controller.recall(Away::parse(memory)?);
+        Ok(())
+    }
+
+    fn plan_globally(&self, now: Time, design: &Design) {
+        let mode = self.mode();
+        let (recorded, options) = {
+            let mut inner = self.inner.lock();
+            let one_in = inner.recorded_one_in;
+            match inner.controller.take_recorded(now, one_in) {
+                Some(recorded) => (recorded, inner.controller.options().clone()),
+                None => return,
+            }
+        };
+        self.record_one_in.store(0, Ordering::Relaxed);
+        let proposed = recorded.plan(self.planner, &options, design);
+        let mut inner = self.inner.lock();
+        inner.controller.adopt(now, proposed, mode == Mode::Auto);
+        self.has_plan.store(inner.controller.has_plan(), Ordering::Relaxed);
+    }
+
+    fn wants_loads(&self, now: Time) -> bool {
+        self.mode() != Mode::Off && now.0 >= self.period_ends.load(Ordering::Relaxed)
+    }
+
+    fn loads(&self, now: Time, loads: &[SiteLoad]) {
+        let ends = self.period_ends.load(Ordering::Relaxed);
+        let next = now.0 + self.period_ns;
+        let is_first = |ends| {
+            self.period_ends.compare_exchange(ends, next, Ordering::Relaxed, Ordering::Relaxed)
+        };
+        if now.0 < ends || is_first(ends).is_err() {
+            return;
+        }
+        let latencies_us = std::mem::take(&mut *self.latencies_us.lock());
+        let inner = &mut *self.inner.lock();
+        let counted = self.counted(&mut inner.before);
+        // Of the first period nobody knows when it began.
+        let Some(began) = inner.began.replace(now).filter(|began| *began < now) else { return };
+        let seconds = (now.0 - began.0) as f64 / 1e9;
+        let site = |load: &SiteLoad| SitePeriod {
+            site: load.site,
+            accesses: counted[usize::from(load.site.0)],
+            busy: load.busy,
+        };
+        let sites = loads.iter().map(site).collect();
+        let period = Period { seconds, transactions: counted[0], sites, latencies_us };
+        inner.controller.period(now, &period);
+        self.has_plan.store(inner.controller.has_plan(), Ordering::Relaxed);
+        self.ask_for_footprints(inner, counted[0] / seconds);
+    }
+}
