@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
 use isomer_plan::learned::Mode;
-use isomer_server::{Engine, Server, ServerOptions, Tls, Trust};
+use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,10 @@ pub(crate) struct ServeArgs {
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
+    /// Who changes the design: learned (what pays for each transaction, by learned costs), or, once a site is
+    /// overloaded, clay (moves what is accessed together), estore (moves what is hot) or drtmb (backups become masters)
+    #[arg(long, value_name = "NAME", default_value = "learned", value_parser = clap::builder::PossibleValuesParser::new(Decider::NAMES))]
+    strategy: String,
     /// Whether the database looks for a better design, this time: off, recommend (it shows what it
     /// would change) or auto; otherwise as ALTER SYSTEM SET autopilot has said last, auto in a new
     /// database
@@ -130,7 +134,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         .accept_loss(args.accept_loss)
         .checkpoints(args.checkpoints())
         .while_recovering(progress());
-    let engine = Engine::open(options, args.autopilot).map_err(Failure::failed)?;
+    let decider = Decider::named(&args.strategy).map_err(Failure::usage)?;
+    let engine = Engine::open(options, decider, args.autopilot).map_err(Failure::failed)?;
     if let Some(max) = args.site_memory {
         engine.database().set_site_memory(max);
     }
@@ -178,7 +183,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         engine.catalog().tables.len(),
         ways(&server, args.trust, socket.as_deref())
     );
-    eprintln!("{}", autopilot(engine.autopilot().mode()));
+    eprintln!("{}", autopilot(engine.autopilot()));
     let mut lost = None;
     while !stop.load(Ordering::SeqCst) && lost.is_none() {
         clock::sleep(LOOK);
@@ -219,22 +224,27 @@ fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<u
 }
 
 /// What the autopilot does, and how that is changed.
-fn autopilot(mode: Mode) -> String {
+fn autopilot(decider: &Decider) -> String {
     let isomer_plan::learned::Options { horizon_ns, limits, .. } = Default::default();
-    match mode {
-        Mode::Auto => format!(
+    match (decider.mode(), decider) {
+        (Mode::Auto, Decider::Elastic(_)) => {
+            "the autopilot is auto: when a site is overloaded, it moves what overloads it; isomer.decisions tells; \
+                            ALTER SYSTEM SET autopilot = off leaves the design as it is"
+                .to_owned()
+        }
+        (Mode::Auto, Decider::Learned(_)) => format!(
             "the autopilot is auto: it changes the design where that pays within {} s, at most {} times a second, a \
              partition at most every {} ms; ALTER SYSTEM SET autopilot = off leaves the design as it is",
             horizon_ns / 1_000_000_000,
             limits.changes_per_second,
             limits.cooldown_ns / 1_000_000
         ),
-        Mode::Recommend => {
+        (Mode::Recommend, _) => {
             "the autopilot is recommend: isomer.decisions has what it would change; \
                             ALTER SYSTEM SET autopilot = auto lets it"
                 .to_owned()
         }
-        Mode::Off => {
+        (Mode::Off, _) => {
             "the autopilot is off: the design stays as it is, but for what a transaction needs; \
                       ALTER SYSTEM SET autopilot = auto lets it be changed"
                 .to_owned()

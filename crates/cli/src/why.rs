@@ -34,7 +34,7 @@ pub(crate) struct WhyArgs {
 /// If there is no such database, table or key, or its strategy learns nothing.
 pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
     let folder = args.data.display();
-    let (design, memory) = isomer_cluster::look(&args.data).map_err(Failure::failed)?;
+    let (design, memory) = isomer_cluster::look(&args.data, "learned").map_err(Failure::failed)?;
     let memory = memory.ok_or_else(|| {
         let what = "its strategy has learned nothing yet; the autopilot is `--strategy learned`";
         Failure::failed(format!("{folder}: {what}"))

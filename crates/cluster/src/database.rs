@@ -249,7 +249,9 @@ impl Database {
         let held = holdings.iter().flat_map(|(_, held)| held.iter().map(|holding| holding.table));
         let tables = catalog.tables.iter().map(|(table, _)| *table).chain(held);
         let last_table = tables.map(|table| table.0).max().unwrap_or(0);
-        if let Some(memory) = storage.folder().and_then(Folder::read_memory) {
+        if let Some(memory) =
+            storage.folder().and_then(|folder| folder.read_memory(options.strategy.name()))
+        {
             notes.extend(options.strategy.recall(&memory).err());
         }
         let router = Arc::new(Router::new(transport, design, options.strategy));
@@ -688,11 +690,12 @@ impl Database {
         let (router, changes) = (Arc::downgrade(&self.router), AtomicU64::new(0));
         self.router.watch(move |_| {
             if changes.fetch_add(1, Ordering::Relaxed) % REMEMBERED_EVERY == REMEMBERED_EVERY - 1
-                && let Some(memory) = router.upgrade().and_then(|router| router.memory())
+                && let Some(router) = router.upgrade()
+                && let Some(memory) = router.memory()
                 && let Some(folder) = storage.folder()
             {
                 // It is written again soon.
-                let _ = folder.write_memory(&memory);
+                let _ = folder.write_memory(router.strategy(), &memory);
             }
         });
     }
@@ -712,7 +715,7 @@ impl Drop for Database {
         }
         if let (Some(folder), Some(memory)) = (self.storage.folder(), self.router.memory()) {
             // Without it the strategy begins anew, and nobody is left to be told.
-            let _ = folder.write_memory(&memory);
+            let _ = folder.write_memory(self.router.strategy(), &memory);
         }
         self.runtime.stop_all();
     }

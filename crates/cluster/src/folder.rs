@@ -155,15 +155,16 @@ impl Folder {
 
     /// Replaces what the strategy remembers. Nothing depends on it but how well it begins, so it does not wait
     /// for the disk.
-    pub(crate) fn write_memory(&self, text: &str) -> std::io::Result<()> {
-        let (path, new) = (self.path.join(STRATEGY), self.path.join(new(STRATEGY)));
+    pub(crate) fn write_memory(&self, strategy: &str, text: &str) -> std::io::Result<()> {
+        let name = memory_of(strategy);
+        let (path, new) = (self.path.join(&name), self.path.join(new(&name)));
         create(&new)?.write_all(text.as_bytes())?;
         fs::rename(&new, &path)
     }
 
     /// What the strategy remembers.
-    pub(crate) fn read_memory(&self) -> Option<String> {
-        fs::read_to_string(self.path.join(STRATEGY)).ok()
+    pub(crate) fn read_memory(&self, strategy: &str) -> Option<String> {
+        fs::read_to_string(self.path.join(memory_of(strategy))).ok()
     }
 
     /// The folder of a site, made if it is missing.
@@ -174,13 +175,18 @@ impl Folder {
     }
 }
 
-/// The tables of the database in a folder, each as one partition; and what its strategy remembers, if it
-/// learns. The database may be open elsewhere.
+/// The tables of the database in a folder, each as one partition; and what this strategy remembers, if it
+/// was used and learns. The database may be open elsewhere.
 ///
 /// # Errors
 /// [`OpenDatabaseError`], if there is no database.
-pub fn look(path: &Path) -> Result<(Design, Option<String>), OpenDatabaseError> {
-    Ok((read_catalog(path)?, fs::read_to_string(path.join(STRATEGY)).ok()))
+pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), OpenDatabaseError> {
+    Ok((read_catalog(path)?, fs::read_to_string(path.join(memory_of(strategy))).ok()))
+}
+
+/// The file of what a strategy remembers. Each has its own: who tries another one loses nothing.
+fn memory_of(strategy: &str) -> String {
+    format!("{STRATEGY}-{strategy}")
 }
 
 fn read_catalog(folder: &Path) -> Result<Design, OpenDatabaseError> {

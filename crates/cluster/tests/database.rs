@@ -247,7 +247,7 @@ fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
             transfer(&db, &mut session, table, at % 32, 32 + at % 32, 1).unwrap();
         }
     }
-    let (design, memory) = look(folder.path()).unwrap();
+    let (design, memory) = look(folder.path(), "learned").unwrap();
     assert_eq!(design.tables().count(), 1);
     let memory = Memory::parse(&memory.unwrap()).unwrap();
     let observed = memory.costs.functions().map(|(_, function)| function.observed());
@@ -258,7 +258,7 @@ fn what_a_strategy_has_learned_is_there_when_the_database_is_opened_again() {
     assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), observed);
     drop((learned, db));
 
-    std::fs::write(folder.path().join("strategy"), "{}").unwrap();
+    std::fs::write(folder.path().join("strategy-learned"), "{}").unwrap();
     let (learned, db) = open();
     assert!(db.notes()[0].contains("cannot be read"), "{:?}", db.notes());
     assert_eq!(learned.costs().functions().map(|(_, f)| f.observed()), [0; 12]);

@@ -178,8 +178,9 @@ fn a_folder_and_logs_that_do_not_belong_together_are_refused_by_name() {
     assert!(said.contains("its logs are lost, or elsewhere"), "{said}");
     let said = refused(Database::open(Options::in_folder(folder.path(), 2)));
     assert!(said.contains("the redo logs of the database") && said.contains("memory:1"), "{said}");
-    let said =
-        isomer_cluster::look(folder.path()).expect_err("the catalog is not here").to_string();
+    let said = isomer_cluster::look(folder.path(), "learned")
+        .expect_err("the catalog is not here")
+        .to_string();
     assert!(said.contains("memory:1"), "{said}");
 
     let with_files = tempfile::tempdir().expect("a third");

@@ -3,17 +3,19 @@
 //! ```text
 //!   ALTER SYSTEM SET autopilot = auto        SHOW autopilot          isomer.decisions    isomer.jobs
 //!           │                                     │                        │                 │
-//!           └──────────▶ strategy `Learned` ◀─────┘◀──── its journal ──────┘    router ◀─────┘
-//!                         within [`crate::pilot`]
+//!           └──────────▶ who decides ([`Decider`]) ◀┘◀──── its journal ──────┘    router ◀─────┘
 //! ```
 //!
 //! A decision is shown as one row for each of its changes, the newest decision first: what gave the
-//! occasion, what was changed and why, what became of it, what it was thought to bring, and what it brought.
+//! occasion, what was changed and why, what became of it, what it was thought to bring, and what it brought. An
+//! elastic loop tells its episodes so: its gain is not in microseconds, so that is told in words.
 
 use crate::engine::Engine;
 use crate::indexes::Build;
+use crate::pilot::Decider;
 use isomer_cluster::{Job, Place};
 use isomer_design::{Change, Design, Footprint, Item, Step, TableId};
+use isomer_plan::elastic::{Episode, Outcome};
 use isomer_plan::learned::Mode;
 use isomer_plan::learned::journal::{ChangeResult, Entry};
 use isomer_sql::datum::Datum;
@@ -66,9 +68,14 @@ impl Engine {
 
     pub(crate) fn decision_rows(&self) -> Vec<Vec<Datum>> {
         let design = self.database().design();
-        self.autopilot().with_journal(|journal| {
-            journal.entries().flat_map(|entry| self.decision(entry, &design)).collect()
-        })
+        match self.autopilot() {
+            Decider::Learned(learned) => learned.with_journal(|journal| {
+                journal.entries().flat_map(|entry| self.decision(entry, &design)).collect()
+            }),
+            Decider::Elastic(elastic) => elastic.with_controller(|controller| {
+                controller.episodes().flat_map(|episode| self.episode(episode, &design)).collect()
+            }),
+        }
     }
 
     pub(crate) fn change_rows(&self) -> Vec<Vec<Datum>> {
@@ -110,6 +117,40 @@ impl Engine {
         self.database().jobs().into_iter().map(row).chain(builds).collect()
     }
 
+    /// The rows of an episode: one for each change, or one that says why there is none.
+    fn episode(&self, episode: &Episode, design: &Design) -> Vec<Vec<Datum>> {
+        let [before, after] = episode.planned.imbalance;
+        let [across, across_after] = episode.planned.across.map(|share| 100.0 * share);
+        let foreseen = format!(
+            "{before:.1} to {after:.1} times the mean load, {across:.0} to {across_after:.0} % of what is accessed together across sites"
+        );
+        let row = |change: Datum, reason: Datum| {
+            vec![
+                Datum::Int(episode.number as i64),
+                Datum::text(&*episode.overload),
+                Datum::Null,
+                change,
+                reason,
+                Datum::Text(outcome_of(episode)),
+                Datum::Null,
+                Datum::Null,
+                Datum::Null,
+                Datum::Null,
+                Datum::text(&*foreseen),
+            ]
+        };
+        let steps = episode.planned.plans.iter().flat_map(|plan| &plan.steps);
+        let rows = steps.map(|step| {
+            let change = self.shown(design, &step.change, step.change.to_text(design));
+            row(Datum::Text(change), Datum::text(&*step.reason))
+        });
+        let rows: Vec<Vec<Datum>> = rows.collect();
+        match rows.is_empty() {
+            true => vec![row(Datum::Null, Datum::Null)],
+            false => rows,
+        }
+    }
+
     /// The rows of a decision. The first candidate is the one that was chosen.
     fn decision(&self, entry: &Entry, design: &Design) -> Vec<Vec<Datum>> {
         let Some((chosen, others)) = entry.candidates.split_first() else { return Vec::new() };
@@ -135,6 +176,24 @@ impl Engine {
             ]
         };
         chosen.steps().zip(&entry.fates).map(row).collect()
+    }
+}
+
+/// What has become of the changes of an episode.
+fn outcome_of(episode: &Episode) -> String {
+    let refused = |count: &usize| match count {
+        0 => String::new(),
+        count => format!("; {count} changes were refused"),
+    };
+    match &episode.outcome {
+        Outcome::Recording | Outcome::Moving => "under way".to_owned(),
+        Outcome::TooLittle => "too little ran to plan from".to_owned(),
+        Outcome::NothingToMove => "no move helps".to_owned(),
+        Outcome::Recommended => "recommended".to_owned(),
+        Outcome::Moved { refused: count } => format!("made{}", refused(count)),
+        Outcome::Settled { refused: count, times } => {
+            format!("made: now {times:.1} times the mean load{}", refused(count))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use tables::values_of;
 
 use crate::backend::database;
 use crate::indexes::Build;
-use crate::pilot::Pilot;
+use crate::pilot::{Decider, Pilot};
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
@@ -23,7 +23,6 @@ use hashbrown::HashMap;
 use isomer_cluster::{ChangeEvent, Database, Gateway, Isolation, Options};
 use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_plan::strategy::Learned;
 use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
 use isomer_sql::parse::Parsed;
@@ -121,19 +120,22 @@ pub struct Engine {
     /// Indexes that are being built.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     changes: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
-    autopilot: Arc<Learned>,
+    autopilot: Decider,
 }
 
 impl Engine {
-    /// An engine over a database that it opens, with the catalog that is in it. Its autopilot is in this mode;
-    /// without one, in that which ALTER SYSTEM has set last; off in a new database.
+    /// An engine over a database that it opens, with the catalog that is in it. Who changes the design does so in this
+    /// mode; without one, in that which ALTER SYSTEM has set last; off in a new database.
     ///
     /// # Errors
     /// If the database cannot be opened, or the catalog not be read or made.
-    pub fn open(options: Options, autopilot: Option<Mode>) -> Result<Arc<Engine>, SqlError> {
-        let learned = Arc::new(Learned::new(isomer_plan::learned::Options::default()));
+    pub fn open(
+        options: Options,
+        autopilot: Decider,
+        mode: Option<Mode>,
+    ) -> Result<Arc<Engine>, SqlError> {
         let database =
-            Database::open(options.strategy(Pilot::new(learned.clone()))).map_err(database)?;
+            Database::open(options.strategy(Pilot::new(autopilot.clone()))).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let users = Users::open(&database)?;
@@ -164,9 +166,9 @@ impl Engine {
             retired: Mutex::default(),
             builds: Mutex::default(),
             changes,
-            autopilot: learned,
+            autopilot,
         };
-        let mode = autopilot.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
+        let mode = mode.map_or_else(|| engine.kept_autopilot(), |mode| Ok(Some(mode)))?;
         engine.autopilot.set_mode(mode.unwrap_or(Mode::Off));
         // Definitions go on at a full site: without them no table could be dropped there.
         engine.database().spare(engine.catalog_table.0);
@@ -203,8 +205,8 @@ impl Engine {
         self.changes.lock().iter().cloned().collect()
     }
 
-    /// What learns from transactions, and in its mode `auto` decides where they run.
-    pub fn autopilot(&self) -> &Learned {
+    /// Who changes the design, in the mode `auto`.
+    pub fn autopilot(&self) -> &Decider {
         &self.autopilot
     }
 

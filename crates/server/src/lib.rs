@@ -63,6 +63,7 @@ mod wire;
 
 pub use engine::Engine;
 pub use options::{ServerOptions, Trust};
+pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit};
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};

@@ -1,4 +1,9 @@
-//! The strategy of a server: the learned one, when its autopilot is on.
+//! The strategy of a server: one that changes the design, when the autopilot is on.
+//!
+//! | chosen | what it changes |
+//! | --- | --- |
+//! | learned | what pays for each transaction, by learned costs ([`Learned`]) |
+//! | clay, estore, drtmb | what overloads a site, once one is overloaded ([`Elastic`]) |
 //!
 //! | autopilot | a transaction that no site can run | what would pay besides |
 //! | --- | --- | --- |
@@ -6,75 +11,132 @@
 //! | recommend | the same | is decided and shown, not done |
 //! | auto | what is worth more: the same, or it commits over several sites | is done |
 //!
-//! The learned strategy learns in all modes, so that it knows the workload when it is switched on.
+//! The learned strategy learns in all modes, so that it knows the workload when it is switched on. The others look at
+//! nothing while they are off.
 //!
-//! **Why off brings rows together**, and does not commit over several sites, as the learned strategy would: the
+//! **Why off brings rows together**, and does not commit over several sites, as they would: the
 //! sites of a server share its processors and its disk, so a commit over several costs two waits for the same
 //! disk, and rows that belong together and were pulled apart would stay apart. TPC-C under random changes of the
 //! design ran at half the speed so.
 
 use isomer_design::{Route, Time};
+use isomer_plan::elastic::Planner;
 use isomer_plan::learned::Mode;
-use isomer_plan::strategy::Learned;
+use isomer_plan::strategy::{Elastic, Learned};
 use isomer_strategy::{Changed, OnDemand, Refused, Report, Request, SiteLoad, Strategy, Verdict};
 use std::sync::Arc;
 
+/// Who changes the design.
+#[derive(Clone)]
+pub enum Decider {
+    /// The learned strategy.
+    Learned(Arc<Learned>),
+    /// A loop that looks for overloaded sites.
+    Elastic(Arc<Elastic>),
+}
+
+impl Default for Decider {
+    fn default() -> Decider {
+        Decider::Learned(Arc::default())
+    }
+}
+
+impl Decider {
+    /// The names of all that can be chosen.
+    pub const NAMES: [&str; 4] = ["learned", "clay", "estore", "drtmb"];
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// In words, with those that there are.
+    pub fn named(name: &str) -> Result<Decider, String> {
+        match (name, name.parse::<Planner>()) {
+            ("learned", _) => Ok(Decider::default()),
+            (_, Ok(planner)) => Ok(Decider::Elastic(Arc::new(Elastic::new(planner)))),
+            _ => Err(format!("`{name}` is no strategy; there are: {}", Decider::NAMES.join(", "))),
+        }
+    }
+
+    /// Whether the design is changed.
+    pub fn mode(&self) -> Mode {
+        match self {
+            Decider::Learned(learned) => learned.mode(),
+            Decider::Elastic(elastic) => elastic.mode(),
+        }
+    }
+
+    /// From now on the design is changed, or not.
+    pub fn set_mode(&self, mode: Mode) {
+        match self {
+            Decider::Learned(learned) => learned.set_mode(mode),
+            Decider::Elastic(elastic) => elastic.set_mode(mode),
+        }
+    }
+
+    fn strategy(&self) -> &dyn Strategy {
+        match self {
+            Decider::Learned(learned) => &**learned,
+            Decider::Elastic(elastic) => &**elastic,
+        }
+    }
+}
+
 /// See the [module documentation](self).
 pub(crate) struct Pilot {
-    learned: Arc<Learned>,
+    decider: Decider,
     on_demand: OnDemand,
 }
 
 impl Pilot {
-    pub(crate) fn new(learned: Arc<Learned>) -> Pilot {
-        Pilot { learned, on_demand: OnDemand::default() }
+    pub(crate) fn new(decider: Decider) -> Pilot {
+        Pilot { decider, on_demand: OnDemand::default() }
     }
 }
 
 impl Strategy for Pilot {
     fn name(&self) -> &'static str {
-        self.learned.name()
+        self.decider.strategy().name()
     }
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         match request.route {
-            Route::Nowhere { .. } if self.learned.mode() != Mode::Auto => {
+            Route::Nowhere { .. } if self.decider.mode() != Mode::Auto => {
                 self.on_demand.decide(request)
             }
-            _ => self.learned.decide(request),
+            _ => self.decider.strategy().decide(request),
         }
     }
 
     fn wants(&self, ticket: u64) -> bool {
-        self.learned.wants(ticket)
+        self.decider.strategy().wants(ticket)
     }
 
     fn observe(&self, report: &Report<'_>) {
         self.on_demand.observe(report);
-        self.learned.observe(report);
+        self.decider.strategy().observe(report);
     }
 
     fn changed(&self, changed: &Changed<'_>) {
-        self.learned.changed(changed);
+        self.decider.strategy().changed(changed);
     }
 
     fn plan_globally(&self, now: Time, design: &isomer_design::Design) {
-        self.learned.plan_globally(now, design);
+        self.decider.strategy().plan_globally(now, design);
     }
 
     fn wants_loads(&self, now: Time) -> bool {
-        self.learned.wants_loads(now)
+        self.decider.strategy().wants_loads(now)
     }
 
     fn loads(&self, now: Time, loads: &[SiteLoad]) {
-        self.learned.loads(now, loads);
+        self.decider.strategy().loads(now, loads);
     }
 
     fn memory(&self, design: &isomer_design::Design) -> Option<String> {
-        self.learned.memory(design)
+        self.decider.strategy().memory(design)
     }
 
     fn recall(&self, memory: &str) -> Result<(), String> {
-        self.learned.recall(memory)
+        self.decider.strategy().recall(memory)
     }
 }

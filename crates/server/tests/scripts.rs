@@ -15,7 +15,7 @@
 
 use goldenscript::{Command, Context, Runner};
 use isomer_cluster::Options;
-use isomer_server::{Engine, Server, ServerOptions, Trust};
+use isomer_server::{Decider, Engine, Server, ServerOptions, Trust};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -44,7 +44,8 @@ impl Scripts {
     }
 
     fn serve(folder: TempDir) -> Scripts {
-        let engine = Engine::open(Options::in_folder(folder.path(), 2), None).expect("a catalog");
+        let engine = Engine::open(Options::in_folder(folder.path(), 2), Decider::default(), None)
+            .expect("a catalog");
         let listen = "127.0.0.1:0".parse().expect("an address");
         let trust = Trust::Loopback;
         let options =

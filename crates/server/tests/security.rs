@@ -7,7 +7,7 @@ mod fixture;
 
 use fixture::{Fixture, code, options, wait_for};
 use isomer_cluster::Options;
-use isomer_server::{Engine, Server, ServerOptions, Tls, Trust};
+use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use std::fs::Permissions;
@@ -74,7 +74,7 @@ fn a_password_opens_the_door_and_another_one_does_not() {
 
 #[test]
 fn other_machines_are_served_with_encryption_and_a_user_only() {
-    let engine = Engine::open(Options::in_memory(1), None);
+    let engine = Engine::open(Options::in_memory(1), Decider::default(), None);
     let engine = engine.expect("a catalog");
     let listen = "0.0.0.0:0".parse().expect("an address");
     let refused = Server::start(engine, ServerOptions { listen, ..options() });

@@ -55,6 +55,7 @@
 //! * [`Ycsb`]: read-modify-writes of three keys and scans, uniform or skewed.
 //! * [`SmallBank`]: six short banking procedures.
 //! * [`Tpcc`]: a wholesaler's orders, payments and deliveries.
+//! * [`Pps`]: products, parts and suppliers that share them.
 //! * [`Twitter`]: what people write, and who follows whom.
 //! * [`TraceWorkload`]: requests of a production cache, as transactions of a few keys.
 //! * [`Model`]: the simplest thing that executes them, as an example and for comparison.
@@ -74,6 +75,7 @@ mod chooser;
 mod error;
 mod model;
 mod number;
+mod pps;
 mod smallbank;
 mod tpcc;
 mod trace;
@@ -85,6 +87,7 @@ pub use access::DataAccess;
 pub use chooser::{Chooser, Skew};
 pub use error::OptionsError;
 pub use model::{Model, ModelError};
+pub use pps::{HotSuppliers, Pps, PpsOptions, PpsTransaction};
 pub use smallbank::{HotSpot, SmallBank, SmallBankOptions, SmallBankTransaction};
 pub use tpcc::{Order, Tpcc, TpccOptions, TpccTransaction};
 pub use trace::{

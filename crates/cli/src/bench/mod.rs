@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `ycsb` | read-modify-writes of three rows, and scans |
 //! | `smallbank` | six short procedures of a bank |
+//! | `pps` | products, parts, and suppliers that share them |
 //! | `tpcc-procedures` | TPC-C as procedures, without SQL |
 //! | `twitter` | what people write, and who follows whom |
 //! | `trace` | a production cache's requests as transactions |
@@ -29,8 +30,8 @@ use crate::failure::Failure;
 use crate::{out, text, trace};
 use isomer_design::TableId;
 use isomer_workload::{
-    Companions, HotSpot, Skew, SmallBank, SmallBankOptions, Tpcc, TpccOptions, TraceOptions,
-    TraceWorkload, Twitter, TwitterOptions, Ycsb, YcsbOptions,
+    Companions, HotSpot, HotSuppliers, Pps, PpsOptions, Skew, SmallBank, SmallBankOptions, Tpcc,
+    TpccOptions, TraceOptions, TraceWorkload, Twitter, TwitterOptions, Ycsb, YcsbOptions,
 };
 use options::Common;
 use serde_json::json;
@@ -43,6 +44,7 @@ const TABLE: TableId = TableId(1);
 pub(crate) enum BenchCommand {
     Ycsb(YcsbArgs),
     Smallbank(SmallBankArgs),
+    Pps(PpsArgs),
     TpccProcedures(TpccArgs),
     Twitter(TwitterArgs),
     Trace(TraceArgs),
@@ -100,6 +102,25 @@ pub(crate) struct SmallBankArgs {
     /// Weights of Amalgamate, Balance, DepositChecking, SendPayment, TransactSavings, WriteCheck
     #[arg(long, default_value = "standard", value_parser = options::weights)]
     mix: Mix,
+}
+
+/// Products, parts, and suppliers that share them (Clay's PPS); some suppliers are hot
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench pps --strategy clay --seconds 30
+  isomer bench pps --hot 20 --hot-share 0.5")]
+pub(crate) struct PpsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Suppliers; with each come ten products and a hundred parts
+    #[arg(long, default_value_t = 1000)]
+    suppliers: u64,
+    /// How many suppliers are hot: every second one from the first on; 0: none
+    #[arg(long, default_value_t = 6)]
+    hot: u64,
+    /// The share of what is asked of suppliers that these get
+    #[arg(long, default_value_t = 0.2)]
+    hot_share: f64,
 }
 
 /// TPC-C as procedures, without SQL: New-Order, Payment, Stock-Level, or all five
@@ -179,6 +200,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Ycsb(args) => ycsb(args),
         BenchCommand::Smallbank(args) => smallbank(args),
+        BenchCommand::Pps(args) => pps(args),
         BenchCommand::TpccProcedures(args) => tpcc(args),
         BenchCommand::Twitter(args) => twitter(args),
         BenchCommand::Trace(args) => replay(args),
@@ -232,6 +254,15 @@ fn smallbank(args: &SmallBankArgs) -> Result<(), Failure> {
     let mix = args.mix.map(|weight| weight.to_string()).join(",");
     let inputs = json!({ "rows": args.rows, "skew": skew, "mix": mix });
     run::run(&args.common, "smallbank", inputs, |_| Ok(workload.clone()))
+}
+
+fn pps(args: &PpsArgs) -> Result<(), Failure> {
+    let hot = HotSuppliers { first: 0, count: args.hot, share: args.hot_share };
+    let options = PpsOptions { suppliers: args.suppliers, hot: (args.hot > 0).then_some(hot) };
+    let workload = Pps::new(options, TABLE)?;
+    let inputs =
+        json!({ "suppliers": args.suppliers, "hot": args.hot, "hot_share": args.hot_share });
+    run::run(&args.common, "pps", inputs, |_| Ok(workload.clone()))
 }
 
 fn tpcc(args: &TpccArgs) -> Result<(), Failure> {

@@ -55,6 +55,14 @@ pub(crate) enum StrategyName {
     OnDemand,
     /// The autopilot: the necessary changes, and those that pay
     Learned,
+    /// Once a site is overloaded, what is accessed together moves
+    Clay,
+    /// Once a site is overloaded, what is hot moves
+    #[value(name = "estore")]
+    EStore,
+    /// Once a site is overloaded, backups become masters
+    #[value(name = "drtmb")]
+    DrTmB,
 }
 
 impl Common {

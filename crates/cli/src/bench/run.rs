@@ -8,7 +8,8 @@ use crate::failure::Failure;
 use crate::work::{Layout, inspect_with, load};
 use crate::{autopilot, out, text};
 use isomer_cluster::{Database, Options};
-use isomer_plan::strategy::Learned;
+use isomer_plan::elastic::Planner;
+use isomer_plan::strategy::{Elastic, Learned};
 use isomer_strategy::{Static, TwoPhase};
 use isomer_workload::Workload;
 use serde_json::Value;
@@ -81,6 +82,9 @@ fn open(common: &Common, learned: &Arc<Learned>) -> Result<Database, Failure> {
         StrategyName::TwoPhase => options.strategy(TwoPhase),
         StrategyName::OnDemand => options,
         StrategyName::Learned => options.strategy(learned.clone()),
+        StrategyName::Clay => options.strategy(Elastic::new(Planner::Clay)),
+        StrategyName::EStore => options.strategy(Elastic::new(Planner::EStore)),
+        StrategyName::DrTmB => options.strategy(Elastic::new(Planner::DrTmB)),
     };
     let db = Database::open(options)?;
     if db.design().tables().next().is_some() {

@@ -1,6 +1,39 @@
 //! The options of the demo.
 
+use isomer_plan::elastic::Planner;
 use std::path::PathBuf;
+
+/// What is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Scenario {
+    /// A production trace, and the autopilot
+    Trace,
+    /// Suppliers of one site become hot, and a loop cures the overload
+    Hotspot,
+}
+
+/// Who cures an overload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Elasticity {
+    /// Moves what is accessed together
+    Clay,
+    /// Moves what is hot
+    #[value(name = "estore")]
+    EStore,
+    /// Lets backups become masters
+    #[value(name = "drtmb")]
+    DrTmB,
+}
+
+impl Elasticity {
+    pub(super) fn planner(self) -> Planner {
+        match self {
+            Elasticity::Clay => Planner::Clay,
+            Elasticity::EStore => Planner::EStore,
+            Elasticity::DrTmB => Planner::DrTmB,
+        }
+    }
+}
 
 /// Replays a production trace on a database that rearranges itself, and checks the outcome
 ///
@@ -16,9 +49,17 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   isomer demo                         thirty seconds, four sites
   isomer demo --seconds 5 --plain     lines instead of a live view
-  isomer demo --json | tail -n 1      the report as one line of JSON")]
+  isomer demo --json | tail -n 1      the report as one line of JSON
+  isomer demo --scenario hotspot      a site is overloaded, and Clay cures it; the load of each site, as lines
+  isomer demo --scenario hotspot --strategy drtmb")]
 pub(crate) struct DemoArgs {
-    /// How long to replay the trace
+    /// What is shown
+    #[arg(long, value_enum, default_value_t = Scenario::Trace)]
+    pub(crate) scenario: Scenario,
+    /// Who cures the overload of the scenario hotspot [default: clay]
+    #[arg(long, value_enum)]
+    pub(crate) strategy: Option<Elasticity>,
+    /// How long it takes
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
     /// How many sites the database has
@@ -34,16 +75,16 @@ pub(crate) struct DemoArgs {
     /// compressed with zstd
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Keys in each partition at first
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) partition_keys: u64,
+    /// Keys in each partition at first [default: 4 of the trace, 1000 parts of the hot spot]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) partition_keys: Option<u64>,
     /// Prints lines, even on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
     /// Prints the report as one line of JSON, and everything else on standard error
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where to draw throughput, single-site share and changes over time
+    /// Where to draw throughput, single-site share and changes over time (trace)
     #[arg(long, value_name = "FILE.svg", default_value = "out/demo.svg")]
     pub(crate) plot: PathBuf,
 }

@@ -10,6 +10,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `hotspot.rs` | the other scenario: an overload, and how it is cured |
 //! | `run.rs` | the threads, and the loop that looks at them |
 //! | `compare.rs` | the same trace without the autopilot |
 //! | `changes.rs`, `series.rs` | what happened: changes with reasons, counts over time |
@@ -20,6 +21,7 @@ mod args;
 mod changes;
 mod checks;
 mod compare;
+mod hotspot;
 mod lines;
 mod plot;
 mod report;
@@ -33,6 +35,7 @@ pub(crate) use args::DemoArgs;
 use crate::failure::Failure;
 use crate::work::{Layout, Spread, load};
 use crate::{clock, out, text, trace};
+use args::{Elasticity, Scenario};
 use isomer_cluster::{Database, Options};
 use isomer_design::TableId;
 use isomer_plan::strategy::Learned;
@@ -48,6 +51,19 @@ const TABLE: TableId = TableId(1);
 /// # Errors
 /// [`Failure::Told`] if a check fails.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
+    match args.scenario {
+        Scenario::Hotspot if args.trace.is_some() => Err(Failure::usage(
+            "--trace is for --scenario trace: the hot spot has its own workload",
+        )),
+        Scenario::Hotspot => hotspot::run(args, args.strategy.unwrap_or(Elasticity::Clay)),
+        Scenario::Trace if args.strategy.is_some() => {
+            Err(Failure::usage("--strategy is for --scenario hotspot: the trace has the autopilot"))
+        }
+        Scenario::Trace => replay(args),
+    }
+}
+
+fn replay(args: &DemoArgs) -> Result<(), Failure> {
     let say = |line: String| if args.json { eprintln!("{line}") } else { out::line(line) };
     let begun = clock::now();
     plot::prepare(&args.plot)
@@ -94,8 +110,11 @@ fn open(
     workload: &TraceWorkload,
 ) -> Result<Database, Failure> {
     let db = Database::open(Options::in_memory(args.sites).strategy(strategy))?;
-    let layout =
-        Layout { sites: args.sites, rows_per_partition: args.partition_keys, spread: Spread::Hash };
+    let layout = Layout {
+        sites: args.sites,
+        rows_per_partition: args.partition_keys.unwrap_or(4),
+        spread: Spread::Hash,
+    };
     load(&db, workload, layout)?;
     Ok(db)
 }

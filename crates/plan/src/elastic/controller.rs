@@ -2,7 +2,7 @@
 
 use super::away::Away;
 use super::{Options, Overload, Period, Planned, Planner, planner};
-use isomer_design::{Change, Design, Footprint, Plan, Time};
+use isomer_design::{Change, Design, Footprint, Plan, SiteId, Time};
 use std::collections::VecDeque;
 
 /// So many episodes are remembered.
@@ -17,7 +17,9 @@ pub struct Episode {
     pub begun: Time,
     /// What it was, in words.
     pub overload: String,
-    /// How many times the mean load the most loaded site had.
+    /// The site with the most load.
+    pub hottest: SiteId,
+    /// How many times the mean that was.
     pub times: f64,
     /// How many footprints the plans were made from, and in how many seconds they were recorded.
     pub recorded: (usize, f64),
@@ -58,9 +60,8 @@ pub enum Outcome {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing is wrong, or not for long enough; nothing is planned before a time.
+    /// Nothing is wrong, or not for long enough.
     Watching {
-        not_before_ns: u64,
         seen: u32,
     },
     Recording {
@@ -88,9 +89,26 @@ pub struct Controller {
     state: State,
     away: Away,
     patience_ns: u64,
+    hopeless: Option<Hopeless>,
     episodes: VecDeque<Episode>,
     /// How many there were.
     count: u64,
+}
+
+/// An overload that no move has cured.
+#[derive(Clone, Copy, Debug)]
+struct Hopeless {
+    site: SiteId,
+    times: f64,
+    /// It is looked at again then.
+    until_ns: u64,
+}
+
+impl Hopeless {
+    /// True if it is the same overload, and not much worse.
+    fn is_same(&self, (site, times): (SiteId, f64)) -> bool {
+        site == self.site && times < 1.3 * self.times
+    }
 }
 
 /// What was recorded, to plan from.
@@ -121,9 +139,10 @@ impl Controller {
     /// A loop that has seen nothing yet.
     pub fn new(planner: Planner, options: Options) -> Controller {
         let patience_ns = options.patience_ns;
-        let state = State::Watching { not_before_ns: 0, seen: 0 };
+        let state = State::Watching { seen: 0 };
         let (away, episodes) = (Away::default(), VecDeque::new());
-        Controller { planner, options, state, away, patience_ns, episodes, count: 0 }
+        let hopeless = None;
+        Controller { planner, options, state, away, patience_ns, hopeless, episodes, count: 0 }
     }
 
     /// Who plans.
@@ -154,13 +173,14 @@ impl Controller {
     /// A period is over.
     pub fn period(&mut self, now: Time, period: &Period) {
         let overload = period.overload(&self.options);
-        let times = period.hottest().map_or(1.0, |(_, times)| times);
+        let Some(hottest) = period.hottest() else { return };
         match &mut self.state {
-            State::Watching { not_before_ns, seen } => {
+            State::Watching { seen } => {
                 *seen = if overload.is_some() { *seen + 1 } else { 0 };
-                let is_due = *seen >= self.options.periods && now.0 >= *not_before_ns;
+                let waits = |it: &Hopeless| now.0 < it.until_ns && it.is_same(hottest);
+                let is_due = *seen >= self.options.periods && !self.hopeless.iter().any(waits);
                 if let Some(overload) = overload.filter(|_| is_due) {
-                    self.begin(now, &overload, times);
+                    self.begin(now, &overload, hottest);
                 }
             }
             State::Moving { heard_ns, refused, .. } => {
@@ -173,14 +193,14 @@ impl Controller {
                 Some(left) => *periods = left,
                 None => {
                     let refused = *refused;
-                    self.settled(now, times, overload.is_none(), refused);
+                    self.settled(now, hottest.1, overload.is_none(), refused);
                 }
             },
             State::Recording { .. } | State::Planning => {}
         }
     }
 
-    fn begin(&mut self, now: Time, overload: &Overload, times: f64) {
+    fn begin(&mut self, now: Time, overload: &Overload, hottest: (SiteId, f64)) {
         self.count += 1;
         self.state = State::Recording { since_ns: now.0, recorded: Vec::new() };
         if self.episodes.len() == EPISODES_MAX {
@@ -190,7 +210,8 @@ impl Controller {
             number: self.count,
             begun: now,
             overload: overload.to_string(),
-            times,
+            hottest: hottest.0,
+            times: hottest.1,
             recorded: (0, 0.0),
             planned: Planned::default(),
             outcome: Outcome::Recording,
@@ -312,7 +333,8 @@ impl Controller {
             // What is better, but not well, is worth another try at once.
             if is_cured || times < episode.times * 0.9 {
                 self.patience_ns = self.options.patience_ns;
-                self.state = State::Watching { not_before_ns: 0, seen: 0 };
+                self.hopeless = None;
+                self.state = State::Watching { seen: 0 };
                 return;
             }
         }
@@ -326,10 +348,13 @@ impl Controller {
         self.wait(now);
     }
 
-    /// Nothing is planned for a while, and the next time for twice as long.
+    /// Nothing is planned for such an overload for a while, and the next time for twice as long.
     fn wait(&mut self, now: Time) {
-        let not_before_ns = now.0 + self.patience_ns;
+        if let Some(Episode { hottest: site, times, .. }) = self.episodes.back() {
+            let until_ns = now.0 + self.patience_ns;
+            self.hopeless = Some(Hopeless { site: *site, times: *times, until_ns });
+        }
         self.patience_ns = (2 * self.patience_ns).min(self.options.patience_max_ns);
-        self.state = State::Watching { not_before_ns, seen: 0 };
+        self.state = State::Watching { seen: 0 };
     }
 }

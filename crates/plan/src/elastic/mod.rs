@@ -14,14 +14,14 @@
 //! # Worked example
 //!
 //! ```text
-//!   s1  2,600 accesses/s  ████████████████████████████          mean 1,000, ε 0.15:
-//!   s2    500             █████                                 s1 has 2.6 times the mean, twice in a row
+//!   s1  2,600 accesses/s  ████████████████████████████          mean 1,000: s1 has 2.6 times as much,
+//!   s2    500             █████                                 in two periods in a row
 //!   s3    450             ████
 //!   s4    450             ████
 //!
 //!   recorded: 10,000 footprints. accounts[7] has 1,100/s, and goes with orders[7], 900/s
-//!   Clay:     both to s3 together: 1,150 stay below 1.15 times the mean? no, s3 would have 2,450;
-//!             accounts[3], orders[3] to s4 ...
+//!   Clay:     both to s3 together? it would have 2,450, more than 1.15 times the mean
+//!             accounts[3] with orders[3], 500/s together, to s3, which has 950 then; ...
 //! ```
 //!
 //! Three planners take the heat graph over [blocks](blocks::Blocks): [Clay](crate::clay) moves clumps of what is
@@ -64,7 +64,10 @@ pub use planner::{Planned, Planner};
 pub struct Options {
     /// How long a period of the counters is, in nanoseconds.
     pub period_ns: u64,
-    /// The load that a site may have above the mean, as a share (ε; Clay's paper: 0.15).
+    /// A site is overloaded if it has so much load above the mean, as a share of it.
+    pub overload: f64,
+    /// Plans leave a site at most so much above the mean (ε; Clay's paper: 0.15). Less than an overload, so that what
+    /// was cured stays so.
     pub imbalance: f64,
     /// A latency that 99 of 100 transactions are to stay below, in microseconds.
     pub p99_us_max: Option<f64>,
@@ -81,6 +84,7 @@ pub struct Options {
     /// After moves the loads are not looked at for so many periods.
     pub settle: u32,
     /// When a plan has brought nothing, the next is made after so many nanoseconds, and twice as many each time,
+    /// unless the overload is another one by then,
     pub patience_ns: u64,
     /// up to so many.
     pub patience_max_ns: u64,
@@ -92,7 +96,8 @@ impl Default for Options {
     fn default() -> Options {
         const SECOND: u64 = 1_000_000_000;
         Options {
-            period_ns: SECOND,
+            period_ns: SECOND / 2,
+            overload: 0.3,
             imbalance: 0.15,
             p99_us_max: None,
             rate_min: 100.0,
@@ -100,7 +105,7 @@ impl Default for Options {
             footprints: 10_000,
             footprints_min: 200,
             window_ns: 3 * SECOND,
-            settle: 2,
+            settle: 4,
             patience_ns: 10 * SECOND,
             patience_max_ns: 300 * SECOND,
             give_up_ns: 30 * SECOND,

@@ -1,7 +1,7 @@
 //! Coarse monitoring: the load of each site in a period, and whether one of them has too much.
 //!
 //! The load is the share of the processors that a site used, where sites say so, and otherwise the accesses that
-//! were sent to it. A site is overloaded if it has more than 1 + ε times the mean, and that is no chance: its
+//! were sent to it. A site is overloaded if it has much more than the mean, and that is no chance: its
 //! accesses lie three standard deviations above what they might be. So in a workload without skew nothing is seen.
 
 use super::Options;
@@ -113,7 +113,7 @@ impl Period {
         let mean = all / self.sites.len() as f64;
         let of_hottest = self.sites.iter().find(|other| other.site == site)?.accesses;
         let is_no_chance = of_hottest > mean + 3.0 * mean.sqrt();
-        (times > 1.0 + options.imbalance && is_no_chance).then_some(Overload::Site { site, times })
+        (times > 1.0 + options.overload && is_no_chance).then_some(Overload::Site { site, times })
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(overload(&[]), None);
         assert_eq!(overload(&[0.0, 0.0]), None, "nothing runs");
         assert_eq!(overload(&[60.0, 30.0]), None, "hardly anything runs");
-        assert_eq!(overload(&[1100.0, 1000.0, 1000.0]), None, "a tenth more is no overload");
+        assert_eq!(overload(&[1250.0, 1000.0, 1000.0]), None, "a little more is no overload");
         assert_eq!(overload(&[40.0, 20.0, 30.0, 30.0]), None, "that can be chance");
         let found = overload(&[1000.0, 2600.0, 500.0, 500.0]).expect("an overload");
         assert_eq!(found.to_string(), "s2 has 2.3 times the mean load");

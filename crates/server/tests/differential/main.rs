@@ -31,7 +31,7 @@ mod stock;
 use chance::Chance;
 use columns::Columns;
 use isomer_cluster::Options;
-use isomer_server::{Engine, Server, ServerOptions, Trust};
+use isomer_server::{Decider, Engine, Server, ServerOptions, Trust};
 use outcome::{Outcome, outcome};
 use postgres::{Client, NoTls};
 use statements::{Statement, TABLES, statement};
@@ -53,7 +53,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 /// A server of ours, and a client of it.
 fn ours() -> (Server, Client) {
-    let engine = Engine::open(Options::in_memory(3), None);
+    let engine = Engine::open(Options::in_memory(3), Decider::default(), None);
     let listen = "127.0.0.1:0".parse().expect("an address");
     let trust = Trust::Loopback;
     let options =
