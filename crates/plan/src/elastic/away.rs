@@ -2,18 +2,22 @@
 //!
 //! A clump that is moved cuts partitions in pieces, and every piece is an entry of the routing table (Clay, section
 //! 7.4). So each range that was moved is remembered with the site that it came from. Once it has cooled, it goes back,
-//! and is merged with what it was cut out of.
+//! and where both sides of a cut are alike again, they are merged. Partitions that were there before are left alone.
 
 use super::blocks::Blocks;
 use isomer_design::{Key, KeyRange, SiteId, TableId};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// What it is said to begin with where it is kept.
 const VERSION: &str = "away 1";
 
-/// All ranges that are away from home. No two of them overlap.
+/// All ranges that are away from home, no two of which overlap; and where partitions were cut for such.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Away(Vec<Moved>);
+pub struct Away {
+    moved: Vec<Moved>,
+    cuts: BTreeSet<(TableId, Key)>,
+}
 
 /// A range, and where it is at home.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,26 +33,36 @@ pub struct Moved {
 impl Away {
     /// How many ranges are away.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.moved.len()
     }
 
     /// True if everything is at home.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.moved.is_empty()
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Moved> {
-        self.0.iter()
+        self.moved.iter()
+    }
+
+    /// A partition is cut here.
+    pub fn cut(&mut self, table: TableId, at: Key) {
+        self.cuts.insert((table, at));
+    }
+
+    /// Forgets cuts that are none any more.
+    pub fn retain_cuts(&mut self, is_cut: impl FnMut(&(TableId, Key)) -> bool) {
+        self.cuts.retain(is_cut);
     }
 
     /// A range was moved. If it was away before, its home is the same as then; if it has gone home, it is forgotten.
     pub fn moved(&mut self, table: TableId, range: &KeyRange, from: SiteId, to: SiteId) {
         let is_of =
             |moved: &Moved| moved.table == table && !moved.range.intersection(range).is_empty();
-        let home = self.0.iter().find(|moved| is_of(moved)).map_or(from, |moved| moved.home);
+        let home = self.moved.iter().find(|moved| is_of(moved)).map_or(from, |moved| moved.home);
         let mut left = Vec::new();
-        for moved in std::mem::take(&mut self.0) {
+        for moved in std::mem::take(&mut self.moved) {
             match is_of(&moved) {
                 true => left.extend(without(moved, range)),
                 false => left.push(moved),
@@ -58,7 +72,7 @@ impl Away {
             left.push(Moved { table, range: range.clone(), home });
         }
         left.sort_by(|a, b| (a.table, &a.range.start).cmp(&(b.table, &b.range.start)));
-        self.0 = left;
+        self.moved = left;
     }
 
     /// The blocks that are away, have cooled, and where they are at home. A block has cooled if it has less than this
@@ -72,15 +86,18 @@ impl Away {
         let within = move |moved: &'a Moved| {
             blocks.within(moved.table, &moved.range).map(move |block| (block, moved.home))
         };
-        self.0.iter().flat_map(within).filter(move |(block, _)| share(*block) < cool)
+        self.moved.iter().flat_map(within).filter(move |(block, _)| share(*block) < cool)
     }
 
     /// As text, for [`Away::parse`].
     pub fn to_text(&self) -> String {
         let mut text = format!("{VERSION}\n");
-        for Moved { table, range, home } in &self.0 {
+        for Moved { table, range, home } in &self.moved {
             let end = range.end.as_ref().map_or("-".to_owned(), hex);
-            let _ = writeln!(text, "{} {} {end} {}", table.0, hex(&range.start), home.0);
+            let _ = writeln!(text, "moved {} {} {end} {}", table.0, hex(&range.start), home.0);
+        }
+        for (table, at) in &self.cuts {
+            let _ = writeln!(text, "cut {} {}", table.0, hex(at));
         }
         text
     }
@@ -94,20 +111,28 @@ impl Away {
         if lines.next() != Some(VERSION) {
             return Err(format!("it does not begin with `{VERSION}`"));
         }
-        let read = |line: &str| parse(line).ok_or_else(|| format!("cannot read `{line}`"));
-        lines.map(read).collect::<Result<_, _>>().map(Away)
+        let mut away = Away::default();
+        for line in lines {
+            away.read(line).ok_or_else(|| format!("cannot read `{line}`"))?;
+        }
+        Ok(away)
     }
-}
 
-fn parse(line: &str) -> Option<Moved> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let [table, start, end, home] = words[..] else { return None };
-    let end = match end {
-        "-" => None,
-        end => Some(unhex(end)?),
-    };
-    let range = KeyRange::new(unhex(start)?, end);
-    Some(Moved { table: TableId(table.parse().ok()?), range, home: SiteId(home.parse().ok()?) })
+    fn read(&mut self, line: &str) -> Option<()> {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["moved", table, start, end, home] => {
+                let end = match end {
+                    "-" => None,
+                    end => Some(unhex(end)?),
+                };
+                let (table, home) = (TableId(table.parse().ok()?), SiteId(home.parse().ok()?));
+                self.moved.push(Moved { table, range: KeyRange::new(unhex(start)?, end), home });
+            }
+            ["cut", table, at] => self.cut(TableId(table.parse().ok()?), unhex(at)?),
+            _ => return None,
+        }
+        Some(())
+    }
 }
 
 /// The parts of a range that lie outside of another.
@@ -166,9 +191,10 @@ mod tests {
         let mut away = Away::default();
         away.moved(T, &range(10, 20), SiteId(1), SiteId(2));
         away.moved(TableId(7), &KeyRange::all(), SiteId(3), SiteId(2));
+        away.cut(T, Key::int(10));
         assert_eq!(Away::parse(&away.to_text()), Ok(away));
         let wrong = |text: &str| Away::parse(text).unwrap_err();
         assert_eq!(wrong("away 2\n"), "it does not begin with `away 1`");
-        assert_eq!(wrong("away 1\n1 x0 - 1\n"), "cannot read `1 x0 - 1`");
+        assert_eq!(wrong("away 1\nmoved 1 x0 - 1\n"), "cannot read `moved 1 x0 - 1`");
     }
 }

@@ -11,7 +11,7 @@ use crate::baseline::{drtmb, estore};
 use crate::heat::HeatGraph;
 use crate::problem::{Cost, Draft, Loads, Placement, PlanError, Problem, Proposal, Site, plural};
 use crate::{clay, recording::Vertex};
-use isomer_design::{Design, Footprint, KeyRange, Plan, SiteId, SiteSet, TableId};
+use isomer_design::{Change, Design, Footprint, Key, Plan, SiteId, SiteSet, TableId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -123,8 +123,11 @@ pub fn plan(
         }
         Err(error) => (returned, Vec::new(), vec![error.to_string()]),
     };
-    let (plans, done) = now.plans(&home, &proposed, &mut notes);
-    done.iter().for_each(|moves| now.remember(moves, away));
+    let mut sequence = Sequence { design: design.clone(), plans: Vec::new(), notes: &mut notes };
+    home.iter().for_each(|moves| sequence.make(&now, moves, away));
+    sequence.heal(away);
+    proposed.iter().for_each(|moves| sequence.make(&now, moves, away));
+    let plans = sequence.plans;
     let share = |placement: &Placement| across(&graph, placement);
     let times = |placement: &Placement| times_mean(&Loads::of(&graph, placement, cost));
     Planned {
@@ -219,40 +222,6 @@ impl Situation<'_> {
         moves
     }
 
-    /// The plans that make moves true, and the moves that they make.
-    fn plans<'m>(
-        &self,
-        home: &'m [Moves],
-        proposed: &'m [Moves],
-        notes: &mut Vec<String>,
-    ) -> (Vec<Plan>, Vec<&'m Moves>) {
-        let (mut design, mut plans, mut done) = (self.design.clone(), Vec::new(), Vec::new());
-        for moves in home.iter().chain(proposed) {
-            let mut draft = Draft::new(design.clone(), &moves.reason);
-            let ranges = self.blocks.ranges(moves);
-            let cuts = ranges.clone();
-            let moved = draft.move_all(ranges, self.at(moves.to), &moves.reason);
-            // Where what goes home is like what it was cut out of, the cut heals.
-            let ends = |(table, range): (TableId, KeyRange)| {
-                std::iter::once(range.start).chain(range.end).map(move |at| (table, at))
-            };
-            let mut cuts = cuts.into_iter().flat_map(ends);
-            let healed =
-                moved.and_then(|()| cuts.try_for_each(|(table, at)| draft.heal(table, &at)));
-            if let Err(error) = healed {
-                notes.push(format!("{}: {error}", moves.reason));
-                continue;
-            }
-            let (after, plan) = draft.finish();
-            if !plan.steps.is_empty() {
-                plans.push(plan);
-            }
-            done.push(moves);
-            design = after;
-        }
-        (plans, done)
-    }
-
     fn remember(&self, moves: &Moves, away: &mut Away) {
         for block in &moves.blocks {
             let placement = self.blocks.placement_of(self.design, *block);
@@ -260,6 +229,52 @@ impl Situation<'_> {
             let (table, range) = self.blocks.range(*block);
             away.moved(table, &range, from, moves.to);
         }
+    }
+}
+
+/// Plans, one after the other.
+struct Sequence<'n> {
+    /// What they lead to.
+    design: Design,
+    plans: Vec<Plan>,
+    notes: &'n mut Vec<String>,
+}
+
+impl Sequence<'_> {
+    /// Adds the plan that makes moves true, and remembers what it moves and cuts.
+    fn make(&mut self, now: &Situation<'_>, moves: &Moves, away: &mut Away) {
+        let mut draft = Draft::new(self.design.clone(), &moves.reason);
+        let ranges = now.blocks.ranges(moves);
+        if let Err(error) = draft.move_all(ranges, now.at(moves.to), &moves.reason) {
+            self.notes.push(format!("{}: {error}", moves.reason));
+            return;
+        }
+        now.remember(moves, away);
+        self.add(draft, away);
+    }
+
+    /// Adds a plan that merges what was cut and is alike on both sides again.
+    fn heal(&mut self, away: &mut Away) {
+        let mut draft = Draft::new(self.design.clone(), "what was cut is alike on both sides");
+        let is_cut = |(table, at): &(TableId, Key)| {
+            // A table may have been dropped.
+            !matches!(draft.heal(*table, at), Ok(true) | Err(_))
+        };
+        away.retain_cuts(is_cut);
+        self.add(draft, away);
+    }
+
+    fn add(&mut self, draft: Draft, away: &mut Away) {
+        let (design, plan) = draft.finish();
+        for step in &plan.steps {
+            if let Change::Split { table, at } = &step.change {
+                away.cut(*table, at.clone());
+            }
+        }
+        if !plan.steps.is_empty() {
+            self.plans.push(plan);
+        }
+        self.design = design;
     }
 }
 

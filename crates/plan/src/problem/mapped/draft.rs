@@ -97,17 +97,18 @@ impl Draft {
         Ok(())
     }
 
-    /// Merges what meets at a key, if both sides are alike.
-    pub(crate) fn heal(&mut self, table: TableId, at: &Key) -> Result<(), MappedError> {
+    /// Merges what meets at a key, if both sides are alike. True if nothing meets there now.
+    pub(crate) fn heal(&mut self, table: TableId, at: &Key) -> Result<bool, MappedError> {
         let found = self.design.table(table)?;
         let left = found.partitions().before(at).map(|(_, placement)| placement);
         let right = found.partitions().get_exact(at);
         match (left, right) {
             (Some(left), Some(right)) if left == right => {
                 let reason = format!("{} has both sides", left.master);
-                self.push(Change::Merge { table, at: at.clone() }, &reason)
+                self.push(Change::Merge { table, at: at.clone() }, &reason)?;
+                Ok(true)
             }
-            _ => Ok(()),
+            (_, right) => Ok(right.is_none()),
         }
     }
 
