@@ -1,4 +1,4 @@
-# Everything here needs a Rust toolchain and nothing else; clients that are missing are named and passed over.
+# Everything here needs a Rust toolchain and a C compiler; clients and brokers that are missing are named and passed over.
 # `make` lists what there is.
 
 CARGO ?= cargo
@@ -7,7 +7,7 @@ FAST = $(CARGO) run --quiet --release --package isomer --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 
-.PHONY: help demo test bench clients hunt format lint unit docs smoke
+.PHONY: help demo test bench clients hunt format lint installed unit docs smoke
 
 help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
@@ -26,9 +26,13 @@ demo:
 	$(CARGO) build --release --package isomer
 	$(FAST) demo $(ARGS)
 
-test: format lint unit docs smoke
-	clients/install
+test: format lint installed unit docs smoke
 	clients/run --short
+
+# What tests run beside the program: clients, and a Kafka broker.
+installed:
+	clients/install
+	clients/kafka || true
 
 format:
 	$(CARGO) fmt --all --check

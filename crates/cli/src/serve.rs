@@ -1,7 +1,8 @@
-//! `isomer serve`: a database in a folder, for PostgreSQL's clients.
+//! `isomer serve`: a database in a folder, its redo logs there or in Kafka, for PostgreSQL's clients.
 
 use crate::clock;
 use crate::failure::Failure;
+use crate::kafka::LogArgs;
 use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
 use isomer_plan::learned::Mode;
@@ -25,6 +26,8 @@ pub(crate) struct ServeArgs {
     /// The database's folder; a missing or empty one becomes a new database
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
+    #[command(flatten)]
+    log: LogArgs,
     /// Sites of a new database
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
@@ -87,8 +90,8 @@ pub(crate) struct ServeArgs {
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
-    /// Start even if a log has lost commits that were durable, and go on without them
-    #[arg(long)]
+    /// Start even if a log has lost commits that were durable, and go on without them; only of logs in the folder
+    #[arg(long, conflicts_with = "log")]
     accept_loss: bool,
     /// A site makes a checkpoint, and cuts its log, when the log has grown by so many MB, or by half of the
     /// site's rows if that is more: a restart has no more than that to replay
@@ -128,12 +131,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     isomer_server::make_private_files();
     let descriptors = isomer_server::raise_limit();
-    let is_new = !args.data.join("catalog").exists();
     let options = Options::in_folder(&args.data, args.sites)
         .durability(durability)
         .accept_loss(args.accept_loss)
         .checkpoints(args.checkpoints())
         .while_recovering(progress());
+    let options = match args.log.logs()? {
+        Some(logs) => options.logs(logs),
+        None => options,
+    };
     let decider = Decider::named(&args.strategy).map_err(Failure::usage)?;
     let engine = Engine::open(options, decider, args.autopilot).map_err(Failure::failed)?;
     if let Some(max) = args.site_memory {
@@ -142,7 +148,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     for note in engine.database().notes() {
         eprintln!("{note}");
     }
-    if is_new && args.autopilot.is_none() {
+    if engine.database().is_new() && args.autopilot.is_none() {
         engine.set_autopilot(&Mode::Auto.to_string()).map_err(Failure::failed)?;
     }
     let sites = engine.database().sites().len();
@@ -193,7 +199,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     server.stop();
     drop(server);
     if let Some(why) = lost {
-        return Err(Failure::failed(format!("{why}; mend the disk and start again")));
+        return Err(Failure::failed(why));
     }
     engine.database().checkpoint().map_err(Failure::failed)?;
     eprintln!("stopped");

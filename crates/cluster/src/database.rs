@@ -517,16 +517,23 @@ impl Database {
         self.failed_over.lock().clone()
     }
 
-    /// Why nothing can be served any more, if so: every partition is at a site whose log has failed, and has no
-    /// copy that could take over. Only opening the database again can help.
+    /// Why nothing can be served any more, if so, and what would help: every partition is at a site whose log has failed,
+    /// and has no copy that could take over; or another process has the database now, since it has taken a log.
     pub fn is_lost(&self) -> Option<String> {
+        if let Some((site, fenced)) = self.runtime.fenced() {
+            return Some(format!("another process has the database now: site {site}: {fenced}"));
+        }
         let passed_by: Vec<SiteId> = self.failed_over.lock().iter().map(|done| done.site).collect();
         let failed = *passed_by.iter().min()?;
         let design = self.design();
         let mut masters = design.tables().flat_map(|(_, table)| table.partitions().iter());
         let is_served = masters.any(|(_, placement)| !passed_by.contains(&placement.master));
         let why = self.failure(failed).map_or_else(String::new, |failure| failure.to_string());
-        (!is_served).then(|| format!("nothing can be served any more: site {failed}: {why}"))
+        (!is_served).then(|| {
+            format!(
+                "nothing can be served any more: site {failed}: {why}; mend what keeps its log, and start again"
+            )
+        })
     }
 
     /// How many bytes the rows and the index of each site may take; `None`: as many as there are.

@@ -25,6 +25,7 @@
 //! | [`logs`] | all logs of a database |
 //! | [`topic`] | the settings that a topic must have |
 //! | [`partition`] | the brokers' client |
+//! | [`bare`] | a producer without a log, to compare with |
 //! | [`address`] | `kafka://HOST:PORT/TOPIC` |
 //!
 //! # What was left out
@@ -33,6 +34,7 @@
 //! none. Consumer groups: who owns a log is in the log. Compression: this build has no library for it.
 
 mod address;
+mod bare;
 pub mod lease;
 mod log;
 mod logs;
@@ -43,6 +45,7 @@ pub mod stream;
 mod topic;
 
 pub use address::{Address, BadAddress, ClientOptions};
+pub use bare::Bare;
 pub use log::{KafkaLog, OpenReport, Options};
 pub use logs::KafkaLogs;
 pub use partition::{Connection, Timeouts};

@@ -129,6 +129,11 @@ fn said(error: &KafkaError) -> String {
 }
 
 impl Connection {
+    /// The way to an address, with the usual times and no further options.
+    pub fn new(address: Address) -> Connection {
+        Connection { address, options: ClientOptions::default(), timeouts: Timeouts::default() }
+    }
+
     fn client<T>(&self, more: &[(&str, &str)], heard: Heard) -> Result<T, Refused>
     where
         T: FromClientConfigAndContext<Heard>,

@@ -17,6 +17,8 @@
 //! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
 
 mod compare;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod measure;
 mod options;
 mod report;
@@ -50,6 +52,8 @@ pub(crate) enum BenchCommand {
     Trace(TraceArgs),
     Compare(compare::CompareArgs),
     Route(route::RouteArgs),
+    #[cfg(feature = "kafka")]
+    Kafka(kafka::KafkaArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
     Tpcc(wire::TpccArgs),
@@ -206,6 +210,8 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Route(args) => route::run(args),
+        #[cfg(feature = "kafka")]
+        BenchCommand::Kafka(args) => kafka::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
         BenchCommand::Tpcc(args) => wire::tpcc_under_change(args),

@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use arc_swap::{ArcSwap, Guard};
 use futures_util::FutureExt;
 use isomer_design::SiteId;
-use isomer_log::Durability;
+use isomer_log::{Durability, LogError};
 use isomer_site::{MemoryLimit, Message, Pin, Procedures, Site, TimeSource};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -166,6 +166,14 @@ impl Runtime {
 
     pub(super) fn site(&self, id: SiteId) -> Option<Arc<Site>> {
         self.hosts.load().get(&id).map(|host| host.site.clone())
+    }
+
+    /// A site whose log another process has taken over, and what its log says.
+    pub(crate) fn fenced(&self) -> Option<(SiteId, LogError)> {
+        self.hosts.load().values().find_map(|host| match host.site.failure() {
+            Some(fenced @ LogError::Fenced { .. }) => Some((host.site.id(), fenced)),
+            _ => None,
+        })
     }
 
     /// Of the time of all processors in the last second, a site's share.

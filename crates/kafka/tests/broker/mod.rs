@@ -1,121 +1,30 @@
-//! A broker of our own, for as long as a test needs it (`clients/kafka`). Where there can be none, tests say so and pass.
+//! A broker for tests, and what they ask of it.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use isomer_kafka::{Address, ClientOptions, Connection, Timeouts};
+mod process;
+
+pub(crate) use process::Broker;
+
+use isomer_kafka::Connection;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use std::future::Future;
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::pin::pin;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// Longer than a broker takes to start, on a machine that has other things to do.
-const STARTS: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(50);
-
-pub(crate) struct Broker {
-    process: Child,
-    ports: [u16; 2],
-    folder: TempDir,
-}
-
-/// The broker of the tests that do nothing to it.
-static SHARED: Mutex<Weak<Broker>> = Mutex::new(Weak::new());
 
 impl Broker {
-    /// The broker that other tests have, or one that they will have; as [`Broker::start`]. It goes with the last of them.
-    pub(crate) fn shared() -> Option<Arc<Broker>> {
-        let mut shared = SHARED.lock().unwrap_or_else(|panicked| panicked.into_inner());
-        if let Some(broker) = shared.upgrade() {
-            return Some(broker);
-        }
-        let broker = Arc::new(Broker::start()?);
-        *shared = Arc::downgrade(&broker);
-        Some(broker)
-    }
-
-    /// Starts a broker; `None` if there can be none here, which is said.
-    pub(crate) fn start() -> Option<Broker> {
-        // The jars first, for which there is no limit of time here.
-        let fetched = script().status().expect("clients/kafka is there");
-        if fetched.code() == Some(77) {
-            eprintln!("this test needs a broker, and passes without having looked");
-            return None;
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        let ports = free_ports();
-        let process = launch(folder.path(), ports);
-        let mut broker = Broker { process, ports, folder };
-        broker.until_up();
-        Some(broker)
-    }
-
-    fn until_up(&mut self) {
-        for _ in 0..STARTS.as_millis() / LOOK.as_millis() {
-            if TcpStream::connect(("127.0.0.1", self.ports[0])).is_ok() {
-                return;
-            }
-            if let Some(status) = self.process.try_wait().expect("it can be asked") {
-                let log = std::fs::read_to_string(self.folder.path().join("broker.log"));
-                panic!("the broker ended: {status}\n{}", log.unwrap_or_default());
-            }
-            std::thread::sleep(LOOK);
-        }
-        panic!("the broker does not start");
-    }
-
-    /// Kills the broker as a crash would.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill().expect("it can be killed");
-        self.process.wait().expect("it ends");
-    }
-
-    /// Starts it again, with what is on its disk.
-    pub(crate) fn restart(&mut self) {
-        self.process = launch(self.folder.path(), self.ports);
-        self.until_up();
-    }
-
     /// The way to a topic.
     pub(crate) fn connection(&self, topic: &str) -> Connection {
-        connection(self.ports[0], topic)
+        Connection::new(self.address(topic).parse().expect("an address"))
     }
 }
 
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
+/// The way to a topic of whoever listens at a port, if anybody does.
 pub(crate) fn connection(port: u16, topic: &str) -> Connection {
-    let address: Address = format!("kafka://127.0.0.1:{port}/{topic}").parse().expect("an address");
-    Connection { address, options: ClientOptions::default(), timeouts: Timeouts::default() }
-}
-
-fn script() -> Command {
-    let mut script =
-        Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/kafka"));
-    script.stdin(Stdio::null());
-    script
-}
-
-fn launch(folder: &Path, ports: [u16; 2]) -> Child {
-    let numbers = ports.map(|port| port.to_string());
-    script().arg(folder).args(numbers).spawn().expect("clients/kafka is there")
-}
-
-fn free_ports() -> [u16; 2] {
-    let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    held.map(|listener| listener.local_addr().expect("it has one").port())
+    Connection::new(process::address(port, topic).parse().expect("an address"))
 }
 
 /// Asks the broker for something, and waits.

@@ -1,0 +1,40 @@
+//! A producer without a log: what a log is to be compared with.
+
+use crate::address::Address;
+use crate::partition::{Connection, Partition, Refused, Sent};
+use crate::topic;
+
+/// Sends records to a topic of its own, one after the other.
+pub struct Bare(Partition);
+
+impl Bare {
+    /// A producer to the topic whose name ends in `-bare`, which is made as that of the logs at the address.
+    ///
+    /// # Errors
+    /// What brokers did not do.
+    pub fn open(connection: &Connection) -> Result<Bare, String> {
+        let bare: Address = format!("{}-bare", connection.address)
+            .parse()
+            .map_err(|error: crate::BadAddress| error.to_string())?;
+        let connection = Connection { address: bare, ..connection.clone() };
+        let open = || -> Result<Bare, Refused> {
+            let admin = connection.admin()?;
+            if let (brokers, None) = topic::check(&admin)? {
+                topic::create(&admin, brokers, 1)?;
+            }
+            Ok(Bare(Partition::new(&connection, 0, 0)?))
+        };
+        open().map_err(|Refused(what)| format!("{}: {what}", connection.address))
+    }
+
+    /// Sends a record, and waits until it is acknowledged.
+    ///
+    /// # Errors
+    /// Why it was not.
+    pub fn send(&self, record: &[u8]) -> Result<(), String> {
+        match self.0.send(record, None) {
+            Some(Sent::Doubtful(why)) => Err(why),
+            _ => Ok(()),
+        }
+    }
+}
