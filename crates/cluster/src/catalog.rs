@@ -13,6 +13,34 @@ const FORMAT: u32 = 2;
 /// What a catalog begins with, and then its number.
 const TITLE: &str = "# An Isomer database, format ";
 
+/// The same of the catalog of a [node](crate::Node), which has no tables: whoever opened it as a database's would let its
+/// sites forget all theirs.
+const NODE_TITLE: &str = "# Sites of an Isomer node, format ";
+
+/// Whose a catalog is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A database's: that of the process with the router.
+    Database,
+    /// A node's: that of a process that hosts sites of a database.
+    Node,
+}
+
+impl Kind {
+    /// In words.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Database => "a database",
+            Kind::Node => "a node",
+        }
+    }
+
+    /// Whose the text of a catalog is.
+    pub(crate) fn of(text: &str) -> Kind {
+        if text.starts_with(NODE_TITLE) { Kind::Node } else { Kind::Database }
+    }
+}
+
 /// Sites and tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
@@ -26,11 +54,6 @@ impl Catalog {
     /// Sites, and no tables.
     pub(crate) fn of(sites: Vec<SiteId>) -> Catalog {
         Catalog { sites, tables: Vec::new(), backups: BTreeMap::new() }
-    }
-
-    /// The sites of a new database.
-    pub(crate) fn with_sites(sites: u16) -> Catalog {
-        Catalog::of((1..=sites).map(SiteId).collect())
     }
 
     /// What a text says, as [`read`] has understood it.
@@ -55,11 +78,16 @@ impl Catalog {
     }
 
     /// The text that is kept.
-    pub(crate) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self, kind: Kind) -> String {
         let design = self.to_design().to_text();
-        format!(
-            "{TITLE}{FORMAT}: its sites and tables. Where partitions are stands in the sites' logs.\n{design}"
-        )
+        match kind {
+            Kind::Database => format!(
+                "{TITLE}{FORMAT}: its sites and tables. Where partitions are stands in the sites' logs.\n{design}"
+            ),
+            Kind::Node => format!(
+                "{NODE_TITLE}{FORMAT}: its sites. Their tables are in the catalog of the database.\n{design}"
+            ),
+        }
     }
 
     fn to_design(&self) -> Design {
@@ -87,7 +115,8 @@ pub(crate) fn read(text: &str) -> Result<Design, String> {
 }
 
 fn check_format(catalog: &str) -> Result<(), String> {
-    let Some(title) = catalog.strip_prefix(TITLE) else { return Ok(()) };
+    let title = catalog.strip_prefix(TITLE).or(catalog.strip_prefix(NODE_TITLE));
+    let Some(title) = title else { return Ok(()) };
     let number = title.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default();
     match number.parse::<u32>() {
         Ok(1..=FORMAT) => Ok(()),

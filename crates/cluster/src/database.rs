@@ -1,7 +1,7 @@
 //! An open database: the public face of this crate.
 
 use crate::assemble::{Assembled, assemble};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Kind};
 use crate::embedded::{
     Checkpointer, Checkpointing, Embedded, Recovering, Runtime, SiteReport, Told, start,
 };
@@ -10,7 +10,7 @@ use crate::event::ChangeEvent;
 use crate::folder::Folder;
 use crate::node::Endpoint;
 use crate::protocol;
-use crate::remote::Wire;
+use crate::remote::{Reach, Wire};
 use crate::router::{FailedOver, Job, Ran, Router, Session};
 use crate::storage::{Beside, InFolder, InMemory, Logs, Storage};
 use crate::transport::Transport;
@@ -23,7 +23,7 @@ use isomer_site::{
     Abort, Answer, Body, Failure, Holding, Procedures, Read, ReadSpan, Refusal, Request, Step,
     TimeSource, Txn,
 };
-use isomer_strategy::{OnDemand, Strategy};
+use isomer_strategy::{OnDemand, SiteLoad, Strategy};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -39,18 +39,18 @@ const REMEMBERED_EVERY: u64 = 500;
 
 /// How to open a database.
 pub struct Options {
-    folder: Option<PathBuf>,
-    logs: Option<Arc<dyn Logs>>,
-    sites: u16,
-    durability: Durability,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) logs: Option<Arc<dyn Logs>>,
+    pub(crate) sites: Vec<SiteId>,
+    pub(crate) durability: Durability,
     strategy: Box<dyn Strategy>,
-    accept_loss: bool,
-    faults: BTreeMap<SiteId, Arc<DiskFaults>>,
-    procedures: Procedures,
-    checkpoints: Checkpointing,
-    site_memory: Option<usize>,
-    told: Box<Told>,
-    wire: Option<Arc<dyn Wire>>,
+    pub(crate) accept_loss: bool,
+    pub(crate) faults: BTreeMap<SiteId, Arc<DiskFaults>>,
+    pub(crate) procedures: Procedures,
+    pub(crate) checkpoints: Checkpointing,
+    pub(crate) site_memory: Option<usize>,
+    pub(crate) told: Box<Told>,
+    pub(crate) wire: Option<Arc<dyn Wire>>,
 }
 
 impl Options {
@@ -59,7 +59,7 @@ impl Options {
         Options {
             folder: None,
             logs: None,
-            sites,
+            sites: (1..=sites).map(SiteId).collect(),
             durability: Durability::None,
             strategy: Box::new(OnDemand::default()),
             procedures: Procedures::default(),
@@ -84,6 +84,13 @@ impl Options {
     /// ([`Fenced`](LogError::Fenced)).
     pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
         self.logs = Some(logs);
+        self
+    }
+
+    /// The sites, by their numbers: of a new database all, wherever they are; of a [node](crate::Node) its own.
+    pub fn sites(mut self, sites: &[SiteId]) -> Options {
+        self.sites = sites.to_vec();
+        self.sites.sort();
         self
     }
 
@@ -124,8 +131,7 @@ impl Options {
         self
     }
 
-    /// The sites that the wire reaches are in other processes, at [nodes](crate::Node). So far, such a database
-    /// lives in memory.
+    /// The sites that the wire reaches are in other processes, at [nodes](crate::Node).
     pub fn elsewhere(mut self, wire: Arc<dyn Wire>) -> Options {
         self.wire = Some(wire);
         self
@@ -194,7 +200,7 @@ pub struct Database {
     /// They carry out the plans that no transaction waits for, think of new ones, and make checkpoints.
     beside: Vec<JoinHandle<()>>,
     storage: Arc<dyn Storage>,
-    catalog: Mutex<Catalog>,
+    catalog: Arc<Mutex<Catalog>>,
     /// How the sites' logs are.
     log: isomer_log::Options,
     /// The number given last: none is given twice while the process runs.
@@ -211,9 +217,9 @@ impl Database {
     /// [`Error::Open`].
     pub fn open(mut options: Options) -> Result<Database, Error> {
         if options.wire.is_some()
-            && let Some(path) = options.folder
+            && let (Some(path), Some(_)) = (&options.folder, &options.logs)
         {
-            return Err(OpenDatabaseError::Elsewhere { path }.into());
+            return Err(OpenDatabaseError::Elsewhere { path: path.clone() }.into());
         }
         let log = log_options(options.durability, &options.checkpoints);
         let (storage, catalog) = open_storage(&mut options, log)?;
@@ -224,7 +230,11 @@ impl Database {
         let here: Vec<SiteId> =
             catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
         let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
+        if let Some(folder) = storage.folder().filter(|_| !storage.is_new()) {
+            check_places(folder, &runtime, &catalog.sites)?;
+        }
         runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
+        runtime.open_wire();
         if storage.is_new() {
             storage.write_catalog(&catalog)?;
         }
@@ -264,7 +274,14 @@ impl Database {
                 router.site_failed(site);
             }
         }));
-        let mut beside = beside(&router, &runtime, &failed_over);
+        let returning = Arc::downgrade(&router);
+        let _ = runtime.on_return.set(Box::new(move |site| {
+            if let Some(router) = returning.upgrade() {
+                router.site_returned(site);
+            }
+        }));
+        let catalog = Arc::new(Mutex::new(catalog));
+        let mut beside = beside(&router, &runtime, &failed_over, &catalog);
         if storage.folder().is_some() {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
@@ -275,7 +292,7 @@ impl Database {
             router,
             runtime,
             storage,
-            catalog: Mutex::new(catalog),
+            catalog,
             log,
             last_table: AtomicU32::new(last_table),
             sessions: AtomicU64::new(0),
@@ -321,6 +338,8 @@ impl Database {
         // A trial on a copy, so that a bad placement changes nothing.
         let mut trial = self.router.design();
         trial.create_table(id, schema.clone(), partitions.clone()).map_err(Box::new)?;
+        let masters = placement.iter().map(|(_, site)| *site);
+        masters.into_iter().try_for_each(|site| self.router.check_site(site))?;
         let mut entered = catalog.clone();
         entered.tables.push((id, schema.clone()));
         self.storage.write_catalog(&entered)?;
@@ -507,6 +526,15 @@ impl Database {
         self.runtime.report(&self.checkpointer)
     }
 
+    /// The sites of other processes, where they are and how they are, as far as that is known here.
+    pub fn sites_elsewhere(&self) -> Vec<(SiteLoad, Option<Reach>)> {
+        let transport = self.router.transport();
+        let elsewhere = |site: &SiteId| !self.runtime.hosts_site(*site);
+        let design = self.design();
+        let sites = design.sites().iter().filter(elsewhere);
+        sites.map(|site| (transport.load(site), transport.reach(site))).collect()
+    }
+
     /// Why a site is passed by, wherever it is: its log has failed.
     pub fn failure(&self, site: SiteId) -> Option<LogError> {
         self.router.transport().failure(site)
@@ -523,7 +551,11 @@ impl Database {
         if let Some((site, fenced)) = self.runtime.fenced() {
             return Some(format!("another process has the database now: site {site}: {fenced}"));
         }
-        let passed_by: Vec<SiteId> = self.failed_over.lock().iter().map(|done| done.site).collect();
+        let passed_by = self.failed_over.lock();
+        let passed_by = passed_by.iter().map(|done| done.site);
+        // One at a node may have come back.
+        let passed_by: Vec<SiteId> =
+            passed_by.filter(|site| self.failure(*site).is_some()).collect();
         let failed = *passed_by.iter().min()?;
         let design = self.design();
         let mut masters = design.tables().flat_map(|(_, table)| table.partitions().iter());
@@ -659,6 +691,7 @@ impl Database {
     ) -> Result<ChangeEvent, Error> {
         let mut catalog = self.catalog.lock();
         self.router.design().validate(&change).map_err(Box::new)?;
+        self.router.check_site(site)?;
         // Others may still have to hear of transactions that it has decided about.
         if let Err(refusal) = self.ask(site, Step::Finish) {
             return Err(Error::Change { change: Box::new(change), refusal });
@@ -777,22 +810,25 @@ fn open_storage(
     options: &mut Options,
     log: isomer_log::Options,
 ) -> Result<(Arc<dyn Storage>, Catalog), OpenDatabaseError> {
-    let (sites, log) =
-        (options.sites, isomer_log::Options { accept_loss: options.accept_loss, ..log });
+    let log = isomer_log::Options { accept_loss: options.accept_loss, ..log };
+    let sites = std::mem::take(&mut options.sites);
     let Some(path) = &options.folder else {
-        return Ok((Arc::new(InMemory), Catalog::with_sites(sites)));
+        return Ok((Arc::new(InMemory), Catalog::of(sites)));
     };
     if let Some(logs) = options.logs.take() {
-        let (storage, catalog) = Beside::open(path, logs, log, sites)?;
+        let (storage, catalog) = Beside::open(path, logs, log, &sites)?;
         return Ok((Arc::new(storage), catalog));
     }
-    let (folder, catalog) = Folder::open(path, sites)?;
+    let (folder, catalog) = Folder::open(path, &sites, Kind::Database)?;
     let faults = std::mem::take(&mut options.faults);
     Ok((Arc::new(InFolder { folder, options: log, faults }), catalog))
 }
 
 /// A log is cut by whole segments, so these are small beside what makes a checkpoint due.
-fn log_options(durability: Durability, checkpoints: &Checkpointing) -> isomer_log::Options {
+pub(crate) fn log_options(
+    durability: Durability,
+    checkpoints: &Checkpointing,
+) -> isomer_log::Options {
     let usual = isomer_log::Options::default();
     let segment_bytes = (checkpoints.log_bytes / 4).clamp(64 << 10, usual.segment_bytes);
     isomer_log::Options { segment_bytes, durability, ..usual }
@@ -803,6 +839,7 @@ fn beside(
     router: &Arc<Router<Embedded>>,
     runtime: &Arc<Runtime>,
     failed_over: &Arc<Mutex<Vec<FailedOver>>>,
+    catalog: &Arc<Mutex<Catalog>>,
 ) -> Vec<JoinHandle<()>> {
     let with = |name: &str, work: fn(&Router<Embedded>, &Runtime)| {
         let (router, runtime) = (router.clone(), runtime.clone());
@@ -811,6 +848,18 @@ fn beside(
     vec![
         with("isomer-tend", |router, runtime| runtime.block_on(router.run_deferred())),
         with("isomer-reflect", |router, runtime| runtime.block_on(router.plan_globally())),
+        start("isomer-readmit", {
+            let (router, runtime, catalog) = (router.clone(), runtime.clone(), catalog.clone());
+            move || {
+                while let Some(site) = runtime.block_on(router.next_returned()) {
+                    // Tables come and go with this locked.
+                    let catalog = catalog.lock();
+                    let is_known = |table| catalog.tables.iter().any(|(known, _)| *known == table);
+                    // A site that goes away meanwhile comes back once more.
+                    let _ = runtime.block_on(router.readmit(site, is_known));
+                }
+            }
+        }),
         start("isomer-failover", {
             let (router, runtime) = (router.clone(), runtime.clone());
             let failed_over = failed_over.clone();
@@ -821,6 +870,23 @@ fn beside(
             move || runtime.block_on(router.fail_over(told))
         }),
     ]
+}
+
+/// Each site that the database has is in its folder or at a node, and not in both.
+fn check_places(
+    folder: &Folder,
+    runtime: &Runtime,
+    sites: &[SiteId],
+) -> Result<(), OpenDatabaseError> {
+    for &site in sites {
+        let path = folder.path().to_owned();
+        match (runtime.hosts_site(site), folder.has_site(site)) {
+            (true, false) => return Err(OpenDatabaseError::NoSite { path, site }),
+            (false, true) => return Err(OpenDatabaseError::TwoPlaces { path, site }),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// What the sites hold.

@@ -137,13 +137,62 @@ pub enum OpenDatabaseError {
         /// Its mode.
         mode: u32,
     },
-    /// A database in a folder was to have sites in other processes.
+    /// A database whose logs are elsewhere was to have sites in other processes.
     #[error(
-        "the database {path} cannot have sites in other processes: so far, only one in memory can"
+        "the database {path} cannot have sites in other processes: so far, only one whose logs are in its folder can"
     )]
     Elsewhere {
         /// The folder.
         path: PathBuf,
+    },
+    /// The folder is that of a node, and was to be a database's; or the other way round.
+    #[error("{path} is the folder of {is}, and not of {wanted}; give another folder")]
+    OtherKind {
+        /// The folder.
+        path: PathBuf,
+        /// What it is.
+        is: &'static str,
+        /// What it was to be.
+        wanted: &'static str,
+    },
+    /// A node was to have its logs elsewhere.
+    #[error(
+        "a node has its logs in its folder; logs elsewhere are for a database in one process, so far"
+    )]
+    NodeLogs,
+    /// The folder of a node has other sites.
+    #[error(
+        "{path} has the sites {}, and was to have {}; name the sites that it has",
+        named(has),
+        named(wanted)
+    )]
+    OtherSites {
+        /// The folder.
+        path: PathBuf,
+        /// Its sites.
+        has: Vec<SiteId>,
+        /// Those that were asked for.
+        wanted: Vec<SiteId>,
+    },
+    /// A site that the database has is neither in its folder nor at a node.
+    #[error(
+        "site {site} is not in the folder {path}, and no node is said to have it; name the node that has it"
+    )]
+    NoSite {
+        /// The folder.
+        path: PathBuf,
+        /// The site.
+        site: SiteId,
+    },
+    /// A site is in the database's folder, and a node is said to have it.
+    #[error(
+        "site {site} is in the folder {path}, and a node is said to have it, too; let one of them have it"
+    )]
+    TwoPlaces {
+        /// The folder.
+        path: PathBuf,
+        /// The site.
+        site: SiteId,
     },
     /// Another process has the database open.
     #[error("the database {path} is in use by another process; stop it first")]
@@ -234,6 +283,11 @@ pub enum OpenDatabaseError {
     /// A change that was under way when the database stopped could not be completed.
     #[error("a change that was under way could not be completed: {0}")]
     Change(#[from] Refusal),
+}
+
+fn named(sites: &[SiteId]) -> String {
+    let names: Vec<String> = sites.iter().map(ToString::to_string).collect();
+    names.join(" ")
 }
 
 /// What to do about commits that are lost.

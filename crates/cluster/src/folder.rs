@@ -4,8 +4,10 @@
 //!   shop.isomer/
 //!     catalog        sites and tables; replaced as a whole
 //!     strategy       what the strategy has learned and decided, if it learns; replaced as a whole
+//!     cluster        the number of the cluster, if sites are in several processes
 //!     lock           locked by the process that has the database open
 //!     site-1/
+//!       run          the number of its last run: each is greater than those before, whatever the clock says
 //!       log/         redo log: segments
 //!       checkpoint.…
 //!     site-2/ …
@@ -14,16 +16,18 @@
 //! A database whose logs are [elsewhere](crate::Logs) has a file `logs` that says where, and which database's they are,
 //! in place of the catalog, which is with the logs.
 //!
+//! The folder of a [node](crate::Node) is the same without tables and strategy, and its catalog has another title.
+//!
 //! The folder is its owner's alone (mode 0700), as whoever reads the files has read the tables, and
 //! the server's Unix socket may be in it. A new database makes it so; of an existing one that
 //! others may enter nothing is touched.
 
-use crate::catalog::{self, Catalog};
+use crate::catalog::{self, Catalog, Kind};
 use crate::error::OpenDatabaseError;
 use crate::storage::DatabaseId;
-use isomer_design::{Design, SiteId};
+use isomer_design::{Design, SiteId, Time};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -33,12 +37,15 @@ const LOGS: &str = "logs";
 const LOGS_TITLE: &str = "# An Isomer database whose logs are elsewhere, format 1";
 const STRATEGY: &str = "strategy";
 const LOCK: &str = "lock";
+const CLUSTER: &str = "cluster";
+const RUN: &str = "run";
 /// What the names of the sites' folders begin with.
 const SITE: &str = "site-";
 
 /// The folder of an open database.
 pub(crate) struct Folder {
     path: PathBuf,
+    kind: Kind,
     /// The database is being made: it has no catalog yet.
     is_new: bool,
     /// The sites of the catalog that was found.
@@ -51,15 +58,20 @@ impl Folder {
     /// Opens a folder for this process; makes it if it is missing or empty. The catalog of a new database is
     /// yet to be [written](Folder::write_catalog), once the logs of its sites are there: a site that is in the
     /// catalog has a log.
-    pub(crate) fn open(path: &Path, sites: u16) -> Result<(Folder, Catalog), OpenDatabaseError> {
+    pub(crate) fn open(
+        path: &Path,
+        sites: &[SiteId],
+        kind: Kind,
+    ) -> Result<(Folder, Catalog), OpenDatabaseError> {
         if let Some((place, _)) = read_logs(path)? {
             return Err(OpenDatabaseError::LogsElsewhere { path: path.to_owned(), place });
         }
         let mut folder = Folder::enter(path, CATALOG)?;
+        folder.kind = kind;
         if folder.is_new {
-            return Ok((folder, Catalog::with_sites(sites)));
+            return Ok((folder, Catalog::of(sites.to_vec())));
         }
-        let catalog = Catalog::from_design(&read_catalog(path)?);
+        let catalog = Catalog::from_design(&read_catalog(path, kind)?);
         folder.sites.clone_from(&catalog.sites);
         Ok((folder, catalog))
     }
@@ -87,7 +99,7 @@ impl Folder {
             let is_begun = path.join(&begun).exists();
             let ours = |name: &std::ffi::OsStr| {
                 let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
-                name == LOCK || name == begun.as_str() || (is_begun && is_site)
+                name == LOCK || name == CLUSTER || name == begun.as_str() || (is_begun && is_site)
             };
             let foreign = entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name())));
             if foreign {
@@ -97,7 +109,9 @@ impl Folder {
         }
         close_to_others(path, is_new)?;
         let _lock = lock(path)?;
-        let folder = Folder { path: path.to_owned(), is_new, sites: Vec::new(), _lock };
+        let (path, kind) = (path.to_owned(), Kind::Database);
+        let folder = Folder { path, kind, is_new, sites: Vec::new(), _lock };
+        let path = &folder.path;
         if is_new {
             // It notes that what is found here without the marker is what is left of the making of a database.
             let note = || create(&path.join(&begun))?.sync_all();
@@ -123,7 +137,7 @@ impl Folder {
 
     /// Replaces the catalog, as a whole or not at all.
     pub(crate) fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        self.replace(CATALOG, &catalog.to_text())
+        self.replace(CATALOG, &catalog.to_text(self.kind))
     }
 
     /// Says where the logs are, and whose.
@@ -138,15 +152,7 @@ impl Folder {
 
     /// Replaces a file as a whole or not at all, and waits for the disk.
     fn replace(&self, name: &str, text: &str) -> Result<(), OpenDatabaseError> {
-        let (path, new) = (self.path.join(name), self.path.join(new(name)));
-        let write = || -> std::io::Result<()> {
-            let mut file = create(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            self.sync()
-        };
-        write().map_err(failed(&path))
+        replace(&self.path, name, text)
     }
 
     fn sync(&self) -> std::io::Result<()> {
@@ -167,11 +173,58 @@ impl Folder {
         fs::read_to_string(self.path.join(memory_of(strategy))).ok()
     }
 
+    /// The number of a run of a site that is about to begin: `now`, unless an earlier one was later.
+    pub(crate) fn begin_run(&self, site: SiteId, now: Time) -> Result<u64, OpenDatabaseError> {
+        let folder = self.site(site)?;
+        let before = read_number(&folder.join(RUN), 10)?.unwrap_or(0);
+        let run = now.0.max(before + 1);
+        replace(&folder, RUN, &format!("{run}\n"))?;
+        Ok(run)
+    }
+
+    /// True if the folder has one of the site.
+    pub(crate) fn has_site(&self, site: SiteId) -> bool {
+        self.path.join(format!("{SITE}{}", site.0)).exists()
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The folder of a site, made if it is missing.
     pub(crate) fn site(&self, site: SiteId) -> Result<PathBuf, OpenDatabaseError> {
         let path = self.path.join(format!("{SITE}{}", site.0));
         make_folder(&path).map_err(failed(&path))?;
         Ok(path)
+    }
+}
+
+/// The number of the cluster that a folder belongs to, if it belongs to one: that of a database, or of a node.
+///
+/// # Errors
+/// [`OpenDatabaseError`] if it cannot be read.
+pub fn read_cluster(folder: &Path) -> Result<Option<u64>, OpenDatabaseError> {
+    read_number(&folder.join(CLUSTER), 16)
+}
+
+/// Lets a folder, which is made if it is missing, belong to a cluster from now on.
+///
+/// # Errors
+/// [`OpenDatabaseError`] if it cannot be written.
+pub fn join_cluster(folder: &Path, number: u64) -> Result<(), OpenDatabaseError> {
+    make_folder(folder).map_err(failed(folder))?;
+    replace(folder, CLUSTER, &format!("{number:016x}\n"))
+}
+
+/// The sites that the database in a folder has; none if there is no database yet.
+///
+/// # Errors
+/// [`OpenDatabaseError`] if there is something else, or it cannot be read.
+pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
+    match folder.join(CATALOG).exists() {
+        true => Ok(read_catalog(folder, Kind::Database)?.sites().iter().collect()),
+        false => Ok(Vec::new()),
     }
 }
 
@@ -181,7 +234,7 @@ impl Folder {
 /// # Errors
 /// [`OpenDatabaseError`], if there is no database.
 pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), OpenDatabaseError> {
-    Ok((read_catalog(path)?, fs::read_to_string(path.join(memory_of(strategy))).ok()))
+    Ok((read_catalog(path, Kind::Database)?, fs::read_to_string(path.join(memory_of(strategy))).ok()))
 }
 
 /// The file of what a strategy remembers. Each has its own: who tries another one loses nothing.
@@ -189,13 +242,44 @@ fn memory_of(strategy: &str) -> String {
     format!("{STRATEGY}-{strategy}")
 }
 
-fn read_catalog(folder: &Path) -> Result<Design, OpenDatabaseError> {
+fn read_catalog(folder: &Path, kind: Kind) -> Result<Design, OpenDatabaseError> {
     if let Some((place, _)) = read_logs(folder)? {
         return Err(OpenDatabaseError::LogsElsewhere { path: folder.to_owned(), place });
     }
     let path = folder.join(CATALOG);
     let text = fs::read_to_string(&path).map_err(failed(&path))?;
+    let is = Kind::of(&text);
+    if is != kind {
+        let path = folder.to_owned();
+        return Err(OpenDatabaseError::OtherKind { path, is: is.name(), wanted: kind.name() });
+    }
     catalog::read(&text).map_err(|what| OpenDatabaseError::Catalog { place: show(&path), what })
+}
+
+/// A file that is a number, if it is there.
+fn read_number(path: &Path, radix: u32) -> Result<Option<u64>, OpenDatabaseError> {
+    let wrong = |error: std::num::ParseIntError| OpenDatabaseError::Catalog {
+        place: show(path),
+        what: format!("it should be a number: {error}"),
+    };
+    match fs::read_to_string(path) {
+        Ok(text) => u64::from_str_radix(text.trim(), radix).map(Some).map_err(wrong),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(path)(error)),
+    }
+}
+
+/// Replaces a file of a folder as a whole or not at all, and waits for the disk.
+fn replace(folder: &Path, name: &str, text: &str) -> Result<(), OpenDatabaseError> {
+    let (path, new) = (folder.join(name), folder.join(new(name)));
+    let write = || -> std::io::Result<()> {
+        let mut file = create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(failed(&path))
 }
 
 /// What the file says that a database with logs elsewhere has.
@@ -203,7 +287,7 @@ fn read_logs(folder: &Path) -> Result<Option<(String, DatabaseId)>, OpenDatabase
     let path = folder.join(LOGS);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenDatabaseError::File { path, error }),
     };
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));

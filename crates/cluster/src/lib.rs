@@ -54,7 +54,7 @@ pub use database::{Database, Explorer, Options};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};
 pub use event::ChangeEvent;
-pub use folder::look;
+pub use folder::{join_cluster, look, read_cluster, sites_of};
 pub use isomer_log::{Counters, DiskFaults, Durability, Lack, LogError};
 pub use isomer_site::{
     Abort, Body, CheckedWrite, CheckedWrites, Committed, Expect, Failure, Procedure, Procedures,
@@ -66,7 +66,7 @@ pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError, Owner, RowLocks,
     Savepoint,
 };
-pub use remote::{Early, Wire};
+pub use remote::{Early, Reach, Unanswered, Wire};
 pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};
 pub use storage::{DatabaseId, FoundLogs, LogOf, Logs};

@@ -24,6 +24,7 @@
 mod backups;
 mod change;
 mod failover;
+mod readmission;
 
 pub use change::Job;
 pub use failover::FailedOver;
@@ -120,6 +121,8 @@ pub struct Router<T> {
     jobs: Jobs,
     /// Sites whose logs have failed, until others have taken over.
     failures: Backlog<SiteId>,
+    /// Sites of other processes that have begun a new run.
+    returned: Backlog<SiteId>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.
     latest: AtomicU64,
 }
@@ -166,6 +169,7 @@ impl<T: Transport> Router<T> {
             occasions: Backlog::new(1),
             jobs: Jobs::default(),
             failures: Backlog::new(usize::from(SITES_MAX)),
+            returned: Backlog::new(usize::from(SITES_MAX)),
             latest: AtomicU64::new(0),
         }
     }
@@ -271,6 +275,10 @@ impl<T: Transport> Router<T> {
             let sent = request.again();
             match self.execute(session, &asked, decision.place, sent, &mut *published, 0).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
+                Err(Error::Failure(Failure::Unreachable { site, why })) => {
+                    self.until_returned(site, why, over).await?;
+                    continue;
+                }
                 result => return result,
             }
             // What it needs is being changed: it goes on when that is done.
@@ -339,9 +347,10 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Ends [`Router::run_deferred`], [`Router::plan_globally`] and [`Router::fail_over`].
+    /// Ends [`Router::run_deferred`], [`Router::plan_globally`], [`Router::fail_over`] and the readmission of sites.
     pub fn close(&self) {
         self.failures.close();
+        self.returned.close();
         self.backlog.close();
         self.occasions.close();
     }
@@ -363,10 +372,21 @@ impl<T: Transport> Router<T> {
             let (place, sent) = (decision.place, request.again());
             match self.execute(session, asked, place, sent, &mut *published, changes).await {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {}
+                Err(Error::Failure(Failure::Unreachable { site, why })) => {
+                    self.until_returned(site, why, asked.over).await?;
+                }
                 result => return result,
             }
         }
         Err(Error::Lost(LOST_MAX))
+    }
+
+    /// Waits until a site can be reached again; fails if its clients should not wait for that.
+    async fn until_returned(&self, site: SiteId, why: String, over: Over<'_>) -> Result<(), Error> {
+        match unless(over, self.transport.returns(site)).await.map_err(unwritten)? {
+            true => Ok(()),
+            false => Err(Error::Failure(Failure::Unreachable { site, why })),
+        }
     }
 
     fn decide(

@@ -16,10 +16,10 @@
 //! Every record of such a log has the [number](DatabaseId) of its database, and the folder has it too, so that one
 //! database never takes the logs of another.
 
-use crate::catalog::{self, Catalog};
+use crate::catalog::{self, Catalog, Kind};
 use crate::error::OpenDatabaseError;
 use crate::folder::Folder;
-use isomer_design::SiteId;
+use isomer_design::{SiteId, Time};
 use isomer_log::{
     Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, MemoryLog, MemoryOptions, OpenError,
     Options,
@@ -112,6 +112,11 @@ pub(crate) trait Storage: Send + Sync {
 
     /// The folder, which has checkpoints, and what the strategy remembers.
     fn folder(&self) -> Option<&Folder>;
+
+    /// A number for a run of a site that is about to begin, greater than those of earlier ones as far as is known.
+    fn begin_run(&self, site: SiteId, now: Time) -> Result<u64, OpenDatabaseError> {
+        self.folder().map_or(Ok(now.0), |folder| folder.begin_run(site, now))
+    }
 }
 
 /// A database that goes with its process.
@@ -197,7 +202,7 @@ impl Beside {
         path: &Path,
         logs: Arc<dyn Logs>,
         options: Options,
-        sites: u16,
+        sites: &[SiteId],
     ) -> Result<(Beside, Catalog), OpenDatabaseError> {
         let (folder, expected) = Folder::open_beside(path)?;
         let (place, found) = (logs.place(), logs.find().map_err(OpenDatabaseError::CatalogLog)?);
@@ -233,7 +238,7 @@ impl Beside {
         }
         let known = catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.sites.clone());
         let beside = Beside { folder, logs, database, options, catalog: catalog_log, sites: known };
-        Ok((beside, catalog.unwrap_or_else(|| Catalog::with_sites(sites))))
+        Ok((beside, catalog.unwrap_or_else(|| Catalog::of(sites.to_vec()))))
     }
 }
 
@@ -252,7 +257,7 @@ impl Storage for Beside {
 
     fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
         let begin = self.catalog.end();
-        self.catalog.append(catalog.to_text().as_bytes())?;
+        self.catalog.append(catalog.to_text(Kind::Database).as_bytes())?;
         self.catalog.sync()?;
         // The older ones count for nothing. What cannot be removed now is removed with the next.
         let _ = self.catalog.truncate_before(begin);

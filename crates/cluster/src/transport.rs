@@ -1,5 +1,6 @@
 //! How the router reaches sites: requests and answers that could cross a network.
 
+use crate::remote::Reach;
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
 use isomer_site::{
@@ -62,6 +63,17 @@ pub trait Transport {
 
     /// Ready when a site that did not answer may be worth asking again.
     async fn retry(&self, site: SiteId);
+
+    /// Waits until a site can be asked whose process [could not be reached](Failure::Unreachable); `false` if its
+    /// clients should not wait for that.
+    async fn returns(&self, _site: SiteId) -> bool {
+        false
+    }
+
+    /// Where a site is, if it is in another process and the way there says so.
+    fn reach(&self, _site: SiteId) -> Option<Reach> {
+        None
+    }
 
     /// The failure of a site's log, if the site is to be passed by from then on: it serves nothing until it
     /// has been opened again with the whole database. A site that may come back by itself has none.

@@ -3,10 +3,10 @@
 #[path = "halves/channel.rs"]
 mod channel;
 
-use channel::{Cluster, nowhere};
+use channel::Cluster;
 use isomer_cluster::{
-    Abort, CancelToken, Database, Error, Failure, Gateway, Isolation, LockMode, OpenDatabaseError,
-    OpenError, OpenTransaction, Options, Place, Procedures, Session, Txn,
+    Abort, CancelToken, Database, Error, Failure, Gateway, Isolation, LockMode, OpenError,
+    OpenTransaction, Options, Place, Procedures, Session, Txn,
 };
 use isomer_design::{
     Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
@@ -272,14 +272,16 @@ fn failures_arrive_as_they_were_sent() {
     };
     assert_eq!((item.table, item.span.start()), (nowhere, &Key::min()));
 
+    let never_over = CancelToken::default();
     let split = wire::ask(SiteId(3), &Step::Split(nowhere, Key::int(5)));
-    let answer = cluster.nodes[0].endpoint().serve(&split, |_| {});
+    let answer = cluster.nodes[0].endpoint().serve(&split, &never_over, |_| {}).expect("an answer");
     let refused = wire::read_answer::<Step>(&answer).expect("it is an answer");
     let Err(Refusal::NoTable { site: SiteId(3), table: TableId(99) }) = refused else {
         panic!("there is no such table: {refused:?}")
     };
     let misled = wire::ask(SiteId(1), &Step::Describe);
-    let answer = cluster.nodes[0].endpoint().serve(&misled, |_| {});
+    let answer =
+        cluster.nodes[0].endpoint().serve(&misled, &never_over, |_| {}).expect("an answer");
     let refused = wire::read_answer::<Step>(&answer).expect("it is an answer");
     assert!(matches!(refused, Err(Refusal::Unavailable(SiteId(1)))), "it is at the other half");
 }
@@ -308,8 +310,8 @@ fn what_cannot_be_sent_or_understood_is_refused_by_name() {
     assert!(!foreign.is_unknown(), "nothing was done");
     assert_eq!(
         foreign.to_string(),
-        "site s4 was not asked: it was not understood: a message of version 3; \
-         this program knows version 2, so let both be of one release"
+        "site s4 was not asked: it was not understood: a message of version 4; \
+         this program knows version 3, so let both be of one release"
     );
     weather.is_noisy.store(true, Ordering::SeqCst);
     let noisy = transfer(db, &mut session, table, [35, 36, 1]).expect_err("the answer is lost");
@@ -320,13 +322,7 @@ fn what_cannot_be_sent_or_understood_is_refused_by_name() {
 }
 
 #[test]
-fn what_takes_all_sites_in_one_process_is_refused_by_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = Options::in_folder(folder.path().join("db"), 4).elsewhere(nowhere());
-    let refused = Database::open(options).err().expect("its sites would have logs of their own");
-    assert!(matches!(refused, Error::Open(OpenDatabaseError::Elsewhere { .. })), "{refused}");
-    assert!(!folder.path().join("db").exists(), "nothing was made");
-
+fn a_site_that_nobody_hosts_cannot_be_added() {
     let (cluster, _) = bank(HALVES, Options::in_memory(4));
     let db = cluster.gateway.database();
     let refused = db.change(Change::AddSite { site: SiteId(5) }, "a site that is nowhere");

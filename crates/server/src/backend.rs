@@ -369,6 +369,14 @@ fn log(error: &LogError) -> &'static str {
 const FULL: &str = "ALTER SYSTEM SET site_memory raises the limit; isomer.sites shows what sites have, and \
     isomer.partitions what is where.";
 
+/// What helps where a node is gone.
+const UNREACHABLE: &str = "Run the transaction again when the node is back. isomer.sites shows which sites cannot be \
+    reached.";
+
+/// What helps where nobody knows what became of a commit.
+const UNKNOWN: &str =
+    "The transaction may have committed. Look for what it has written before it is run again.";
+
 /// An error of the database as clients know it.
 pub(crate) fn database(error: Error) -> SqlError {
     let code = match &error {
@@ -379,8 +387,15 @@ pub(crate) fn database(error: Error) -> SqlError {
         Error::Failure(Failure::Full(_)) | Error::Change { refusal: Refusal::Full(_), .. } => {
             return SqlError::new(code::OUT_OF_MEMORY, error.to_string()).hint(FULL);
         }
+        Error::Failure(Failure::Unreachable { .. }) => {
+            return SqlError::new("57P03", error.to_string()).hint(UNREACHABLE);
+        }
+        Error::Failure(Failure::Participant(_)) => code::SERIALIZATION,
         Error::Invalid(_) | Error::Change { .. } => code::INVALID_PARAMETER,
-        Error::Failure(_) | Error::Canceled { .. } if error.is_unknown() => code::UNKNOWN_OUTCOME,
+        Error::Failure(_) if error.is_unknown() => {
+            return SqlError::new(code::UNKNOWN_OUTCOME, error.to_string()).hint(UNKNOWN);
+        }
+        Error::Canceled { .. } if error.is_unknown() => code::UNKNOWN_OUTCOME,
         Error::Failure(_) => "53000",
         Error::Refused(_) => code::NOT_READY,
         _ => code::INTERNAL,

@@ -4,13 +4,15 @@
 use crate::backend::database;
 use crate::engine::{Engine, damaged};
 use crate::size::read_site_memory;
-use isomer_design::{Backups, Change, Key, Placement, SiteId, TableId, Time, Value};
+use isomer_cluster::Reach;
+use isomer_design::{Backups, Change, Design, Key, Placement, SiteId, TableId, Time, Value};
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::plain_name;
 use isomer_sql::parse::{DesignChange, DesignStatement};
 use isomer_sql::system::{DesignView, Role};
 use isomer_sql::{SqlError, code};
+use isomer_strategy::SiteLoad;
 use sqlparser::ast::{Expr, UnaryOperator};
 
 impl Engine {
@@ -249,15 +251,8 @@ impl Engine {
     fn site_rows(&self) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         let row = |report: isomer_cluster::SiteReport| {
-            let (mut masters, mut replicas) = (0, 0);
             let [commits, coordinated] = self.gateway().commits(report.site);
-            for (_, table) in design.tables() {
-                for (_, placement) in table.partitions().iter() {
-                    masters += i64::from(placement.master == report.site);
-                    replicas +=
-                        i64::from(placement.master != report.site && placement.holds(report.site));
-                }
-            }
+            let (masters, replicas) = held(&design, report.site);
             vec![
                 Datum::Text(report.site.to_string()),
                 Datum::Int(masters),
@@ -272,7 +267,37 @@ impl Engine {
                 Datum::Text(report.failure.map_or("ok".to_owned(), |why| format!("failed: {why}"))),
             ]
         };
-        self.database().sites().into_iter().map(row).collect()
+        let mut rows: Vec<Vec<Datum>> = self.database().sites().into_iter().map(row).collect();
+        rows.extend(self.rows_of_sites_elsewhere(&design));
+        rows
+    }
+
+    /// Of sites at nodes, what this process knows of them.
+    fn rows_of_sites_elsewhere(&self, design: &Design) -> Vec<Vec<Datum>> {
+        let row = |(load, reach): (SiteLoad, Option<Reach>)| {
+            let [commits, coordinated] = self.gateway().commits(load.site);
+            let (masters, replicas) = held(design, load.site);
+            let state = match (self.database().failure(load.site), reach) {
+                (_, Some(Reach { trouble: Some(why), .. })) => format!("unreachable: {why}"),
+                (Some(why), _) => format!("failed: {why}"),
+                (None, Some(Reach { node, .. })) => format!("ok, at node {node}"),
+                (None, None) => "ok".to_owned(),
+            };
+            vec![
+                Datum::Text(load.site.to_string()),
+                Datum::Int(masters),
+                Datum::Int(replicas),
+                Datum::Int(load.memory_bytes as i64),
+                load.memory_max.map_or(Datum::Null, |max| Datum::Int(max as i64)),
+                load.busy.map_or(Datum::Null, Datum::Float),
+                Datum::Null,
+                Datum::Null,
+                Datum::Int(commits as i64),
+                Datum::Int(coordinated as i64),
+                Datum::Text(state),
+            ]
+        };
+        self.database().sites_elsewhere().into_iter().map(row).collect()
     }
 
     fn checkpoint_rows(&self) -> Vec<Vec<Datum>> {
@@ -302,4 +327,16 @@ impl Engine {
         };
         self.database().sites().into_iter().map(row).collect()
     }
+}
+
+/// How many partitions a site masters, and of how many it has a replica.
+fn held(design: &Design, site: SiteId) -> (i64, i64) {
+    let (mut masters, mut replicas) = (0, 0);
+    for (_, table) in design.tables() {
+        for (_, placement) in table.partitions().iter() {
+            masters += i64::from(placement.master == site);
+            replicas += i64::from(placement.master != site && placement.holds(site));
+        }
+    }
+    (masters, replicas)
 }

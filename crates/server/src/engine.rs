@@ -13,15 +13,17 @@ mod tables;
 pub(crate) use stored::system_table;
 pub(crate) use tables::values_of;
 
-use crate::backend::database;
+use crate::backend::{database, explain};
 use crate::indexes::Build;
 use crate::pilot::{Decider, Pilot};
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use isomer_cluster::{ChangeEvent, Database, Gateway, Isolation, Options};
-use isomer_design::{Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
+use isomer_cluster::{
+    ChangeEvent, Database, Expect, Gateway, Isolation, LockMode, OpenError, Options,
+};
+use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::budget::Budget;
 use isomer_sql::catalog::{Catalog, FIRST_OID, Table};
@@ -340,28 +342,38 @@ impl Engine {
         }
         let (table, schema) = &self.sequences_table;
         let key = schema.encode_key(&[Value::from(name)]).map_err(damaged)?;
-        let footprint = Footprint::new().write(*table, key.clone());
-        let mut first = None;
-        let mut session = self.database().session();
-        let taken = self.database().run(&mut session, &footprint, |txn| {
-            first = match txn.get(*table, &key)? {
-                Some(row) => match schema.read_column(&key, row, 1) {
-                    Ok(Value::Int64(next)) => Some(next),
-                    _ => None,
-                },
-                None => None,
-            };
-            let Some(next) = first else { return Ok(()) };
-            let row = schema.encode_row(&[Value::from(name), Value::Int64(next + BLOCK)]);
-            let (_, row) = row.expect("a name that was a key is one again");
-            txn.put(*table, &key, &row)
-        });
-        taken.map_err(database)?;
+        let first = loop {
+            match self.take_block(*table, &key, name) {
+                Err(OpenError::Changed) => {}
+                taken => break taken.map_err(explain)?,
+            }
+        };
         let first = first.ok_or_else(|| {
             SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
         })?;
         sequences.insert(name.to_owned(), (first + 1, first + BLOCK));
         Ok(first)
+    }
+
+    /// Takes the next block of a sequence, whose row may be at any site; gives its first number, if there is a row.
+    fn take_block(&self, table: TableId, key: &Key, name: &str) -> Result<Option<i64>, OpenError> {
+        let schema = &self.sequences_table.1;
+        let mut txn = self.gateway.begin(Isolation::ReadCommitted, Arc::default());
+        txn.lock(table, key, LockMode::Exclusive, true)?;
+        txn.look_again();
+        let mut next = None;
+        let locked = txn.get_locked(table, key, |row| {
+            next = match schema.read_column(key, row, 1) {
+                Ok(Value::Int64(next)) => Some(next),
+                _ => None,
+            };
+        })?;
+        let Some(first) = next else { return Ok(None) };
+        let row = schema.encode_row(&[Value::from(name), Value::Int64(first + BLOCK)]);
+        let (_, row) = row.expect("a name that was a key is one again");
+        txn.put(table, key.clone(), locked.base, Some(row))?;
+        txn.commit()?;
+        Ok(Some(first))
     }
 
     /// Makes a sequence that begins at a number, or ends one.
@@ -380,33 +392,12 @@ impl Engine {
         table: TableId,
         rows: &[(Key, Option<Vec<u8>>)],
     ) -> Result<(), SqlError> {
-        let mut footprint = Footprint::new();
-        let keys = || rows.iter().map(|(key, _)| key);
-        if rows.len() < 16 {
-            keys().for_each(|key| {
-                footprint.add(
-                    table,
-                    isomer_design::Span::Key(key.clone()),
-                    isomer_design::Access::Write,
-                );
-            });
-        } else if let (Some(first), Some(last)) = (keys().min(), keys().max()) {
-            let range = KeyRange::new(first.clone(), Some(last.successor()));
-            footprint = footprint.write_range(table, range);
+        // As data: code could not be sent to a site at a node.
+        let mut txn = self.gateway.begin(Isolation::ReadCommitted, Arc::default());
+        for (key, row) in rows {
+            txn.put(table, key.clone(), Expect::Anything, row.clone()).map_err(explain)?;
         }
-        let mut session = self.database().session();
-        let written = self.database().run(&mut session, &footprint, |txn| {
-            for (key, row) in rows {
-                match row {
-                    Some(row) => txn.put(table, key, row)?,
-                    None => {
-                        txn.delete(table, key)?;
-                    }
-                }
-            }
-            Ok(())
-        });
-        written.map(|_| ()).map_err(database)
+        txn.commit().map(drop).map_err(explain)
     }
 
     /// Shows all rows of a table of the store, as they are now.
@@ -416,8 +407,7 @@ impl Engine {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), SqlError> {
         let mut txn = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
-        txn.scan(table, &KeyRange::all(), Direction::Forward, &mut visit)
-            .map_err(crate::backend::explain)
+        txn.scan(table, &KeyRange::all(), Direction::Forward, &mut visit).map_err(explain)
     }
 
     /// A number that no object of the catalog has, and none had since the start.

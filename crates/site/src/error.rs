@@ -66,6 +66,14 @@ pub enum Failure {
         /// What is wrong and what would be right.
         why: String,
     },
+    /// The site's process cannot be reached; nothing was done.
+    #[error("site {site} cannot be reached, so nothing was done: {why}")]
+    Unreachable {
+        /// The site.
+        site: SiteId,
+        /// Where its process should be, and what came of trying.
+        why: String,
+    },
 }
 
 impl Failure {

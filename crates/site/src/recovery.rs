@@ -100,7 +100,7 @@ impl Site {
     pub fn open(options: SiteOptions) -> Result<Site, RecoverError> {
         let now = options.time.now();
         let progress = options.progress.clone();
-        let site = Site::new(options, now);
+        let mut site = Site::new(options, now);
         let newest = site.checkpoints.as_ref().and_then(|checkpoints| checkpoints.newest());
         let redo_from = newest.map_or(0, |newest| newest.position);
         let begin = site.log.begin();
@@ -111,6 +111,8 @@ impl Site {
             site.load_checkpoint(&**checkpoints, redo_from, &progress)?;
         }
         site.replay(redo_from, &progress)?;
+        // Earlier runs began before anything that they have logged.
+        site.incarnation = site.incarnation.max(site.store.clock.last().0 + 1);
         site.finish_recovery();
         Ok(site)
     }

@@ -80,6 +80,9 @@ pub struct SiteOptions {
     pub memory: Arc<MemoryLimit>,
     /// Told how far the site's recovery has come.
     pub progress: Arc<RecoveryProgress>,
+    /// Greater than that of any earlier run of the site, where whoever runs it can tell; what it has logged and what
+    /// the time is are looked at in any case.
+    pub incarnation: u64,
 }
 
 impl SiteOptions {
@@ -103,6 +106,7 @@ impl SiteOptions {
             procedures: Arc::default(),
             memory: Arc::default(),
             progress: Arc::default(),
+            incarnation: 0,
         }
     }
 }
@@ -225,7 +229,7 @@ impl Site {
     pub(crate) fn new(options: SiteOptions, start: Time) -> Site {
         Site {
             id: options.id,
-            incarnation: start.0.max(options.time.now().0),
+            incarnation: start.0.max(options.time.now().0).max(options.incarnation),
             opened_at: options.log.end(),
             store: Store::new(start),
             log: options.log,

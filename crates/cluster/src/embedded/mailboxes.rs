@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
+/// A site that has not read so many messages is brought no more from elsewhere: they are lost, as they may be.
+const UNREAD_MAX: usize = 4096;
+
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Mailboxes {
@@ -53,6 +56,11 @@ impl Mailboxes {
         let inbox = self.inbox(to);
         inbox.messages.lock().push_back((from, message));
         inbox.wake_worker();
+    }
+
+    /// True if a site does not have to read too much already to be brought more from elsewhere.
+    pub(super) fn has_room(&self, site: SiteId) -> bool {
+        self.inbox(site).messages.lock().len() < UNREAD_MAX
     }
 
     /// The inbox of a site, made if there is none yet.

@@ -112,8 +112,8 @@ impl Runtime {
         let time: Arc<dyn TimeSource> = self.clock.clone();
         let (network, procedures) = (self.mailboxes.clone(), self.procedures.clone());
         let usual = SiteOptions::new(id, log, network, time);
-        let memory = self.memory.clone();
-        Ok((SiteOptions { checkpoints, procedures, memory, ..usual }, notes))
+        let (memory, incarnation) = (self.memory.clone(), storage.begin_run(id, self.clock.now())?);
+        Ok((SiteOptions { checkpoints, procedures, memory, incarnation, ..usual }, notes))
     }
 }
 

@@ -4,6 +4,7 @@ use super::clock::WallClock;
 use super::host::{Host, Renewal, Shared, Unsynced};
 use super::mailboxes::Mailboxes;
 use super::thread::start;
+use crate::node::Endpoint;
 use crate::open::{CancelReason, CancelToken, Gateway};
 use crate::remote::{Remote, ServedPins, Wire};
 use crate::router::unless;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -38,6 +39,9 @@ pub(crate) struct Runtime {
     elsewhere: Option<Remote>,
     renewal: Arc<Renewal>,
     hosts: ArcSwap<BTreeMap<SiteId, Arc<Host>>>,
+    wire: Option<Arc<dyn Wire>>,
+    /// Who is told of a site elsewhere that has begun a new run.
+    pub(crate) on_return: OnceLock<Box<dyn Fn(SiteId) + Send + Sync>>,
     /// Renews the leases of a gateway, if there are sites elsewhere.
     renewer: Mutex<Option<JoinHandle<()>>>,
     stopped: AtomicBool,
@@ -50,7 +54,9 @@ impl Runtime {
         let mailboxes = Arc::new(Mailboxes::new(wire.clone()));
         let client = RandomState::new().hash_one(clock.now().0);
         Runtime {
-            elsewhere: wire.map(|wire| Remote::new(wire, mailboxes.clone(), client)),
+            elsewhere: wire.clone().map(|wire| Remote::new(wire, mailboxes.clone(), client)),
+            wire,
+            on_return: OnceLock::new(),
             mailboxes,
             clock,
             procedures: Arc::new(procedures),
@@ -80,10 +86,25 @@ impl Runtime {
         self.hosts.load()
     }
 
-    /// Brings a message from elsewhere to a site; to one that is not here, it is lost.
+    /// Brings a message from elsewhere to a site; to one that is not here, or has too much to read, it is lost.
     pub(crate) fn deliver(&self, from: SiteId, to: SiteId, message: Message) {
-        if self.hosts.load().contains_key(&to) {
+        if self.hosts.load().contains_key(&to) && self.mailboxes.has_room(to) {
             self.mailboxes.deliver(from, to, message);
+        }
+    }
+
+    /// All sites of this process are running: others may reach them.
+    pub(crate) fn open_wire(self: &Arc<Runtime>) {
+        if let Some(wire) = &self.wire {
+            wire.open(Endpoint::new(self.clone()));
+        }
+    }
+
+    /// The process of other sites can be reached.
+    pub(crate) fn meet(&self, others: &[SiteId], is_new: bool) {
+        self.sites().iter().for_each(|site| site.meet(others));
+        if let Some(tell) = self.on_return.get().filter(|_| is_new) {
+            others.iter().for_each(|other| tell(*other));
         }
     }
 
@@ -103,7 +124,10 @@ impl Runtime {
             hosts
         });
         let others = self.hosts.load();
-        host.site.greet(others.keys().copied().filter(|other| *other != id));
+        let here = others.keys().copied().filter(|other| *other != id);
+        // Those elsewhere may not be reached yet. But until they have said so, the log is kept that they may lack.
+        let elsewhere = self.wire.iter().flat_map(|wire| wire.sites());
+        host.site.greet(here.chain(elsewhere));
     }
 
     /// Has the lease of a gateway renewed from now on.
@@ -158,6 +182,9 @@ impl Runtime {
             renewer.thread().unpark();
             // A thread that panicked has said so already.
             let _ = renewer.join();
+        }
+        if let Some(wire) = &self.wire {
+            wire.close();
         }
         for host in self.hosts.swap(Arc::default()).values() {
             host.stop();

@@ -1,7 +1,7 @@
 //! The way to the sites: those of this process are called, the others asked over the [wire](crate::remote).
 
 use super::runtime::Runtime;
-use crate::remote::{ClientPin, Remote};
+use crate::remote::{ClientPin, Reach, Remote};
 use crate::transport::{Transport, load_of};
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
@@ -209,6 +209,17 @@ impl Transport for Embedded {
             Some(remote) => remote.retry(site).await,
             None => self.here.retry(site).await,
         }
+    }
+
+    async fn returns(&self, site: SiteId) -> bool {
+        match self.elsewhere(site) {
+            Some(remote) => remote.returns(site).await,
+            None => false,
+        }
+    }
+
+    fn reach(&self, site: SiteId) -> Option<Reach> {
+        self.elsewhere(site).and_then(|remote| remote.reach(site))
     }
 
     fn failure(&self, site: SiteId) -> Option<LogError> {

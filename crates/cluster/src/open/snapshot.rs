@@ -83,7 +83,7 @@ impl Seen {
             let (site, up_to) = self.sites[at];
             match transport.until_durable(site, up_to).await {
                 Ok(()) => drop(self.sites.swap_remove(at)),
-                Err(Failure::Stopped(_)) => return Err(Error::Gone),
+                Err(Failure::Stopped(_) | Failure::Unreachable { .. }) => return Err(Error::Gone),
                 Err(failure) => return Err(failure.into()),
             }
         }
@@ -131,12 +131,18 @@ impl<T: Transport> Snapshot<T> {
     /// Lets all sites keep what is there at its time, for as long as it takes.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a site has it no more; [`Error::Failure`] if one does not answer.
+    /// [`Error::Gone`] if a site has it no more. One that cannot be reached is passed by.
     pub(super) async fn pin(&mut self, gateway: &Gateway<T>) -> Result<(), Error> {
         let (routing, transport) = (gateway.router().routing_table(), gateway.transport());
-        let pin = async |site| Ok((site, transport.pin(site, self.time).await?));
+        let pin = async |site| match transport.pin(site, self.time).await {
+            Ok(pin) => Ok(Some((site, pin))),
+            // If it comes back, it says so itself when it is read, and has forgotten.
+            Err(Failure::Unreachable { .. } | Failure::Stopped(_)) => Ok(None),
+            Err(failure) => Err(failure),
+        };
         let pinned = join_all(routing.sites().iter().map(pin)).await;
-        self.pins = pinned.into_iter().collect::<Result<_, Failure>>()?;
+        let pinned: Vec<_> = pinned.into_iter().collect::<Result<_, Failure>>()?;
+        self.pins = pinned.into_iter().flatten().collect();
         self.open.take().into_iter().for_each(|snapshot_pin| gateway.history.close(snapshot_pin));
         Ok(())
     }
@@ -180,6 +186,14 @@ impl<T: Transport> Snapshot<T> {
         let read = Read { table, span: ReadSpan::Key(key), limit: 1 };
         let is_read = self.try_read(gateway, &routing, key, look, read, &mut visit).await?;
         Ok(is_read.then_some(found))
+    }
+
+    /// Lets a row's master go on, if it was looked for in vain before.
+    pub(super) async fn pause(&self, gateway: &Gateway<T>, table: TableId, key: &Key, look: usize) {
+        let routing = gateway.router().routing_table();
+        if let Some(placement) = routing.placement(table, key).filter(|_| look >= QUICK_LOOKS) {
+            gateway.transport().retry(placement.master).await;
+        }
     }
 
     /// Shows the rows of a range to `visit` in the order of their keys, or from the last, until it breaks.
@@ -266,6 +280,10 @@ impl<T: Transport> Snapshot<T> {
                 }
                 Ok(false)
             }
+            Err(Failure::Unreachable { site, why }) => match transport.returns(site).await {
+                true => Ok(false),
+                false => Err(Failure::Unreachable { site, why }.into()),
+            },
             Err(failure) => Err(failure.into()),
         }
     }

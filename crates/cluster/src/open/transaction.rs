@@ -476,7 +476,7 @@ impl<T: Transport> OpenTransaction<T> {
         key: &Key,
         mut visit: impl FnMut(&[u8], Time),
     ) -> Result<bool, OpenError> {
-        for _ in 0..LOOKS_MAX {
+        for look in 0..LOOKS_MAX {
             let newest = match &mut self.newest {
                 Some(newest) => newest,
                 none => none.insert(Snapshot::take(&self.gateway).await?),
@@ -484,7 +484,8 @@ impl<T: Transport> OpenTransaction<T> {
             if let Some(found) = newest.look(&self.gateway, table, key, 0, &mut visit).await? {
                 return Ok(found);
             }
-            // Its master has changed since.
+            // Its master has changed since; or it has just come back, and its history begins later.
+            newest.pause(&self.gateway, table, key, look).await;
             self.end_newest();
         }
         Err(Error::Gone.into())

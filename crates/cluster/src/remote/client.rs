@@ -1,7 +1,7 @@
 //! Asking sites in other processes.
 
-use super::Wire;
 use super::pins::{ClientPin, ClientPins};
+use super::{Reach, Unanswered, Wire};
 use crate::embedded::Mailboxes;
 use isomer_design::{SiteId, Time};
 use isomer_log::LogError;
@@ -17,11 +17,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why there is no answer.
-enum Unanswered {
-    /// Nobody knows whether the request was carried out.
-    Lost,
-    /// It was not.
+/// Why there is no answer that can be read.
+enum NoAnswer {
+    Wire(Unanswered),
+    /// The request was not understood: it was not carried out.
     NotAsked(String),
 }
 
@@ -140,8 +139,9 @@ impl Remote {
     pub(crate) async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
         let answer = self.ask(site, &step).await.unwrap_or_else(|why| {
             Err(match why {
-                Unanswered::Lost => Refusal::Unavailable(site),
-                Unanswered::NotAsked(why) => Refusal::NotAsked { site, why },
+                // A step is taken again until it is known what has become of it.
+                NoAnswer::Wire(_) => Refusal::Unavailable(site),
+                NoAnswer::NotAsked(why) => Refusal::NotAsked { site, why },
             })
         });
         self.heard(site, answer)
@@ -152,6 +152,16 @@ impl Remote {
         if self.ask(site, &Tick).await.is_err() {
             self.wire.retry(site).await;
         }
+    }
+
+    /// As [`Wire::returns`].
+    pub(crate) async fn returns(&self, site: SiteId) -> bool {
+        self.wire.returns(site).await
+    }
+
+    /// As [`Wire::reach`].
+    pub(crate) fn reach(&self, site: SiteId) -> Option<Reach> {
+        self.wire.reach(site)
     }
 
     pub(crate) fn failure(&self, site: SiteId) -> Option<LogError> {
@@ -172,7 +182,7 @@ impl Remote {
         self.heard(site, answer.unwrap_or_else(|why| Err(failure(site, why))))
     }
 
-    async fn ask<A: Asked>(&self, site: SiteId, asked: &A) -> Result<A::Answer, Unanswered> {
+    async fn ask<A: Asked>(&self, site: SiteId, asked: &A) -> Result<A::Answer, NoAnswer> {
         // Nothing but an execute is answered twice.
         self.ask_hearing(site, asked, &mut |_| {}).await
     }
@@ -182,14 +192,14 @@ impl Remote {
         site: SiteId,
         asked: &A,
         early: &mut dyn FnMut(&[u8]),
-    ) -> Result<A::Answer, Unanswered> {
+    ) -> Result<A::Answer, NoAnswer> {
         let answer = self.wire.ask(site, wire::ask(site, asked), early).await;
-        match wire::read_answer::<A>(&answer.ok_or(Unanswered::Lost)?) {
+        match wire::read_answer::<A>(&answer.map_err(NoAnswer::Wire)?) {
             Ok(answer) => Ok(answer),
-            Err(bad @ BadMessage::NotUnderstood(_)) => Err(Unanswered::NotAsked(bad.to_string())),
+            Err(bad @ BadMessage::NotUnderstood(_)) => Err(NoAnswer::NotAsked(bad.to_string())),
             Err(bad) => {
                 self.trouble(site, &bad);
-                Err(Unanswered::Lost)
+                Err(NoAnswer::Wire(Unanswered::Lost))
             }
         }
     }
@@ -221,10 +231,11 @@ impl Remote {
     }
 }
 
-fn failure(site: SiteId, why: Unanswered) -> Failure {
+fn failure(site: SiteId, why: NoAnswer) -> Failure {
     match why {
-        Unanswered::Lost => Failure::Stopped(site),
-        Unanswered::NotAsked(why) => Failure::NotAsked { site, why },
+        NoAnswer::Wire(Unanswered::Lost) => Failure::Stopped(site),
+        NoAnswer::Wire(Unanswered::Unreachable(why)) => Failure::Unreachable { site, why },
+        NoAnswer::NotAsked(why) => Failure::NotAsked { site, why },
     }
 }
 
@@ -252,15 +263,19 @@ mod tests {
             site == S3
         }
 
+        fn sites(&self) -> Vec<SiteId> {
+            vec![S3]
+        }
+
         fn ask<'a>(
             &'a self,
             _: SiteId,
             _: Vec<u8>,
             early: Early<'a>,
-        ) -> LocalBoxFuture<'a, Option<Vec<u8>>> {
+        ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>> {
             let (before, answer) = self.0.lock().pop_front().expect("there is one for each");
             before.iter().for_each(|bytes| early(bytes));
-            Box::pin(ready(answer))
+            Box::pin(ready(answer.ok_or(Unanswered::Lost)))
         }
 
         fn send(&self, _: SiteId, _: Vec<u8>) {}

@@ -28,6 +28,7 @@ impl<T: Transport> Router<T> {
             Ok(wanted)
         };
         let design = wanted(&self.design())?;
+        design.sites().iter().try_for_each(|site| self.check_site(site))?;
         let changes = self.lacking(&design, "it is to be a backup", Some(table));
         self.change_all(&changes).await?;
         let design = wanted(&self.design())?;

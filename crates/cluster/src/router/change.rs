@@ -108,7 +108,8 @@ impl<T: Transport> Router<T> {
             self.table.store(Arc::new(RoutingTable::of(&design)));
             design.sites().clone()
         };
-        for site in sites.iter() {
+        // A site that cannot be reached forgets when it comes back.
+        for site in sites.iter().filter(|site| self.check_site(*site).is_ok()) {
             // A site that cannot write its log says so to everyone; it forgets at the next start.
             let _ = protocol::ask(&self.transport, site, isomer_site::Step::Forget(id)).await;
         }
@@ -212,6 +213,7 @@ impl<T: Transport> Router<T> {
     async fn make(&self, change: &Change) -> Result<usize, Error> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
+        self.check_reached(&before, change)?;
         self.check_target(change)?;
         self.check_backups(change)?;
         // Readers leave a replica before it goes; everything else is there before it is routed to.

@@ -2,7 +2,9 @@
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::task::AtomicWaker;
-use isomer_cluster::{Database, Early, Endpoint, Gateway, Node, Options, Procedures, Wire};
+use isomer_cluster::{
+    CancelToken, Database, Early, Endpoint, Gateway, Node, Options, Procedures, Unanswered, Wire,
+};
 use isomer_design::SiteId;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -94,22 +96,27 @@ impl Wire for Channels {
         !self.own.contains(&site)
     }
 
+    fn sites(&self) -> Vec<SiteId> {
+        let all = self.all.iter().flat_map(|(sites, _)| sites.iter().copied());
+        all.filter(|site| self.reaches(*site)).collect()
+    }
+
     fn ask<'a>(
         &'a self,
         site: SiteId,
         mut request: Vec<u8>,
         early: Early<'a>,
-    ) -> LocalBoxFuture<'a, Option<Vec<u8>>> {
+    ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>> {
         self.weather.passes(&request);
         if self.weather.is_foreign.load(Ordering::SeqCst) {
-            request[0] = 3;
+            request[0] = 4;
         }
         let call = Arc::new(Call::default());
         let sent = self.to(site).map(|to| to.send(Parcel::Ask(request, call.clone())));
         let is_sent = sent.is_some_and(|sent| sent.is_ok());
         Box::pin(poll_fn(move |cx| {
             if !is_sent {
-                return Poll::Ready(None);
+                return Poll::Ready(Err(Unanswered::Lost));
             }
             call.waker.register(cx.waker());
             let mut came = call.came.lock().expect("nobody panics with it");
@@ -118,7 +125,7 @@ impl Wire for Channels {
             }
             match came.answer.take() {
                 None if !came.is_over => Poll::Pending,
-                answer => Poll::Ready(answer),
+                answer => Poll::Ready(answer.ok_or(Unanswered::Lost)),
             }
         }))
     }
@@ -133,11 +140,6 @@ impl Wire for Channels {
         thread::yield_now();
         Box::pin(async {})
     }
-}
-
-/// A wire that leads nowhere.
-pub(crate) fn nowhere() -> Arc<dyn Wire> {
-    Arc::new(Channels { own: Vec::new(), all: Vec::new(), weather: Arc::default() })
 }
 
 /// Serves a process until nobody can reach it any more, each request on a thread of its own.
@@ -160,12 +162,14 @@ fn host(endpoint: Endpoint, inbox: Receiver<Parcel>, weather: Arc<Weather>) {
 }
 
 fn answer(endpoint: &Endpoint, weather: &Weather, request: &[u8], Answering(call): &Answering) {
-    let mut answer = endpoint.serve(request, |early| {
+    let never_over = CancelToken::default();
+    let answer = endpoint.serve(request, &never_over, |early| {
         if !weather.is_plain.load(Ordering::SeqCst) {
             weather.passes(&early);
             call.note(|came| came.early.push_back(early));
         }
     });
+    let mut answer = answer.expect("nobody ends it");
     weather.passes(&answer);
     if weather.is_noisy.load(Ordering::SeqCst) {
         *answer.last_mut().expect("a message has a head") ^= 1;
@@ -199,7 +203,13 @@ impl Cluster {
         let own = inboxes.next().expect("there is a process");
         let mut nodes = Vec::new();
         for (at, inbox) in (1..).zip(inboxes) {
-            let node = Node::in_memory(&all[at].0, procedures(), wire(at)).expect("in memory");
+            let node = Node::open(
+                Options::in_memory(0)
+                    .sites(&all[at].0)
+                    .procedures(procedures())
+                    .elsewhere(wire(at)),
+            );
+            let node = node.expect("in memory");
             host(node.endpoint(), inbox, weather.clone());
             nodes.push(node);
         }

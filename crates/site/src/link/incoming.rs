@@ -160,7 +160,7 @@ impl Site {
     }
 
     /// Opens a link anew. `sender` is the other site's run, as far as it is known.
-    fn open_link(&self, from: SiteId, sender: u64) {
+    pub(super) fn open_link(&self, from: SiteId, sender: u64) {
         if let Some(link) = self.links.incoming.lock().get_mut(&from) {
             link.open(sender, self.time.now());
         }

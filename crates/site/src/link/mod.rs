@@ -90,6 +90,15 @@ impl Site {
         self.subscribe(&replicas);
     }
 
+    /// The process of other sites can be reached, for the first time or again: what was sent there before may be
+    /// lost. So they are greeted again, and what is followed there is asked for again.
+    pub fn meet(&self, others: &[SiteId]) {
+        others.iter().for_each(|other| self.introduce_again(*other));
+        let followed = self.followed();
+        let here = followed.keys().filter(|source| others.contains(source));
+        here.for_each(|source| self.open_link(*source, 0));
+    }
+
     /// Takes a message from another site.
     pub fn receive(&self, from: SiteId, message: Message) {
         match message {

@@ -116,6 +116,12 @@ impl Site {
         }
     }
 
+    /// Says hello to a site that may have lost the last one.
+    pub(super) fn introduce_again(&self, to: SiteId) {
+        self.links.outgoing.lock().entry(to).or_default().greeted = false;
+        self.introduce(to);
+    }
+
     /// Sends what has become durable, and up to when that was all where it is wanted or due.
     fn ship_and_say(&self, is_due: impl Fn(&mut Link) -> bool) {
         let mut links = self.links.outgoing.lock();

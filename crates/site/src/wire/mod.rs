@@ -1,7 +1,7 @@
 //! Messages as bytes: what the router asks of sites, what they answer, and what they say to each other.
 //!
 //! ```text
-//!   message   version u8 │ kind u8 │ length of the body u32 │ CRC-32 of all but itself u32 │ body
+//!   message   version u8 │ kind u8 │ length of the body u32 │ number u64 │ CRC-32 of all but itself u32 │ body
 //!
 //!   kind   1  execute         body: the site asked, and an Execute     answer: Reply, or Failure
 //!          2  read                                      a ReadAt               Rows, or Failure
@@ -12,12 +12,15 @@
 //!          7  part                                      a Part                 PartAnswer, or Failure
 //!          8  tick                                      nothing                nothing
 //!         64  message         body: from, to, and a Message           none
+//!   96 - 111  the carrier's   bodies are its own: its greetings, say
 //!        127  published       body: a Time. Comes before the answer of an execute
 //!    128 + k  the answer to kind k
 //!        255  not understood  body: text. Comes in place of any answer; nothing was done
 //! ```
 //!
-//! Numbers of the head are little-endian. A body is what [postcard](https://postcard.jamesmunns.com/wire-format)
+//! Numbers of the head are little-endian. The **number** is the carrier's: where answers come in any order, the
+//! answer to a request has its number; here it is 0. It is under the checksum, so that no answer goes to somebody
+//! else's request. A body is what [postcard](https://postcard.jamesmunns.com/wire-format)
 //! makes of the types of this crate by `serde`: numbers take as many bytes as they need, a variant is its number,
 //! nothing has a name. Where the redo log has bytes for something already, these are sent: frames, and rows
 //! ([`RowsBuffer`](crate::RowsBuffer)).
@@ -51,15 +54,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The version of the format.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
-const HEAD_BYTES: usize = 10;
+/// How long the head is.
+pub const HEAD_BYTES: usize = 18;
+/// Where the number is in the head.
+const NUMBER_AT: usize = 6;
 /// Where the checksum is in the head.
-const SUM_AT: usize = 6;
+const SUM_AT: usize = 14;
 
-const MESSAGE: u8 = 64;
-const PUBLISHED: u8 = 127;
-const ANSWER: u8 = 128;
+/// The kind of what one site says to another.
+pub const MESSAGE: u8 = 64;
+/// The kinds of what only the carrier sends and reads.
+pub const CARRIER: std::ops::RangeInclusive<u8> = 96..=111;
+/// The kind of word that comes before an answer.
+pub const PUBLISHED: u8 = 127;
+/// The least kind of an answer.
+pub const ANSWER: u8 = 128;
 const NOT_UNDERSTOOD: u8 = 255;
 
 /// Bytes that are no message of this version.
@@ -225,14 +236,83 @@ pub fn read_message(bytes: &[u8]) -> Result<(SiteId, SiteId, Message), BadMessag
     }
 }
 
+/// A message of the [carrier's own](CARRIER) as bytes.
+///
+/// # Panics
+/// If the kind is none of the carrier's.
+pub fn carried(kind: u8, body: &impl Serialize) -> Vec<u8> {
+    assert!(CARRIER.contains(&kind), "kind {kind} is not the carrier's");
+    seal(kind, body)
+}
+
+/// Reads a message of the carrier's own.
+///
+/// # Errors
+/// [`BadMessage`].
+pub fn read_carried<T: DeserializeOwned>(kind: u8, bytes: &[u8]) -> Result<T, BadMessage> {
+    let opened = Opened::of(bytes)?;
+    match opened.kind {
+        found if found == kind => opened.body(),
+        kind => Err(BadMessage::Kind { kind, expected: "96 to 111, the carrier's own" }),
+    }
+}
+
+/// What a head says, for whoever takes messages from a stream of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The kind of the message.
+    pub kind: u8,
+    /// The number that the carrier has given it.
+    pub number: u64,
+    /// How many bytes follow the head.
+    pub body_bytes: usize,
+}
+
+impl Head {
+    /// Reads a head whose body may still have to come; whether it is damaged is known with the body.
+    ///
+    /// # Errors
+    /// [`BadMessage::Version`].
+    pub fn read(head: &[u8; HEAD_BYTES]) -> Result<Head, BadMessage> {
+        if head[0] != VERSION {
+            return Err(BadMessage::Version(head[0]));
+        }
+        let length = head[2..NUMBER_AT].try_into().expect("a length has four bytes");
+        let number = head[NUMBER_AT..SUM_AT].try_into().expect("a number has eight bytes");
+        let (length, number) = (u32::from_le_bytes(length), u64::from_le_bytes(number));
+        Ok(Head { kind: head[1], number, body_bytes: length as usize })
+    }
+
+    /// Reads the head of a whole message, which is what was sent.
+    ///
+    /// # Errors
+    /// [`BadMessage`].
+    pub fn of(message: &[u8]) -> Result<Head, BadMessage> {
+        let Opened { kind, body } = Opened::of(message)?;
+        let number = message[NUMBER_AT..SUM_AT].try_into().expect("a number has eight bytes");
+        Ok(Head { kind, number: u64::from_le_bytes(number), body_bytes: body.len() })
+    }
+}
+
+/// Gives a message a number.
+///
+/// # Panics
+/// If it has no head.
+pub fn set_number(message: &mut [u8], number: u64) {
+    message[NUMBER_AT..SUM_AT].copy_from_slice(&number.to_le_bytes());
+    let sum = checksum(message).to_le_bytes();
+    message[SUM_AT..HEAD_BYTES].copy_from_slice(&sum);
+}
+
 /// Puts a head before a body.
 fn seal(kind: u8, body: &impl Serialize) -> Vec<u8> {
-    let head = [VERSION, kind, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut head = [0; HEAD_BYTES];
+    (head[0], head[1]) = (VERSION, kind);
     let written = postcard::to_extend(body, head.to_vec());
     let mut bytes = written.expect("values without rules of their own can always be written");
     let length = bytes.len() - HEAD_BYTES;
     let length = u32::try_from(length).expect("a message is shorter than 4 GiB");
-    bytes[2..SUM_AT].copy_from_slice(&length.to_le_bytes());
+    bytes[2..NUMBER_AT].copy_from_slice(&length.to_le_bytes());
     let sum = checksum(&bytes).to_le_bytes();
     bytes[SUM_AT..HEAD_BYTES].copy_from_slice(&sum);
     bytes

@@ -112,17 +112,17 @@ fn bytes_of_any_kind_are_no_message() {
 fn what_is_wrong_is_named() {
     let error = |bytes: &[u8]| read_ask(bytes).expect_err("it is no request").to_string();
     let tick = ask(SiteId(3), &Tick);
-    assert_eq!(error(&tick[..4]), "a message has at least 10 bytes; this one has 4");
+    assert_eq!(error(&tick[..4]), "a message has at least 18 bytes; this one has 4");
     assert_eq!(
-        error(&[3, 8]),
-        "a message of version 3; this program knows version 2, so let both be of one release"
+        error(&[4, 8]),
+        "a message of version 4; this program knows version 3, so let both be of one release"
     );
     assert_eq!(
-        error(&tick[..10]),
-        "a message of 11 bytes has 10: it was cut off, or something follows it"
+        error(&tick[..18]),
+        "a message of 19 bytes has 18: it was cut off, or something follows it"
     );
     let mut damaged = tick.clone();
-    damaged[10] = 4;
+    damaged[18] = 4;
     assert!(error(&damaged).starts_with("a message of kind 8 is damaged: its checksum is 0x"));
     assert_eq!(
         error(&sealed(9, &[])),
@@ -130,11 +130,11 @@ fn what_is_wrong_is_named() {
     );
     assert_eq!(
         error(&sealed(8, &[0])),
-        "the body of a message of kind 8 is not what it should be in version 2: a value is out of bounds"
+        "the body of a message of kind 8 is not what it should be in version 3: a value is out of bounds"
     );
     assert_eq!(
         error(&sealed(8, &[3, 7])),
-        "the body of a message of kind 8 is not what it should be in version 2: 1 bytes follow what was expected"
+        "the body of a message of kind 8 is not what it should be in version 3: 1 bytes follow what was expected"
     );
     let other = answer::<Tick>(&());
     let wrong = read_answer::<Part>(&other).expect_err("it answers something else").to_string();
@@ -152,10 +152,26 @@ fn a_frame_is_sent_once_in_a_feed() {
     assert!(message(SiteId(1), SiteId(2), &Message::Feed(feed)).len() < 1500);
 }
 
+#[test]
+fn a_number_is_under_the_checksum_and_changes_nothing_else() {
+    let mut tick = ask(SiteId(3), &Tick);
+    let plain = tick.clone();
+    set_number(&mut tick, 7_000_000_000);
+    let head = Head { kind: 8, number: 7_000_000_000, body_bytes: 1 };
+    assert_eq!(Head::of(&tick), Ok(head));
+    assert_eq!(Head::read(tick.first_chunk().expect("a head")), Ok(head));
+    assert!(matches!(read_ask(&tick), Ok((SiteId(3), Ask::Tick(_)))));
+    tick[NUMBER_AT] ^= 1;
+    assert!(matches!(Head::of(&tick), Err(BadMessage::Damaged { .. })));
+    set_number(&mut tick, 0);
+    assert_eq!(tick, plain);
+}
+
 /// A message with a head that is right, whatever its body is.
 fn sealed(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![VERSION, kind];
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
     let mut sum = crc32fast::Hasher::new();
     sum.update(&bytes);
     sum.update(body);

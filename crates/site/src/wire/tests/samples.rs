@@ -300,7 +300,7 @@ fn message(g: &mut Gen, variant: usize) -> Message {
     }
 }
 
-const FAILURES: usize = 9;
+const FAILURES: usize = 10;
 
 fn failure(g: &mut Gen, variant: usize) -> Failure {
     let (site, item) = (g.site(), Box::new(g.item()));
@@ -313,7 +313,8 @@ fn failure(g: &mut Gen, variant: usize) -> Failure {
         5 => Failure::Forgotten { site, at: g.time() },
         6 => Failure::Stopped(site),
         7 => Failure::NotAsked { site, why: g.words() },
-        _ => Failure::Full(g.full(site)),
+        8 => Failure::Full(g.full(site)),
+        _ => Failure::Unreachable { site, why: g.words() },
     }
 }
 

@@ -1,0 +1,89 @@
+//! Sites that come back: what the router does about a site of another process that has begun a new run.
+//!
+//! The design has gone on without it. Replicas were promoted in its place if its log had failed; replicas that it had
+//! were let go; tables were dropped. What it holds of all that, by its log, it must let go of, or it would be in the way
+//! of the next copy that is to be made there. What the design still gives it, it holds: nothing is taken from a site
+//! without a step that it answers, or a later term.
+
+use super::Router;
+use crate::error::Error;
+use crate::transport::Transport;
+use isomer_design::{Change, Design, KeyRange, SiteId, TableId};
+use isomer_site::{Answer, Failure, Refusal, Step};
+
+impl<T: Transport> Router<T> {
+    /// A site of another process has begun a new run.
+    pub fn site_returned(&self, site: SiteId) {
+        // As many fit as there can be sites.
+        let _ = self.returned.add(site);
+    }
+
+    /// The next site that has come back and is to be [readmitted](Router::readmit); `None` once the router is
+    /// [closed](Router::close).
+    pub(crate) async fn next_returned(&self) -> Option<SiteId> {
+        self.returned.next().await
+    }
+
+    /// Has a site let go of what the design does not give it any more. Meanwhile no table may come or go; `is_known`
+    /// says which there are.
+    ///
+    /// # Errors
+    /// [`Refusal`], of the first step that is refused.
+    pub async fn readmit(
+        &self,
+        site: SiteId,
+        is_known: impl Fn(TableId) -> bool,
+    ) -> Result<(), Refusal> {
+        if !self.design().sites().contains(site) {
+            return Ok(());
+        }
+        let Answer::Holdings(held) = self.transport.step(site, Step::Describe).await? else {
+            unreachable!("a description was asked for")
+        };
+        for holding in held {
+            let (table, range) = (holding.table, holding.range);
+            if !is_known(table) {
+                self.transport.step(site, Step::Forget(table)).await?;
+                continue;
+            }
+            // What was being changed there is changed by then.
+            let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
+                design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
+            };
+            let _reserved = self.reserve(within).await;
+            let design = self.design();
+            let mut placements = design.partitions_in(table, &range);
+            if !placements.any(|(_, placement)| placement.holds(site)) {
+                self.transport.step(site, Step::Discard(table, range.clone())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a change that needs a site that cannot be reached, before it is begun: once begun, it would wait for
+    /// it, and all that waits for the change with it.
+    pub(super) fn check_reached(&self, design: &Design, change: &Change) -> Result<(), Error> {
+        sites_of(design, change).into_iter().try_for_each(|site| self.check_site(site))
+    }
+
+    /// Refuses what needs a site that cannot be reached.
+    pub(crate) fn check_site(&self, site: SiteId) -> Result<(), Error> {
+        match self.transport.reach(site).and_then(|reach| reach.trouble) {
+            Some(why) => Err(Error::Failure(Failure::Unreachable { site, why })),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The sites that take steps of a change.
+fn sites_of(design: &Design, change: &Change) -> Vec<SiteId> {
+    let (table, key, target) = match change {
+        Change::Split { table, at } | Change::Merge { table, at } => (*table, at, None),
+        Change::AddReplica { table, start, site }
+        | Change::RemoveReplica { table, start, site } => (*table, start, Some(*site)),
+        Change::Remaster { table, start, to } => (*table, start, Some(*to)),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => return Vec::new(),
+    };
+    let master = design.partition_of(table, key).map(|(_, placement)| placement.master);
+    master.into_iter().chain(target).collect()
+}

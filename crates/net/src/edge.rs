@@ -1,0 +1,29 @@
+//! Where time comes in, and threads are started.
+
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime};
+
+/// The time, to measure with.
+#[allow(clippy::disallowed_methods, reason = "the edge: silence and back-off are measured")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The time of day in milliseconds, to compare with another machine's.
+#[allow(clippy::disallowed_methods, reason = "the edge: the clocks of machines are compared")]
+pub(crate) fn wall_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.as_millis() as u64
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// If the system has none.
+#[allow(clippy::disallowed_methods, reason = "the edge: lines and requests have threads")]
+pub(crate) fn start(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+}

@@ -1,0 +1,201 @@
+//! A process that has dialled this one: its requests, until all of them have ended.
+//!
+//! ```text
+//!   hello ─▶ judged ─▶ welcome ─▶ requests ─▶ pool ─▶ endpoint ─▶ answers
+//!                                 messages ─▶ endpoint
+//!   line over ─▶ requests are ended ─▶ none is under way ─▶ the name is free again
+//! ```
+//!
+//! **One of each name.** Until the last request of a guest has ended, nobody else of its name is let in. So a router
+//! that was killed has no step under way at this process when its next run looks what the sites hold; and of two
+//! processes that were given one name, the second is told.
+
+use crate::edge::now;
+use crate::hello::{ASK_STATUS, HELLO, HELLO_BYTES_MAX, Hello, REFUSED, STATUS, WELCOME};
+use crate::line::{Line, Takes, Unsent};
+use crate::net::Shared;
+use isomer_cluster::{CancelReason, CancelToken, Endpoint};
+use isomer_site::wire::{self, Head, MESSAGE};
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a guest may take to say who it is.
+const GREETING: Duration = Duration::from_secs(5);
+/// The kind of requests to run a transaction, and of those to read: clients' own.
+const CLIENTS: std::ops::RangeInclusive<u8> = 1..=2;
+const REQUESTS: std::ops::RangeInclusive<u8> = 1..=63;
+
+/// What a guest has asked, and has no answer yet.
+#[derive(Default)]
+pub(crate) struct Requests {
+    under_way: Mutex<HashMap<u64, Arc<CancelToken>>>,
+    ended: Condvar,
+}
+
+impl Requests {
+    fn begin(&self, number: u64) -> Arc<CancelToken> {
+        let token = Arc::new(CancelToken::default());
+        self.under_way.lock().insert(number, token.clone());
+        token
+    }
+
+    fn end(&self, number: u64) {
+        self.under_way.lock().remove(&number);
+        self.ended.notify_all();
+    }
+
+    /// Ends all of them, and waits until none is under way.
+    fn end_all(&self) {
+        let mut under_way = self.under_way.lock();
+        under_way.values().for_each(|token| token.end(CancelReason::Gone));
+        while !under_way.is_empty() {
+            self.ended.wait(&mut under_way);
+        }
+    }
+}
+
+/// A request that is carried out; if that panics, its line ends, as nothing else tells who has asked.
+struct UnderWay {
+    requests: Arc<Requests>,
+    line: Arc<Line>,
+    number: u64,
+    is_answered: bool,
+}
+
+impl UnderWay {
+    fn answer(mut self, answer: Option<Vec<u8>>) {
+        self.is_answered = true;
+        let Some(mut answer) = answer else { return };
+        wire::set_number(&mut answer, self.number);
+        if self.line.send(answer) == Err(Unsent::Full) {
+            // An answer must not be missing.
+            self.line.end("it does not read its answers");
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.line.end("a request has failed; standard error says why");
+        }
+        self.requests.end(self.number);
+    }
+}
+
+/// Serves a guest until it goes.
+pub(crate) fn serve(line: &Arc<Line>, shared: &Arc<Shared>) {
+    let mut guest = Guest {
+        line: line.clone(),
+        shared: shared.clone(),
+        requests: Arc::default(),
+        is: Is::Unknown { until: now() + GREETING },
+    };
+    line.run(&mut guest);
+    guest.requests.end_all();
+    if let Is::Known { name, .. } = guest.is {
+        shared.guest_is_gone(&name);
+    }
+}
+
+struct Guest {
+    line: Arc<Line>,
+    shared: Arc<Shared>,
+    requests: Arc<Requests>,
+    is: Is,
+}
+
+/// Who a guest is.
+enum Is {
+    Unknown { until: Instant },
+    Known { name: String, endpoint: Endpoint },
+    Refused,
+}
+
+impl Guest {
+    fn greet(&mut self, head: Head, message: &[u8]) -> Result<(), String> {
+        if head.kind == ASK_STATUS {
+            let status = wire::carried(STATUS, &self.shared.status());
+            self.line.send_last(status);
+            self.is = Is::Refused;
+            return Ok(());
+        }
+        let theirs = Hello::read(HELLO, message);
+        let welcomed = theirs.map_err(|bad| bad.to_string());
+        let welcomed = welcomed.and_then(|theirs| {
+            let endpoint = self.shared.welcome(&theirs, &self.line)?;
+            Ok(Is::Known { name: theirs.name, endpoint })
+        });
+        match welcomed {
+            Ok(known) => {
+                self.is = known;
+                let welcome = self.shared.hello().write(WELCOME);
+                self.line.send(welcome).map_err(|_| "it has gone".to_owned())
+            }
+            Err(why) => {
+                self.line.send_last(wire::carried(REFUSED, &why));
+                self.is = Is::Refused;
+                Ok(())
+            }
+        }
+    }
+
+    fn request(&self, endpoint: &Endpoint, head: Head, request: Vec<u8>) {
+        let (requests, line, number) = (self.requests.clone(), self.line.clone(), head.number);
+        let token = requests.begin(number);
+        let under_way = UnderWay { requests, line, number, is_answered: false };
+        // What ends transactions has threads when what begins them has none.
+        let reserve = if CLIENTS.contains(&head.kind) { self.shared.reserve() } else { 0 };
+        let slot = Arc::new(Mutex::new(Some(under_way)));
+        let (taken, endpoint) = (slot.clone(), endpoint.clone());
+        let job = move || {
+            let Some(under_way) = taken.lock().take() else { return };
+            let line = under_way.line.clone();
+            let early = |mut early: Vec<u8>| {
+                wire::set_number(&mut early, number);
+                // The answer says the same.
+                let _ = line.send(early);
+            };
+            let answer = endpoint.serve(&request, &token, early);
+            under_way.answer(answer);
+        };
+        if !self.shared.pool.run(Box::new(job), reserve)
+            && let Some(under_way) = slot.lock().take()
+        {
+            let why = "too many requests are under way in its process; try again later";
+            under_way.answer(Some(wire::not_understood(why)));
+        }
+    }
+}
+
+impl Takes for Guest {
+    fn longest(&self) -> usize {
+        if matches!(self.is, Is::Known { .. }) { usize::MAX } else { HELLO_BYTES_MAX }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self.is {
+            Is::Unknown { until } => Some(until),
+            Is::Known { .. } | Is::Refused => None,
+        }
+    }
+
+    fn take(&mut self, head: Head, message: Vec<u8>) -> Result<(), String> {
+        match &self.is {
+            Is::Unknown { .. } => self.greet(head, &message),
+            Is::Refused => Ok(()),
+            Is::Known { endpoint, .. } if REQUESTS.contains(&head.kind) => {
+                self.request(&endpoint.clone(), head, message);
+                Ok(())
+            }
+            Is::Known { endpoint, .. } if head.kind == MESSAGE => {
+                endpoint.receive(&message).map_err(|bad| bad.to_string())
+            }
+            Is::Known { .. } => {
+                Err(format!("a message of kind {}, where a request is expected", head.kind))
+            }
+        }
+    }
+}

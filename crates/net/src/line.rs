@@ -1,0 +1,288 @@
+//! One connection: its queue, the thread that reads it, and its silence.
+//!
+//! ```text
+//!   any thread ── send ─▶ queue ─┬─▶ socket        as much as it takes, at once
+//!                                └─▶ wakes the line's thread, which writes the rest when there is room
+//!   line's thread ── poll: something came ─▶ frames ─▶ whoever takes messages
+//!                         room to write   ─▶ queue ─▶ socket
+//!                         nothing         ─▶ ping; or it has been silent for too long: over
+//! ```
+//!
+//! Who sends writes to the socket itself, if nothing is before it: no thread has to be woken for that. The socket never
+//! blocks anybody. Once a line is over, it stays so, and says why.
+
+use crate::edge::now;
+use crate::frames::Frames;
+use crate::hello::PING;
+use isomer_site::wire::{self, Head};
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// So many bytes are read at once.
+const READ_BYTES: usize = 256 << 10;
+/// A line that has something to say says so this often within the silence that is allowed.
+const PINGS: u32 = 4;
+
+/// What is allowed on a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How long nothing may come.
+    pub(crate) silence: Duration,
+    /// How many bytes may wait to be sent.
+    pub(crate) queue_bytes: usize,
+}
+
+/// Why something was not sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Unsent {
+    /// Too much waits to be sent.
+    Full,
+    /// The line is over.
+    Over,
+}
+
+/// See the [module documentation](self).
+pub(crate) struct Line {
+    socket: TcpStream,
+    queue: Mutex<Queue>,
+    /// Wakes the thread that reads the line.
+    wake: (UnixStream, UnixStream),
+    limits: Limits,
+}
+
+struct Queue {
+    messages: VecDeque<Vec<u8>>,
+    /// How many bytes of the first one are sent.
+    sent: usize,
+    bytes: usize,
+    /// When something was sent last.
+    sent_at: Instant,
+    /// Nothing is taken any more; what waits is still sent.
+    is_closing: bool,
+    over: Option<String>,
+}
+
+/// Whoever takes the messages of a line.
+pub(crate) trait Takes {
+    /// How long a message may be.
+    fn longest(&self) -> usize;
+
+    /// Takes a message.
+    ///
+    /// # Errors
+    /// In words: then the line is over.
+    fn take(&mut self, head: Head, message: Vec<u8>) -> Result<(), String>;
+
+    /// Until when something must have come that is expected, beside the silence that is allowed.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+impl Line {
+    /// A line over a connection.
+    ///
+    /// # Errors
+    /// If the system does not do what is needed.
+    pub(crate) fn new(socket: TcpStream, limits: Limits) -> std::io::Result<Line> {
+        socket.set_nodelay(true)?;
+        socket.set_nonblocking(true)?;
+        let wake = UnixStream::pair()?;
+        wake.0.set_nonblocking(true)?;
+        wake.1.set_nonblocking(true)?;
+        let queue = Queue {
+            messages: VecDeque::new(),
+            sent: 0,
+            bytes: 0,
+            sent_at: now(),
+            is_closing: false,
+            over: None,
+        };
+        Ok(Line { socket, queue: Mutex::new(queue), wake, limits })
+    }
+
+    /// Sends a message on its way; never blocks.
+    pub(crate) fn send(&self, message: Vec<u8>) -> Result<(), Unsent> {
+        let mut queue = self.queue.lock();
+        if queue.over.is_some() || queue.is_closing {
+            return Err(Unsent::Over);
+        }
+        // One that is longer than the limit goes alone.
+        let waits = queue.bytes > 0;
+        if waits && queue.bytes + message.len() > self.limits.queue_bytes {
+            return Err(Unsent::Full);
+        }
+        queue.bytes += message.len();
+        queue.messages.push_back(message);
+        if !waits {
+            queue.flush(&self.socket);
+            if queue.bytes > 0 || queue.over.is_some() {
+                self.wake();
+            }
+        }
+        Ok(())
+    }
+
+    /// True if not too much waits to be sent.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.lock().bytes < self.limits.queue_bytes / 2
+    }
+
+    /// True if it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.queue.lock().over.is_some()
+    }
+
+    /// Sends a last message, and ends the line when that is done.
+    pub(crate) fn send_last(&self, message: Vec<u8>) {
+        let _ = self.send(message);
+        self.queue.lock().is_closing = true;
+        self.wake();
+    }
+
+    /// Ends the line.
+    pub(crate) fn end(&self, why: &str) {
+        self.queue.lock().over.get_or_insert_with(|| why.to_owned());
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // If that is full, it is awake.
+        let _ = (&self.wake.0).write(&[1]);
+    }
+
+    /// Reads the line until it is over, and says why it is.
+    pub(crate) fn run(&self, takes: &mut dyn Takes) -> String {
+        let (mut frames, mut heard) = (Frames::default(), now());
+        let mut buffer = vec![0; READ_BYTES];
+        let why = loop {
+            let is_writing = {
+                let queue = self.queue.lock();
+                if let Some(why) = &queue.over {
+                    break why.clone();
+                }
+                if queue.is_closing && queue.bytes == 0 {
+                    break "it was ended".to_owned();
+                }
+                queue.bytes > 0
+            };
+            let ready = match self.wait(is_writing) {
+                Ok(ready) => ready,
+                Err(error) => break error,
+            };
+            if ready.can_write {
+                self.queue.lock().flush(&self.socket);
+            }
+            if ready.can_read {
+                match self.read(&mut buffer, &mut frames, takes) {
+                    Ok(()) => heard = now(),
+                    Err(why) => break why,
+                }
+            }
+            let now = now();
+            if now - heard >= self.limits.silence {
+                break format!("it has said nothing for {} ms", self.limits.silence.as_millis());
+            }
+            if takes.deadline().is_some_and(|deadline| now >= deadline) {
+                break "it has not said who it is in time".to_owned();
+            }
+            self.ping(now);
+        };
+        self.end(&why);
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        why
+    }
+
+    fn wait(&self, is_writing: bool) -> Result<Ready, String> {
+        let wanted = if is_writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let pause = self.limits.silence / PINGS / 2;
+        let pause = Timespec {
+            tv_sec: i64::try_from(pause.as_secs()).unwrap_or(1),
+            tv_nsec: i64::from(pause.subsec_nanos()),
+        };
+        let mut looked =
+            [PollFd::new(&self.socket, wanted), PollFd::new(&self.wake.1, PollFlags::IN)];
+        match poll(&mut looked, Some(&pause)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        let (socket, woken) = (looked[0].revents(), looked[1].revents());
+        if !woken.is_empty() {
+            let mut bytes = [0; 64];
+            while matches!((&self.wake.1).read(&mut bytes), Ok(64)) {}
+        }
+        let ends = PollFlags::HUP | PollFlags::ERR;
+        Ok(Ready {
+            can_read: socket.intersects(PollFlags::IN | ends),
+            can_write: socket.contains(PollFlags::OUT),
+        })
+    }
+
+    fn read(
+        &self,
+        buffer: &mut [u8],
+        frames: &mut Frames,
+        takes: &mut dyn Takes,
+    ) -> Result<(), String> {
+        match (&self.socket).read(buffer) {
+            Ok(0) => Err("it has ended the connection".to_owned()),
+            Ok(count) => frames.add(&buffer[..count], takes.longest(), |head, message| {
+                if head.kind == PING { Ok(()) } else { takes.take(head, message) }
+            }),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn ping(&self, now: Instant) {
+        let is_due = {
+            let queue = self.queue.lock();
+            queue.bytes == 0 && now - queue.sent_at >= self.limits.silence / PINGS
+        };
+        if is_due {
+            let _ = self.send(wire::carried(PING, &()));
+        }
+    }
+}
+
+struct Ready {
+    can_read: bool,
+    can_write: bool,
+}
+
+impl Queue {
+    /// Writes as much as the socket takes.
+    fn flush(&mut self, mut socket: &TcpStream) {
+        while let Some(message) = self.messages.front() {
+            match socket.write(&message[self.sent..]) {
+                Ok(0) => {
+                    self.over.get_or_insert_with(|| "it takes nothing".to_owned());
+                    return;
+                }
+                Ok(count) => {
+                    (self.sent, self.sent_at) = (self.sent + count, now());
+                    if self.sent == message.len() {
+                        self.bytes -= message.len();
+                        self.sent = 0;
+                        self.messages.pop_front();
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.over.get_or_insert_with(|| error.to_string());
+                    return;
+                }
+            }
+        }
+    }
+}

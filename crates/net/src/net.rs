@@ -1,0 +1,425 @@
+//! All of a process's connections: [`Net`].
+
+use crate::edge::{start, wall_ms};
+use crate::guest;
+use crate::hello::{Hello, Member, Role, Verdict, judge};
+use crate::line::{Limits, Line};
+use crate::peer::Peer;
+use crate::pool::Pool;
+use crate::status::Status;
+use futures_util::future::{LocalBoxFuture, ready};
+use isomer_cluster::{Early, Endpoint, Reach, Unanswered, Wire};
+use isomer_design::SiteId;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use crate::peer::PeerState;
+
+/// So many guests may be here besides one for each member: who has not said yet who it is.
+const STRANGERS_MAX: usize = 32;
+/// Of the threads for requests, one in so many is kept for those that end transactions.
+const RESERVED: usize = 4;
+
+/// Lets this process belong to a cluster, for good.
+type Join = Box<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
+
+/// How a process takes part in a cluster.
+pub struct Options {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// The sites that live here.
+    pub sites: BTreeSet<SiteId>,
+    /// All others.
+    pub members: Vec<Member>,
+    /// The number of the cluster, if the process belongs to one. Only a node may begin without.
+    pub cluster: Option<u64>,
+    /// Keeps that number for good, when a node that begins without is told it.
+    pub join: Join,
+    /// Sites that the database has had rows at: where there is a router.
+    pub known: BTreeSet<SiteId>,
+    /// The program's release, for people.
+    pub release: String,
+    /// How long clients wait for a process that has gone.
+    pub outage_wait: Duration,
+    /// How long nothing may come from a process before it counts as gone. At most 4 s: what waits for the leases of
+    /// all sites waits no longer than that.
+    pub silence: Duration,
+    /// How many bytes may wait to be sent to one process.
+    pub queue_bytes: usize,
+    /// How many requests of others are carried out at once.
+    pub requests: usize,
+}
+
+impl Options {
+    /// A process with these sites that belongs to no cluster yet, and knows of no others.
+    pub fn new(name: &str, role: Role, sites: &[SiteId]) -> Options {
+        Options {
+            name: name.to_owned(),
+            role,
+            sites: sites.iter().copied().collect(),
+            members: Vec::new(),
+            cluster: None,
+            join: Box::new(|_| Ok(())),
+            known: BTreeSet::new(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            outage_wait: Duration::from_secs(10),
+            silence: Duration::from_secs(3),
+            queue_bytes: 64 << 20,
+            requests: 2048,
+        }
+    }
+}
+
+/// Why a process cannot take part.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// The connections of a process. It dials nobody, and lets nobody in, until its sites are running
+/// ([`Wire::open`]); then until they stop ([`Wire::close`]).
+pub struct Net {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What all lines share.
+pub(crate) struct Shared {
+    own: Hello,
+    cluster: Mutex<Option<u64>>,
+    join: Join,
+    pub(crate) limits: Limits,
+    outage_wait: Duration,
+    members: Vec<Member>,
+    peers: Vec<Arc<Peer>>,
+    by_site: BTreeMap<SiteId, Arc<Peer>>,
+    pub(crate) pool: Arc<Pool>,
+    requests: usize,
+    endpoint: Mutex<Option<Endpoint>>,
+    guests: Mutex<BTreeMap<String, (u64, Arc<Line>)>>,
+    /// All lines of guests, whoever they are.
+    lines: Mutex<Vec<std::sync::Weak<Line>>>,
+    is_stopped: AtomicBool,
+}
+
+impl Net {
+    /// Begins to listen. `run` is greater than in any earlier run of the process, or different at least.
+    ///
+    /// # Errors
+    /// [`StartError`], if the address cannot be used or the members do not fit together.
+    pub fn start(
+        listener: TcpListener,
+        run: u64,
+        options: Options,
+    ) -> Result<Arc<Net>, StartError> {
+        check(&options)?;
+        let failed = |error: std::io::Error| StartError(error.to_string());
+        let address = listener.local_addr().map_err(failed)?;
+        let peers: Vec<Arc<Peer>> =
+            options.members.iter().map(|member| Arc::new(Peer::new(member.clone()))).collect();
+        let by_site = peers
+            .iter()
+            .flat_map(|peer| peer.member.sites.iter().map(move |site| (*site, peer.clone())));
+        let by_site = by_site.collect();
+        let own = Hello {
+            cluster: None,
+            name: options.name,
+            role: options.role,
+            run,
+            release: options.release,
+            sites: options.sites,
+            known: options.known,
+            wall_ms: 0,
+        };
+        let shared = Arc::new(Shared {
+            own,
+            cluster: Mutex::new(options.cluster),
+            join: options.join,
+            limits: Limits { silence: options.silence, queue_bytes: options.queue_bytes },
+            outage_wait: options.outage_wait,
+            members: options.members,
+            peers,
+            by_site,
+            pool: Pool::new(options.requests),
+            requests: options.requests,
+            endpoint: Mutex::new(None),
+            guests: Mutex::default(),
+            lines: Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+        });
+        let net = Net { shared: shared.clone(), address, threads: Mutex::default() };
+        let listening = start("isomer-listen", move || shared.listen(&listener)).map_err(failed)?;
+        net.threads.lock().push(listening);
+        Ok(Arc::new(net))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The other processes, as they are seen from here.
+    pub fn peers(&self) -> Vec<PeerState> {
+        self.shared.peers.iter().map(|peer| peer.state()).collect()
+    }
+
+    /// Begins to dial the others, before the sites of this process are running: to wait for them.
+    pub fn dial(&self) {
+        let mut threads = self.threads.lock();
+        // The first is the one that listens.
+        if threads.len() > 1 {
+            return;
+        }
+        for peer in &self.shared.peers {
+            let (dialled, shared) = (peer.clone(), self.shared.clone());
+            let name = format!("isomer-to-{}", peer.member.name);
+            let started = start(&name, move || dialled.dial_until_stopped(&shared));
+            threads.push(started.expect("the system has a thread for each other process"));
+        }
+    }
+
+    fn peer(&self, site: SiteId) -> Option<&Arc<Peer>> {
+        self.shared.by_site.get(&site)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn check(options: &Options) -> Result<(), StartError> {
+    let failed = |what: String| Err(StartError(what));
+    let mut names = BTreeSet::from([&options.name]);
+    let mut places: BTreeMap<SiteId, &String> =
+        options.sites.iter().map(|site| (*site, &options.name)).collect();
+    for member in &options.members {
+        if !names.insert(&member.name) {
+            return failed(format!("two processes are named `{}`", member.name));
+        }
+        for site in &member.sites {
+            if let Some(other) = places.insert(*site, &member.name) {
+                return failed(format!(
+                    "site {site} is said to live at `{other}` and at `{}`",
+                    member.name
+                ));
+            }
+        }
+    }
+    if options.role == Role::Router && options.cluster.is_none() {
+        return failed("the process with the router has the number of the cluster".to_owned());
+    }
+    Ok(())
+}
+
+impl Wire for Net {
+    fn reaches(&self, site: SiteId) -> bool {
+        self.peer(site).is_some()
+    }
+
+    fn sites(&self) -> Vec<SiteId> {
+        self.shared.by_site.keys().copied().collect()
+    }
+
+    fn reach(&self, site: SiteId) -> Option<Reach> {
+        let peer = self.peer(site)?;
+        Some(Reach { node: peer.member.name.clone(), trouble: peer.trouble() })
+    }
+
+    fn ask<'a>(
+        &'a self,
+        site: SiteId,
+        request: Vec<u8>,
+        early: Early<'a>,
+    ) -> LocalBoxFuture<'a, Result<Vec<u8>, Unanswered>> {
+        match self.peer(site) {
+            Some(peer) => Box::pin(peer.ask(request, early)),
+            None => {
+                let why = "no process is said to have it".to_owned();
+                Box::pin(ready(Err(Unanswered::Unreachable(why))))
+            }
+        }
+    }
+
+    fn send(&self, site: SiteId, message: Vec<u8>) {
+        if let Some(peer) = self.peer(site) {
+            peer.send(message);
+        }
+    }
+
+    fn retry(&self, site: SiteId) -> LocalBoxFuture<'_, ()> {
+        match self.peer(site) {
+            Some(peer) => Box::pin(peer.retry()),
+            None => Box::pin(ready(())),
+        }
+    }
+
+    fn returns(&self, site: SiteId) -> LocalBoxFuture<'_, bool> {
+        match self.peer(site) {
+            Some(peer) => Box::pin(peer.returns(self.shared.outage_wait)),
+            None => Box::pin(ready(false)),
+        }
+    }
+
+    fn open(&self, endpoint: Endpoint) {
+        *self.shared.endpoint.lock() = Some(endpoint.clone());
+        self.dial();
+        // Whoever was reached before.
+        for peer in &self.shared.peers {
+            if peer.trouble().is_none() {
+                self.shared.met(peer, true);
+            }
+        }
+    }
+
+    fn close(&self) {
+        self.shared.stop();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+        *self.shared.endpoint.lock() = None;
+    }
+}
+
+impl Shared {
+    pub(crate) fn cluster(&self) -> Option<u64> {
+        *self.cluster.lock()
+    }
+
+    /// What this process says of itself.
+    pub(crate) fn hello(&self) -> Hello {
+        Hello { cluster: self.cluster(), wall_ms: wall_ms(), ..self.own.clone() }
+    }
+
+    /// Judges what another says of itself; joins its cluster, if that is to be.
+    pub(crate) fn judge(&self, theirs: &Hello) -> Result<(), String> {
+        let mut cluster = self.cluster.lock();
+        let own = Hello { cluster: *cluster, wall_ms: wall_ms(), ..self.own.clone() };
+        if let Verdict::Join(number) = judge(&own, &self.members, theirs)? {
+            (self.join)(number)?;
+            *cluster = Some(number);
+        }
+        Ok(())
+    }
+
+    /// The other process of a line that was dialled is up.
+    pub(crate) fn met(&self, peer: &Peer, is_new: bool) {
+        let endpoint = self.endpoint.lock().clone();
+        if let Some(endpoint) = endpoint {
+            let sites: Vec<SiteId> = peer.member.sites.iter().copied().collect();
+            endpoint.meet(&sites, is_new);
+        }
+    }
+
+    /// Lets a guest in, if nobody of its name is here.
+    pub(crate) fn welcome(&self, theirs: &Hello, line: &Arc<Line>) -> Result<Endpoint, String> {
+        let Some(endpoint) = self.endpoint.lock().clone() else {
+            return Err("its sites are not running yet".to_owned());
+        };
+        self.judge(theirs)?;
+        let mut guests = self.guests.lock();
+        match guests.get(&theirs.name) {
+            None => {
+                guests.insert(theirs.name.clone(), (theirs.run, line.clone()));
+                Ok(endpoint)
+            }
+            Some((run, before)) if *run == theirs.run => {
+                before.end("it has dialled again");
+                Err("the connection before this one is about to end".to_owned())
+            }
+            Some(_) => Err(format!(
+                "a process named `{}` is connected already; if it has just been started again, this one is let in \
+                 when the other's requests have ended",
+                theirs.name
+            )),
+        }
+    }
+
+    /// A guest has gone, and its requests have ended.
+    pub(crate) fn guest_is_gone(&self, name: &str) {
+        self.guests.lock().remove(name);
+    }
+
+    /// How many threads are kept for requests that end transactions.
+    pub(crate) fn reserve(&self) -> usize {
+        self.requests / RESERVED
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let peers = self.peers.iter().map(|peer| {
+            let state = peer.state();
+            (state.member.name, state.reached.err())
+        });
+        Status {
+            cluster: self.cluster(),
+            name: self.own.name.clone(),
+            role: self.own.role,
+            release: self.own.release.clone(),
+            sites: self.own.sites.clone(),
+            is_open: self.endpoint.lock().is_some(),
+            peers: peers.collect(),
+        }
+    }
+
+    fn listen(self: &Arc<Shared>, listener: &TcpListener) {
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        while !self.is_stopped.load(Ordering::SeqCst) {
+            let Some(socket) = accept(listener) else { continue };
+            threads.retain(|thread| !thread.is_finished());
+            if threads.len() >= self.members.len() * 2 + STRANGERS_MAX {
+                continue;
+            }
+            let Ok(line) = Line::new(socket, self.limits) else { continue };
+            let line = Arc::new(line);
+            let mut lines = self.lines.lock();
+            lines.retain(|line| line.strong_count() > 0);
+            lines.push(Arc::downgrade(&line));
+            drop(lines);
+            let shared = self.clone();
+            threads.extend(start("isomer-guest", move || guest::serve(&line, &shared)));
+        }
+        self.end_guests();
+        for thread in threads {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+
+    fn end_guests(&self) {
+        let lines: Vec<_> = self.lines.lock().iter().filter_map(std::sync::Weak::upgrade).collect();
+        lines.iter().for_each(|line| line.end("this process stops"));
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.peers.iter().for_each(|peer| peer.stop());
+        self.end_guests();
+    }
+}
+
+/// The next connection; none after some time.
+fn accept(listener: &TcpListener) -> Option<std::net::TcpStream> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut looked = [PollFd::new(listener, PollFlags::IN)];
+    let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    match poll(&mut looked, Some(&pause)) {
+        Ok(1..) => listener.accept().ok().map(|(socket, _)| socket),
+        _ => None,
+    }
+}
