@@ -20,8 +20,8 @@ use isomer_design::{
 };
 use isomer_log::{DiskFaults, Durability, LogError};
 use isomer_site::{
-    Abort, Answer, Body, Failure, Holding, Procedures, Read, ReadSpan, Refusal, Request, Step,
-    TimeSource, Txn,
+    Abort, Answer, Body, CheckedWrites, Failure, Holding, Procedures, Read, ReadSpan, Refusal,
+    Request, Step, TimeSource, Txn,
 };
 use isomer_strategy::{OnDemand, SiteLoad, Strategy};
 use parking_lot::Mutex;
@@ -231,7 +231,7 @@ impl Database {
             catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
         let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
         if let Some(folder) = storage.folder().filter(|_| !storage.is_new()) {
-            check_places(folder, &runtime, &catalog.sites)?;
+            check_places(folder, &runtime, &catalog.sites, options.accept_loss)?;
         }
         runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
         runtime.open_wire();
@@ -449,6 +449,21 @@ impl Database {
     ) -> Result<(Ran, Vec<u8>), Error> {
         let request = Request::new(footprint, Body::Call { name, params });
         self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
+    }
+
+    /// Writes rows that must be what is expected of them, as a transaction. It is data, so the rows may be at any site.
+    ///
+    /// # Errors
+    /// As [`Database::run`]; [`Abort::Changed`] if a row is another one.
+    pub fn write(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        writes: &CheckedWrites,
+    ) -> Result<Ran, Error> {
+        let request = Request::new(footprint, Body::Writes(writes));
+        let ran = self.runtime.block_on(self.router.serve(session, request, &mut |_| {}));
+        ran.map(|(ran, _)| ran)
     }
 
     /// Runs a transaction whose footprint has to be found by reading. `explore` reads without a
@@ -872,16 +887,21 @@ fn beside(
     ]
 }
 
-/// Each site that the database has is in its folder or at a node, and not in both.
+/// Where there are nodes, each site that the database has is in its folder or at one, and not in both. What is lost
+/// may be in neither.
 fn check_places(
     folder: &Folder,
     runtime: &Runtime,
     sites: &[SiteId],
+    accept_loss: bool,
 ) -> Result<(), OpenDatabaseError> {
+    if !runtime.has_wire() {
+        return Ok(());
+    }
     for &site in sites {
         let path = folder.path().to_owned();
         match (runtime.hosts_site(site), folder.has_site(site)) {
-            (true, false) => return Err(OpenDatabaseError::NoSite { path, site }),
+            (true, false) if !accept_loss => return Err(OpenDatabaseError::NoSite { path, site }),
             (false, true) => return Err(OpenDatabaseError::TwoPlaces { path, site }),
             _ => {}
         }

@@ -234,7 +234,10 @@ pub fn sites_of(folder: &Path) -> Result<Vec<SiteId>, OpenDatabaseError> {
 /// # Errors
 /// [`OpenDatabaseError`], if there is no database.
 pub fn look(path: &Path, strategy: &str) -> Result<(Design, Option<String>), OpenDatabaseError> {
-    Ok((read_catalog(path, Kind::Database)?, fs::read_to_string(path.join(memory_of(strategy))).ok()))
+    Ok((
+        read_catalog(path, Kind::Database)?,
+        fs::read_to_string(path.join(memory_of(strategy))).ok(),
+    ))
 }
 
 /// The file of what a strategy remembers. Each has its own: who tries another one loses nothing.

@@ -93,6 +93,11 @@ impl Runtime {
         }
     }
 
+    /// True if there may be sites elsewhere.
+    pub(crate) fn has_wire(&self) -> bool {
+        self.wire.is_some()
+    }
+
     /// All sites of this process are running: others may reach them.
     pub(crate) fn open_wire(self: &Arc<Runtime>) {
         if let Some(wire) = &self.wire {
