@@ -257,8 +257,8 @@ impl Storage for Beside {
 
     fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
         let begin = self.catalog.end();
-        self.catalog.append(catalog.to_text(Kind::Database).as_bytes())?;
-        self.catalog.sync()?;
+        let end = self.catalog.append(catalog.to_text(Kind::Database).as_bytes())?;
+        while self.catalog.sync()? < end {}
         // The older ones count for nothing. What cannot be removed now is removed with the next.
         let _ = self.catalog.truncate_before(begin);
         Ok(())

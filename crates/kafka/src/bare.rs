@@ -32,9 +32,10 @@ impl Bare {
     /// # Errors
     /// Why it was not.
     pub fn send(&self, record: &[u8]) -> Result<(), String> {
-        match self.0.send(record, None) {
+        match self.0.send(record, self.0.timeouts().write * 2) {
+            Some(Sent::Written(_)) => Ok(()),
             Some(Sent::Doubtful(why)) => Err(why),
-            _ => Ok(()),
+            None => Err("no broker answers".to_owned()),
         }
     }
 }

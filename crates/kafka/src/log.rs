@@ -10,12 +10,13 @@
 //! stream of the tail is the stream of the partition ([`stream`](crate::stream)), so positions are the same.
 //!
 //! A **sync** cuts what was appended into records, and sends one after the other, each once the one before is known to
-//! count ([`ownership`](crate::ownership)). It ends the log if that is not known: another process has claimed it
-//! ([`LogError::Fenced`]), or no broker answered for too long ([`LogError::Failed`]).
+//! count ([`ownership`](crate::ownership)). If no broker answers for a moment it returns, and the next one goes on
+//! waiting: who drives the log has other things to do. It ends the log if another process has claimed it
+//! ([`LogError::Fenced`]), or if no broker answered for too long ([`LogError::Failed`]).
 //!
 //! An **index** of every so many bytes says at which offset to read for a position, and where to cut.
 //!
-//! **Locks**, in this order: `owner` (one sync at a time, held while brokers are waited for), `index`, those of the tail.
+//! **Locks**, in this order: `writing` (one sync at a time, held while brokers are waited for), `index`, those of the tail.
 
 use crate::lease::Times;
 use crate::ownership::{Acknowledged, Broken, Owner, Reader, Verdict};
@@ -39,6 +40,10 @@ const SENT_AT_ONCE: u64 = 16 << 20;
 const READ_AT_ONCE: usize = 4 << 20;
 /// The index has an entry after so many bytes of the stream, or records.
 const INDEXED: (u64, u64) = (64 << 10, 1000);
+/// How long a sync waits for brokers: then who drives the log looks after the rest of its site.
+const LONGEST: Duration = Duration::from_millis(500);
+/// The body of a record that shows only who owns the log.
+const NOTHING: Piece = Piece { bytes: Vec::new(), first: 0, whole: 0 };
 /// How long a log that is closed waits for its release to be written.
 const RELEASE: Duration = Duration::from_secs(2);
 /// What a record may be longer than its value: what the broker puts around it.
@@ -98,7 +103,7 @@ pub struct KafkaLog {
     /// What the tail had done when it was filled from the partition.
     opened: Counters,
     begin: AtomicU64,
-    owner: Mutex<Owner>,
+    writing: Mutex<Writing>,
     index: Mutex<Index>,
     /// When the record was sent that counted last, in nanoseconds of [`clock`].
     confirmed: AtomicU64,
@@ -106,6 +111,22 @@ pub struct KafkaLog {
     is_asked: AtomicBool,
     /// Nothing is acknowledged before.
     acknowledges_from: Duration,
+}
+
+/// What is on its way to the partition.
+struct Writing {
+    owner: Owner,
+    /// Up to where the tail was cut into pieces.
+    cut: Position,
+    /// What is to be sent next, in order.
+    pieces: VecDeque<Piece>,
+    flight: Option<Flight>,
+}
+
+/// A record that was sent, and has no answer yet.
+struct Flight {
+    head: Head,
+    sent_at: Duration,
 }
 
 /// Where some of the records are that begin with a frame, or are empty; and where the first is that counts.
@@ -216,8 +237,8 @@ impl KafkaLog {
         let place: Arc<str> = format!("{}, partition {number}", connection.address).into();
         let opened = KafkaLog::claim(connection, database, number, name, options, &place);
         let opened = opened.map_err(|Refused(what)| what).and_then(|(log, report)| {
-            // The first record of the term shows that it can be written, and where the stream goes on.
-            log.renew(&mut log.owner.lock()).map_err(|error| error.to_string())?;
+            // The first record of the term shows where the stream goes on.
+            log.renew(connection.timeouts.ask)?;
             Ok((log, report))
         });
         opened.map_err(|what| OpenError::Elsewhere { place: place.to_string(), what })
@@ -252,7 +273,7 @@ impl KafkaLog {
             getrandom::u64().map_err(|error| Refused(format!("no random number: {error}")))?;
         let claim = Owner::claim(&opening.reader, drawn, name);
         let before = opening.reader.owner().clone();
-        match partition.send(&claim.write(name.as_bytes()), Some(ask)) {
+        match partition.send(&claim.write(name.as_bytes()), ask) {
             Some(Sent::Written(_)) => {}
             Some(Sent::Doubtful(why)) => {
                 return Err(Refused(format!("it cannot be written: {why}")));
@@ -273,7 +294,8 @@ impl KafkaLog {
         let opened = tail.counters();
         let owner = Owner::new(reader, claim.term)
             .map_err(|taken| Refused(format!("it was opened twice at the same time: {taken}")))?;
-        assert_eq!(tail.end(), owner.whole(), "the tail has all whole frames");
+        let end = tail.end();
+        assert_eq!(end, owner.whole(), "the tail has all whole frames");
         partition.rest();
         let waits = if was_released { Duration::ZERO } else { options.times.waits };
         let report = OpenReport { term: claim.term, taken_from: (!was_released).then_some(before) };
@@ -286,7 +308,7 @@ impl KafkaLog {
             tail,
             opened,
             begin: AtomicU64::new(begin),
-            owner: Mutex::new(owner),
+            writing: Mutex::new(Writing { owner, cut: end, pieces: VecDeque::new(), flight: None }),
             index: Mutex::new(index),
             confirmed: AtomicU64::new(0),
             is_asked: AtomicBool::new(false),
@@ -297,31 +319,73 @@ impl KafkaLog {
 
     /// In which term this process owns the log, or has owned it.
     pub fn term(&self) -> Term {
-        self.owner.lock().me()
+        self.writing.lock().owner.me()
     }
 
-    /// Writes a record that shows only that this process owns the log.
-    fn renew(&self, owner: &mut Owner) -> Result<(), LogError> {
-        self.write(owner, Kind::Frames, &Piece { bytes: Vec::new(), first: 0, whole: 0 })
+    /// Writes a record that shows only that this process owns the log, and waits for it.
+    fn renew(&self, longest: Duration) -> Result<(), String> {
+        let mut writing = self.writing.lock();
+        self.launch(&mut writing, Kind::Frames, &NOTHING);
+        match self.land(&mut writing, longest) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("it cannot be written{}", self.partition.why())),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
-    /// Writes a record, and makes sure that it counts.
-    fn write(&self, owner: &mut Owner, kind: Kind, piece: &Piece) -> Result<(), LogError> {
-        let head = owner.head(kind, piece.bytes.len() as u32, piece.first, piece.whole);
-        let sent_at = clock();
-        let offset = match self.partition.send(&head.write(&piece.bytes), None) {
+    /// Sends a record.
+    fn launch(&self, writing: &mut Writing, kind: Kind, piece: &Piece) {
+        let head = writing.owner.head(kind, piece.bytes.len() as u32, piece.first, piece.whole);
+        writing.flight = Some(Flight { head, sent_at: clock() });
+        self.partition.start(&head.write(&piece.bytes));
+    }
+
+    /// Waits for the record on its way, if there is one, and makes sure that it counts; `false` if there is no answer yet.
+    fn land(&self, writing: &mut Writing, longest: Duration) -> Result<bool, LogError> {
+        let Some(Flight { head, sent_at }) = writing.flight else { return Ok(true) };
+        let offset = match self.partition.wait(longest) {
+            None => return Ok(false),
             Some(Sent::Written(offset)) => offset,
             Some(Sent::Doubtful(why)) => {
                 return Err(self.fail(format!("a record was not acknowledged: {why}")));
             }
-            None => unreachable!("it is waited for"),
         };
+        writing.flight = None;
+        let owner = &mut writing.owner;
         let heard = owner.acknowledged(offset, &head);
         if heard.map_err(|broken| self.fail(broken.to_string()))? == Acknowledged::ReadBack {
             self.read_back(owner, &head)?;
         }
         self.index.lock().note(&head, owner.next() - 1);
         self.confirmed.store(nanos(sent_at), Ordering::Release);
+        Ok(true)
+    }
+
+    /// Tells those who wait for what counts, unless the lease of the owner before is not over: whoever reads there must
+    /// not miss what is acknowledged here. Waits for that until `until` at most.
+    fn settle(&self, writing: &Writing, until: Duration) {
+        let whole = writing.owner.whole();
+        if whole == self.durable() {
+            return;
+        }
+        if clock() < self.acknowledges_from {
+            pause(self.acknowledges_from.min(until).saturating_sub(clock()));
+        }
+        if clock() >= self.acknowledges_from {
+            self.tail.settle(whole);
+        }
+    }
+
+    /// Cuts what was appended and not cut yet, up to so many bytes.
+    fn cut(&self, writing: &mut Writing) -> Result<(), LogError> {
+        let from = writing.cut;
+        let mut cut = Cut::new(self.options.record_bytes_max - HEAD_BYTES - AROUND_BYTES);
+        writing.cut = self.tail.read(from, &mut |position, frame| {
+            cut.push(frame);
+            let enough = position + frame.len() as u64 - from >= SENT_AT_ONCE;
+            if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        writing.pieces.extend(cut.finish());
         Ok(())
     }
 
@@ -371,25 +435,6 @@ impl KafkaLog {
     fn end_with(&self, error: LogError) -> LogError {
         self.tail.end_with(error.clone());
         error
-    }
-
-    /// What was appended from `from` on, in pieces for records; and where that ends.
-    fn pieces(&self, from: Position) -> Result<(Vec<Piece>, Position), LogError> {
-        let mut cut = Cut::new(self.options.record_bytes_max - HEAD_BYTES - AROUND_BYTES);
-        let end = self.tail.read(from, &mut |position, frame| {
-            cut.push(frame);
-            let enough = position + frame.len() as u64 - from >= SENT_AT_ONCE;
-            if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        Ok((cut.finish(), end))
-    }
-
-    /// Waits until the lease of the owner before is over: whoever reads there must not miss what is acknowledged here.
-    fn wait_for_lease(&self) {
-        let left = self.acknowledges_from.saturating_sub(clock());
-        if left > Duration::ZERO {
-            pause(left);
-        }
     }
 
     /// How long ago the record was sent that counted last.
@@ -470,23 +515,24 @@ impl Log for KafkaLog {
     }
 
     fn sync(&self) -> Result<Position, LogError> {
-        let mut owner = self.owner.lock();
+        let mut writing = self.writing.lock();
         self.failure().map_or(Ok(()), Err)?;
-        let end = self.end();
+        let (end, until) = (self.end(), clock() + LONGEST);
         let is_asked = self.is_asked.swap(false, Ordering::AcqRel);
-        if self.durable() == end && is_asked {
-            self.renew(&mut owner)?;
+        if is_asked && writing.flight.is_none() && writing.cut == end {
+            writing.pieces.push_back(NOTHING);
         }
-        let mut sent = self.durable();
-        while sent < end {
-            let (pieces, next) = self.pieces(sent)?;
-            for piece in &pieces {
-                self.write(&mut owner, Kind::Frames, piece)?;
+        while self.land(&mut writing, until.saturating_sub(clock()))? {
+            self.settle(&writing, until);
+            if writing.pieces.is_empty() && writing.cut < end {
+                self.cut(&mut writing)?;
             }
-            self.wait_for_lease();
-            assert_eq!(owner.whole(), next, "the last of the pieces ends with a frame");
-            self.tail.settle(next);
-            sent = next;
+            let Some(piece) = writing.pieces.pop_front() else { break };
+            self.launch(&mut writing, Kind::Frames, &piece);
+        }
+        if writing.flight.is_some() {
+            // Whoever drives the log comes again.
+            self.is_asked.store(true, Ordering::Release);
         }
         Ok(self.durable())
     }
@@ -528,16 +574,15 @@ impl Log for KafkaLog {
     }
 
     fn truncate_before(&self, position: Position) -> Result<(), LogError> {
-        let mut index = self.index.lock();
-        let found = index.before(position.min(self.durable()));
+        let found = self.index.lock().before(position.min(self.durable()));
         let Some((begin, offset)) = found.filter(|(at, _)| *at > self.begin()) else {
             return Ok(());
         };
         self.partition
             .remove_before(offset)
             .map_err(|why| LogError::Remove { what: format!("{}: {why}", self.place).into() })?;
-        index.0.retain(|(_, at)| *at >= offset);
-        self.begin.store(begin, Ordering::Release);
+        self.index.lock().0.retain(|(_, at)| *at >= offset);
+        self.begin.fetch_max(begin, Ordering::AcqRel);
         self.tail.truncate_before(begin)
     }
 
@@ -571,12 +616,14 @@ impl Log for KafkaLog {
 impl Drop for KafkaLog {
     /// Releases the log, so that the next owner need not wait. Nobody shows anything of it any more.
     fn drop(&mut self) {
-        if self.failure().is_some() || clock() < self.acknowledges_from {
-            return;
+        let mut writing = self.writing.lock();
+        let has_landed =
+            self.failure().is_none() && matches!(self.land(&mut writing, RELEASE), Ok(true));
+        if has_landed && clock() >= self.acknowledges_from {
+            let head = writing.owner.head(Kind::Release, 0, 0, 0);
+            // If it is not written, the next owner waits.
+            let _ = self.partition.send(&head.write(&[]), RELEASE);
         }
-        let head = self.owner.get_mut().head(Kind::Release, 0, 0, 0);
-        // If it is not written, the next owner waits.
-        let _ = self.partition.send(&head.write(&[]), Some(RELEASE));
     }
 }
 

@@ -327,19 +327,24 @@ impl Partition {
         self.connection.address.topic()
     }
 
-    /// Sends a record and waits until it is known what became of it; `None` if that takes longer than `longest`.
-    pub(crate) fn send(&self, record: &[u8], longest: Option<Duration>) -> Option<Sent> {
+    /// Sends a record. What becomes of it is [waited for](Partition::wait) before the next one is sent.
+    pub(crate) fn start(&self, record: &[u8]) {
         let heard = self.producer.context();
         *heard.sent.lock() = None;
         let record =
             BaseRecord::<(), [u8]>::to(self.topic()).partition(self.number).payload(record);
         if let Err((error, _)) = self.producer.send(record) {
-            return Some(Sent::Doubtful(self.fatal().unwrap_or_else(|| said(&error))));
+            *heard.sent.lock() = Some(Sent::Doubtful(said(&error)));
         }
-        let begun = clock();
+    }
+
+    /// Waits until it is known what became of the record that was sent; `None` if that takes longer.
+    pub(crate) fn wait(&self, longest: Duration) -> Option<Sent> {
+        let (heard, begun) = (self.producer.context(), clock());
         let mut sent = heard.sent.lock();
-        while sent.is_none() && longest.is_none_or(|longest| clock() - begun < longest) {
-            heard.is_told.wait_for(&mut sent, LOOK);
+        while sent.is_none() {
+            let left = longest.checked_sub(clock() - begun).filter(|left| !left.is_zero())?;
+            heard.is_told.wait_for(&mut sent, left);
         }
         match sent.take()? {
             Sent::Doubtful(what) => {
@@ -348,6 +353,12 @@ impl Partition {
             }
             written => Some(written),
         }
+    }
+
+    /// Sends a record and waits.
+    pub(crate) fn send(&self, record: &[u8], longest: Duration) -> Option<Sent> {
+        self.start(record);
+        self.wait(longest)
     }
 
     /// What went wrong last, if anything did.

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 
 /// Replicas of a topic that is made, if there are as many brokers.
 const REPLICAS: usize = 3;
+/// Brokers free space by whole segments, and a checkpoint is made every 64 MB of log.
+const SEGMENT_BYTES: &str = "67108864";
 /// The least that a record may have to be.
 const RECORD_BYTES_MIN: usize = 64 << 10;
 
@@ -38,6 +40,7 @@ pub(crate) fn create(admin: &Admin, brokers: usize, partitions: usize) -> Result
     .set("cleanup.policy", "delete")
     .set("retention.ms", "-1")
     .set("retention.bytes", "-1")
+    .set("segment.bytes", SEGMENT_BYTES)
     .set("unclean.leader.election.enable", "false")
     .set("compression.type", "producer");
     topic = match replicas {

@@ -176,6 +176,28 @@ fn a_database_whose_broker_is_killed_in_mid_load_waits_and_loses_no_commit() {
 }
 
 #[test]
+fn while_no_broker_answers_reads_are_refused_after_a_time_and_then_go_on() {
+    let Some(mut broker) = Broker::start() else { return };
+    let connection = broker.connection("silent");
+    let folder = tempfile::tempdir().expect("a folder");
+    let db = open(folder.path(), &connection).expect("a new database");
+    let table = create(&db);
+    write(&db, table, 7, b"row").expect("it is written");
+    broker.kill();
+    // What was just confirmed may be shown; then nobody knows whether it is the newest.
+    let mut refused = None;
+    until("a refusal", || {
+        refused = has(&db, table, 7).err();
+        refused.is_some()
+    });
+    let said = refused.expect("it was refused");
+    assert!(matches!(said, Error::Failure(Failure::Log(LogError::Unconfirmed { .. }))), "{said}");
+    broker.restart();
+    until("an answer", || has(&db, table, 7).is_ok());
+    write(&db, table, 8, b"row").expect("it goes on");
+}
+
+#[test]
 fn a_topic_that_could_lose_something_or_is_not_there_to_be_asked_is_refused() {
     let Some(broker) = Broker::shared() else { return };
     let folder = tempfile::tempdir().expect("a folder");

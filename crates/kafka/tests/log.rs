@@ -32,6 +32,13 @@ fn open(connection: &Connection, options: Options) -> Result<KafkaLog, OpenError
     KafkaLog::open(connection, DATABASE, 0, "a test", options).map(|(log, _)| log)
 }
 
+/// Syncs until all that was appended is durable.
+fn sync(log: &KafkaLog) -> Result<Position, LogError> {
+    let end = log.end();
+    while log.sync()? < end {}
+    Ok(end)
+}
+
 fn frames(log: &dyn Log, from: Position) -> Vec<(Position, Vec<u8>)> {
     let mut frames = Vec::new();
     let end = log.read(from, &mut |position, frame| {
@@ -67,7 +74,7 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
         assert!(log.durable() < log.end());
         assert!(log.poll_durable(log.end(), Waker::noop()).is_pending());
         assert!(matches!(log.poll_work(Waker::noop()), Poll::Ready(Ok(()))));
-        assert_eq!(log.sync().expect("it is written"), log.end());
+        assert_eq!(sync(&log).expect("it is written"), log.end());
         assert!(matches!(log.poll_durable(log.end(), Waker::noop()), Poll::Ready(Ok(()))));
         assert!(log.poll_work(Waker::noop()).is_pending());
     }
@@ -87,7 +94,7 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
     // More than may wait is refused, and taken after a sync.
     while log.append(&[7; 10_000]).is_ok() {}
     assert!(matches!(log.append(b"x"), Err(LogError::Backlog { .. })));
-    log.sync().expect("it is written");
+    sync(&log).expect("it is written");
     log.append(b"not synced").expect("there is room again");
     let synced = log.durable();
     drop(log);
@@ -97,7 +104,7 @@ fn frames_are_durable_once_synced_and_come_back_when_it_is_opened_again() {
     assert_eq!(frames(&log, 0)[..expected.len()], expected);
     let end = log.append(b"more").expect("there is room");
     assert_eq!(
-        (log.sync().expect("it is written"), frames(&log, synced)),
+        (sync(&log).expect("it is written"), frames(&log, synced)),
         (end, vec![(synced, b"more".to_vec())])
     );
 
@@ -128,7 +135,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
     create_topic(&connection, &[]);
     let first = open(&connection, options()).expect("a new log");
     first.append(b"one").expect("there is room");
-    first.sync().expect("it is written");
+    sync(&first).expect("it is written");
     first.serving().expect("it has just heard that it owns the log");
 
     let (second, report) =
@@ -139,7 +146,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
     // It is told of nothing before the first has stopped to show what it has.
     let last_seen = Arc::new(AtomicBool::new(true));
     std::thread::scope(|scope| {
-        scope.spawn(|| second.sync().expect("it is written"));
+        scope.spawn(|| sync(&second).expect("it is written"));
         while second.durable() < second.end() {
             last_seen.store(first.serving().is_ok(), Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
@@ -150,7 +157,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
     assert!(matches!(said, LogError::Unconfirmed { .. }), "{said}");
 
     let end = first.append(b"lost").expect("it does not know yet");
-    let said = first.sync().expect_err("it is another's");
+    let said = sync(&first).expect_err("it is another's");
     let LogError::Fenced { durable, what } = &said else { panic!("{said}") };
     assert_eq!(*durable, first.durable());
     assert!(what.contains("another") && what.contains("fence, partition 0"), "{what}");
@@ -162,7 +169,7 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
     assert!(matches!(first.serving(), Err(LogError::Fenced { .. })));
     drop(first);
     second.append(b"three").expect("there is room");
-    second.sync().expect("a late record of the first disturbs nobody");
+    sync(&second).expect("a late record of the first disturbs nobody");
     drop(second);
     let (third, report) =
         KafkaLog::open(&connection, DATABASE, 0, "a third", options()).expect("it is released");
@@ -181,9 +188,10 @@ fn a_lease_is_renewed_while_somebody_reads_and_nothing_is_written_otherwise() {
     assert!(log.poll_work(Waker::noop()).is_pending(), "nobody has asked");
     assert!(matches!(log.serving(), Err(LogError::Unconfirmed { .. })));
     assert!(matches!(log.poll_work(Waker::noop()), Poll::Ready(Ok(()))), "it is to be renewed");
-    log.sync().expect("it is written");
+    while log.poll_work(Waker::noop()).is_ready() {
+        log.sync().expect("it is written");
+    }
     log.serving().expect("it owns the log");
-    assert!(log.poll_work(Waker::noop()).is_pending());
     assert_eq!((log.durable(), log.end(), log.counters().syncs), (0, 0, 0));
 }
 
@@ -202,23 +210,21 @@ fn a_broker_that_is_killed_and_started_again_loses_nothing_that_was_synced() {
                     break;
                 }
                 log.append(&number.to_le_bytes()).expect("there is room");
-                log.sync().expect("it waits for the broker");
+                sync(&log).expect("it waits for the broker");
                 acknowledged.lock().expect("no panic").push(number);
                 synced.fetch_add(1, Ordering::SeqCst);
             }
         });
-        for _ in 0..2 {
-            let before = synced.load(Ordering::SeqCst);
-            while synced.load(Ordering::SeqCst) < before + 200 {
+        let go_on = |more: usize| {
+            let wanted = synced.load(Ordering::SeqCst) + more;
+            while synced.load(Ordering::SeqCst) < wanted {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            broker.kill();
-            broker.restart();
-        }
-        let before = synced.load(Ordering::SeqCst);
-        while synced.load(Ordering::SeqCst) < before + 50 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        };
+        go_on(200);
+        broker.kill();
+        broker.restart();
+        go_on(50);
         stop.store(true, Ordering::SeqCst);
     });
     drop(log);
@@ -237,11 +243,11 @@ fn a_log_that_no_broker_takes_fails_after_a_time_and_says_why() {
     connection.timeouts = Timeouts { write: Duration::from_secs(3), ..Timeouts::default() };
     let log = open(&connection, options()).expect("a new log");
     log.append(b"one").expect("there is room");
-    log.sync().expect("it is written");
+    sync(&log).expect("it is written");
     let durable = log.durable();
     broker.kill();
     let end = log.append(b"two").expect("it waits");
-    let said = log.sync().expect_err("it waits no longer");
+    let said = sync(&log).expect_err("it waits no longer");
     let LogError::Failed { durable: safe, what } = &said else { panic!("{said}") };
     assert_eq!((*safe, log.durable()), (durable, durable));
     assert!(what.contains("silent, partition 0") && what.contains("not acknowledged"), "{what}");
@@ -297,7 +303,7 @@ fn what_is_not_as_it_should_be_is_named() {
     for _ in 0..10 {
         log.append(&[7; 5_000]).expect("there is room");
     }
-    log.sync().expect("it is written");
+    sync(&log).expect("it is written");
     let end = log.end();
     drop(log);
     asked(&connection, async |client, options| {

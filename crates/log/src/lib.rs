@@ -148,7 +148,8 @@ pub trait Log: Send + Sync {
 
     /// Makes everything appended so far durable, wakes who waits for it, and gives the new
     /// [`Log::durable`]. Called by whoever drives the disk; appends go on meanwhile, and are
-    /// covered by the next call. Also to be called once before a log is dropped, which by itself
+    /// covered by the next call. Where nothing answers for a while, it may return before that, and is to be called
+    /// again: [`Log::poll_work`] says so. Also to be called once before a log is dropped, which by itself
     /// writes nothing.
     ///
     /// # Errors
