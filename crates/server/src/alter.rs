@@ -25,9 +25,9 @@ use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::statement::{Compiled, compile};
-use isomer_sql::{SqlError, code};
+use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{
-    AlterTableOperation, Ident, ObjectName, RenameTableNameKind, TableConstraint,
+    AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, TableConstraint,
 };
 use std::sync::Arc;
 
@@ -48,8 +48,9 @@ impl Definer<'_> {
             Operation::AddColumn { column_def, if_not_exists, .. } => {
                 self.add_column(&table, column_def, *if_not_exists)
             }
-            Operation::DropColumn { column_names, if_exists, .. } => {
-                column_names.iter().try_for_each(|name| self.drop_column(name, &table, *if_exists))
+            Operation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let how = (*if_exists, *drop_behavior == Some(DropBehavior::Cascade));
+                column_names.iter().try_for_each(|name| self.drop_column(name, &table, how))
             }
             Operation::AlterColumn { column_name, op } => {
                 self.alter_column(&table, table.column(&folded(column_name))?, op)
@@ -171,6 +172,11 @@ impl Definer<'_> {
         let changed = Table { columns, key, key_name, ..Table::clone(table) };
         self.backend.lock_definition(table)?;
         self.rebuild(table, changed, &|old| Ok(old.to_vec()))
+    }
+
+    /// Refuses a default that makes no value of a type.
+    pub(crate) fn check_default(&self, default: &str, ty: SqlType) -> Result<(), SqlError> {
+        self.query(&format!("SELECT ({default})::{ty}"), &self.catalog()).map(drop)
     }
 
     /// Refuses rows of a table, as it is about to be, that do not fulfil these conditions.

@@ -17,6 +17,7 @@ use isomer_cluster::{
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::budget::Holding;
 use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::sequence::Sequence;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -322,6 +323,25 @@ impl Transaction for Backend {
         self.engine.next_value(sequence)
     }
 
+    fn next_number(&mut self, sequence: &Sequence) -> Result<i64, SqlError> {
+        match self.read_only {
+            true => Err(read_only_call("nextval()")),
+            false => self.engine.next_number(sequence),
+        }
+    }
+
+    fn set_number(
+        &mut self,
+        sequence: &Sequence,
+        value: i64,
+        is_called: bool,
+    ) -> Result<(), SqlError> {
+        match self.read_only {
+            true => Err(read_only_call("setval()")),
+            false => self.engine.set_number(sequence, value, is_called),
+        }
+    }
+
     fn check_cancel(&self) -> Result<(), SqlError> {
         self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))
     }
@@ -332,7 +352,12 @@ impl Transaction for Backend {
 }
 
 fn read_only() -> SqlError {
-    SqlError::new(code::READ_ONLY, "cannot execute this statement in a read-only transaction")
+    read_only_call("this statement")
+}
+
+fn read_only_call(what: &str) -> SqlError {
+    let message = format!("cannot execute {what} in a read-only transaction");
+    SqlError::new(code::READ_ONLY, message)
 }
 
 /// An error of the database as clients know it.

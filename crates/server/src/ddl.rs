@@ -11,10 +11,13 @@ use crate::backend::{Backend, explain};
 use crate::engine::Engine;
 use crate::indexes::{free_name, index_name};
 use crate::limits;
+use crate::sequences::check_identity;
 use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
 use isomer_sql::catalog::{Catalog, Table, row_schema};
 use isomer_sql::define::{self, plain_name};
+use isomer_sql::parse::SequenceStatement;
+use isomer_sql::statement::Definition;
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
@@ -43,20 +46,30 @@ impl<'a> Definer<'a> {
     }
 
     /// Carries out a definition, and says what it was.
-    pub(crate) fn define(&mut self, statement: &Statement) -> Result<&'static str, SqlError> {
-        let tag = tag(statement)?;
+    pub(crate) fn define(&mut self, definition: &Definition) -> Result<&'static str, SqlError> {
+        let tag = tag(definition)?;
         if self.backend.read_only {
             let message = format!("cannot execute {tag} in a read-only transaction");
             return Err(SqlError::new(code::READ_ONLY, message));
         }
         self.engine.discard_retired();
-        self.begin(statement)?;
+        self.begin(definition)?;
         self.backend.charge_definition()?;
+        match definition {
+            Definition::Sequence(statement) => self.define_sequence(statement)?,
+            Definition::Sql(statement) => self.define_table(statement)?,
+        }
+        Ok(tag)
+    }
+
+    fn define_table(&mut self, statement: &Statement) -> Result<(), SqlError> {
         match statement {
             Statement::CreateTable(create) => self.create_table(create)?,
             Statement::CreateIndex(create) => self.create_index(create)?,
-            Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
-                self.drop_tables(names, *if_exists)?;
+            Statement::Drop {
+                object_type: ObjectType::Table, if_exists, names, cascade, ..
+            } => {
+                self.drop_tables(names, *if_exists, *cascade)?;
             }
             Statement::Drop { if_exists, names, .. } => self.drop_indexes(names, *if_exists)?,
             Statement::AlterTable(alter) => {
@@ -67,13 +80,13 @@ impl<'a> Definer<'a> {
             }
             other => return Err(SqlError::unsupported(other)),
         }
-        Ok(tag)
+        Ok(())
     }
 
     /// Waits until no index of the tables is being built, and for the turn.
-    fn begin(&mut self, statement: &Statement) -> Result<(), SqlError> {
+    fn begin(&mut self, definition: &Definition) -> Result<(), SqlError> {
         loop {
-            let names = concerned(statement, &self.catalog());
+            let names = concerned(definition, &self.catalog());
             // Who builds an index waits for the turn, which this may have.
             let waits = self.backend.draft.is_none();
             for name in &names {
@@ -90,7 +103,7 @@ impl<'a> Definer<'a> {
             }
             self.backend.begin_definition()?;
             // An index may have become one of another table while this waited.
-            if concerned(statement, &self.catalog()) == names {
+            if concerned(definition, &self.catalog()) == names {
                 return Ok(());
             }
         }
@@ -165,11 +178,19 @@ impl<'a> Definer<'a> {
             let message = format!("{ignored} is not enforced");
             self.notices.push(SqlError::new("01000", message));
         }
-        for &at in &new.serial {
-            let sequence = format!("{}_{}_seq", new.name, new.columns[at].name);
-            self.engine.set_sequence(&sequence, Some(1))?;
-            let quoted = sequence.replace('\'', "''");
-            new.columns[at].default = Some(format!("nextval('{quoted}')"));
+        let oid = self.engine.fresh_oid();
+        for (at, identity) in &new.serial {
+            let column = &mut new.columns[*at];
+            if identity.is_some() {
+                check_identity(column.ty)?;
+            }
+            let owner = (&*new.name, oid);
+            let made = self.make_owned(owner, (&column.name, column.ty), identity.as_ref())?;
+            column.default = Some(made);
+        }
+        for column in &new.columns {
+            let default = column.default.as_ref();
+            default.map_or(Ok(()), |default| self.check_default(default, column.ty))?;
         }
         for &at in &new.key {
             new.columns[at].not_null = true;
@@ -179,7 +200,7 @@ impl<'a> Definer<'a> {
         let key_name = new.key_name.clone().unwrap_or_else(|| format!("{}_pkey", new.name));
         let mut table = Table {
             id,
-            oid: self.engine.fresh_oid(),
+            oid,
             name: new.name.clone(),
             columns: new.columns.clone(),
             key: new.key.clone(),
@@ -208,7 +229,12 @@ impl<'a> Definer<'a> {
         Ok(())
     }
 
-    fn drop_tables(&mut self, names: &[ObjectName], if_exists: bool) -> Result<(), SqlError> {
+    fn drop_tables(
+        &mut self,
+        names: &[ObjectName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
         let catalog = self.catalog();
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for name in names {
@@ -227,6 +253,7 @@ impl<'a> Definer<'a> {
         }
         for table in &tables {
             self.backend.lock_definition(table)?;
+            self.drop_owned(table, None, cascade)?;
         }
         self.change(|catalog| {
             tables.iter().for_each(|table| drop(catalog.tables.remove(&table.name)))
@@ -241,8 +268,19 @@ fn of_snapshot(what: &str) -> SqlError {
 }
 
 /// What a client is told of a definition.
-fn tag(statement: &Statement) -> Result<&'static str, SqlError> {
-    Ok(match statement {
+fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
+    let statement = match definition {
+        Definition::Sql(statement) => statement,
+        Definition::Sequence(statement) => {
+            return Ok(match **statement {
+                SequenceStatement::Create { .. } => "CREATE SEQUENCE",
+                SequenceStatement::Alter { .. } => "ALTER SEQUENCE",
+                SequenceStatement::Drop { .. } => "DROP SEQUENCE",
+                SequenceStatement::Identity { .. } => "ALTER TABLE",
+            });
+        }
+    };
+    Ok(match &**statement {
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
@@ -253,7 +291,16 @@ fn tag(statement: &Statement) -> Result<&'static str, SqlError> {
 }
 
 /// The tables that a definition changes, by name.
-pub(crate) fn concerned(statement: &Statement, catalog: &Catalog) -> BTreeSet<String> {
+pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<String> {
+    let statement = match definition {
+        Definition::Sql(statement) => &**statement,
+        Definition::Sequence(statement) => {
+            return match &**statement {
+                SequenceStatement::Identity { table, .. } => BTreeSet::from([table.clone()]),
+                _ => BTreeSet::new(),
+            };
+        }
+    };
     let names = match statement {
         Statement::CreateIndex(create) => std::slice::from_ref(&create.table_name),
         Statement::AlterTable(alter) => std::slice::from_ref(&alter.name),

@@ -10,6 +10,7 @@ use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::plain_name;
 use isomer_sql::parse::{DesignChange, DesignStatement};
+use isomer_sql::sequence::Sequence;
 use isomer_sql::system::{DesignView, Role};
 use isomer_sql::{SqlError, code};
 use isomer_strategy::SiteLoad;
@@ -173,6 +174,10 @@ fn not_literal(expr: &Expr) -> SqlError {
 }
 
 impl DesignView for Engine {
+    fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError> {
+        Engine::last_number(self, sequence)
+    }
+
     fn rows(&self, name: &str, catalog: &Catalog) -> Vec<Vec<Datum>> {
         match name {
             "tables" => self.table_rows(catalog),

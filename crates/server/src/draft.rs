@@ -28,6 +28,7 @@ use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::sequence::Sequence;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub(crate) struct Draft {
     base: Arc<Catalog>,
     catalog: Arc<Catalog>,
     made: Vec<Made>,
+    /// The numbers of sequences that were begun.
+    numbers: Vec<u32>,
 }
 
 /// What a draft was at a savepoint.
@@ -55,12 +58,13 @@ pub(crate) struct Draft {
 pub(crate) struct DraftMark {
     catalog: Arc<Catalog>,
     made: usize,
+    numbers: usize,
 }
 
 impl Draft {
     fn new(engine: Arc<Engine>) -> Draft {
         let base = engine.catalog();
-        Draft { engine, catalog: base.clone(), base, made: Vec::new() }
+        Draft { engine, catalog: base.clone(), base, made: Vec::new(), numbers: Vec::new() }
     }
 
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
@@ -72,6 +76,11 @@ impl Draft {
         self.made.push(Made { id, schema: schema.clone() });
     }
 
+    /// The numbers of a sequence were begun: they are forgotten again if no sequence has them in the end.
+    pub(crate) fn keep_numbers(&mut self, state: u32) {
+        self.numbers.push(state);
+    }
+
     /// Makes the next catalog.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
         let mut catalog = Catalog::clone(&self.catalog);
@@ -81,13 +90,21 @@ impl Draft {
     }
 
     pub(crate) fn mark(&self) -> DraftMark {
-        DraftMark { catalog: self.catalog.clone(), made: self.made.len() }
+        let (made, numbers) = (self.made.len(), self.numbers.len());
+        DraftMark { catalog: self.catalog.clone(), made, numbers }
     }
 
     pub(crate) fn back_to(&mut self, mark: &DraftMark) {
         self.catalog = mark.catalog.clone();
         let since = self.made.split_off(mark.made);
         self.engine.forget_made(&since);
+        self.forget_numbers(mark.numbers);
+    }
+
+    /// Forgets the numbers that were begun since. Those that cannot be forgotten now are at the next start.
+    fn forget_numbers(&mut self, since: usize) {
+        let numbers = self.numbers.split_off(since);
+        let _ = self.engine.forget_numbers(numbers);
     }
 
     /// Commits the transaction, and puts the catalog in the place of the one that all others have.
@@ -104,6 +121,7 @@ impl Draft {
             if error.code == isomer_sql::code::UNKNOWN_OUTCOME {
                 // They may be used: the next start knows.
                 self.made.clear();
+                self.numbers.clear();
             }
             return Err(error);
         }
@@ -120,6 +138,12 @@ impl Draft {
         gone.for_each(|(id, schema)| engine.discard_when_free(id, schema));
         let catalog = self.catalog.clone();
         self.made.retain(|made| catalog.relation(made.id).is_none());
+        let states = |catalog: &Catalog| -> BTreeSet<u32> {
+            catalog.sequences.values().map(|sequence| sequence.state).collect()
+        };
+        let used = states(&catalog);
+        self.numbers.extend(states(&self.base));
+        self.numbers.retain(|state| !used.contains(state));
         committed
     }
 }
@@ -128,6 +152,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         self.engine.forget_made(&self.made);
+        self.forget_numbers(0);
     }
 }
 
@@ -135,6 +160,8 @@ impl Drop for Draft {
 pub(crate) struct Difference {
     pub(crate) old: Vec<Arc<Table>>,
     pub(crate) new: Vec<Arc<Table>>,
+    pub(crate) old_sequences: Vec<Arc<Sequence>>,
+    pub(crate) new_sequences: Vec<Arc<Sequence>>,
 }
 
 impl Difference {
@@ -145,7 +172,27 @@ impl Difference {
             };
             of.tables.values().filter(differs).cloned().collect()
         };
-        Difference { old: only(old, new), new: only(new, old) }
+        let sequences = |of: &Catalog, other: &Catalog| {
+            let differs = |sequence: &&Arc<Sequence>| {
+                other
+                    .sequences
+                    .get(&sequence.name)
+                    .is_none_or(|other| !Arc::ptr_eq(sequence, other))
+            };
+            of.sequences.values().filter(differs).cloned().collect()
+        };
+        Difference {
+            old: only(old, new),
+            new: only(new, old),
+            old_sequences: sequences(old, new),
+            new_sequences: sequences(new, old),
+        }
+    }
+
+    /// One table in the place of another.
+    pub(crate) fn one(old: &Arc<Table>, new: &Arc<Table>) -> Difference {
+        let (old, new) = (vec![old.clone()], vec![new.clone()]);
+        Difference { old, new, old_sequences: Vec::new(), new_sequences: Vec::new() }
     }
 
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {

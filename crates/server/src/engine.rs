@@ -3,10 +3,11 @@
 //! **The catalog** is kept in tables of the database itself ([`stored`]). Sessions work with an immutable
 //! copy; a change writes the rows, then puts a new copy in its place.
 //!
-//! **Sequences** are taken in blocks, so that a number costs no write; a crash leaves a gap of a block at
-//! most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
+//! **Sequences** ([`sequences`]) are taken in blocks, so that a number costs no write; those of row ids too. A crash leaves a gap of a
+//! block at most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
 
 mod backups;
+mod sequences;
 mod stored;
 mod tables;
 
@@ -32,6 +33,7 @@ use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
+use sequences::{Numbers, values_schema};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -110,6 +112,7 @@ pub struct Engine {
     pub(crate) catalog_table: (TableId, Arc<Schema>),
     sequences_table: (TableId, Arc<Schema>),
     pub(crate) users: Users,
+    numbers: Numbers,
     sequences: Mutex<HashMap<String, (i64, i64), FixedState>>,
     compiled: Mutex<Known>,
     redefined: Mutex<Redefined>,
@@ -141,6 +144,7 @@ impl Engine {
             Database::open(options.strategy(Pilot::new(autopilot.clone()))).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
+        let numbers = Numbers::of(system_table(&database, values_schema())?);
         let users = Users::open(&database)?;
         let changes = Arc::new(Mutex::new(VecDeque::new()));
         let remembered = changes.clone();
@@ -161,6 +165,7 @@ impl Engine {
             catalog_table,
             sequences_table,
             users,
+            numbers,
             sequences: Mutex::default(),
             compiled: Mutex::default(),
             redefined: Mutex::default(),
@@ -181,6 +186,7 @@ impl Engine {
         engine.read_users()?;
         engine.drop_unused()?;
         let catalog = engine.read_catalog()?;
+        engine.forget_unused_numbers(&catalog)?;
         engine
             .next_oid
             .store(catalog.oids().max().map_or(FIRST_OID, |oid| oid + 1), Ordering::Relaxed);

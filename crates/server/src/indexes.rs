@@ -14,6 +14,7 @@ use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
 use isomer_design::{Direction, KeyRange};
 use isomer_sql::catalog::{Catalog, Index, Table, entry_key, entry_schema};
 use isomer_sql::define::{self, NewIndex, plain_name};
+use isomer_sql::statement::Definition;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{CreateIndex, ObjectName, Statement};
 use std::ops::ControlFlow;
@@ -66,8 +67,8 @@ impl Engine {
     ) -> Result<(), SqlError> {
         self.discard_retired();
         let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
-        let statement = Statement::CreateIndex(create.clone());
-        for name in concerned(&statement, &self.catalog()) {
+        let definition = Definition::Sql(Box::new(Statement::CreateIndex(create.clone())));
+        for name in concerned(&definition, &self.catalog()) {
             let (table, key) = self.row_of("table", &name)?;
             alone.lock(table, &key, LockMode::Exclusive, true).map_err(explain)?;
         }

@@ -24,6 +24,7 @@
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `draft` | definitions in a transaction: the catalog as it will be, if it commits |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
+//! | `sequences` | definitions of sequences and identity columns |
 //! | `design`, `autopilot`, `pilot` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
@@ -50,6 +51,7 @@ mod options;
 mod pilot;
 mod process;
 mod scram;
+mod sequences;
 mod server;
 mod session;
 mod settings;

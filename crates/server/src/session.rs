@@ -34,6 +34,7 @@ use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
 use isomer_sql::statement::{Compiled, Modes, compile};
+use isomer_sql::transaction::Given;
 use isomer_sql::{SqlError, SqlType, code};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -86,6 +87,8 @@ pub(crate) struct Session {
     skips: bool,
     /// What the client is told last.
     last: Option<SqlError>,
+    /// The numbers that it was given by sequences.
+    given: Rc<Given>,
     /// How its last transaction that wrote has committed.
     last_commit: Option<Ran>,
 }
@@ -163,6 +166,7 @@ impl Session {
             is_one_of_many: false,
             skips: false,
             last: None,
+            given: Rc::default(),
             last_commit: None,
         }
     }

@@ -19,6 +19,7 @@
 
 use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
+use crate::sequence::{Owner, Sequence};
 use crate::types::SqlType;
 use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time, Value};
 use std::collections::BTreeMap;
@@ -34,6 +35,32 @@ pub struct Catalog {
     pub version: u64,
     /// The tables.
     pub tables: BTreeMap<String, Arc<Table>>,
+    /// The sequences.
+    pub sequences: BTreeMap<String, Arc<Sequence>>,
+}
+
+/// Who gives the values of an identity column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Identity {
+    /// Its sequence.
+    Always,
+    /// Its sequence, where a statement does not.
+    ByDefault,
+}
+
+impl Identity {
+    /// ALWAYS or BY DEFAULT.
+    pub fn of(always: bool) -> Identity {
+        if always { Identity::Always } else { Identity::ByDefault }
+    }
+
+    /// As statements say it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Identity::Always => "ALWAYS",
+            Identity::ByDefault => "BY DEFAULT",
+        }
+    }
 }
 
 /// A table.
@@ -79,6 +106,8 @@ pub struct TableColumn {
     pub not_null: bool,
     /// The default, as an expression of SQL.
     pub default: Option<String>,
+    /// If it is an identity column: its default takes from a sequence, and is nobody's to change.
+    pub identity: Option<Identity>,
     /// For a column that was added to the table as it was: what rows have there that are older.
     pub missing: Option<Value>,
 }
@@ -159,13 +188,45 @@ impl Catalog {
         let of = |table: &'_ Arc<Table>| -> Vec<u32> {
             table.indexes.iter().map(|index| index.oid).chain([table.oid]).collect()
         };
-        self.tables.values().flat_map(of)
+        let sequences = self.sequences.values().flat_map(|sequence| [sequence.oid, sequence.state]);
+        self.tables.values().flat_map(of).chain(sequences)
     }
 
-    /// True if a table, an index or a key has this name.
+    /// A sequence by its name.
+    ///
+    /// # Errors
+    /// 42P01 if there is nothing of this name, 42809 if it is something else.
+    pub fn sequence(&self, name: &str) -> Result<&Arc<Sequence>, SqlError> {
+        self.sequences.get(name).ok_or_else(|| match self.has_relation(name) {
+            true => SqlError::new(code::WRONG_OBJECT, format!("\"{name}\" is not a sequence")),
+            false => {
+                let message = format!("relation \"{name}\" does not exist");
+                SqlError::new(code::UNDEFINED_TABLE, message)
+            }
+        })
+    }
+
+    /// The sequence that belongs to a column.
+    pub fn sequence_of(&self, table: u32, column: &str) -> Option<&Arc<Sequence>> {
+        self.sequences.values().find(|sequence| {
+            let is_it = |owner: &Owner| owner.table == table && owner.column == column;
+            sequence.owner.as_ref().is_some_and(is_it)
+        })
+    }
+
+    /// The sequences that belong to columns of a table.
+    pub fn owned(&self, table: u32) -> Vec<Arc<Sequence>> {
+        let is_its = |sequence: &&Arc<Sequence>| {
+            sequence.owner.as_ref().is_some_and(|owner| owner.table == table)
+        };
+        self.sequences.values().filter(is_its).cloned().collect()
+    }
+
+    /// True if a table, an index, a key or a sequence has this name.
     pub fn has_relation(&self, name: &str) -> bool {
         let key = |table: &Arc<Table>| table.key_name == name && table.has_key();
         self.tables.contains_key(name)
+            || self.sequences.contains_key(name)
             || self.index(name).is_some()
             || self.tables.values().any(key)
     }
@@ -374,7 +435,9 @@ impl Table {
             if column.not_null {
                 part.push_str(" NOT NULL");
             }
-            if let Some(default) = &column.default {
+            if let Some(identity) = column.identity {
+                part.push_str(&format!(" GENERATED {} AS IDENTITY", identity.words()));
+            } else if let Some(default) = &column.default {
                 part.push_str(&format!(" DEFAULT {default}"));
             }
             parts.push(part);
@@ -454,7 +517,8 @@ mod tests {
     use isomer_design::Value;
 
     fn column(name: &str, ty: SqlType) -> TableColumn {
-        TableColumn { name: name.to_owned(), ty, not_null: false, default: None, missing: None }
+        let (name, identity) = (name.to_owned(), None);
+        TableColumn { name, ty, not_null: false, default: None, identity, missing: None }
     }
 
     #[test]

@@ -3,15 +3,17 @@
 //! notice.
 
 use crate::bind::folded;
-use crate::catalog::{Check, Table, TableColumn};
+use crate::catalog::{Check, Identity, Table, TableColumn};
 use crate::error::{SqlError, code};
 use crate::parameters;
+use crate::parse::sequence_options as sequence_options_of;
 use crate::refuse;
+use crate::sequence::{SequenceOptions, normal};
 use crate::types::SqlType;
 use isomer_design::Backups;
 use sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr, Ident,
-    IndexColumn, ObjectName, TableConstraint,
+    ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr,
+    GeneratedAs, Ident, IndexColumn, ObjectName, TableConstraint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +38,8 @@ pub struct NewTable {
     pub checks: Vec<Check>,
     /// Its unique constraints.
     pub unique: Vec<NewIndex>,
-    /// Columns whose defaults come from a sequence of their own.
-    pub serial: Vec<usize>,
+    /// Columns whose values come from a sequence of their own; for an identity, what is said of it.
+    pub serial: Vec<(usize, Option<SequenceOptions>)>,
     /// How many backups it is to have, if that is said.
     pub backups: Option<Backups>,
     /// What was understood, and has no effect: for notices.
@@ -105,21 +107,24 @@ pub struct NewColumn {
     pub column: TableColumn,
     /// What its rows must fulfil.
     pub checks: Vec<Check>,
+    /// True if its values come from a sequence of its own; for an identity, what is said of it.
+    pub serial: Option<Option<SequenceOptions>>,
 }
 
 /// What an ADD COLUMN asks for.
 ///
 /// # Errors
-/// As [`new_table`]; 0A000 for columns that would be a key or have a sequence.
+/// As [`new_table`]; 0A000 for columns that would be a key.
 pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError> {
     let mut alone = NewTable::of(table.to_owned());
     alone.add_column(column)?;
-    if !alone.key.is_empty() || !alone.unique.is_empty() || !alone.serial.is_empty() {
-        return Err(SqlError::unsupported("a new column that is a key or serial")
+    if !alone.key.is_empty() || !alone.unique.is_empty() {
+        return Err(SqlError::unsupported("a new column that is a key")
             .hint("Add the column, and then the constraint."));
     }
     let column = alone.columns.pop().expect("it was just added");
-    Ok(NewColumn { column, checks: alone.checks })
+    let serial = alone.serial.pop().map(|(_, options)| options);
+    Ok(NewColumn { column, checks: alone.checks, serial })
 }
 
 impl NewTable {
@@ -151,10 +156,10 @@ impl NewTable {
         let ty = SqlType::parse(&column.data_type)?;
         let mut not_null = false;
         if is_serial(&column.data_type) {
-            self.serial.push(at);
+            self.serial.push((at, None));
             not_null = true;
         }
-        let mut default = None;
+        let (mut default, mut identity) = (None, None);
         for option in &column.options {
             refuse::column_option(&option.option)?;
             match &option.option {
@@ -162,7 +167,7 @@ impl NewTable {
                 ColumnOption::Null => {}
                 ColumnOption::Default(Expr::Value(value))
                     if value.value == sqlparser::ast::Value::Null => {}
-                ColumnOption::Default(expr) => default = Some(expr.to_string()),
+                ColumnOption::Default(expr) => default = Some(normal(&expr.to_string())),
                 ColumnOption::PrimaryKey(_) => {
                     self.set_key(vec![at], option.name.as_ref().map(folded))?;
                 }
@@ -172,8 +177,16 @@ impl NewTable {
                 }
                 ColumnOption::ForeignKey(_) => self.ignored.push("a foreign key".to_owned()),
                 ColumnOption::Collation(_) => {}
-                ColumnOption::Generated { generation_expr: None, .. } => {
-                    self.serial.push(at);
+                ColumnOption::Generated {
+                    generated_as,
+                    sequence_options,
+                    generation_expr: None,
+                    ..
+                } => {
+                    identity = Some(Identity::of(*generated_as == GeneratedAs::Always));
+                    let said = sequence_options.iter().flatten().map(ToString::to_string);
+                    let said = sequence_options_of(&said.collect::<Vec<_>>().join(" "))?;
+                    self.serial.push((at, Some(said)));
                     not_null = true;
                 }
                 ColumnOption::Check(check) => {
@@ -183,7 +196,19 @@ impl NewTable {
                 other => return Err(SqlError::unsupported(format!("the column option {other}"))),
             }
         }
-        self.columns.push(TableColumn { name, ty, not_null, default, missing: None });
+        if self.serial.iter().filter(|(serial, _)| *serial == at).count()
+            + usize::from(default.is_some())
+            > 1
+        {
+            let what = match identity {
+                Some(_) => "both default and identity",
+                None => "multiple default values",
+            };
+            let message =
+                format!("{what} specified for column \"{name}\" of table \"{}\"", self.name);
+            return Err(SqlError::new(code::SYNTAX, message));
+        }
+        self.columns.push(TableColumn { name, ty, not_null, default, identity, missing: None });
         Ok(())
     }
 

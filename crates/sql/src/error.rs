@@ -60,6 +60,9 @@ pub mod code {
     pub const DUPLICATE_OBJECT: &str = "42710";
     pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const DEPENDENT_OBJECTS: &str = "2BP01";
+    pub const WRONG_OBJECT: &str = "42809";
+    pub const GENERATED_ALWAYS: &str = "428C9";
     pub const INDETERMINATE_TYPE: &str = "42P18";
     pub const OUT_OF_MEMORY: &str = "53200";
     pub const PROGRAM_LIMIT: &str = "54000";

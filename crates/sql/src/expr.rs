@@ -221,7 +221,18 @@ impl Expr {
     /// statement here.
     pub fn is_volatile(&self) -> bool {
         let draws = |func: &Func| {
-            matches!(func, Func::Random | Func::NextVal | Func::Sleep | Func::SetConfig)
+            matches!(
+                func,
+                Func::Random
+                    | Func::NextVal
+                    | Func::CurrVal
+                    | Func::LastVal
+                    | Func::SetVal
+                    | Func::SequenceLast
+                    | Func::SequenceIsCalled
+                    | Func::Sleep
+                    | Func::SetConfig
+            )
         };
         self.has(&|expr| match expr {
             Expr::Call(func, _) => draws(func),

@@ -65,6 +65,11 @@ pub enum Func {
     CurrentUser,
     BackendPid,
     NextVal,
+    CurrVal,
+    LastVal,
+    SetVal,
+    SequenceLast,
+    SequenceIsCalled,
     Sleep,
     Random,
     Extract,
@@ -81,6 +86,8 @@ pub enum Func {
     NullText,
     Zero,
     True,
+    QuoteIdent,
+    QuoteLiteral,
     ToRegclass,
     RegclassName,
     RegtypeName,
@@ -171,6 +178,9 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         }
         ("pg_backend_pid", 0) => (BackendPid, SqlType::Int4),
         ("nextval", 1) => (NextVal, SqlType::Int8),
+        ("currval", 1) => (CurrVal, SqlType::Int8),
+        ("lastval", 0) => (LastVal, SqlType::Int8),
+        ("setval", 2 | 3) => (SetVal, SqlType::Int8),
         ("pg_sleep", 1) => (Sleep, SqlType::Text),
         ("random", 0) => (Random, SqlType::Float8),
         ("date_part" | "extract", 2) => (Extract, SqlType::Numeric(None)),
@@ -225,6 +235,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
         // There are no such locks, so none is held.
         ("pg_advisory_unlock_all", 0) => (NullText, SqlType::Text),
+        ("quote_ident", 1) => (QuoteIdent, SqlType::Text),
+        ("quote_literal", 1) => (QuoteLiteral, SqlType::Text),
         ("to_regclass", 1) => (ToRegclass, SqlType::Oid),
         ("to_regtype", 1) => (ToRegtype, SqlType::Oid),
         ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
@@ -401,6 +413,17 @@ pub fn call(
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
+        // Each sign may be one that is doubled.
+        QuoteIdent => {
+            budget.charge(2 * text(0).len() + 2)?;
+            Datum::Text(crate::catalog::quoted(text(0)))
+        }
+        QuoteLiteral => {
+            budget.charge(4 * text(0).len() + 4)?;
+            let escapes = if text(0).contains('\\') { "E" } else { "" };
+            let inner = text(0).replace('\\', "\\\\").replace('\'', "''");
+            Datum::Text(format!("{escapes}'{inner}'"))
+        }
         ToRegclass => {
             crate::system::regclass(catalog, &clipped(text(0))).map_or(Datum::Null, Datum::Int)
         }
@@ -472,7 +495,10 @@ pub fn call(
             Datum::Text(crate::text::format(&args[0], ty).into_owned())
         }
         TruthName => Datum::text(if args[0].as_bool() == Some(true) { "true" } else { "false" }),
-        NextVal | Sleep | Md5Like => return Err(SqlError::unsupported("this function")),
+        NextVal | CurrVal | LastVal | SetVal | SequenceLast | SequenceIsCalled | Sleep
+        | Md5Like => {
+            return Err(SqlError::unsupported("this function"));
+        }
     })
 }
 

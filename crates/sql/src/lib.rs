@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`parameters`] | parameters of tables |
 //! | [`parse`] | the grammar, and Isomer's own statements |
+//! | [`sequence`] | sequences: their numbers follow each other |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
 //! | `bind` | names into places, types, the way to the rows |
 //! | [`plan`], [`expr`] | statements after compilation |
@@ -47,6 +48,7 @@ pub mod parse;
 pub mod pattern;
 pub mod plan;
 pub mod refuse;
+pub mod sequence;
 pub mod statement;
 pub mod system;
 pub mod text;

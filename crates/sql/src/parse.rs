@@ -10,6 +10,7 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
+//!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
 //! ```
@@ -18,8 +19,11 @@
 //! there are no statistics. What would promise something that is not kept (GRANT, COMMENT ..) is
 //! refused ([`REFUSED`]).
 
+mod sequence;
+
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
+pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
@@ -55,12 +59,25 @@ const REFUSED: [(&str, &str); 5] = [
 pub enum Parsed {
     /// A statement of SQL.
     Sql(Box<Statement>),
+    /// INSERT .. OVERRIDING .. VALUE.
+    Overriding(Box<Statement>, Overriding),
+    /// A statement about sequences.
+    Sequence(Box<SequenceStatement>),
     /// A statement about the design.
     Design(DesignStatement),
     /// A statement about a user.
     User(UserStatement),
     /// A statement that does nothing, and its tag.
     Nothing(&'static str),
+}
+
+/// Which values of identity columns an INSERT takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overriding {
+    /// OVERRIDING SYSTEM VALUE: those that it gives.
+    System,
+    /// OVERRIDING USER VALUE: those of the sequence.
+    User,
 }
 
 /// A statement about the design.
@@ -408,7 +425,22 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         }
         _ => {}
     }
+    let overriding =
+        if matches!(&*first, "INSERT" | "WITH") { overriding(&mut tokens) } else { None };
     let parser = || Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    if let ("ALTER" | "DROP", "SEQUENCE")
+    | ("CREATE", "SEQUENCE" | "TEMP" | "TEMPORARY" | "UNLOGGED")
+    | ("ALTER", "TABLE") = (first.as_str(), second.as_str())
+    {
+        let mut own = parser().with_tokens_with_locations(tokens.clone());
+        let found = sequence::statement(&mut own).map_err(|error| refused(error, text))?;
+        if let Some(found) = found {
+            return found.map(|found| Parsed::Sequence(Box::new(found)));
+        }
+    }
+    if let ("CREATE" | "ALTER", "TABLE") = (first.as_str(), second.as_str()) {
+        sequence::put_in_order(&mut tokens).map_err(|error| refused(error, text))?;
+    }
     if (first.as_str(), second.as_str()) == ("ALTER", "TABLE") {
         let mut own = parser().with_tokens_with_locations(tokens.clone());
         if let Some(design) = alter(&mut own).map_err(|error| refused(error, text))? {
@@ -422,7 +454,31 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         let place = Some((next.span.start.line, next.span.start.column));
         return Err(syntax(&format!("syntax error at or near \"{}\"", next.token), place, text));
     }
-    Ok(Parsed::Sql(Box::new(parsed)))
+    Ok(match overriding {
+        Some(overriding) => Parsed::Overriding(Box::new(parsed), overriding),
+        None => Parsed::Sql(Box::new(parsed)),
+    })
+}
+
+/// Takes OVERRIDING .. VALUE out of an INSERT, as the grammar does not know it.
+fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
+    let words = |at: usize| -> Vec<(usize, String)> {
+        let tokens = tokens[at..].iter().enumerate();
+        let signs = tokens.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+        let words = signs.map(|(from, token)| (at + from, token.token.to_string().to_uppercase()));
+        words.take(3).collect()
+    };
+    let starts = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case("OVERRIDING"));
+    let at = tokens.iter().position(starts)?;
+    let found = words(at);
+    let [_, (_, which), (end, value)] = found.as_slice() else { return None };
+    let overriding = match (which.as_str(), value.as_str()) {
+        ("SYSTEM", "VALUE") => Overriding::System,
+        ("USER", "VALUE") => Overriding::User,
+        _ => return None,
+    };
+    tokens.drain(at..=*end);
+    Some(overriding)
 }
 
 /// `TABLE t` in the place of a query: the grammar knows it in some places only.

@@ -15,7 +15,7 @@ use crate::error::{SqlError, code};
 pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
-use crate::parse::Parsed;
+use crate::parse::{Parsed, SequenceStatement};
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use crate::types::SqlType;
@@ -59,7 +59,7 @@ pub enum Action {
     /// PREPARE, EXECUTE, DEALLOCATE, DISCARD.
     Prepared(Prepared),
     /// A definition: carried out by whoever owns the catalog.
-    Define(Box<Statement>),
+    Define(Definition),
     /// LOCK TABLE.
     Lock(Box<ast::Lock>),
     /// A statement about the design: likewise.
@@ -68,6 +68,15 @@ pub enum Action {
     User(crate::parse::UserStatement),
     /// Nothing, and its tag.
     Nothing(&'static str),
+}
+
+/// A definition.
+#[derive(Clone, Debug)]
+pub enum Definition {
+    /// Of tables and indexes.
+    Sql(Box<Statement>),
+    /// Of sequences.
+    Sequence(Box<SequenceStatement>),
 }
 
 /// What EXPLAIN shows.
@@ -162,6 +171,8 @@ pub enum Prepared {
     Deallocate(Option<String>),
     /// DISCARD ALL.
     DiscardAll,
+    /// DISCARD SEQUENCES: what `currval` knows.
+    DiscardSequences,
 }
 
 /// Compiles a statement. `params` are the types that the client gives its parameters.
@@ -190,6 +201,11 @@ pub fn compile(
         }
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
         Parsed::User(statement) => Action::User(statement.clone()),
+        Parsed::Sequence(statement) => Action::Define(Definition::Sequence(statement.clone())),
+        Parsed::Overriding(statement, overriding) => {
+            binder.overriding = Some(*overriding);
+            action(&mut binder, statement)?
+        }
         Parsed::Sql(statement) => action(&mut binder, statement)?,
     };
     let params = std::mem::take(&mut binder.params);
@@ -260,12 +276,11 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             }
             ast::Reset::SessionAuthorization => Action::Nothing("RESET"),
         },
-        // Plans are made anew by themselves, sequences give no numbers in advance, and there are no
-        // temporary tables.
+        // Plans are made anew by themselves, and there are no temporary tables.
         Statement::Discard { object_type } => match object_type {
             ast::DiscardObject::ALL => Action::Prepared(Prepared::DiscardAll),
             ast::DiscardObject::PLANS => Action::Nothing("DISCARD PLANS"),
-            ast::DiscardObject::SEQUENCES => Action::Nothing("DISCARD SEQUENCES"),
+            ast::DiscardObject::SEQUENCES => Action::Prepared(Prepared::DiscardSequences),
             ast::DiscardObject::TEMP => Action::Nothing("DISCARD TEMP"),
         },
         Statement::Prepare { name, data_types, statement } => {
@@ -288,7 +303,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         | Statement::AlterTable { .. }
         | Statement::Truncate(_)
         | Statement::Drop { object_type: ObjectType::Table | ObjectType::Index, .. } => {
-            Action::Define(Box::new(statement.clone()))
+            Action::Define(Definition::Sql(Box::new(statement.clone())))
         }
         other => {
             let text = other.to_string();

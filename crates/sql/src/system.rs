@@ -13,6 +13,7 @@ mod tables;
 use crate::catalog::{Catalog, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::sequence::Sequence;
 use crate::transaction::Surroundings;
 use crate::types::{ALL, SqlType};
 use definitions::index_definitions;
@@ -21,7 +22,9 @@ pub(crate) use definitions::{regtype, serial_sequence};
 use information::{constraints_of, information_columns, sequences, sessions};
 use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
+use rows::{dependencies, sequence_class, sequence_row, sequences_row};
 use std::fmt;
+use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
 
 const PG_CATALOG: i64 = 11;
@@ -55,6 +58,12 @@ pub trait DesignView: Send + Sync {
 
     /// All users.
     fn roles(&self) -> Vec<Role>;
+
+    /// The last number of a sequence; or the next, and false, if it was not given.
+    ///
+    /// # Errors
+    /// What the store has against it.
+    fn last_number(&self, sequence: &Sequence) -> Result<(i64, bool), SqlError>;
 }
 
 /// A user, as others see it.
@@ -118,7 +127,7 @@ impl SystemTable {
     /// Its rows.
     ///
     /// # Errors
-    /// None so far.
+    /// What the store has against it.
     pub fn rows(
         self,
         catalog: &Catalog,
@@ -136,7 +145,22 @@ impl SystemTable {
                 let row = |(oid, name)| vec![int(oid), text(name), int(OWNER), Datum::Null];
                 all.map(row).to_vec()
             }
-            ("pg_catalog", "pg_class") => catalog.tables.values().flat_map(classes).collect(),
+            ("pg_catalog", "pg_class") => {
+                let sequences = catalog.sequences.values().map(|sequence| sequence_class(sequence));
+                catalog.tables.values().flat_map(classes).chain(sequences).collect()
+            }
+            ("pg_catalog", "pg_sequence") => {
+                catalog.sequences.values().map(|sequence| sequence_row(sequence)).collect()
+            }
+            ("pg_catalog", "pg_sequences") => {
+                let owner = role_name(around, OWNER);
+                let row = |sequence: &Arc<Sequence>| {
+                    let (last, is_called) = around.design.last_number(sequence)?;
+                    Ok(sequences_row(sequence, &owner, is_called.then_some(last)))
+                };
+                catalog.sequences.values().map(row).collect::<Result<_, SqlError>>()?
+            }
+            ("pg_catalog", "pg_depend") => dependencies(catalog),
             ("pg_catalog", "pg_attribute") => {
                 catalog.tables.values().flat_map(attributes).collect()
             }
@@ -208,13 +232,12 @@ impl SystemTable {
             ("pg_catalog", "pg_stat_activity") => sessions(around),
             ("pg_catalog", "pg_tables") => {
                 let owner = role_name(around, OWNER);
-                let row = |table: &std::sync::Arc<Table>| {
-                    vec![text("public"), text(&table.name), text(&owner)]
-                };
+                let row =
+                    |table: &Arc<Table>| vec![text("public"), text(&table.name), text(&owner)];
                 catalog.tables.values().map(row).collect()
             }
             ("pg_catalog", "pg_indexes") => {
-                let row = |table: &std::sync::Arc<Table>| -> Vec<Vec<Datum>> {
+                let row = |table: &Arc<Table>| -> Vec<Vec<Datum>> {
                     let definition = |(name, definition): (String, String)| {
                         vec![text("public"), text(&table.name), text(&name), text(&definition)]
                     };
@@ -233,14 +256,14 @@ impl SystemTable {
                 sqlparser::keywords::ALL_KEYWORDS.iter().map(row).collect()
             }
             ("information_schema", "tables") => {
-                let row = |table: &std::sync::Arc<Table>| {
+                let row = |table: &Arc<Table>| {
                     let name = text(&table.name);
                     vec![text(&around.database), text("public"), name, text("BASE TABLE")]
                 };
                 catalog.tables.values().map(row).collect()
             }
             ("information_schema", "columns") => {
-                let rows = |table: &std::sync::Arc<Table>| information_columns(table, around);
+                let rows = |table: &Arc<Table>| information_columns(table, catalog, around);
                 catalog.tables.values().flat_map(rows).collect()
             }
             ("information_schema", "table_constraints") => {
@@ -256,7 +279,7 @@ impl SystemTable {
                 constraints_of(catalog).filter_map(|one| one.check(around)).collect()
             }
             ("information_schema", "sequences") => {
-                catalog.tables.values().flat_map(|table| sequences(table, around)).collect()
+                catalog.sequences.values().filter_map(|one| sequences(one, around)).collect()
             }
             ("information_schema", "schemata") => ["public", "isomer", "pg_catalog"]
                 .map(|name| vec![text(&around.database), text(name)])

@@ -2,9 +2,11 @@
 
 use crate::budget::Budget;
 use crate::error::SqlError;
+use crate::sequence::Sequence;
 use crate::system::{DesignView, SessionsView, SettingsView};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,11 +123,28 @@ pub trait Transaction {
         row: Option<Vec<u8>>,
     ) -> Result<(), SqlError>;
 
-    /// The next number of a sequence.
+    /// The next number of a sequence of the system.
     ///
     /// # Errors
     /// 42P01 if there is none of this name.
     fn next_value(&mut self, sequence: &str) -> Result<i64, SqlError>;
+
+    /// The next number of a sequence.
+    ///
+    /// # Errors
+    /// 2200H if there are no more; 25006.
+    fn next_number(&mut self, sequence: &Sequence) -> Result<i64, SqlError>;
+
+    /// Makes a number the last of a sequence, or the next, if it was not given.
+    ///
+    /// # Errors
+    /// 25006.
+    fn set_number(
+        &mut self,
+        sequence: &Sequence,
+        value: i64,
+        is_called: bool,
+    ) -> Result<(), SqlError>;
 
     /// An error if the statement has been cancelled, or its time is over.
     ///
@@ -155,6 +174,42 @@ impl<F: FnMut(&[crate::datum::Datum]) -> Result<(), SqlError>> Sink for F {
     }
 }
 
+/// The numbers that a session was given by sequences, the last of each.
+#[derive(Default, Debug)]
+pub struct Given {
+    numbers: RefCell<BTreeMap<u32, i64>>,
+    last: Cell<Option<u32>>,
+}
+
+impl Given {
+    /// It was given a number by the sequence with this number for clients.
+    pub fn note(&self, sequence: u32, value: i64) {
+        self.numbers.borrow_mut().insert(sequence, value);
+        self.last.set(Some(sequence));
+    }
+
+    /// The last number of a sequence is another one now.
+    pub fn correct(&self, sequence: u32, value: i64) {
+        self.numbers.borrow_mut().insert(sequence, value);
+    }
+
+    /// The last number that a sequence has given.
+    pub fn of(&self, sequence: u32) -> Option<i64> {
+        self.numbers.borrow().get(&sequence).copied()
+    }
+
+    /// The last number that any of them has given.
+    pub fn last(&self) -> Option<i64> {
+        self.last.get().and_then(|sequence| self.of(sequence))
+    }
+
+    /// Forgets all of them.
+    pub fn forget(&self) {
+        self.numbers.borrow_mut().clear();
+        self.last.set(None);
+    }
+}
+
 /// What statements can know of where they run.
 #[derive(Clone)]
 pub struct Surroundings {
@@ -181,4 +236,6 @@ pub struct Surroundings {
     /// Settings that the statement sets: name, value, whether for the transaction only. They take effect when it is
     /// over.
     pub wanted: Rc<RefCell<Vec<(String, String, bool)>>>,
+    /// The numbers that the session was given by sequences.
+    pub given: Rc<Given>,
 }

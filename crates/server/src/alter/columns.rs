@@ -3,9 +3,11 @@
 use super::{folded, quoted};
 use crate::ddl::Definer;
 use crate::engine::damaged;
+use crate::sequences::check_identity;
 use isomer_sql::catalog::Table;
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::{self, NewColumn};
+use isomer_sql::sequence::{Owner, SequenceOptions, normal};
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
 use std::cell::RefCell;
@@ -30,8 +32,15 @@ impl Definer<'_> {
             return Ok(());
         }
         define::check_columns(table.columns.len() + 1)?;
-        let new = define::new_column(&table.name, column)?;
+        let mut new = define::new_column(&table.name, column)?;
         let ty = new.column.ty;
+        if let Some(identity) = new.serial.take() {
+            if identity.is_some() {
+                check_identity(ty)?;
+            }
+            let made = self.make_owned((&table.name, table.oid), (&name, ty), identity.as_ref())?;
+            new.column.default = Some(made);
+        }
         let value = match &new.column.default {
             None => Datum::Null,
             Some(default) => {
@@ -82,7 +91,7 @@ impl Definer<'_> {
         &mut self,
         name: &Ident,
         table: &Arc<Table>,
-        if_exists: bool,
+        (if_exists, cascade): (bool, bool),
     ) -> Result<(), SqlError> {
         // An operation before this one may have changed the table.
         let table = self.catalog().table(&table.name)?.clone();
@@ -101,6 +110,9 @@ impl Definer<'_> {
         if table.columns.len() == 1 {
             return Err(SqlError::unsupported("a table without columns"));
         }
+        self.drop_owned(&table, Some(&name), cascade)?;
+        // Its own default may have gone with a sequence.
+        let table = self.catalog().table(&table.name)?.clone();
         let mut changed = Table::clone(&table);
         changed.columns.remove(at);
         changed.checks.retain(|check| !mentions(&check.condition, &name));
@@ -123,9 +135,25 @@ impl Definer<'_> {
     ) -> Result<(), SqlError> {
         let mut changed = Table::clone(table);
         let column = &mut changed.columns[at];
+        let of_identity = || {
+            let message = format!(
+                "column \"{}\" of relation \"{}\" is an identity column",
+                column.name, table.name
+            );
+            SqlError::new(code::SYNTAX, message)
+        };
         match operation {
+            AlterColumnOperation::SetDefault { .. }
+            | AlterColumnOperation::DropDefault
+            | AlterColumnOperation::DropNotNull
+                if column.identity.is_some() =>
+            {
+                return Err(of_identity());
+            }
             AlterColumnOperation::SetDefault { value } => {
-                column.default = Some(value.to_string());
+                let default = normal(&value.to_string());
+                self.check_default(&default, column.ty)?;
+                column.default = Some(default);
                 self.replace(table, changed);
                 return Ok(());
             }
@@ -142,6 +170,14 @@ impl Definer<'_> {
             AlterColumnOperation::DropNotNull => column.not_null = false,
             AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
                 column.ty = SqlType::parse(data_type)?;
+                if column.identity.is_some() {
+                    check_identity(column.ty)?;
+                    let own = self.catalog().sequence_of(table.oid, &column.name).cloned();
+                    if let Some(own) = own {
+                        let options = SequenceOptions { ty: Some(column.ty), ..Default::default() };
+                        self.alter_sequence(&own, &options)?;
+                    }
+                }
             }
             other => return Err(SqlError::unsupported(format!("ALTER COLUMN .. {other}"))),
         }
@@ -170,8 +206,13 @@ impl Definer<'_> {
             return Err(SqlError::unsupported("renaming a column that a CHECK looks at"));
         }
         let mut changed = Table::clone(table);
-        changed.columns[at].name = to;
+        changed.columns[at].name.clone_from(&to);
         self.replace(table, changed);
+        let own = self.catalog().sequence_of(table.oid, from).cloned();
+        if let Some(mut own) = own.as_deref().cloned() {
+            own.owner = own.owner.map(|owner| Owner { column: to, ..owner });
+            self.change(|catalog| drop(catalog.sequences.insert(own.name.clone(), Arc::new(own))));
+        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
 //!                      'added', 'accounts' → 0, 0, '', false, '5'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
+//!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
@@ -27,8 +28,9 @@ use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{Catalog, Index, Table};
-use isomer_sql::parse::{Parsed, parse};
-use isomer_sql::{SqlError, define};
+use isomer_sql::parse::{Parsed, parse, sequence_options};
+use isomer_sql::sequence::{Owner, Sequence};
+use isomer_sql::{SqlError, SqlType, define};
 use sqlparser::ast::Statement;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -39,6 +41,8 @@ pub(crate) type Rows = Vec<(Key, Option<Vec<u8>>)>;
 
 /// The kind of what is kept of columns that were added.
 const ADDED: &str = "added";
+/// The kind of a sequence.
+const SEQUENCE: &str = "sequence";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
@@ -57,6 +61,10 @@ impl Engine {
                     catalog.tables.insert(entry.name, Arc::new(table));
                 }
                 "index" => indexes.push(entry),
+                SEQUENCE => {
+                    let sequence = sequence_of(&entry)?;
+                    catalog.sequences.insert(entry.name, Arc::new(sequence));
+                }
                 _ => {}
             }
         }
@@ -69,6 +77,7 @@ impl Engine {
             let index = self.index_of(&entry, table)?;
             Arc::make_mut(table).indexes.push(Arc::new(index));
         }
+        set_identities(&mut catalog);
         catalog.version = 1;
         Ok(catalog)
     }
@@ -166,6 +175,13 @@ impl Engine {
     /// has are unused from here on; indexes that are being built still are.
     pub(crate) fn changed_rows(&self, difference: &Difference) -> Result<Rows, SqlError> {
         let mut rows = BTreeMap::new();
+        for sequence in &difference.old_sequences {
+            rows.insert(self.catalog_row(&sequence_entry(sequence))?.0, None);
+        }
+        for sequence in &difference.new_sequences {
+            let (key, row) = self.catalog_row(&sequence_entry(sequence))?;
+            rows.insert(key, Some(row));
+        }
         for table in &difference.old {
             for entry in entries_of(table) {
                 rows.insert(self.catalog_row(&entry)?.0, None);
@@ -190,7 +206,7 @@ impl Engine {
 
     /// Puts a changed table in the place of another, for all sessions, at once.
     pub(crate) fn put_in_place(&self, old: &Arc<Table>, new: Arc<Table>) -> Result<(), SqlError> {
-        let difference = Difference { old: vec![old.clone()], new: vec![new.clone()] };
+        let difference = Difference::one(old, &new);
         self.write(self.catalog_table.0, &self.changed_rows(&difference)?)?;
         let id = new.id;
         let version = self.replace_catalog(|tables| {
@@ -241,6 +257,35 @@ impl Engine {
     }
 }
 
+fn sequence_of(entry: &Entry) -> Result<Sequence, SqlError> {
+    let wrong = || damaged(format!("the catalog has no definition of sequence {:?}", entry.name));
+    let (state, options) = entry.definition.split_once(' ').ok_or_else(wrong)?;
+    let numbers = (entry.oid, state.parse().map_err(damaged)?);
+    let options = sequence_options(options)?;
+    let mut sequence = Sequence::new(entry.name.clone(), numbers, SqlType::Int8, &options)?;
+    if entry.table.0 > 0 {
+        let (table, column) = (entry.table.0, entry.of.clone());
+        sequence.owner = Some(Owner { table, column, is_identity: entry.constraint });
+    }
+    Ok(sequence)
+}
+
+/// Identity columns take from their sequences, whatever these are called by now.
+fn set_identities(catalog: &mut Catalog) {
+    let owned: Vec<Arc<Sequence>> = catalog.sequences.values().cloned().collect();
+    for sequence in owned {
+        let Some(owner) = sequence.owner.as_ref().filter(|owner| owner.is_identity) else {
+            continue;
+        };
+        let mut tables = catalog.tables.values_mut();
+        let Some(table) = tables.find(|table| table.oid == owner.table) else { continue };
+        let mut columns = Arc::make_mut(table).columns.iter_mut();
+        if let Some(column) = columns.find(|column| column.name == owner.column) {
+            column.default = Some(sequence.default());
+        }
+    }
+}
+
 /// What is kept of a table and its indexes, but those that are being built.
 fn entries_of(table: &Table) -> Vec<Entry> {
     let mut entries = vec![Entry {
@@ -251,6 +296,17 @@ fn entries_of(table: &Table) -> Vec<Entry> {
     entries.extend(table.missing_values().map(|values| Entry::new(ADDED, &table.name, values)));
     entries.extend(table.readable_indexes().map(|index| index_entry(table, index)));
     entries
+}
+
+fn sequence_entry(sequence: &Sequence) -> Entry {
+    let owner = sequence.owner.as_ref();
+    Entry {
+        table: TableId(owner.map_or(0, |owner| owner.table)),
+        oid: sequence.oid,
+        of: owner.map(|owner| owner.column.clone()).unwrap_or_default(),
+        constraint: owner.is_some_and(|owner| owner.is_identity),
+        ..Entry::new(SEQUENCE, &sequence.name, format!("{} {sequence}", sequence.state))
+    }
 }
 
 fn unused(stored: &str) -> Entry {
@@ -312,7 +368,7 @@ impl Entry {
         else {
             return Err(damaged("a row of the catalog has other columns"));
         };
-        let kinds = ["table", ADDED, "index", "setting", UNUSED];
+        let kinds = ["table", ADDED, "index", SEQUENCE, "setting", UNUSED];
         let kind = kinds.into_iter().find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

@@ -104,7 +104,7 @@ impl Session {
                 out.complete(tag);
                 Ok(())
             }
-            Action::Define(statement) => self.define(statement, out, flush),
+            Action::Define(definition) => self.define(definition, out, flush),
             Action::Design(statement) => {
                 let what = match **statement {
                     DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
@@ -294,6 +294,7 @@ impl Session {
             seed: self.seed ^ now_us as u64,
             sessions: self.clients.clone(),
             wanted: Rc::default(),
+            given: self.given.clone(),
         }
     }
 

@@ -6,9 +6,9 @@ use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
-use isomer_sql::statement::{Modes, Prepared, compile};
+use isomer_sql::statement::{Definition, Modes, Prepared, compile};
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::Statement as Sql;
+use sqlparser::ast::{Statement as Sql, TruncateIdentityOption};
 use std::sync::Arc;
 
 impl Session {
@@ -61,8 +61,13 @@ impl Session {
                 self.statements.remove(name);
                 out.complete("DEALLOCATE");
             }
+            Prepared::DiscardSequences => {
+                self.given.forget();
+                out.complete("DISCARD SEQUENCES");
+            }
             Prepared::DiscardAll => {
                 self.statements.clear();
+                self.given.forget();
                 self.change_settings(false, out, Settings::reset)?;
                 out.complete("DISCARD ALL");
             }
@@ -72,22 +77,26 @@ impl Session {
 
     pub(super) fn define(
         &mut self,
-        statement: &Sql,
+        definition: &Definition,
         out: &mut Out,
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
-        if let Sql::Truncate(truncate) = statement {
+        let statement = match definition {
+            Definition::Sql(statement) => Some(&**statement),
+            Definition::Sequence(_) => None,
+        };
+        if let Some(Sql::Truncate(truncate)) = statement {
             return self.truncate(truncate, out, flush);
         }
         let is_alone = self.txn.is_none() && !self.is_one_of_many;
         let mut notices = Vec::new();
-        let tag = if let (Sql::CreateIndex(create), true) = (statement, is_alone) {
+        let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
             self.engine.create_index_online(create, &self.cancel, &mut notices)?;
             "CREATE INDEX"
         } else {
             self.begin_definition()?;
             let around = self.surroundings();
-            Definer::new(self.backend(), &around, &mut notices, !is_alone).define(statement)?
+            Definer::new(self.backend(), &around, &mut notices, !is_alone).define(definition)?
         };
         notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         out.complete(tag);
@@ -122,6 +131,15 @@ impl Session {
             let call = Call::plain(&compiled, again, &formats);
             // How many rows that were is not told.
             self.query(call, &mut Out::default(), flush)?;
+        }
+        if matches!(truncate.identity, Some(TruncateIdentityOption::Restart)) {
+            self.begin_definition()?;
+            let (around, mut notices) = (self.surroundings(), Vec::new());
+            let mut definer = Definer::new(self.backend(), &around, &mut notices, true);
+            for target in &truncate.table_names {
+                let name = isomer_sql::define::plain_name(&target.name)?;
+                definer.restart(&name)?;
+            }
         }
         out.complete("TRUNCATE TABLE");
         Ok(())

@@ -5,7 +5,7 @@ use super::expr::typed;
 use super::operators::{beside, check_order};
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
 use crate::functions::{self, Func};
 use crate::plan::{Aggregate, AggregateKind, Asks};
@@ -69,6 +69,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
+        let mut args = args;
+        if let "nextval" | "currval" | "setval" = name {
+            self.name_sequence(args.first_mut())?;
+        }
         let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
         let found = functions::find(name, &types);
         let fits = |(func, _): &(Func, SqlType)| {
@@ -119,6 +123,25 @@ impl Binder<'_> {
         // The least number of a type is the negative of none.
         let is_ranged = func == Func::Abs && ty.is_integer();
         Ok(typed(if is_ranged { Expr::Cast(Box::new(call), ty) } else { call }, ty))
+    }
+
+    /// A sequence that is a constant is known by its name, whichever way it is written.
+    fn name_sequence(&self, arg: Option<&mut Typed>) -> Result<(), SqlError> {
+        let Some(arg) = arg else { return Ok(()) };
+        if let Expr::Const(Datum::Text(name)) = &arg.expr
+            && name.parse::<u32>().is_err()
+        {
+            let name = crate::sequence::plain(&clipped(name));
+            return self.catalog.sequence(&name).map(drop);
+        }
+        let Expr::Const(Datum::Int(oid)) = arg.expr else { return Ok(()) };
+        self.budget.tick(self.catalog.sequences.len())?;
+        let mut all = self.catalog.sequences.values();
+        if let Some(found) = all.find(|sequence| i64::from(sequence.oid) == oid) {
+            let name = Datum::Text(crate::catalog::quoted(&found.name));
+            *arg = typed(Expr::Const(name), SqlType::Text);
+        }
+        Ok(())
     }
 
     /// An element of an array, by its number.
@@ -267,6 +290,9 @@ enum Argument {
     Number,
     /// One of at most 32 bits.
     Whole,
+    /// One of at most 64 bits.
+    Long,
+    Truth,
     Any,
 }
 
@@ -274,14 +300,20 @@ fn argument(func: Func, at: usize) -> Argument {
     use Func::*;
     match (func, at) {
         (
-            Lower | Upper | Trim | LeftTrim | RightTrim | Replace | Position | Reverse | StartsWith,
+            Lower | Upper | QuoteIdent | QuoteLiteral | Trim | LeftTrim | RightTrim | Replace
+            | Position | Reverse | StartsWith,
             _,
         )
-        | (Substring | Left | Right | Repeat | LPad | RPad | Length | NextVal, 0)
+        | (
+            Substring | Left | Right | Repeat | LPad | RPad | Length | NextVal | CurrVal | SetVal,
+            0,
+        )
         | (LPad | RPad, 2) => Argument::Text,
         (Substring | Left | Right | Repeat | LPad | RPad, _) | (Round | Trunc, 1) => {
             Argument::Whole
         }
+        (SetVal, 1) => Argument::Long,
+        (SetVal, 2) => Argument::Truth,
         (Abs | Round | Floor | Ceil | Trunc | Power | Sqrt | Mod | Sign | Exp | Ln, _) => {
             Argument::Number
         }
@@ -293,11 +325,14 @@ fn argument(func: Func, at: usize) -> Argument {
 fn takes(func: Func, at: usize, ty: SqlType) -> bool {
     match argument(func, at) {
         Argument::Text if func == Func::Length && ty == SqlType::Bytea => true,
-        // A sequence has no number of its own here, so `::regclass` leaves its name.
-        Argument::Text if func == Func::NextVal => true,
+        Argument::Text if matches!(func, Func::NextVal | Func::CurrVal | Func::SetVal) => {
+            ty.family() == Family::Text || ty == SqlType::Oid
+        }
         Argument::Text => ty.family() == Family::Text,
         Argument::Number => ty.family() == Family::Number,
         Argument::Whole => matches!(ty, SqlType::Int2 | SqlType::Int4),
+        Argument::Long => matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8),
+        Argument::Truth => ty == SqlType::Bool,
         Argument::Any => true,
     }
 }
@@ -321,6 +356,8 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
         | Func::Sign
         | Func::Exp
         | Func::Ln => SqlType::Float8,
+        Func::SetVal if at == 1 => SqlType::Int8,
+        Func::SetVal if at == 2 => SqlType::Bool,
         Func::Extract if at > 0 => SqlType::Timestamp,
         _ => SqlType::Text,
     }

@@ -10,7 +10,7 @@
 
 use super::query::{changed_step, joined_rows};
 use super::{Binder, Scope, Typed, column_name, folded};
-use crate::catalog::Table;
+use crate::catalog::{Identity, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
@@ -44,10 +44,7 @@ impl Binder<'_> {
         scope: Scope,
     ) -> Result<(Expr, Scope), SqlError> {
         let column = &table.columns[at];
-        if let ast::Expr::Identifier(word) = value
-            && word.quote_style.is_none()
-            && word.value.eq_ignore_ascii_case("default")
-        {
+        if is_default(value) {
             return Ok((self.default_of(table, at)?, scope));
         }
         self.within(scope, |binder| {
@@ -131,6 +128,12 @@ impl Binder<'_> {
                     let message =
                         format!("multiple assignments to same column \"{}\"", folded(ident));
                     return Err(self.at(SqlError::new(code::SYNTAX, message), ident));
+                }
+                let column = &table.columns[at];
+                if column.identity == Some(Identity::Always) && !is_default(value) {
+                    let message =
+                        format!("column \"{}\" can only be updated to DEFAULT", column.name);
+                    return Err(generated_always(message, &column.name));
                 }
                 let (expr, after) = self.assigned(table, at, value, scope)?;
                 scope = after;
@@ -307,6 +310,17 @@ struct Sources {
     steps: Vec<Step>,
     /// What the joins among them ask for.
     conditions: Vec<Expr>,
+}
+
+/// True for the word DEFAULT in the place of a value.
+pub(super) fn is_default(value: &ast::Expr) -> bool {
+    matches!(value, ast::Expr::Identifier(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+pub(super) fn generated_always(message: String, column: &str) -> SqlError {
+    let detail = format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.");
+    SqlError::new(code::GENERATED_ALWAYS, message).detail(detail)
 }
 
 pub(super) fn check_assignable(

@@ -6,8 +6,10 @@ use super::{Binder, NamedQuery, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
+use crate::functions::Func;
 use crate::plan::{Access, Named, OutputColumn, Select, Source, Step};
 use crate::refuse;
+use crate::sequence::Sequence;
 use crate::system::SystemTable;
 use crate::types::SqlType;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
@@ -218,6 +220,9 @@ impl Binder<'_> {
         if own && let Some(table) = self.catalog.tables.get(name) {
             return Ok(Source::Table(table.clone()));
         }
+        if own && let Some(sequence) = self.catalog.sequences.get(name) {
+            return Ok(of_sequence(sequence));
+        }
         if let Some(system) = SystemTable::find(schema, name) {
             return Ok(Source::System(system));
         }
@@ -347,6 +352,23 @@ impl Binder<'_> {
         });
         Ok(())
     }
+}
+
+/// A sequence as a source: the row that it is at PostgreSQL.
+fn of_sequence(sequence: &Sequence) -> Source {
+    let name = || Expr::Const(Datum::Text(crate::catalog::quoted(&sequence.name)));
+    let call = |func| Expr::Call(func, vec![name()]);
+    let columns = [
+        ("last_value", SqlType::Int8, call(Func::SequenceLast)),
+        ("log_cnt", SqlType::Int8, Expr::Const(Datum::Int(0))),
+        ("is_called", SqlType::Bool, call(Func::SequenceIsCalled)),
+    ];
+    let (mut output, mut values) = (Vec::new(), Vec::new());
+    for (name, ty, value) in columns {
+        output.push(OutputColumn { name: name.to_owned(), ty, origin: (0, 0) });
+        values.push(value);
+    }
+    Source::Query(Arc::new(of_values(vec![values], output)))
 }
 
 /// The places and types of a column of this name on both sides of a join, which begin at these of the columns.

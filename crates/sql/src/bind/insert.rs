@@ -3,11 +3,12 @@
 //! What is written is a list over all columns of the table: each is given, by its place in the source's rows,
 //! or is its default. ON CONFLICT names the key or the index that a row may be in the way of.
 
-use super::change::check_assignable;
+use super::change::{check_assignable, generated_always, is_default};
 use super::query::of_values;
 use super::{Binder, Scope, folded};
-use crate::catalog::{Index, Table};
+use crate::catalog::{Identity, Index, Table};
 use crate::error::{SqlError, code};
+use crate::parse::Overriding;
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
@@ -28,6 +29,33 @@ fn check_reads(
     if all.any(|expr| expr.reads(&is_own)) {
         let what = "a query in ON CONFLICT or RETURNING of an INSERT that reads the same table";
         return Err(SqlError::unsupported(what).hint("Ask before, in a statement of its own."));
+    }
+    Ok(())
+}
+
+/// Refuses values of columns that are always those of their sequence.
+fn check_identities(
+    table: &Table,
+    columns: &[usize],
+    source: Option<&ast::Query>,
+) -> Result<(), SqlError> {
+    for (place, at) in columns.iter().enumerate() {
+        let column = &table.columns[*at];
+        if column.identity != Some(Identity::Always) {
+            continue;
+        }
+        let is_default = match source.map(|query| &*query.body) {
+            Some(SetExpr::Values(values)) => {
+                values.rows.iter().all(|row| row.content.get(place).is_none_or(is_default))
+            }
+            _ => false,
+        };
+        if !is_default {
+            let message =
+                format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+            return Err(generated_always(message, &column.name)
+                .hint("Use OVERRIDING SYSTEM VALUE to override."));
+        }
     }
     Ok(())
 }
@@ -54,10 +82,18 @@ impl Binder<'_> {
             let message = format!("INSERT has more {more} than {less}");
             return Err(SqlError::new(code::SYNTAX, message));
         }
+        let overriding = self.overriding.take();
+        if overriding.is_none() {
+            check_identities(&table, &columns[..given], insert.source.as_deref())?;
+        }
         let mut filled = Vec::with_capacity(table.columns.len());
         for at in 0..table.columns.len() {
             let place = columns[..given].iter().position(|column| *column == at);
+            let is_identity = table.columns[at].identity.is_some();
             filled.push(match place {
+                Some(_) if is_identity && overriding == Some(Overriding::User) => {
+                    Filled::Default(self.default_of(&table, at)?)
+                }
                 Some(place) => Filled::Given(place),
                 None => Filled::Default(self.default_of(&table, at)?),
             });

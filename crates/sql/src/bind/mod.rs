@@ -37,6 +37,7 @@ mod select;
 use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
+use crate::parse::Overriding;
 use crate::plan::{Aggregate, Named};
 use crate::types::SqlType;
 use sqlparser::ast::{Cte, Ident};
@@ -68,6 +69,8 @@ pub(crate) struct Binder<'a> {
     depth: usize,
     /// The types of the columns that the next query's result becomes, as INSERT has them.
     targets: Vec<SqlType>,
+    /// Which values of identity columns an INSERT takes, if that is said.
+    pub(crate) overriding: Option<Overriding>,
     pub(crate) budget: &'a Budget,
 }
 
@@ -112,10 +115,19 @@ impl<'a> Binder<'a> {
         params: &[SqlType],
         budget: &'a Budget,
     ) -> Binder<'a> {
-        let params = params.to_vec();
-        let (scopes, named) = (Vec::new(), Vec::new());
-        let (is_change, numbers, depth, targets) = (false, 0, 0, Vec::new());
-        Binder { catalog, text, params, scopes, named, is_change, numbers, depth, targets, budget }
+        Binder {
+            catalog,
+            text,
+            params: params.to_vec(),
+            scopes: Vec::new(),
+            named: Vec::new(),
+            is_change: false,
+            numbers: 0,
+            depth: 0,
+            targets: Vec::new(),
+            overriding: None,
+            budget,
+        }
     }
 
     /// Where a part of the statement begins.

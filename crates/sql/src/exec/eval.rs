@@ -195,11 +195,12 @@ impl Exec<'_> {
         let values =
             args.iter().map(|arg| self.eval(arg, row)).collect::<Result<Vec<Datum>, SqlError>>()?;
         match func {
-            Func::NextVal => {
-                let name = values[0].as_text().unwrap_or("");
-                let name = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
-                self.txn.borrow_mut().next_value(name).map(Datum::Int)
-            }
+            Func::NextVal
+            | Func::CurrVal
+            | Func::LastVal
+            | Func::SetVal
+            | Func::SequenceLast
+            | Func::SequenceIsCalled => self.of_sequence(func, &values),
             Func::Sleep => {
                 let time = Duration::try_from_secs_f64(values[0].to_f64().max(0.0));
                 self.txn.borrow().pause(time.map_or(SLEEP_MAX, |time| time.min(SLEEP_MAX)))?;

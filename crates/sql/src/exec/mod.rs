@@ -12,6 +12,7 @@ mod find;
 mod inner;
 mod insert;
 mod join;
+mod numbers;
 mod select;
 mod write;
 

@@ -1,7 +1,7 @@
 //! Objects as text: the statement that makes an index, the words of a constraint, names to numbers and back.
 
 use super::{TABLES, check_oid, key_oid, text};
-use crate::catalog::{Catalog, Table, TableColumn};
+use crate::catalog::{Catalog, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::types::SqlType;
@@ -77,6 +77,9 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     if let Some(table) = catalog.tables.get(name) {
         return Some(table.oid.into());
     }
+    if let Some(sequence) = catalog.sequences.get(name) {
+        return Some(sequence.oid.into());
+    }
     let known = TABLES.iter().position(|t| t.schema == "pg_catalog" && name.ends_with(t.name));
     if let Some(at) = known {
         return Some(1000 + at as i64);
@@ -92,7 +95,7 @@ pub(crate) fn regtype(name: &str) -> Option<i64> {
     SqlType::parse(&data_type).ok().map(|ty| ty.oid().into())
 }
 
-/// The sequence whose numbers a column has, if its default takes one.
+/// The sequence that belongs to a column.
 pub(crate) fn serial_sequence(
     catalog: &Catalog,
     table: &str,
@@ -102,16 +105,11 @@ pub(crate) fn serial_sequence(
     let folded = table.to_lowercase();
     let name = table.strip_prefix('"').and_then(|n| n.strip_suffix('"')).unwrap_or(&folded);
     let table = catalog.table(name)?;
-    let sequence = sequence_of(&table.columns[table.column(column)?]);
-    Ok(sequence.map_or(Datum::Null, |name| {
-        Datum::Text(format!("public.{}", crate::catalog::quoted(name)))
+    table.column(column)?;
+    let sequence = catalog.sequence_of(table.oid, column);
+    Ok(sequence.map_or(Datum::Null, |sequence| {
+        Datum::Text(format!("public.{}", crate::catalog::quoted(&sequence.name)))
     }))
-}
-
-/// The name of the sequence that the default of a column takes a number from.
-pub(super) fn sequence_of(column: &TableColumn) -> Option<&str> {
-    let default = column.default.as_deref()?;
-    default.strip_prefix("nextval('")?.strip_suffix("')")
 }
 
 /// The name of a table or an index.
@@ -124,5 +122,6 @@ pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
             return crate::catalog::quoted(&name);
         }
     }
-    oid.to_string()
+    let sequence = catalog.sequences.values().find(|sequence| i64::from(sequence.oid) == oid);
+    sequence.map_or_else(|| oid.to_string(), |sequence| crate::catalog::quoted(&sequence.name))
 }

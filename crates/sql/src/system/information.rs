@@ -1,11 +1,12 @@
 //! The rows of `information_schema`, and of who is connected.
 
-use super::definitions::sequence_of;
+use super::rows::shown_default;
 use super::{int, text};
 use crate::catalog::{Catalog, Table, TableColumn};
 use crate::datum::Datum;
+use crate::sequence::Sequence;
 use crate::transaction::Surroundings;
-use crate::types::{Family, SqlType};
+use crate::types::SqlType;
 use std::sync::Arc;
 
 const SCHEMA: &str = "public";
@@ -15,8 +16,16 @@ fn yes_or_no(truth: bool) -> Datum {
 }
 
 /// The columns of a table.
-pub(super) fn information_columns(table: &Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
+pub(super) fn information_columns(
+    table: &Arc<Table>,
+    catalog: &Catalog,
+    around: &Surroundings,
+) -> Vec<Vec<Datum>> {
     let row = |(at, column): (usize, &TableColumn)| {
+        let own = column.identity.and_then(|_| catalog.sequence_of(table.oid, &column.name));
+        let identity = |of: fn(&Sequence) -> i64| {
+            own.map_or(Datum::Null, |own| Datum::Text(of(own).to_string()))
+        };
         let nullable = !(column.not_null || table.key.contains(&at));
         let length = match column.ty {
             SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
@@ -36,7 +45,7 @@ pub(super) fn information_columns(table: &Arc<Table>, around: &Surroundings) -> 
             text(&table.name),
             text(&column.name),
             int(at as i64 + 1),
-            column.default.as_deref().map_or(Datum::Null, text),
+            shown_default(column).map_or(Datum::Null, text),
             yes_or_no(nullable),
             text(&ty),
             length,
@@ -47,12 +56,17 @@ pub(super) fn information_columns(table: &Arc<Table>, around: &Surroundings) -> 
             text(&around.database),
             text("pg_catalog"),
             Datum::Text(crate::bind::bare(column.ty).catalog_name()),
-            yes_or_no(false),
-            Datum::Null,
+            yes_or_no(column.identity.is_some()),
+            column.identity.map_or(Datum::Null, |identity| text(identity.words())),
             text("NEVER"),
             Datum::Null,
             yes_or_no(true),
             Datum::Null,
+            identity(|of| of.start),
+            identity(|of| of.increment),
+            identity(|of| of.max),
+            identity(|of| of.min),
+            own.map_or(Datum::Null, |of| yes_or_no(of.cycle)),
         ]
     };
     table.columns.iter().enumerate().map(row).collect()
@@ -149,32 +163,27 @@ impl Constraint<'_> {
     }
 }
 
-/// The sequences that columns of a table take their defaults from.
-pub(super) fn sequences(table: &Arc<Table>, around: &Surroundings) -> Vec<Vec<Datum>> {
-    let row = |column: &TableColumn| {
-        let (bits, most) = match column.ty {
-            SqlType::Int2 => (16, i64::from(i16::MAX)),
-            SqlType::Int4 => (32, i64::from(i32::MAX)),
-            ty if ty.family() == Family::Number => (64, i64::MAX),
-            _ => return None,
-        };
-        let name = sequence_of(column)?;
-        Some(vec![
-            text(&around.database),
-            text(SCHEMA),
-            text(name),
-            text(&crate::bind::bare(column.ty).to_string()),
-            int(bits),
-            int(2),
-            int(0),
-            text("1"),
-            text("1"),
-            Datum::Text(most.to_string()),
-            text("1"),
-            yes_or_no(false),
-        ])
-    };
-    table.columns.iter().filter_map(row).collect()
+/// A sequence, unless it is that of an identity column.
+pub(super) fn sequences(sequence: &Arc<Sequence>, around: &Surroundings) -> Option<Vec<Datum>> {
+    if sequence.owner.as_ref().is_some_and(|owner| owner.is_identity) {
+        return None;
+    }
+    let number = |value: i64| Datum::Text(value.to_string());
+    let (bits, base, scale) = digits(sequence.ty);
+    Some(vec![
+        text(&around.database),
+        text(SCHEMA),
+        text(&sequence.name),
+        Datum::Text(sequence.ty.to_string()),
+        bits,
+        base,
+        scale,
+        number(sequence.start),
+        number(sequence.min),
+        number(sequence.max),
+        number(sequence.increment),
+        yes_or_no(sequence.cycle),
+    ])
 }
 
 /// Who is connected. What others run is theirs to know.

@@ -1,9 +1,12 @@
 //! The rows of the system's tables, made from the catalog each time they are read.
 
+use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC, check_oid, int, key_oid, text, yes};
-use crate::catalog::Table;
+use crate::catalog::{Catalog, Identity, Table, TableColumn};
 use crate::datum::Datum;
+use crate::sequence::Sequence;
 use crate::types::SqlType;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) fn classes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
@@ -64,8 +67,12 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             int(number as i64),
             int(column.ty.modifier().into()),
             yes(column.not_null || table.key.contains(&at)),
-            yes(column.default.is_some()),
-            text(""),
+            yes(shown_default(column).is_some()),
+            text(match column.identity {
+                Some(Identity::Always) => "a",
+                Some(Identity::ByDefault) => "d",
+                None => "",
+            }),
             text(""),
             yes(false),
             int(collation),
@@ -89,9 +96,84 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     rows
 }
 
+/// The default of a column; that of an identity is its own.
+pub(super) fn shown_default(column: &TableColumn) -> Option<&str> {
+    column.default.as_deref().filter(|_| column.identity.is_none())
+}
+
+/// A sequence as a relation.
+pub(super) fn sequence_class(sequence: &Sequence) -> Vec<Datum> {
+    class(sequence.oid.into(), &sequence.name, "S", 0, 3, false)
+}
+
+pub(super) fn sequence_row(sequence: &Sequence) -> Vec<Datum> {
+    vec![
+        int(sequence.oid.into()),
+        int(sequence.ty.oid().into()),
+        int(sequence.start),
+        int(sequence.increment),
+        int(sequence.max),
+        int(sequence.min),
+        int(sequence.cache),
+        yes(sequence.cycle),
+    ]
+}
+
+pub(super) fn sequences_row(sequence: &Sequence, owner: &str, last: Option<i64>) -> Vec<Datum> {
+    vec![
+        text("public"),
+        text(&sequence.name),
+        text(owner),
+        Datum::Text(sequence.ty.to_string()),
+        int(sequence.start),
+        int(sequence.min),
+        int(sequence.max),
+        int(sequence.increment),
+        yes(sequence.cycle),
+        int(sequence.cache),
+        last.map_or(Datum::Null, int),
+    ]
+}
+
+/// Which object cannot be without which: sequences without their columns, and defaults without sequences.
+pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
+    let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
+    let (classes, defaults) = (number("pg_class"), number("pg_attrdef"));
+    let mut rows = Vec::new();
+    let places = catalog.tables.values().map(|table| (table.oid, table));
+    let tables: BTreeMap<u32, &Arc<Table>> = places.collect();
+    for sequence in catalog.sequences.values() {
+        let Some(owner) = &sequence.owner else { continue };
+        let Some(table) = tables.get(&owner.table) else { continue };
+        let Ok(at) = table.column(&owner.column) else { continue };
+        rows.push(vec![
+            classes.clone(),
+            int(sequence.oid.into()),
+            int(0),
+            classes.clone(),
+            int(table.oid.into()),
+            int(at as i64 + 1),
+            text(if owner.is_identity { "i" } else { "a" }),
+        ]);
+        if !owner.is_identity {
+            // As `pg_attrdef` has it, a default has the number of its table.
+            rows.push(vec![
+                defaults.clone(),
+                int(table.oid.into()),
+                int(0),
+                classes.clone(),
+                int(sequence.oid.into()),
+                int(0),
+                text("n"),
+            ]);
+        }
+    }
+    rows
+}
+
 pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
-    let of = |(at, column): (usize, &crate::catalog::TableColumn)| {
-        let default = column.default.as_ref()?;
+    let of = |(at, column): (usize, &TableColumn)| {
+        let default = shown_default(column)?;
         let oid = i64::from(table.oid);
         Some(vec![int(oid), int(oid), int(at as i64 + 1), text(default)])
     };

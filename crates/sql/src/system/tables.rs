@@ -78,8 +78,13 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID, "prokind" TEXT, "pronargs" I2,
         "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXT,
         "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT)
-    "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "refclassid" OID, "refobjid" OID,
-        "refobjsubid" I4, "deptype" TEXT)
+    "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "objsubid" I4, "refclassid" OID,
+        "refobjid" OID, "refobjsubid" I4, "deptype" TEXT)
+    "pg_catalog" "pg_sequence" ("seqrelid" OID, "seqtypid" OID, "seqstart" I8, "seqincrement" I8,
+        "seqmax" I8, "seqmin" I8, "seqcache" I8, "seqcycle" BOOL)
+    "pg_catalog" "pg_sequences" ("schemaname" NAME, "sequencename" NAME, "sequenceowner" NAME,
+        "data_type" TEXT, "start_value" I8, "min_value" I8, "max_value" I8, "increment_by" I8,
+        "cycle" BOOL, "cache_size" I8, "last_value" I8)
     "pg_catalog" "pg_get_keywords" ("word" TEXT, "catcode" TEXT, "barelabel" BOOL, "catdesc" TEXT,
         "baredesc" TEXT)
     "information_schema" "tables" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
@@ -90,7 +95,9 @@ pub(super) static TABLES: &[Definition] = tables! {
         "numeric_precision_radix" I4, "numeric_scale" I4, "datetime_precision" I4,
         "udt_catalog" NAME, "udt_schema" NAME, "udt_name" NAME, "is_identity" TEXT,
         "identity_generation" TEXT, "is_generated" TEXT, "generation_expression" TEXT,
-        "is_updatable" TEXT, "collation_name" NAME)
+        "is_updatable" TEXT, "collation_name" NAME, "identity_start" TEXT,
+        "identity_increment" TEXT, "identity_maximum" TEXT, "identity_minimum" TEXT,
+        "identity_cycle" TEXT)
     "information_schema" "table_constraints" ("constraint_catalog" NAME, "constraint_schema" NAME,
         "constraint_name" NAME, "table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
         "constraint_type" TEXT, "is_deferrable" TEXT, "initially_deferred" TEXT, "enforced" TEXT,
@@ -156,7 +163,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_default_acl",
     "pg_seclabel",
     "pg_tablespace",
-    "pg_sequence",
     "pg_cast",
     "pg_aggregate",
     "pg_operator",

@@ -1,0 +1,67 @@
+//! Functions of sequences.
+//!
+//! `nextval` is the transaction's to answer, as all share its numbers; what a session was given last is its own.
+
+use super::Exec;
+use crate::datum::Datum;
+use crate::error::{SqlError, clipped, code};
+use crate::functions::Func;
+use crate::sequence::{Sequence, plain};
+use std::sync::Arc;
+
+impl Exec<'_> {
+    pub(super) fn of_sequence(&self, func: Func, args: &[Datum]) -> Result<Datum, SqlError> {
+        if args.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        let given = &self.around.given;
+        let Some(name) = args.first() else {
+            let last = given.last().ok_or_else(|| undefined("lastval is"))?;
+            return Ok(Datum::Int(last));
+        };
+        let sequence = self.sequence(&clipped(name.as_text().unwrap_or("")))?;
+        match func {
+            Func::NextVal => {
+                let value = self.txn.borrow_mut().next_number(&sequence)?;
+                given.note(sequence.oid, value);
+                Ok(Datum::Int(value))
+            }
+            Func::CurrVal => {
+                let what = || undefined(&format!("currval of sequence \"{}\" is", sequence.name));
+                given.of(sequence.oid).map(Datum::Int).ok_or_else(what)
+            }
+            Func::SetVal => {
+                let value = args[1].as_int().unwrap_or(0);
+                let is_called = args.get(2).and_then(Datum::as_bool).unwrap_or(true);
+                sequence.check_value(value)?;
+                self.txn.borrow_mut().set_number(&sequence, value, is_called)?;
+                if is_called {
+                    given.correct(sequence.oid, value);
+                }
+                Ok(Datum::Int(value))
+            }
+            _ => {
+                let (last, is_called) = self.around.design.last_number(&sequence)?;
+                let is_last = func == Func::SequenceLast;
+                Ok(if is_last { Datum::Int(last) } else { Datum::Bool(is_called) })
+            }
+        }
+    }
+
+    /// A sequence by its name or its number.
+    fn sequence(&self, name: &str) -> Result<Arc<Sequence>, SqlError> {
+        let Ok(oid) = name.parse::<u32>() else {
+            return self.catalog.sequence(&plain(name)).cloned();
+        };
+        self.budget.tick(self.catalog.sequences.len())?;
+        let found = self.catalog.sequences.values().find(|sequence| sequence.oid == oid);
+        found.cloned().ok_or_else(|| {
+            let message = format!("could not open relation with OID {oid}");
+            SqlError::new(code::UNDEFINED_TABLE, message)
+        })
+    }
+}
+
+fn undefined(what: &str) -> SqlError {
+    SqlError::new(code::NOT_READY, format!("{what} not yet defined in this session"))
+}

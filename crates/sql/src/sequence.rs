@@ -1,0 +1,359 @@
+//! Sequences: what they are, and what is asked of them.
+//!
+//! ```text
+//!   CREATE SEQUENCE s INCREMENT 2 MAXVALUE 9        1 3 5 7 9, and then an error, or 1 again if it has CYCLE
+//!   t (id serial)                                   a sequence t_id_seq that t.id owns, and a default
+//!   t (id int GENERATED ALWAYS AS IDENTITY)         likewise, but the default is nobody's to change
+//! ```
+//!
+//! A sequence of the catalog is a value as a table is; its numbers are kept elsewhere, under the number of its
+//! [state](Sequence::state), and are no part of a transaction: what was given is given, and a number is given once.
+//! RESTART begins another state, so that it is undone with its transaction.
+
+use crate::catalog::quoted;
+use crate::error::{SqlError, code};
+use crate::types::SqlType;
+use std::fmt;
+
+/// A sequence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sequence {
+    /// Its number for clients.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Under which number its numbers are kept. No other sequence has, or had, the same.
+    pub state: u32,
+    /// The type of its numbers: of whole ones.
+    pub ty: SqlType,
+    /// From one to the next; not 0.
+    pub increment: i64,
+    /// The least.
+    pub min: i64,
+    /// The greatest.
+    pub max: i64,
+    /// The first.
+    pub start: i64,
+    /// How many a session asks for at a time, as clients see it: here it is the process that does, for all of them.
+    pub cache: i64,
+    /// True if it begins anew behind its last number.
+    pub cycle: bool,
+    /// The column that it goes with.
+    pub owner: Option<Owner>,
+}
+
+/// The column that a sequence belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The number of its table for clients.
+    pub table: u32,
+    /// Its name.
+    pub column: String,
+    /// True if it is an identity column.
+    pub is_identity: bool,
+}
+
+/// What a statement says of a sequence; nothing is said of what is `None`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[allow(missing_docs, reason = "they are the words of the statement")]
+pub struct SequenceOptions {
+    pub ty: Option<SqlType>,
+    pub increment: Option<i64>,
+    /// `Some(None)`: NO MINVALUE.
+    pub min: Option<Option<i64>>,
+    pub max: Option<Option<i64>>,
+    pub start: Option<i64>,
+    /// `Some(None)`: from where it began.
+    pub restart: Option<Option<i64>>,
+    pub cache: Option<i64>,
+    pub cycle: Option<bool>,
+    /// `Some(None)`: NONE.
+    pub owned_by: Option<Option<(String, String)>>,
+    /// The name of an identity's sequence.
+    pub name: Option<String>,
+}
+
+fn wrong(message: String) -> SqlError {
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+fn range(ty: SqlType) -> (i64, i64) {
+    match ty {
+        SqlType::Int2 => (i16::MIN.into(), i16::MAX.into()),
+        SqlType::Int4 => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+impl Sequence {
+    /// A new one. `ty` is that of its numbers, if nothing is said.
+    ///
+    /// # Errors
+    /// 22023.
+    pub fn new(
+        name: String,
+        (oid, state): (u32, u32),
+        ty: SqlType,
+        options: &SequenceOptions,
+    ) -> Result<Sequence, SqlError> {
+        let blank = Sequence {
+            oid,
+            name,
+            state,
+            ty,
+            increment: 1,
+            min: 1,
+            max: i64::MAX,
+            start: 1,
+            cache: 1,
+            cycle: false,
+            owner: None,
+        };
+        let unsaid =
+            SequenceOptions { min: Some(None), max: Some(None), ..SequenceOptions::default() };
+        let options = SequenceOptions {
+            min: options.min.or(unsaid.min),
+            max: options.max.or(unsaid.max),
+            ..options.clone()
+        };
+        let mut new = blank.with(&options)?;
+        new.start = options.start.unwrap_or(if new.increment > 0 { new.min } else { new.max });
+        new.check_within("START", new.start)?;
+        Ok(new)
+    }
+
+    /// It, as a statement changes it; but for its owner and its numbers.
+    ///
+    /// # Errors
+    /// 22023.
+    pub fn altered(&self, options: &SequenceOptions) -> Result<Sequence, SqlError> {
+        let new = self.with(options)?;
+        new.check_within("START", new.start)?;
+        if let Some(restart) = options.restart {
+            new.check_within("RESTART", restart.unwrap_or(new.start))?;
+        }
+        Ok(new)
+    }
+
+    fn with(&self, options: &SequenceOptions) -> Result<Sequence, SqlError> {
+        let mut new = self.clone();
+        if let Some(ty) = options.ty {
+            if !matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8) {
+                let message = "sequence type must be smallint, integer, or bigint";
+                return Err(wrong(message.to_owned()));
+            }
+            // A bound that is that of the type goes with it.
+            let (old, now) = (range(self.ty), range(ty));
+            new.max = if self.max == old.1 { now.1 } else { new.max };
+            new.min = if self.min == old.0 { now.0 } else { new.min };
+            new.ty = ty;
+        }
+        new.increment = options.increment.unwrap_or(new.increment);
+        if new.increment == 0 {
+            return Err(wrong("INCREMENT must not be zero".to_owned()));
+        }
+        let (least, most) = range(new.ty);
+        let (min, max) = if new.increment > 0 { (1, most) } else { (least, -1) };
+        new.min = options.min.map_or(new.min, |given| given.unwrap_or(min));
+        new.max = options.max.map_or(new.max, |given| given.unwrap_or(max));
+        for (what, bound) in [("MAXVALUE", new.max), ("MINVALUE", new.min)] {
+            if bound < least || bound > most {
+                let message =
+                    format!("{what} ({bound}) is out of range for sequence data type {}", new.ty);
+                return Err(wrong(message));
+            }
+        }
+        if new.min >= new.max {
+            let message =
+                format!("MINVALUE ({}) must be less than MAXVALUE ({})", new.min, new.max);
+            return Err(wrong(message));
+        }
+        new.start = options.start.unwrap_or(new.start);
+        new.cycle = options.cycle.unwrap_or(new.cycle);
+        new.cache = options.cache.unwrap_or(new.cache);
+        if new.cache < 1 {
+            return Err(wrong(format!("CACHE ({}) must be greater than zero", new.cache)));
+        }
+        Ok(new)
+    }
+
+    fn check_within(&self, what: &str, value: i64) -> Result<(), SqlError> {
+        if value < self.min {
+            let message =
+                format!("{what} value ({value}) cannot be less than MINVALUE ({})", self.min);
+            return Err(wrong(message));
+        }
+        if value > self.max {
+            let message =
+                format!("{what} value ({value}) cannot be greater than MAXVALUE ({})", self.max);
+            return Err(wrong(message));
+        }
+        Ok(())
+    }
+
+    /// The number behind one that was given.
+    ///
+    /// # Errors
+    /// 2200H if there is none.
+    pub fn after(&self, given: i64) -> Result<i64, SqlError> {
+        let next = given.checked_add(self.increment);
+        if let Some(next) = next.filter(|next| (self.min..=self.max).contains(next)) {
+            return Ok(next);
+        }
+        let (what, bound, first) = match self.increment > 0 {
+            true => ("maximum", self.max, self.min),
+            false => ("minimum", self.min, self.max),
+        };
+        if self.cycle {
+            return Ok(first);
+        }
+        let message =
+            format!("nextval: reached {what} value of sequence \"{}\" ({bound})", self.name);
+        Err(SqlError::new("2200H", message))
+    }
+
+    /// Refuses a number that setval would make its last one.
+    ///
+    /// # Errors
+    /// 22003.
+    pub fn check_value(&self, value: i64) -> Result<(), SqlError> {
+        if (self.min..=self.max).contains(&value) {
+            return Ok(());
+        }
+        let message = format!(
+            "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+            self.name, self.min, self.max
+        );
+        Err(SqlError::new(code::OUT_OF_RANGE, message))
+    }
+
+    /// The default of a column that takes its numbers.
+    pub fn default(&self) -> String {
+        default_of(&self.name)
+    }
+}
+
+/// The default of a column that takes the numbers of the sequence with this name.
+pub fn default_of(name: &str) -> String {
+    format!("nextval('{}'::regclass)", quoted(name).replace('\'', "''"))
+}
+
+/// The names in a default from which it takes numbers, as they are written there, with their places.
+fn written(default: &str) -> Vec<std::ops::Range<usize>> {
+    const CALL: &str = "nextval('";
+    let (mut found, mut from) = (Vec::new(), 0);
+    while let Some(at) = default[from..].to_ascii_lowercase().find(CALL) {
+        let begin = from + at + CALL.len();
+        let mut end = begin;
+        while let Some(quote) = default[end..].find('\'') {
+            end += quote;
+            if !default[end + 1..].starts_with('\'') {
+                break;
+            }
+            end += 2;
+        }
+        found.push(begin..end);
+        from = end;
+    }
+    found
+}
+
+/// A default as it is kept: what it takes numbers from is written as PostgreSQL shows it.
+pub fn normal(default: &str) -> String {
+    let mut text = default.to_owned();
+    for at in written(default).into_iter().rev() {
+        let cast = "'::regclass";
+        let rest = &text[at.end..];
+        if rest.get(..cast.len()).is_some_and(|cast| cast.eq_ignore_ascii_case("'::regclass")) {
+            text.replace_range(at.end..at.end + cast.len(), cast);
+        } else if rest.starts_with("')") {
+            text.replace_range(at.end..=at.end, cast);
+        }
+    }
+    text
+}
+
+/// The name of a relation, out of a text such as `public."Odd"`.
+pub fn plain(text: &str) -> String {
+    let text = text.strip_prefix("public.").unwrap_or(text);
+    match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => text.to_lowercase(),
+    }
+}
+
+/// True if a default takes numbers from this sequence.
+pub fn takes_from(default: &str, sequence: &str) -> bool {
+    written(default).into_iter().any(|at| plain(&default[at].replace("''", "'")) == sequence)
+}
+
+/// The default, with another name for a sequence.
+#[must_use]
+pub fn renamed(default: &str, from: &str, to: &str) -> String {
+    let mut text = default.to_owned();
+    for at in written(default).into_iter().rev() {
+        if plain(&default[at.clone()].replace("''", "'")) == from {
+            text.replace_range(at, &quoted(to).replace('\'', "''"));
+        }
+    }
+    text
+}
+
+/// The options that make it, as a statement says them.
+impl fmt::Display for Sequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sequence { ty, start, increment, min, max, cache, .. } = self;
+        write!(
+            f,
+            "AS {ty} START WITH {start} INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max}"
+        )?;
+        write!(f, " CACHE {cache}{}", if self.cycle { " CYCLE" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(options: &SequenceOptions) -> Result<Sequence, SqlError> {
+        Sequence::new("s".to_owned(), (1, 1), SqlType::Int8, options)
+    }
+
+    #[test]
+    fn numbers_follow_each_other_within_bounds() {
+        let down = SequenceOptions {
+            increment: Some(-4),
+            min: Some(Some(-9)),
+            cycle: Some(true),
+            ..SequenceOptions::default()
+        };
+        let down = of(&down).expect("a sequence");
+        assert_eq!((down.start, down.max), (-1, -1));
+        assert_eq!(down.after(-1).unwrap(), -5);
+        assert_eq!(down.after(-9).unwrap(), -1);
+        let small = SequenceOptions { ty: Some(SqlType::Int2), ..SequenceOptions::default() };
+        let small = of(&small).expect("a sequence");
+        assert_eq!(small.after(32766).unwrap(), 32767);
+        assert_eq!(small.after(32767).unwrap_err().code, "2200H");
+        let large = of(&SequenceOptions::default()).expect("a sequence");
+        assert_eq!(large.after(i64::MAX).unwrap_err().code, "2200H");
+        let wide = SequenceOptions { ty: Some(SqlType::Int8), ..SequenceOptions::default() };
+        assert_eq!(small.altered(&wide).expect("a wider one").max, i64::MAX);
+        let zero = SequenceOptions { increment: Some(0), ..SequenceOptions::default() };
+        assert_eq!(of(&zero).unwrap_err().message, "INCREMENT must not be zero");
+    }
+
+    #[test]
+    fn names_are_found_in_defaults() {
+        for name in ["plain", "Odd", "it's", "a\"b"] {
+            let default = format!("1 + {}", default_of(name));
+            assert!(takes_from(&default, name), "{default}");
+            assert!(!takes_from(&default, "other"));
+            assert_eq!(renamed(&default, name, "New one"), "1 + nextval('\"New one\"'::regclass)");
+        }
+        assert!(takes_from("NEXTVAL('public.s') + 1", "s"));
+        assert_eq!(normal("nextval('s'::REGCLASS) + 1"), "nextval('s'::regclass) + 1");
+        assert_eq!(normal("nextval('it''s')"), "nextval('it''s'::regclass)");
+        assert_eq!(normal("'::REGCLASS'"), "'::REGCLASS'");
+    }
+}
