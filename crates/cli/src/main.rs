@@ -33,6 +33,7 @@ mod lab;
 mod out;
 mod plan;
 mod progress;
+mod reconfigure;
 mod serve;
 mod sim;
 mod text;
@@ -77,6 +78,7 @@ enum Command {
     Lab(lab::LabCommand),
     #[command(subcommand)]
     Design(design::DesignCommand),
+    Reconfigure(reconfigure::ReconfigureArgs),
     Why(why::WhyArgs),
     #[command(flatten)]
     Plan(plan::Command),
@@ -99,6 +101,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(&args),
         Command::Lab(command) => lab::run(&command),
         Command::Design(command) => design::run(&command),
+        Command::Reconfigure(args) => reconfigure::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),
         Command::CrashChild(args) => crash_child::run(&args),

@@ -10,6 +10,7 @@ use crate::event::ChangeEvent;
 use crate::folder::Folder;
 use crate::node::Endpoint;
 use crate::protocol;
+use crate::reconfiguration::{Control, Reconfiguration};
 use crate::remote::{Reach, Wire};
 use crate::router::{FailedOver, Job, Ran, Router, Session};
 use crate::storage::{Beside, InFolder, InMemory, Logs, Storage};
@@ -510,6 +511,37 @@ impl Database {
         self.runtime.block_on(self.router.change_all(plan))
     }
 
+    /// Begins to carry out a plan beside the transactions, after trying it on the design as it is. Gives its number.
+    /// Until it has ended, nobody else changes its tables, but for a transaction that could not run otherwise.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPlan`]; [`Error::Reconfiguration`] if it changes nothing, or what another one holds, or the sites
+    /// of the database.
+    pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
+        self.router.reconfigure(plan)
+    }
+
+    /// Pauses, resumes or cancels a reconfiguration. One that is cancelled takes back what it has done.
+    ///
+    /// # Errors
+    /// [`Error::Reconfiguration`] if there is none of this number, or it is too late.
+    pub fn control_reconfiguration(&self, number: u64, control: Control) -> Result<(), Error> {
+        self.router.control_reconfiguration(number, control)
+    }
+
+    /// Begins another reconfiguration, which takes back what one has done. Gives its number.
+    ///
+    /// # Errors
+    /// As [`Database::reconfigure`]: the design may have gone on since.
+    pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
+        self.router.reverse_reconfiguration(number)
+    }
+
+    /// The reconfigurations since the database was opened, the oldest first; of those that have ended, the last hundred.
+    pub fn reconfigurations(&self) -> Vec<Reconfiguration> {
+        self.router.reconfigurations()
+    }
+
     /// The changes of the design that are being made, or wait until they are.
     pub fn jobs(&self) -> Vec<Job> {
         self.router.jobs()
@@ -875,6 +907,7 @@ fn beside(
                 }
             }
         }),
+        with("isomer-reconf", |router, runtime| runtime.block_on(router.run_reconfigurations())),
         start("isomer-failover", {
             let (router, runtime) = (router.clone(), runtime.clone());
             let failed_over = failed_over.clone();

@@ -2,7 +2,7 @@
 
 use crate::open::CancelReason;
 use crate::storage::DatabaseId;
-use isomer_design::{Change, Invalid, RowError, SchemaError, SiteId};
+use isomer_design::{Change, Invalid, InvalidStep, RowError, SchemaError, SiteId};
 use isomer_log::{LogError, OpenError, Position};
 use isomer_site::{Abort, CheckpointError, Failure, RecoverError, Refusal};
 use isomer_store::CONTEXTS_MAX;
@@ -25,6 +25,12 @@ pub enum Error {
     /// The change does not fit the design.
     #[error(transparent)]
     Invalid(#[from] Box<Invalid>),
+    /// A change of a plan does not fit the design that those before it lead to.
+    #[error(transparent)]
+    InvalidPlan(#[from] Box<InvalidStep>),
+    /// What was asked of a reconfiguration cannot be done.
+    #[error("{0}")]
+    Reconfiguration(String),
     /// A site refused the change.
     #[error("{change}: {refusal}")]
     Change {

@@ -16,6 +16,8 @@ pub struct ChangeEvent {
     pub begun: Time,
     /// How long it took, in nanoseconds.
     pub took_ns: u64,
+    /// Rows that were copied for it.
+    pub rows: usize,
 }
 
 type Watcher = Box<dyn Fn(&ChangeEvent) + Send + Sync>;

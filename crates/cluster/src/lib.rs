@@ -20,6 +20,7 @@
 //! | --- | --- |
 //! | [`router`](Router) | where a transaction runs, reservations, the one place where the design changes |
 //! | `protocol` | how each change is carried out at the sites |
+//! | [`reconfiguration`](Reconfiguration) | a plan that an operator asks for, pauses, cancels and reverses |
 //! | `branches` | who serves what of a transaction over several sites |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
@@ -43,6 +44,7 @@ mod folder;
 mod node;
 pub mod open;
 mod protocol;
+mod reconfiguration;
 mod remote;
 mod reservation;
 mod router;
@@ -66,6 +68,7 @@ pub use open::{
     Asked, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError, Owner, RowLocks,
     Savepoint,
 };
+pub use reconfiguration::{Control, Progress, Reconfiguration};
 pub use remote::{Early, Reach, Unanswered, Wire};
 pub use router::{FailedOver, Job, Ran, Router, Session};
 pub use shell::{ClosedTables, Gateway, OpenTransaction};

@@ -25,9 +25,11 @@ mod backups;
 mod change;
 mod failover;
 mod readmission;
+mod reconfigure;
 
 pub use change::Job;
 pub use failover::FailedOver;
+use reconfigure::Reconfigurations;
 
 use crate::backlog::Backlog;
 use crate::branches::branches;
@@ -119,6 +121,7 @@ pub struct Router<T> {
     /// When the strategy may think about everything.
     occasions: Backlog<Time>,
     jobs: Jobs,
+    reconfigurations: Reconfigurations,
     /// Sites whose logs have failed, until others have taken over.
     failures: Backlog<SiteId>,
     /// Sites of other processes that have begun a new run.
@@ -168,6 +171,7 @@ impl<T: Transport> Router<T> {
             backlog: Backlog::new(PLANS_MAX),
             occasions: Backlog::new(1),
             jobs: Jobs::default(),
+            reconfigurations: Reconfigurations::default(),
             failures: Backlog::new(usize::from(SITES_MAX)),
             returned: Backlog::new(usize::from(SITES_MAX)),
             latest: AtomicU64::new(0),
@@ -347,12 +351,14 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Ends [`Router::run_deferred`], [`Router::plan_globally`], [`Router::fail_over`] and the readmission of sites.
+    /// Ends [`Router::run_deferred`], [`Router::plan_globally`], [`Router::run_reconfigurations`],
+    /// [`Router::fail_over`] and the readmission of sites.
     pub fn close(&self) {
         self.failures.close();
         self.returned.close();
         self.backlog.close();
         self.occasions.close();
+        self.reconfigurations.close();
     }
 
     async fn run_reserved(

@@ -1,78 +1,17 @@
 //! The embedded database, with real threads: transactions while the design changes under them.
 
-use isomer_cluster::{Abort, Database, Durability, Error, Options, Session, look};
+mod common;
+
+use common::{ACCOUNTS, START, balance, bank, schema, total, transfer};
+use isomer_cluster::{Abort, Database, Durability, Error, Options, look};
 use isomer_design::{
-    Change, Column, ColumnType, Footprint, Key, KeyRange, Plan, Schema, SiteId, Step, TableId,
+    Change, Column, ColumnType, Footprint, Key, Plan, Schema, SiteId, Step, TableId,
 };
 use isomer_plan::learned::Memory;
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{Changed, Decision, Refused, Request, Strategy, TwoPhase, Verdict};
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-const ACCOUNTS: i64 = 64;
-const START: i64 = 1000;
-
-fn schema() -> Schema {
-    let columns =
-        vec![Column::new("id", ColumnType::Int64), Column::new("balance", ColumnType::Int64)];
-    Schema::new("accounts", columns, &["id"]).expect("the columns fit together")
-}
-
-fn balance(bytes: &[u8]) -> i64 {
-    i64::from_le_bytes(bytes.try_into().expect("a balance is eight bytes"))
-}
-
-fn bank(db: &Database, sites: u16) -> TableId {
-    let share = ACCOUNTS / i64::from(sites);
-    let placement: Vec<(Key, SiteId)> = (0..sites)
-        .map(|i| (if i == 0 { Key::min() } else { Key::int(i64::from(i) * share) }, SiteId(i + 1)))
-        .collect();
-    let table = db.create_table(schema(), &placement).expect("a valid table");
-    let mut session = db.session();
-    for id in 0..ACCOUNTS {
-        let footprint = Footprint::new().write(table, Key::int(id));
-        db.run(&mut session, &footprint, |txn| {
-            txn.insert(table, &Key::int(id), &START.to_le_bytes())
-        })
-        .expect("a new account");
-    }
-    table
-}
-
-fn transfer(
-    db: &Database,
-    session: &mut Session,
-    table: TableId,
-    from: i64,
-    to: i64,
-    amount: i64,
-) -> Result<usize, Error> {
-    let (from, to) = (Key::int(from), Key::int(to));
-    let footprint = Footprint::new().write(table, from.clone()).write(table, to.clone());
-    let ran = db.run(session, &footprint, |txn| {
-        let a = balance(txn.get(table, &from)?.expect("it exists")) - amount;
-        let b = balance(txn.get(table, &to)?.expect("it exists")) + amount;
-        txn.put(table, &from, &a.to_le_bytes())?;
-        txn.put(table, &to, &b.to_le_bytes())
-    })?;
-    Ok(ran.changes)
-}
-
-fn total(db: &Database, session: &mut Session, table: TableId) -> i64 {
-    let all = Footprint::new().read_range(table, KeyRange::all());
-    let mut total = 0;
-    db.run(session, &all, |txn| {
-        total = 0;
-        txn.scan(table, &KeyRange::all(), |_, value| {
-            total += balance(value);
-            ControlFlow::Continue(())
-        })
-    })
-    .expect("some site can read everything");
-    total
-}
 
 #[test]
 fn transfers_over_all_sites_conserve_money_while_the_design_changes() {

@@ -113,8 +113,9 @@ fn replicas_take_over_from_a_site_whose_log_has_failed_and_a_restart_agrees() {
     }
 
     faults.fail_syncs(true);
+    // What the site writes for itself may have found it before: then nothing was written.
     let error = write(&db, table, &[50]).expect_err("the disk refuses it");
-    assert!(error.is_unknown() && is_failed_log(&error), "{error}");
+    assert!(is_failed_log(&error), "{error}");
     until("the failover", || !db.failed_over().is_empty());
     let [done] = &db.failed_over()[..] else { panic!("one site has failed") };
     assert_eq!((done.site, done.moved, done.unavailable.len()), (S1, 1, 1), "{done}");

@@ -103,6 +103,30 @@ impl Plan {
         Ok(design)
     }
 
+    /// Reads a plan: a change on each line, as [`Change::to_text`] writes it, each for the design that those before it
+    /// lead to. Empty lines, and those that begin with `#`, count for nothing; a reason stands behind `   # `, and holds
+    /// until the next.
+    ///
+    /// # Errors
+    /// In words, with the line.
+    pub fn parse(text: &str, design: &Design, reason: &str) -> Result<Plan, String> {
+        let (mut design, mut plan) = (design.clone(), Plan::new(reason));
+        let mut reason = reason;
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (change, told) = line.split_once("   # ").unwrap_or((line, reason));
+            reason = told;
+            let wrong = |what: String| format!("line {number}: `{change}`: {what}");
+            let parsed =
+                Change::parse(change, &design).map_err(|error| wrong(error.to_string()))?;
+            design.apply(&parsed).map_err(|invalid| wrong(invalid.to_string()))?;
+            plan.push(Step::new(parsed, reason));
+        }
+        Ok(plan)
+    }
+
     /// The plan as text, with table names and keys as the design's schemas write them.
     pub fn to_text(&self, design: &Design) -> String {
         self.lines(|change| change.to_text(design))

@@ -416,7 +416,8 @@ pub(crate) fn database(error: Error) -> SqlError {
             return SqlError::new("57P03", error.to_string()).hint(UNREACHABLE);
         }
         Error::Failure(Failure::Participant(_)) => code::SERIALIZATION,
-        Error::Invalid(_) | Error::Change { .. } => code::INVALID_PARAMETER,
+        Error::Invalid(_) | Error::InvalidPlan(_) | Error::Change { .. } => code::INVALID_PARAMETER,
+        Error::Reconfiguration(_) => code::NOT_READY,
         Error::Failure(_) if error.is_unknown() => {
             return SqlError::new(code::UNKNOWN_OUTCOME, error.to_string()).hint(UNKNOWN);
         }

@@ -23,6 +23,7 @@ impl Engine {
             DesignStatement::Alter { table, change } => (table, change),
             DesignStatement::Autopilot(mode) => return self.set_autopilot(mode),
             DesignStatement::SiteMemory(size) => return self.set_site_memory(size),
+            DesignStatement::Reconfigure(statement) => return self.reconfigure(statement),
             DesignStatement::Checkpoint => return self.database().checkpoint().map_err(database),
             DesignStatement::Show(_) => return Ok(()),
         };
@@ -186,6 +187,7 @@ impl DesignView for Engine {
             "checkpoints" => self.checkpoint_rows(),
             "changes" => self.change_rows(),
             "jobs" => self.job_rows(),
+            "reconfigurations" => self.reconfiguration_rows(),
             _ => self.decision_rows(),
         }
     }

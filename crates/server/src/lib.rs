@@ -25,7 +25,7 @@
 //! | `draft` | definitions in a transaction: the catalog as it will be, if it commits |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
 //! | `sequences` | definitions of sequences and identity columns |
-//! | `design`, `autopilot`, `pilot` | the design in SQL, and who changes it |
+//! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
 //! Left out so far: rights to tables (every user reads and writes all of them); the binary format
@@ -50,6 +50,7 @@ mod liveness;
 mod options;
 mod pilot;
 mod process;
+mod reconfigure;
 mod scram;
 mod sequences;
 mod server;

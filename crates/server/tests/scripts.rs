@@ -10,6 +10,7 @@
 //!
 //! A statement that is shown `[later]` is left to itself as soon as it waits for others, or ends; what came of it is
 //! shown before what its client does next. `[crash]`: a server begins anew with what was in the files just then.
+//! `[ended]`: the statement comes when all reconfigurations have ended.
 
 #![allow(clippy::disallowed_methods, reason = "a statement that waits has a thread of its own")]
 
@@ -100,6 +101,12 @@ impl Runner for Scripts {
     fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
         if context.tags.contains("crash") {
             self.crash();
+        }
+        if context.tags.contains("ended") {
+            let all = || self.engine.database().reconfigurations();
+            while !all().iter().all(isomer_cluster::Reconfiguration::has_ended) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
         }
         let name = context.prefix.clone().unwrap_or_default();
         let mut shown = String::new();

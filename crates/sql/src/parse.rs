@@ -96,8 +96,30 @@ pub enum DesignStatement {
     Autopilot(String),
     /// `ALTER SYSTEM SET site_memory = ..`
     SiteMemory(String),
+    /// `ALTER SYSTEM RECONFIGURE ..`
+    Reconfigure(Reconfigure),
     /// CHECKPOINT: at every site.
     Checkpoint,
+}
+
+/// A statement about a plan that is carried out beside the transactions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reconfigure {
+    /// `ALTER SYSTEM RECONFIGURE 'plan'`: a change on each line. With DRY RUN it is only tried.
+    Start {
+        /// The plan.
+        plan: String,
+        /// It is only tried.
+        is_dry_run: bool,
+    },
+    /// `ALTER SYSTEM PAUSE RECONFIGURATION 7`
+    Pause(u64),
+    /// `ALTER SYSTEM RESUME RECONFIGURATION 7`
+    Resume(u64),
+    /// `ALTER SYSTEM CANCEL RECONFIGURATION 7`
+    Cancel(u64),
+    /// `ALTER SYSTEM REVERSE RECONFIGURATION 7`
+    Reverse(u64),
 }
 
 /// A statement about a user.
@@ -412,8 +434,16 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             return Ok(Parsed::Sql(Box::new(rollback)));
         }
         ("SHOW", show) => {
-            let system =
-                ["tables", "partitions", "sites", "changes", "decisions", "jobs", "checkpoints"];
+            let system = [
+                "tables",
+                "partitions",
+                "sites",
+                "changes",
+                "decisions",
+                "jobs",
+                "reconfigurations",
+                "checkpoints",
+            ];
             if let Some(found) = system.iter().find(|name| name.eq_ignore_ascii_case(show)) {
                 return Ok(Parsed::Design(DesignStatement::Show(found)));
             }
@@ -537,10 +567,40 @@ fn plain_switches(tokens: &mut [TokenWithSpan]) {
     }
 }
 
-/// `ALTER SYSTEM SET name = value`
+/// `ALTER SYSTEM ..`
 fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, ParserError> {
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
-    ["ALTER", "SYSTEM", "SET"].iter().try_for_each(|word| expect(&mut parser, word))?;
+    ["ALTER", "SYSTEM"].iter().try_for_each(|word| expect(&mut parser, word))?;
+    let verb = parser.next_token().token.to_string().to_uppercase();
+    let control: fn(u64) -> Reconfigure = match verb.as_str() {
+        "SET" => return system_setting(parser),
+        "RECONFIGURE" => {
+            let plan = parser.parse_literal_string()?;
+            let is_dry_run = parser.peek_token().token != Token::EOF;
+            if is_dry_run {
+                ["DRY", "RUN"].iter().try_for_each(|word| expect(&mut parser, word))?;
+            }
+            expect(&mut parser, "EOF")?;
+            return Ok(DesignStatement::Reconfigure(Reconfigure::Start { plan, is_dry_run }));
+        }
+        "PAUSE" => Reconfigure::Pause,
+        "RESUME" => Reconfigure::Resume,
+        "CANCEL" => Reconfigure::Cancel,
+        "REVERSE" => Reconfigure::Reverse,
+        other => {
+            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL or REVERSE";
+            let wrong = format!("Expected: {known}, found: {other}");
+            return Err(ParserError::ParserError(wrong));
+        }
+    };
+    expect(&mut parser, "RECONFIGURATION")?;
+    let number = parser.parse_literal_uint()?;
+    expect(&mut parser, "EOF")?;
+    Ok(DesignStatement::Reconfigure(control(number)))
+}
+
+/// `ALTER SYSTEM SET name = value`, from the name on.
+fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
     let name = parser.next_token().token.to_string();
     let statement: fn(String) -> DesignStatement = match name.to_lowercase().as_str() {
         "autopilot" => DesignStatement::Autopilot,

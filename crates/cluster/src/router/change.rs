@@ -145,6 +145,11 @@ impl<T: Transport> Router<T> {
     /// Carries out a plan that nobody waits for: each partition is reserved for its own changes only. What
     /// fails there stops what should follow there, and nothing else.
     pub(super) async fn carry_out_deferred(&self, plan: &Plan) {
+        let tables = plan.changes().filter_map(Change::table).collect();
+        if let Some(number) = self.reconfigurations.holder(&tables) {
+            self.leave(plan.changes(), &format!("reconfiguration {number} holds a table of it"));
+            return;
+        }
         for chains in stages(&self.design(), plan) {
             let chains = chains.into_iter().map(|chain| async move {
                 let _reserved = self.reserve(|design| touched_by(design, &chain)).await;
@@ -190,13 +195,20 @@ impl<T: Transport> Router<T> {
         let took = made.as_ref().map(|_| took_ns).map_err(Error::to_string);
         self.strategy.changed(&Changed { change: &change, rows, took_ns: took, now });
         made?;
-        Ok(self.announce(change, reason, begun, took_ns))
+        Ok(self.announce(change, reason, begun, (took_ns, rows)))
     }
 
     /// Tells those who watch of a change that was made.
-    fn announce(&self, change: Change, reason: &str, begun: Time, took_ns: u64) -> ChangeEvent {
+    fn announce(
+        &self,
+        change: Change,
+        reason: &str,
+        begun: Time,
+        (took_ns, rows): (u64, usize),
+    ) -> ChangeEvent {
         let text = change.to_text(&self.design());
-        let event = ChangeEvent { change, text, reason: reason.to_owned(), begun, took_ns };
+        let reason = reason.to_owned();
+        let event = ChangeEvent { change, text, reason, begun, took_ns, rows };
         self.watchers.tell(&event);
         event
     }
@@ -206,7 +218,7 @@ impl<T: Transport> Router<T> {
         let now = self.transport.now();
         let took_ns = now.0.saturating_sub(begun.0);
         self.strategy.changed(&Changed { change: &change, rows, took_ns: Ok(took_ns), now });
-        self.announce(change, reason, begun, took_ns);
+        self.announce(change, reason, begun, (took_ns, rows));
     }
 
     /// Makes a change true at the sites and in the routing table; gives the number of rows copied.

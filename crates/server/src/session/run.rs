@@ -110,6 +110,7 @@ impl Session {
                     DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
                         Some("set what the server does")
                     }
+                    DesignStatement::Reconfigure(_) => Some("reconfigure the database"),
                     DesignStatement::Checkpoint => Some("make checkpoints"),
                     _ => None,
                 };
@@ -120,9 +121,9 @@ impl Session {
                 self.end_implicit()?;
                 self.engine.change_design(statement)?;
                 out.complete(match **statement {
-                    DesignStatement::Autopilot(_) | DesignStatement::SiteMemory(_) => {
-                        "ALTER SYSTEM"
-                    }
+                    DesignStatement::Autopilot(_)
+                    | DesignStatement::SiteMemory(_)
+                    | DesignStatement::Reconfigure(_) => "ALTER SYSTEM",
                     DesignStatement::Checkpoint => "CHECKPOINT",
                     _ => "ALTER TABLE",
                 });

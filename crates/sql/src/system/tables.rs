@@ -140,6 +140,8 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "decisions" ("number" I8, "trigger" TEXT, "runs" TEXT, "change" TEXT, "reason" TEXT,
         "outcome" TEXT, "saves_us" F8, "costs_us" F8, "before_us" F8, "after_us" F8,
         "considered" TEXT)
+    "isomer" "reconfigurations" ("number" I8, "reason" TEXT, "state" TEXT, "changes" I8, "made" I8,
+        "rows" I8, "next" TEXT, "begun" TSTZ, "ended" TSTZ, "error" TEXT, "plan" TEXT)
     "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
 };
 

@@ -1,0 +1,344 @@
+//! A plan that somebody asked for, from its first change to its last: a state machine.
+//!
+//! ```text
+//!              ┌── pause ──▶ paused ──┐
+//!   asked ─▶ running ◀─── resume ─────┘        running, paused ── cancel ─▶ undoing ─▶ cancelled
+//!              │  a change is refused ──────────────────────────────────▶ undoing ─▶ failed
+//!              ▼
+//!             done ── reverse ──▶ another reconfiguration, that takes it back
+//! ```
+//!
+//! Changes are made one after the other, and each is valid by itself: whatever becomes of the rest, the design is one
+//! that works. For each change that was made the one that takes it back is noted. Who cancels, or asks for a change that
+//! is refused, has the old design in the end: what was made is taken back, the last change first.
+//!
+//! **It holds its tables**: what a strategy wants to change there beside is left, and a second plan for the same table
+//! refused, until it has ended. What a transaction needs so that it can run is made all the same.
+//!
+//! **Left out.** It ends with its process: what was made by then stays, and nothing of the rest.
+
+use isomer_design::{Change, Plan, Step, TableId, Time};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Where a reconfiguration is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Its changes are being made.
+    Running,
+    /// No further change is made until it is resumed.
+    Paused,
+    /// What was made is being taken back.
+    Undoing,
+    /// All changes were made.
+    Done,
+    /// It was cancelled, and what was made was taken back.
+    Cancelled,
+    /// A change was refused.
+    Failed,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Progress::Running => "running",
+            Progress::Paused => "paused",
+            Progress::Undoing => "undoing",
+            Progress::Done => "done",
+            Progress::Cancelled => "cancelled",
+            Progress::Failed => "failed",
+        })
+    }
+}
+
+/// What an operator asks of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// Make no further change.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Take back what was made, and end.
+    Cancel,
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Control::Pause => "paused",
+            Control::Resume => "resumed",
+            Control::Cancel => "cancelled",
+        })
+    }
+}
+
+/// A reconfiguration. See the [module documentation](self).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reconfiguration {
+    /// Counts from 1 since the database was opened.
+    pub number: u64,
+    /// The plan.
+    pub plan: Plan,
+    /// Where it is.
+    pub progress: Progress,
+    /// How many of the plan's changes are in force.
+    pub made: usize,
+    /// Rows that were copied.
+    pub rows: usize,
+    /// When it was asked for.
+    pub begun: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// Why it failed, and what could not be taken back.
+    pub why: Option<String>,
+    /// What takes back the changes that were made, in the order in which they were made.
+    undo: Vec<Step>,
+    under_way: Option<Way>,
+}
+
+/// Whether a change of the plan is being made, or taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Forward,
+    Back,
+}
+
+impl Reconfiguration {
+    /// One that begins.
+    pub fn new(number: u64, plan: Plan, now: Time) -> Reconfiguration {
+        Reconfiguration {
+            number,
+            plan,
+            progress: Progress::Running,
+            made: 0,
+            rows: 0,
+            begun: now,
+            ended: None,
+            why: None,
+            undo: Vec::new(),
+            under_way: None,
+        }
+    }
+
+    /// True if nothing more happens.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// The tables that it changes.
+    pub fn tables(&self) -> BTreeSet<TableId> {
+        self.plan.changes().filter_map(Change::table).collect()
+    }
+
+    /// The change that is under way, or comes next.
+    pub fn due(&self) -> Option<&Step> {
+        match self.progress {
+            Progress::Running | Progress::Paused => self.plan.steps.get(self.made),
+            Progress::Undoing => self.undo.last(),
+            _ => None,
+        }
+    }
+
+    /// The change to be made now, if there is one. What becomes of it is told before the next is asked for.
+    pub fn take_next(&mut self) -> Option<Step> {
+        let (way, step) = match self.progress {
+            _ if self.under_way.is_some() => return None,
+            Progress::Running => (Way::Forward, self.plan.steps.get(self.made)),
+            Progress::Undoing => (Way::Back, self.undo.last()),
+            _ => return None,
+        };
+        let step = step.cloned()?;
+        self.under_way = Some(way);
+        Some(step)
+    }
+
+    /// The change was made: by which other it is taken back, and how many rows were copied. (It may have been paused,
+    /// or cancelled, meanwhile.)
+    pub fn changed(&mut self, opposite: Change, rows: usize, now: Time) {
+        self.rows += rows;
+        match self.under_way.take().expect("a change is under way") {
+            Way::Back => {
+                self.undo.pop();
+                self.made -= 1;
+            }
+            Way::Forward => {
+                let reason = format!("takes back: {}", self.plan.reason);
+                self.undo.push(Step::new(opposite, reason));
+                self.made += 1;
+            }
+        }
+        self.end_if_due(now);
+    }
+
+    /// The change was refused.
+    pub fn refused(&mut self, why: String, now: Time) {
+        let is_undoing = self.under_way.take() == Some(Way::Back);
+        let left = if is_undoing {
+            format!("; {} changes were not taken back", self.made)
+        } else {
+            String::new()
+        };
+        let before = self.why.take().map_or(String::new(), |before| format!("{before}; "));
+        self.why = Some(format!("{before}{why}{left}"));
+        if is_undoing {
+            self.end(Progress::Failed, now);
+        } else {
+            self.progress = Progress::Undoing;
+            self.end_if_due(now);
+        }
+    }
+
+    /// Does what is asked of it.
+    ///
+    /// # Errors
+    /// In words, if it cannot be done where it is.
+    pub fn control(&mut self, control: Control, now: Time) -> Result<(), String> {
+        self.progress = match (self.progress, control) {
+            (Progress::Running | Progress::Paused, Control::Pause) => Progress::Paused,
+            (Progress::Running | Progress::Paused, Control::Resume) => Progress::Running,
+            (Progress::Running | Progress::Paused | Progress::Undoing, Control::Cancel) => {
+                Progress::Undoing
+            }
+            (at, _) => {
+                return Err(format!(
+                    "reconfiguration {} is {at}, and cannot be {control}",
+                    self.number
+                ));
+            }
+        };
+        self.end_if_due(now);
+        Ok(())
+    }
+
+    /// The plan that takes back what was made.
+    ///
+    /// # Errors
+    /// In words, if it has not ended, or nothing of it is in force.
+    pub fn reverse(&self) -> Result<Plan, String> {
+        match self.progress {
+            Progress::Done => {
+                let mut plan = Plan::new(format!("reconfiguration {} is reversed", self.number));
+                plan.steps = self.undo.iter().rev().cloned().collect();
+                Ok(plan)
+            }
+            at => Err(format!(
+                "reconfiguration {} is {at}: only what is done can be reversed; cancel one that runs",
+                self.number
+            )),
+        }
+    }
+
+    fn end_if_due(&mut self, now: Time) {
+        match self.progress {
+            _ if self.under_way.is_some() => {}
+            Progress::Running if self.made == self.plan.steps.len() => {
+                self.end(Progress::Done, now)
+            }
+            Progress::Undoing if self.undo.is_empty() => {
+                let how = if self.why.is_some() { Progress::Failed } else { Progress::Cancelled };
+                self.end(how, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, progress: Progress, now: Time) {
+        (self.progress, self.ended) = (progress, Some(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::{Key, SiteId};
+
+    const T: TableId = TableId(1);
+
+    fn add(site: u16) -> Change {
+        Change::AddReplica { table: T, start: Key::min(), site: SiteId(site) }
+    }
+
+    fn plan() -> Reconfiguration {
+        let mut plan = Plan::new("two copies");
+        [add(2), add(3)].into_iter().for_each(|change| plan.push(Step::new(change, "why not")));
+        Reconfiguration::new(7, plan, Time(1))
+    }
+
+    /// The change that is due is made.
+    fn make(it: &mut Reconfiguration) -> Change {
+        let change = it.take_next().expect("a change is due").change;
+        it.changed(change.opposite(SiteId(1)), 10, Time(2));
+        change
+    }
+
+    #[test]
+    fn changes_are_made_in_turn_and_can_be_reversed() {
+        let mut it = plan();
+        assert_eq!([make(&mut it), make(&mut it)], [add(2), add(3)]);
+        assert_eq!(
+            (it.progress, it.made, it.rows, it.ended),
+            (Progress::Done, 2, 20, Some(Time(2)))
+        );
+        assert!(it.take_next().is_none());
+        let back: Vec<Change> = it.reverse().unwrap().changes().cloned().collect();
+        assert_eq!(back, [add(3).opposite(SiteId(1)), add(2).opposite(SiteId(1))]);
+        let refused = it.control(Control::Cancel, Time(3)).unwrap_err();
+        assert_eq!(refused, "reconfiguration 7 is done, and cannot be cancelled");
+    }
+
+    #[test]
+    fn a_pause_stops_before_the_next_change() {
+        let mut it = plan();
+        make(&mut it);
+        it.control(Control::Pause, Time(3)).unwrap();
+        assert!(it.take_next().is_none());
+        assert!(it.reverse().unwrap_err().contains("is paused: only what is done"));
+        it.control(Control::Resume, Time(4)).unwrap();
+        make(&mut it);
+        assert_eq!(it.progress, Progress::Done);
+    }
+
+    #[test]
+    fn one_that_is_cancelled_takes_back_what_it_has_made() {
+        let mut it = plan();
+        it.control(Control::Cancel, Time(3)).unwrap();
+        assert_eq!(it.progress, Progress::Cancelled, "nothing was made");
+        let mut it = plan();
+        make(&mut it);
+        it.control(Control::Cancel, Time(3)).unwrap();
+        assert_eq!((it.progress, make(&mut it)), (Progress::Undoing, add(2).opposite(SiteId(1))));
+        assert_eq!((it.progress, it.made), (Progress::Cancelled, 0));
+    }
+
+    #[test]
+    fn a_change_that_is_made_while_it_is_cancelled_is_taken_back_as_well() {
+        let mut it = plan();
+        make(&mut it);
+        let change = it.take_next().unwrap().change;
+        assert!(it.take_next().is_none(), "one after the other");
+        it.control(Control::Pause, Time(3)).unwrap();
+        it.control(Control::Cancel, Time(3)).unwrap();
+        it.changed(change.opposite(SiteId(1)), 0, Time(4));
+        assert_eq!((it.progress, it.made), (Progress::Undoing, 2));
+        assert_eq!([make(&mut it), make(&mut it)], [add(3), add(2)].map(|c| c.opposite(SiteId(1))));
+        assert_eq!(it.progress, Progress::Cancelled);
+    }
+
+    #[test]
+    fn one_whose_change_is_refused_takes_back_the_others_and_says_why() {
+        let mut it = plan();
+        make(&mut it);
+        it.take_next().unwrap();
+        it.refused("s3 is full".to_owned(), Time(3));
+        make(&mut it);
+        assert_eq!((it.progress, it.why.as_deref()), (Progress::Failed, Some("s3 is full")));
+        let mut it = plan();
+        make(&mut it);
+        it.take_next().unwrap();
+        it.refused("s3 is full".to_owned(), Time(3));
+        it.take_next().unwrap();
+        it.refused("s2 does not answer".to_owned(), Time(4));
+        let why = "s3 is full; s2 does not answer; 1 changes were not taken back";
+        assert_eq!((it.progress, it.why.as_deref()), (Progress::Failed, Some(why)));
+    }
+}

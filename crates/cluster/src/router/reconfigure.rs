@@ -1,0 +1,184 @@
+//! Reconfigurations: the router makes the changes of plans that operators ask for, one after the other.
+//!
+//! What becomes of a plan, whatever happens to it, is told by the state machine ([`crate::reconfiguration`]). Here are
+//! its hands, and the list of all that there were.
+
+use super::Router;
+use crate::error::Error;
+use crate::reconfiguration::{Control, Reconfiguration};
+use crate::transport::Transport;
+use isomer_design::{Change, Plan, SiteId, Step, TableId};
+use isomer_store::Waiters;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::task::Poll;
+
+/// So many that have ended are remembered.
+const ENDED_MAX: usize = 100;
+
+/// All reconfigurations that are remembered, the oldest first.
+#[derive(Default)]
+pub(super) struct Reconfigurations {
+    list: Mutex<List>,
+    /// Who makes their changes waits here.
+    more: Waiters,
+}
+
+#[derive(Default)]
+struct List {
+    all: Vec<Reconfiguration>,
+    count: u64,
+    is_closed: bool,
+}
+
+impl List {
+    fn get(&mut self, number: u64) -> Result<&mut Reconfiguration, Error> {
+        let found = self.all.iter_mut().find(|it| it.number == number);
+        found.ok_or(Error::Reconfiguration(format!("there is no reconfiguration {number}")))
+    }
+
+    /// The first one that holds one of these tables.
+    fn holder(&self, tables: &BTreeSet<TableId>) -> Option<&Reconfiguration> {
+        let holds = |it: &&Reconfiguration| !it.has_ended() && !it.tables().is_disjoint(tables);
+        self.all.iter().find(holds)
+    }
+
+    fn forget_old(&mut self) {
+        let ended = self.all.iter().filter(|it| it.has_ended()).count();
+        let mut surplus = ended.saturating_sub(ENDED_MAX);
+        self.all.retain(|it| {
+            let is_kept = surplus == 0 || !it.has_ended();
+            surplus -= usize::from(!is_kept);
+            is_kept
+        });
+    }
+}
+
+impl Reconfigurations {
+    /// Which reconfiguration holds one of these tables.
+    pub(super) fn holder(&self, tables: &BTreeSet<TableId>) -> Option<u64> {
+        self.list.lock().holder(tables).map(|it| it.number)
+    }
+
+    pub(super) fn close(&self) {
+        self.list.lock().is_closed = true;
+        self.more.wake();
+    }
+
+    /// The next change of any of them, with the number of its reconfiguration; `None` if there will be no more.
+    async fn next(&self) -> Option<(u64, Step)> {
+        let look = || {
+            let mut list = self.list.lock();
+            if list.is_closed {
+                return Poll::Ready(None);
+            }
+            let next = |it: &mut Reconfiguration| Some((it.number, it.take_next()?));
+            match list.all.iter_mut().find_map(next) {
+                Some(next) => Poll::Ready(Some(next)),
+                None => Poll::Pending,
+            }
+        };
+        poll_fn(|cx| {
+            let found = look();
+            if found.is_ready() {
+                return found;
+            }
+            self.more.register(cx.waker());
+            look()
+        })
+        .await
+    }
+}
+
+impl<T: Transport> Router<T> {
+    /// Begins to carry out a plan, after trying it on the design as it is. Gives its number.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPlan`]; [`Error::Reconfiguration`] if it changes nothing, or what another one holds, or the sites
+    /// of the database.
+    pub fn reconfigure(&self, plan: Plan) -> Result<u64, Error> {
+        let refused = |what: &str| Err(Error::Reconfiguration(what.to_owned()));
+        if plan.is_empty() {
+            return refused("the plan has no changes");
+        }
+        let is_of_sites =
+            |change: &Change| matches!(change, Change::AddSite { .. } | Change::RemoveSite { .. });
+        if plan.changes().any(is_of_sites) {
+            return refused("a plan cannot add or remove sites; do that before or after it");
+        }
+        plan.validate(&self.design()).map_err(Box::new)?;
+        let mut list = self.reconfigurations.list.lock();
+        let begun = Reconfiguration::new(list.count + 1, plan, self.transport.now());
+        if let Some(holder) = list.holder(&begun.tables()) {
+            let number = holder.number;
+            return refused(&format!(
+                "reconfiguration {number} holds a table of the plan; wait until it has ended, or cancel it"
+            ));
+        }
+        list.count += 1;
+        let number = begun.number;
+        list.all.push(begun);
+        drop(list);
+        self.reconfigurations.more.wake();
+        Ok(number)
+    }
+
+    /// Pauses, resumes or cancels a reconfiguration.
+    ///
+    /// # Errors
+    /// [`Error::Reconfiguration`] if there is none of this number, or it is too late.
+    pub fn control_reconfiguration(&self, number: u64, control: Control) -> Result<(), Error> {
+        let now = self.transport.now();
+        let asked = self.reconfigurations.list.lock().get(number)?.control(control, now);
+        asked.map_err(Error::Reconfiguration)?;
+        self.reconfigurations.more.wake();
+        Ok(())
+    }
+
+    /// Begins another reconfiguration that takes back what one has done. Gives its number.
+    ///
+    /// # Errors
+    /// As [`Router::reconfigure`]: the design may have gone on since.
+    pub fn reverse_reconfiguration(&self, number: u64) -> Result<u64, Error> {
+        let plan = self.reconfigurations.list.lock().get(number)?.reverse();
+        self.reconfigure(plan.map_err(Error::Reconfiguration)?)
+    }
+
+    /// All reconfigurations that are remembered, the oldest first.
+    pub fn reconfigurations(&self) -> Vec<Reconfiguration> {
+        self.reconfigurations.list.lock().all.clone()
+    }
+
+    /// Makes the changes of reconfigurations until the router is [closed](Router::close). To be run beside the
+    /// transactions.
+    pub async fn run_reconfigurations(&self) {
+        while let Some((number, step)) = self.reconfigurations.next().await {
+            let before = self.master_before(&step.change);
+            let made = self.change(step.change.clone(), &step.reason).await;
+            let now = self.transport.now();
+            let mut list = self.reconfigurations.list.lock();
+            let it = list.get(number).expect("what has not ended is remembered");
+            match made {
+                Ok(event) => it.changed(step.change.opposite(before), event.rows, now),
+                Err(error) => it.refused(error.to_string(), now),
+            }
+            let has_ended = it.has_ended();
+            list.forget_old();
+            drop(list);
+            if has_ended {
+                // What was left for its sake.
+                self.restore_backups();
+            }
+        }
+    }
+
+    /// The master of the partition that a change is about.
+    fn master_before(&self, change: &Change) -> SiteId {
+        let design = self.design();
+        let place = change.table().zip(change.start());
+        let found = place.and_then(|(table, start)| design.partition_of(table, start));
+        let first = || design.sites().first().expect("a design has a site");
+        found.map_or_else(first, |(_, placement)| placement.master)
+    }
+}

@@ -1,0 +1,96 @@
+//! Plans of operators in SQL: ALTER SYSTEM RECONFIGURE and its kin, and the table `isomer.reconfigurations`.
+//!
+//! ```text
+//!   ALTER SYSTEM RECONFIGURE 'split accounts at 500
+//!                             remaster accounts[500] s2'
+//!   SELECT * FROM isomer.reconfigurations        running, 1 of 2 changes made
+//!   ALTER SYSTEM PAUSE RECONFIGURATION 1         RESUME, CANCEL, REVERSE
+//! ```
+//!
+//! The statement ends when the plan has been tried and is on its way. Tables are named as clients know them.
+
+use crate::backend::database;
+use crate::engine::Engine;
+use isomer_cluster::{Control, Reconfiguration};
+use isomer_design::{Design, Plan, Time};
+use isomer_sql::datum::Datum;
+use isomer_sql::parse::Reconfigure;
+use isomer_sql::{SqlError, code};
+
+/// Why a plan is carried out that says nothing else.
+const REASON: &str = "asked for in SQL";
+
+impl Engine {
+    pub(crate) fn reconfigure(&self, statement: &Reconfigure) -> Result<(), SqlError> {
+        let control = |number: &u64, control| {
+            self.database().control_reconfiguration(*number, control).map_err(database)
+        };
+        match statement {
+            Reconfigure::Start { plan, is_dry_run } => {
+                let design = self.database().design();
+                let wrong = |what| SqlError::new(code::INVALID_PARAMETER, what);
+                let plan = Plan::parse(&self.stored_names(&design, plan), &design, REASON)
+                    .map_err(wrong)?;
+                match is_dry_run {
+                    true if plan.is_empty() => Err(wrong("the plan has no changes".to_owned())),
+                    true => Ok(()),
+                    false => self.database().reconfigure(plan).map(drop).map_err(database),
+                }
+            }
+            Reconfigure::Pause(number) => control(number, Control::Pause),
+            Reconfigure::Resume(number) => control(number, Control::Resume),
+            Reconfigure::Cancel(number) => control(number, Control::Cancel),
+            Reconfigure::Reverse(number) => {
+                let reversed = self.database().reverse_reconfiguration(*number);
+                reversed.map(drop).map_err(database)
+            }
+        }
+    }
+
+    /// A plan with the names that the store has for tables, where it has those that clients know.
+    fn stored_names(&self, design: &Design, plan: &str) -> String {
+        let catalog = self.catalog();
+        let stored = |name: &str| {
+            let table = catalog.tables.get(name)?;
+            design.table(table.id).ok().map(|table| table.name().to_owned())
+        };
+        let line = |line: &str| {
+            let (operator, rest) = line.trim().split_once(' ')?;
+            let name = &rest[..rest.find(['[', ' ']).unwrap_or(rest.len())];
+            Some(format!("{operator} {}{}", stored(name)?, &rest[name.len()..]))
+        };
+        let lines = plan.lines().map(|text| line(text).unwrap_or_else(|| text.to_owned()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn reconfiguration_rows(&self) -> Vec<Vec<Datum>> {
+        let design = self.database().design();
+        let all = self.database().reconfigurations();
+        all.iter().map(|it| self.reconfiguration_row(it, &design)).collect()
+    }
+
+    fn reconfiguration_row(&self, it: &Reconfiguration, design: &Design) -> Vec<Datum> {
+        let change = |step: &isomer_design::Step| {
+            let text = step.change.to_text(design);
+            match step.change.table() {
+                Some(table) => self.with_name(design, table, text),
+                None => text,
+            }
+        };
+        let time = |time: Time| Datum::Timestamp((time.0 / 1000) as i64);
+        let plan: Vec<String> = it.plan.steps.iter().map(change).collect();
+        vec![
+            Datum::Int(it.number as i64),
+            Datum::text(&*it.plan.reason),
+            Datum::Text(it.progress.to_string()),
+            Datum::Int(it.plan.steps.len() as i64),
+            Datum::Int(it.made as i64),
+            Datum::Int(it.rows as i64),
+            it.due().map_or(Datum::Null, |step| Datum::Text(change(step))),
+            time(it.begun),
+            it.ended.map_or(Datum::Null, time),
+            it.why.as_deref().map_or(Datum::Null, Datum::text),
+            Datum::Text(plan.join("\n")),
+        ]
+    }
+}
