@@ -11,7 +11,7 @@
 //! locked against writers meanwhile, and read by everybody until its place is taken.
 //!
 //! Left out: keeping the partitions of rows that are written anew (they begin as one again), dropping a column of
-//! the primary key, USING, and a column's rename where a CHECK looks at it.
+//! the primary key, and a column's rename where a CHECK looks at it.
 
 mod columns;
 mod rebuild;
@@ -61,6 +61,9 @@ impl Definer<'_> {
             Operation::RenameTable {
                 table_name: RenameTableNameKind::As(to) | RenameTableNameKind::To(to),
             } => self.rename_table(&table, plain_name(to)?),
+            Operation::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(&table, &folded(old_name), folded(new_name))
+            }
             Operation::SetOptionsParens { options } => match parameters::backups(options)? {
                 // They are of the design, which no transaction changes.
                 Some(_) if self.is_in_block => {
@@ -91,15 +94,8 @@ impl Definer<'_> {
             }
             TableConstraint::Unique(unique) => {
                 let name = unique.name.as_ref().map(folded);
-                let new = NewIndex {
-                    name: name.clone(),
-                    columns: columns(&unique.columns)?,
-                    unique: true,
-                };
-                let wanted = || free_name(&self.catalog(), index_name(table, &new, "key"));
-                let name = name.unwrap_or_else(wanted);
-                self.check_free(&name)?;
-                self.add_index(table, &new, name, true)
+                let columns = columns(&unique.columns)?;
+                self.add_unique(table, NewIndex { name, columns, unique: true })
             }
             TableConstraint::ForeignKey(_) => {
                 self.notices.push(SqlError::new("01000", "a foreign key is not enforced"));
@@ -117,6 +113,13 @@ impl Definer<'_> {
             }
             other => Err(SqlError::unsupported(format!("ADD {other}"))),
         }
+    }
+
+    fn add_unique(&mut self, table: &Arc<Table>, new: NewIndex) -> Result<(), SqlError> {
+        let wanted = || free_name(&self.catalog(), index_name(table, &new, "key"));
+        let name = new.name.clone().unwrap_or_else(wanted);
+        self.check_free(&name)?;
+        self.add_index(table, &new, name, true)
     }
 
     fn drop_constraint(
@@ -144,6 +147,27 @@ impl Definer<'_> {
             return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
         }
         self.notices.push(SqlError::new("00000", format!("{message}, skipping")));
+        Ok(())
+    }
+
+    fn rename_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        from: &str,
+        to: String,
+    ) -> Result<(), SqlError> {
+        let is_unique = table.indexes.iter().any(|index| index.constraint && index.name == from);
+        if is_unique || (table.has_key() && table.key_name == from) {
+            return self.rename_index(from, to);
+        }
+        let mut changed = Table::clone(table);
+        let Some(check) = changed.checks.iter_mut().find(|check| check.name == from) else {
+            let message =
+                format!("constraint \"{from}\" for table \"{}\" does not exist", table.name);
+            return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+        };
+        check.name = check_name(table, Some(&Ident::with_quote('"', to)))?;
+        self.replace(table, changed);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use isomer_sql::statement::Definition;
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{CreateTable, ObjectName, ObjectType, Statement};
+use sqlparser::ast::{AlterIndexOperation, CreateTable, ObjectName, ObjectType, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -72,6 +72,15 @@ impl<'a> Definer<'a> {
                 self.drop_tables(names, *if_exists, *cascade)?;
             }
             Statement::Drop { if_exists, names, .. } => self.drop_indexes(names, *if_exists)?,
+            Statement::AlterIndex { name, operation } => {
+                let AlterIndexOperation::RenameIndex { index_name } = operation;
+                self.rename_index(&plain_name(name)?, plain_name(index_name)?)?;
+            }
+            Statement::AlterTable(alter) if alter.if_exists && !self.has_table(&alter.name)? => {
+                let message =
+                    format!("relation \"{}\" does not exist, skipping", plain_name(&alter.name)?);
+                self.notices.push(SqlError::new("00000", message));
+            }
             Statement::AlterTable(alter) => {
                 for operation in &alter.operations {
                     self.check_cancel()?;
@@ -81,6 +90,10 @@ impl<'a> Definer<'a> {
             other => return Err(SqlError::unsupported(other)),
         }
         Ok(())
+    }
+
+    fn has_table(&self, name: &ObjectName) -> Result<bool, SqlError> {
+        Ok(self.catalog().tables.contains_key(&plain_name(name)?))
     }
 
     /// Waits until no index of the tables is being built, and for the turn.
@@ -286,6 +299,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
         Statement::Drop { .. } => "DROP INDEX",
         Statement::AlterTable(_) => "ALTER TABLE",
+        Statement::AlterIndex { .. } => "ALTER INDEX",
         other => return Err(SqlError::unsupported(other)),
     })
 }
@@ -305,9 +319,13 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         Statement::CreateIndex(create) => std::slice::from_ref(&create.table_name),
         Statement::AlterTable(alter) => std::slice::from_ref(&alter.name),
         Statement::Drop { names, .. } => names,
+        Statement::AlterIndex { name, .. } => std::slice::from_ref(name),
         _ => &[],
     };
-    let of_index = matches!(statement, Statement::Drop { object_type: ObjectType::Index, .. });
+    let of_index = matches!(
+        statement,
+        Statement::Drop { object_type: ObjectType::Index, .. } | Statement::AlterIndex { .. }
+    );
     let table = |name: String| match of_index {
         true => catalog.index(&name).map(|(table, _)| table.name.clone()),
         false => Some(name),

@@ -237,6 +237,27 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Gives an index another name, also that of a key or a unique constraint, which is then called so too.
+    pub(crate) fn rename_index(&mut self, name: &str, to: String) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let is_its = |table: &&Arc<Table>| {
+            table.indexes.iter().any(|index| index.name == name)
+                || (table.has_key() && table.key_name == name)
+        };
+        let Some(table) = catalog.tables.values().find(is_its) else {
+            let message = format!("relation \"{name}\" does not exist");
+            return Err(SqlError::new(code::UNDEFINED_TABLE, message));
+        };
+        self.check_free(&to)?;
+        let mut changed = Table::clone(table);
+        match changed.indexes.iter_mut().find(|index| index.name == name) {
+            Some(index) => Arc::make_mut(index).name = to,
+            None => changed.key_name = to,
+        }
+        self.replace(table, changed);
+        Ok(())
+    }
+
     pub(crate) fn drop_index(&mut self, table: &Arc<Table>, name: &str) -> Result<(), SqlError> {
         self.backend.lock_definition(table)?;
         let mut changed = Table::clone(table);

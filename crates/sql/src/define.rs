@@ -109,22 +109,24 @@ pub struct NewColumn {
     pub checks: Vec<Check>,
     /// True if its values come from a sequence of its own; for an identity, what is said of it.
     pub serial: Option<Option<SequenceOptions>>,
+    /// True if it is to be the primary key; with the name of that, if it is said.
+    pub key: Option<Option<String>>,
+    /// The names of the unique constraints on it alone, if they are said.
+    pub unique: Vec<Option<String>>,
 }
 
 /// What an ADD COLUMN asks for.
 ///
 /// # Errors
-/// As [`new_table`]; 0A000 for columns that would be a key.
+/// As [`new_table`].
 pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError> {
     let mut alone = NewTable::of(table.to_owned());
     alone.add_column(column)?;
-    if !alone.key.is_empty() || !alone.unique.is_empty() {
-        return Err(SqlError::unsupported("a new column that is a key")
-            .hint("Add the column, and then the constraint."));
-    }
+    let key = (!alone.key.is_empty()).then(|| alone.key_name.take());
+    let unique = alone.unique.drain(..).map(|unique| unique.name).collect();
     let column = alone.columns.pop().expect("it was just added");
     let serial = alone.serial.pop().map(|(_, options)| options);
-    Ok(NewColumn { column, checks: alone.checks, serial })
+    Ok(NewColumn { column, checks: alone.checks, serial, key, unique })
 }
 
 impl NewTable {

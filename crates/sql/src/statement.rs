@@ -301,6 +301,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         Statement::CreateTable(_)
         | Statement::CreateIndex(_)
         | Statement::AlterTable { .. }
+        | Statement::AlterIndex { .. }
         | Statement::Truncate(_)
         | Statement::Drop { object_type: ObjectType::Table | ObjectType::Index, .. } => {
             Action::Define(Definition::Sql(Box::new(statement.clone())))

@@ -6,7 +6,7 @@ use crate::engine::damaged;
 use crate::sequences::check_identity;
 use isomer_sql::catalog::Table;
 use isomer_sql::datum::{Datum, convert};
-use isomer_sql::define::{self, NewColumn};
+use isomer_sql::define::{self, NewColumn, NewIndex};
 use isomer_sql::sequence::{Owner, SequenceOptions, normal};
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
@@ -33,7 +33,29 @@ impl Definer<'_> {
         }
         define::check_columns(table.columns.len() + 1)?;
         let mut new = define::new_column(&table.name, column)?;
-        let ty = new.column.ty;
+        let (key, unique) = (new.key.take(), std::mem::take(&mut new.unique));
+        self.add_plain_column(table, new)?;
+        if let Some(key_name) = key {
+            let (table, columns) = self.table_with(&table.name, &name)?;
+            self.set_key(&table, columns, key_name)?;
+        }
+        for constraint in unique {
+            let (table, columns) = self.table_with(&table.name, &name)?;
+            let new = NewIndex { name: constraint, columns, unique: true };
+            self.add_unique(&table, new)?;
+        }
+        Ok(())
+    }
+
+    /// A table as it is now, and the place of a column.
+    fn table_with(&self, table: &str, column: &str) -> Result<(Arc<Table>, Vec<usize>), SqlError> {
+        let table = self.catalog().table(table)?.clone();
+        let at = table.column(column)?;
+        Ok((table, vec![at]))
+    }
+
+    fn add_plain_column(&mut self, table: &Arc<Table>, mut new: NewColumn) -> Result<(), SqlError> {
+        let (ty, name) = (new.column.ty, new.column.name.clone());
         if let Some(identity) = new.serial.take() {
             if identity.is_some() {
                 check_identity(ty)?;
@@ -133,7 +155,7 @@ impl Definer<'_> {
         at: usize,
         operation: &AlterColumnOperation,
     ) -> Result<(), SqlError> {
-        let mut changed = Table::clone(table);
+        let (mut changed, mut made_by) = (Table::clone(table), None);
         let column = &mut changed.columns[at];
         let of_identity = || {
             let message = format!(
@@ -168,7 +190,8 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
             }
             AlterColumnOperation::DropNotNull => column.not_null = false,
-            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                made_by.clone_from(using);
                 column.ty = SqlType::parse(data_type)?;
                 if column.identity.is_some() {
                     check_identity(column.ty)?;
@@ -182,12 +205,25 @@ impl Definer<'_> {
             other => return Err(SqlError::unsupported(format!("ALTER COLUMN .. {other}"))),
         }
         let ty = column.ty;
+        self.backend.lock_definition(table)?;
+        if let Some(using) = made_by {
+            let catalog = self.catalog();
+            let query = format!("SELECT ({using})::{ty} FROM {}", quoted(&table.name));
+            let query = self.query(&query, &catalog)?;
+            let drawn = RefCell::new(self.values(&query, &catalog)?.into_iter());
+            let next =
+                || drawn.borrow_mut().next().ok_or_else(|| damaged("a locked table has grown"));
+            return self.rebuild(table, changed, &|old| {
+                let mut values = old.to_vec();
+                values[at] = next()?;
+                Ok(values)
+            });
+        }
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
             values[at] = convert(std::mem::replace(&mut values[at], Datum::Null), ty, true)?;
             Ok(values)
         };
-        self.backend.lock_definition(table)?;
         self.rebuild(table, changed, &fill)
     }
 

@@ -8,7 +8,7 @@
 use crate::ddl::Definer;
 use crate::engine::values_of;
 use isomer_design::Key;
-use isomer_sql::catalog::{Check, Table, row_schema};
+use isomer_sql::catalog::{Table, row_schema};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::NewIndex;
 use isomer_sql::system::row_id_sequence;
@@ -41,9 +41,8 @@ impl Definer<'_> {
         self.refill(old, &new, fill)?;
         engine.set_filled(new.id)?;
         self.backend.txn.look_again();
-        let is_new = |check: &&Check| !old.checks.contains(check);
-        let checks: Vec<Check> = new.checks.iter().filter(is_new).cloned().collect();
-        self.check_rows(&new, &checks)?;
+        // Values may be others now, so it is not enough that the rows were right before.
+        self.check_rows(&new, &new.checks.clone())?;
         for index in kept {
             let place = |at: &usize| new.column(&old.columns[*at].name);
             let columns = index.columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
