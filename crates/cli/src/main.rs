@@ -4,6 +4,8 @@
 //! | --- | --- | --- |
 //! | `demo` | replays a production trace on a database that rearranges itself | `demo/` |
 //! | `serve` | a database for PostgreSQL's clients | `serve.rs` |
+//! | `node` | sites of a database that another process serves | `node.rs` |
+//! | `cluster` | who is in a cluster; one on this machine | `cluster/` |
 //! | `bench` | measures transactions, and checks that each counted | `bench/` |
 //! | `sim` | random scenarios in a simulated world | `sim.rs` |
 //! | `lab` | experiments on virtual clusters | `lab/` |
@@ -24,12 +26,14 @@ mod autopilot;
 mod bench;
 mod checks;
 mod clock;
+mod cluster;
 mod crash_child;
 mod demo;
 mod design;
 mod failure;
 mod kafka;
 mod lab;
+mod node;
 mod out;
 mod plan;
 mod progress;
@@ -58,6 +62,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_help = "Examples:
   isomer demo
   isomer serve --data FOLDER
+  isomer cluster up --nodes 3 --data FOLDER
   isomer bench ycsb --skew zipf:0.99 --json
   isomer sim --seeds 1..500
   isomer design show FOLDER"
@@ -73,6 +78,9 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::BenchCommand),
     Serve(serve::ServeArgs),
+    Node(node::NodeArgs),
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     Sim(sim::SimArgs),
     #[command(subcommand)]
     Lab(lab::LabCommand),
@@ -98,6 +106,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Serve(args) => serve::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Cluster(command) => cluster::run(&command),
         Command::Sim(args) => sim::run(&args),
         Command::Lab(command) => lab::run(&command),
         Command::Design(command) => design::run(&command),

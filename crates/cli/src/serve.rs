@@ -1,10 +1,14 @@
-//! `isomer serve`: a database in a folder, its redo logs there or in Kafka, for PostgreSQL's clients.
+//! `isomer serve`: a database in a folder, its redo logs there or in Kafka, some of its sites maybe at nodes, for
+//! PostgreSQL's clients.
 
 use crate::clock;
+use crate::cluster::{PeerArgs, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
 use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
+use isomer_design::SiteId;
+use isomer_net::{Net, Role};
 use isomer_plan::learned::Mode;
 use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -15,10 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes; `None` is no limit.
-type SiteMemory = Option<usize>;
+pub(crate) type SiteMemory = Option<usize>;
 
 /// How often the command looks whether it was asked to stop.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves a database to psql and every other client of PostgreSQL
 #[derive(Args, Debug)]
@@ -28,7 +32,7 @@ pub(crate) struct ServeArgs {
     data: PathBuf,
     #[command(flatten)]
     log: LogArgs,
-    /// Sites of a new database
+    /// Sites of a new database, beside those at nodes, which have other numbers
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
     /// Where to listen; other addresses than loopback need a certificate and a user with a password
@@ -93,6 +97,15 @@ pub(crate) struct ServeArgs {
     /// Start even if a log has lost commits that were durable, and go on without them; only of logs in the folder
     #[arg(long, conflicts_with = "log")]
     accept_loss: bool,
+    #[command(flatten)]
+    checkpoints: CheckpointArgs,
+    #[command(flatten)]
+    cluster: PeerArgs,
+}
+
+/// When checkpoints are made, and how fast.
+#[derive(Args, Debug)]
+pub(crate) struct CheckpointArgs {
     /// A site makes a checkpoint, and cuts its log, when the log has grown by so many MB, or by half of the
     /// site's rows if that is more: a restart has no more than that to replay
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
@@ -105,8 +118,8 @@ pub(crate) struct ServeArgs {
     checkpoint_mb_a_second: u32,
 }
 
-impl ServeArgs {
-    fn checkpoints(&self) -> Checkpointing {
+impl CheckpointArgs {
+    pub(crate) fn policy(&self) -> Checkpointing {
         Checkpointing {
             log_bytes: u64::from(self.checkpoint_log_mb) << 20,
             every: Duration::from_secs(self.checkpoint_seconds.into()),
@@ -134,10 +147,19 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let options = Options::in_folder(&args.data, args.sites)
         .durability(durability)
         .accept_loss(args.accept_loss)
-        .checkpoints(args.checkpoints())
+        .checkpoints(args.checkpoints.policy())
         .while_recovering(progress());
     let options = match args.log.logs()? {
         Some(logs) => options.logs(logs),
+        None => options,
+    };
+    let net = join(args)?;
+    let options = match &net {
+        Some((net, sites)) if wait_for_all(net, &stop) => {
+            options.sites(sites).elsewhere(net.clone())
+        }
+        // It was asked to stop before all were there.
+        Some(_) => return Ok(()),
         None => options,
     };
     let decider = Decider::named(&args.strategy).map_err(Failure::usage)?;
@@ -151,8 +173,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if engine.database().is_new() && args.autopilot.is_none() {
         engine.set_autopilot(&Mode::Auto.to_string()).map_err(Failure::failed)?;
     }
-    let sites = engine.database().sites().len();
-    let connections_max = connections_max(args, descriptors, sites)?;
+    let here = engine.database().sites().len();
+    let sites = here + engine.database().sites_elsewhere().len();
+    let connections_max = connections_max(args, descriptors, here)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
             Some(Tls::open(certificate, key).map_err(Failure::failed)?)
@@ -190,9 +213,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         ways(&server, args.trust, socket.as_deref())
     );
     eprintln!("{}", autopilot(engine.autopilot()));
-    let mut lost = None;
+    let (mut lost, mut watch) = (None, net.map(|(net, _)| Watch::new(net)));
     while !stop.load(Ordering::SeqCst) && lost.is_none() {
         clock::sleep(LOOK);
+        watch.iter_mut().for_each(Watch::look);
         lost = engine.database().is_lost();
     }
     eprintln!("stopping: {} clients", server.connected());
@@ -206,8 +230,20 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A process's connections, and the sites of all processes.
+type Joined = (Arc<Net>, Vec<SiteId>);
+
+/// Takes part in a cluster, if it is to; gives the sites of all processes.
+fn join(args: &ServeArgs) -> Result<Option<Joined>, Failure> {
+    let own: Vec<SiteId> = (1..=args.sites).map(SiteId).collect();
+    let Some(place) = args.cluster.place(Role::Router, "serve", &own)? else { return Ok(None) };
+    let sites = place.all_sites();
+    let net = place.join(&args.data, args.accept_loss, args.cluster.trust_network)?;
+    Ok(Some((net, sites)))
+}
+
 /// Says on standard error how far the recovery is, if it takes longer than two seconds.
-fn progress() -> impl Fn(Recovering) + Send + Sync {
+pub(crate) fn progress() -> impl Fn(Recovering) + Send + Sync {
     let begun = clock::now_us();
     move |Recovering { read, total }| {
         if clock::now_us() - begun >= 2_000_000 {

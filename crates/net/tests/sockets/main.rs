@@ -315,3 +315,41 @@ fn a_second_process_of_one_name_is_refused() {
     told(&third, "belongs to the cluster 0000000000000099");
     set(&gateway, table, 35, 1).expect("the first one goes on");
 }
+
+/// What a site at a node costs beside one in this process: `cargo test -p isomer-net cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "it measures, and asserts nothing"]
+#[allow(clippy::disallowed_methods, reason = "it measures")]
+fn cost_of_a_site_at_a_node() {
+    let plan = Plan::new(&[&[1, 2], &[3, 4]], None);
+    let (_node, _) = plan.node(1);
+    let (gateway, _net) = plan.router();
+    let table = accounts(&gateway);
+    let rate = |clients: i64, what: &(dyn Fn(i64) + Sync)| {
+        let begun = std::time::Instant::now();
+        let done = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for client in 0..clients {
+                let done = &done;
+                scope.spawn(move || {
+                    while begun.elapsed() < Duration::from_secs(3) {
+                        what(client);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        done.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64()
+    };
+    for clients in [1, 8] {
+        for (place, first) in [("here", 10), ("node", 30)] {
+            let reads = rate(clients, &|client| {
+                get(&gateway, table, first + client).expect("it is there");
+            });
+            let commits = rate(clients, &|client| {
+                set(&gateway, table, first + client, 1).expect("nobody else writes it");
+            });
+            eprintln!("{clients} clients, {place}: {reads:.0} reads/s, {commits:.0} commits/s");
+        }
+    }
+}

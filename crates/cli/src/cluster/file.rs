@@ -1,0 +1,298 @@
+//! The file that says who is in a cluster: the same for all of its processes.
+//!
+//! ```toml
+//! node_wait_seconds = 10          # keys of the file, with their defaults
+//! silence_ms = 3000
+//! queue_mb = 64
+//! requests = 2048
+//!
+//! [[process]]                     # one for each process
+//! name = "a"
+//! address = "10.0.0.1:7433"
+//! sites = [1, 2]                  # none: []
+//! router = true                   # one of them has the router: `isomer serve`; false if not said
+//! ```
+//!
+//! A key that is not known is refused, with the nearest one that is: one that is passed over is a setting that does
+//! not hold.
+
+use isomer_design::SiteId;
+use isomer_net::{Member, Role};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+use toml::{Table, Value};
+
+/// The keys of the file itself; those of a process.
+const KEYS: [&str; 5] = ["node_wait_seconds", "silence_ms", "queue_mb", "requests", "process"];
+const PROCESS_KEYS: [&str; 4] = ["name", "address", "sites", "router"];
+
+/// Who is in a cluster, and how its processes deal with each other.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ClusterFile {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) limits: Limits,
+}
+
+/// One of the processes.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Process {
+    pub(crate) member: Member,
+    pub(crate) role: Role,
+}
+
+/// How processes deal with each other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Limits {
+    pub(crate) outage_wait: Duration,
+    pub(crate) silence: Duration,
+    pub(crate) queue_bytes: usize,
+    pub(crate) requests: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            outage_wait: Duration::from_secs(10),
+            silence: Duration::from_secs(3),
+            queue_bytes: 64 << 20,
+            requests: 2048,
+        }
+    }
+}
+
+impl ClusterFile {
+    /// Reads the file at a path.
+    ///
+    /// # Errors
+    /// In words, with the path.
+    pub(crate) fn open(path: &Path) -> Result<ClusterFile, String> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        ClusterFile::read(&text).map_err(|what| format!("{}: {what}", path.display()))
+    }
+
+    fn read(text: &str) -> Result<ClusterFile, String> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        check_keys(&table, &KEYS, "the file")?;
+        let usual = Limits::default();
+        let (wait, silence) = (usual.outage_wait.as_secs(), usual.silence.as_millis() as u64);
+        let limits = Limits {
+            outage_wait: Duration::from_secs(number(
+                &table,
+                "node_wait_seconds",
+                0..=86_400,
+                wait,
+            )?),
+            silence: Duration::from_millis(number(&table, "silence_ms", 200..=4000, silence)?),
+            queue_bytes: (number(&table, "queue_mb", 1..=65_536, 64)? as usize) << 20,
+            requests: number(&table, "requests", 16..=100_000, usual.requests as u64)? as usize,
+        };
+        let Some(Value::Array(entries)) = table.get("process") else {
+            return Err("it names no processes; each has a part [[process]]".to_owned());
+        };
+        let processes: Vec<Process> = entries.iter().map(process).collect::<Result<_, String>>()?;
+        let routers = processes.iter().filter(|process| process.role == Role::Router).count();
+        if routers != 1 {
+            return Err(format!("{routers} processes have `router = true`; one has to"));
+        }
+        Ok(ClusterFile { processes, limits })
+    }
+
+    /// The process of a name, and the others.
+    ///
+    /// # Errors
+    /// In words, if there is none.
+    pub(crate) fn split(&self, name: &str) -> Result<(Process, Vec<Member>), String> {
+        let named = |process: &&Process| process.member.name == name;
+        let Some(own) = self.processes.iter().find(named) else {
+            let known: Vec<&str> = self.names().collect();
+            return Err(format!(
+                "there is no process named `{name}` in the file, but: {}",
+                known.join(", ")
+            ));
+        };
+        let others = self.processes.iter().filter(|process| !named(process));
+        Ok((own.clone(), others.map(|process| process.member.clone()).collect()))
+    }
+
+    /// The process with the router.
+    pub(crate) fn router(&self) -> &Process {
+        let mut all = self.processes.iter();
+        all.find(|process| process.role == Role::Router).expect("there is one")
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.processes.iter().map(|process| &*process.member.name)
+    }
+}
+
+fn process(entry: &Value) -> Result<Process, String> {
+    let Value::Table(table) = entry else {
+        return Err("each process has a part [[process]] of its own".to_owned());
+    };
+    let text = |key: &str| match table.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        _ => Err(format!("a process has no `{key}`, which is text in quotes")),
+    };
+    let name = text("name")?;
+    let of = |what: String| format!("process `{name}`: {what}");
+    check_keys(table, &PROCESS_KEYS, &format!("process `{name}`"))?;
+    let address = text("address").map_err(of)?;
+    let sites = match table.get("sites") {
+        Some(Value::Array(sites)) => sites.iter().map(site).collect::<Result<_, String>>(),
+        _ => Err("it has no `sites`, which is a list of numbers: [3, 4]".to_owned()),
+    };
+    let role = match table.get("router") {
+        None | Some(Value::Boolean(false)) => Role::Node,
+        Some(Value::Boolean(true)) => Role::Router,
+        Some(other) => {
+            return Err(of(format!("`router` is true or false, and not {}", shown(other))));
+        }
+    };
+    let sites = sites.map_err(of)?;
+    Ok(Process { member: Member { name, address, sites }, role })
+}
+
+fn site(value: &Value) -> Result<SiteId, String> {
+    match value {
+        Value::Integer(number @ 1..=1024) => Ok(SiteId(*number as u16)),
+        other => Err(format!("{} is no site; these are numbers from 1 to 1024", shown(other))),
+    }
+}
+
+/// `3,4` as sites.
+///
+/// # Errors
+/// In words, what is none.
+pub(crate) fn read_sites(text: &str) -> Result<BTreeSet<SiteId>, String> {
+    let number = |text: &str| match text.trim().parse::<i64>() {
+        Ok(number) => site(&Value::Integer(number)),
+        Err(_) => Err(format!("`{text}` is no site; write numbers with commas between: 3,4")),
+    };
+    text.split(',').filter(|part| !part.trim().is_empty()).map(number).collect()
+}
+
+/// `b=10.0.0.2:7433/3,4` as another process.
+///
+/// # Errors
+/// In words, what is missing.
+pub(crate) fn read_member(text: &str) -> Result<Member, String> {
+    let wrong = || format!("`{text}` is not NAME=HOST:PORT/SITES, as in b=10.0.0.2:7433/3,4");
+    let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
+    let (address, sites) = rest.split_once('/').unwrap_or((rest, ""));
+    if name.is_empty() || !address.contains(':') {
+        return Err(wrong());
+    }
+    let sites = read_sites(sites)?;
+    Ok(Member { name: name.to_owned(), address: address.to_owned(), sites })
+}
+
+/// A value as it may stand in the file.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Integer(number) => number.to_string(),
+        Value::String(text) => format!("\"{text}\""),
+        other => format!("a value of type {}", other.type_str()),
+    }
+}
+
+fn number(
+    table: &Table,
+    key: &str,
+    allowed: std::ops::RangeInclusive<u64>,
+    usual: u64,
+) -> Result<u64, String> {
+    let (least, most) = (*allowed.start(), *allowed.end());
+    match table.get(key) {
+        None => Ok(usual),
+        Some(Value::Integer(number)) if allowed.contains(&(*number as u64)) && *number >= 0 => {
+            Ok(*number as u64)
+        }
+        Some(other) => {
+            let found = shown(other);
+            Err(format!("`{key}` is {found}, and has to be from {least} to {most}"))
+        }
+    }
+}
+
+fn check_keys(table: &Table, known: &[&str], of: &str) -> Result<(), String> {
+    let Some(unknown) = table.keys().find(|key| !known.contains(&&***key)) else { return Ok(()) };
+    let nearest = known.iter().min_by_key(|key| distance(unknown, key)).expect("there are keys");
+    Err(format!(
+        "{of} has a key `{unknown}`, which is not known; the nearest is `{nearest}`, and there are: {}",
+        known.join(", ")
+    ))
+}
+
+/// How many letters have to be put in, taken out or replaced.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (at, letter) in from.chars().enumerate() {
+        let mut before = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in to.chars().enumerate() {
+            let replaced = before + usize::from(letter != other);
+            before = row[column + 1];
+            row[column + 1] = replaced.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row[row.len() - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+        silence_ms = 500
+        [[process]]
+        name = \"a\"
+        address = \"10.0.0.1:7433\"
+        sites = [1, 2]
+        router = true
+        [[process]]
+        name = \"b\"
+        address = \"10.0.0.2:7433\"
+        sites = [3]";
+
+    #[test]
+    fn a_file_says_who_is_in_the_cluster() {
+        let file = ClusterFile::read(FILE).expect("it is right");
+        assert_eq!(
+            file.limits,
+            Limits { silence: Duration::from_millis(500), ..Limits::default() }
+        );
+        let (own, others) = file.split("b").expect("it is there");
+        assert_eq!((own.role, own.member.sites), (Role::Node, [SiteId(3)].into()));
+        assert_eq!(others, [read_member("a=10.0.0.1:7433/1,2").expect("it is right")]);
+        assert_eq!(file.router().member.name, "a");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        let wrong = |from: &str, to: &str| {
+            ClusterFile::read(&FILE.replace(from, to)).expect_err("something is wrong")
+        };
+        assert_eq!(
+            wrong("silence_ms", "silence_msec"),
+            "the file has a key `silence_msec`, which is not known; the nearest is `silence_ms`, and there are: \
+             node_wait_seconds, silence_ms, queue_mb, requests, process"
+        );
+        assert_eq!(
+            wrong("sites = [3]", "site = [3]"),
+            "process `b` has a key `site`, which is not known; the nearest is `sites`, and there are: name, \
+             address, sites, router"
+        );
+        assert_eq!(
+            wrong("[1, 2]", "[0]"),
+            "process `a`: 0 is no site; these are numbers from 1 to 1024"
+        );
+        assert_eq!(wrong("= 500", "= 5"), "`silence_ms` is 5, and has to be from 200 to 4000");
+        assert_eq!(wrong("= true", "= false"), "0 processes have `router = true`; one has to");
+        let unknown = ClusterFile::read(FILE).expect("it is right").split("c");
+        let unknown = unknown.expect_err("there is none");
+        assert_eq!(unknown, "there is no process named `c` in the file, but: a, b");
+        let bad = read_member("10.0.0.2:7433").expect_err("it has no name");
+        assert_eq!(bad, "`10.0.0.2:7433` is not NAME=HOST:PORT/SITES, as in b=10.0.0.2:7433/3,4");
+    }
+}

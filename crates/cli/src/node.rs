@@ -1,0 +1,105 @@
+//! `isomer node`: sites of a database whose router is in another process.
+
+use crate::clock;
+use crate::cluster::{PeerArgs, Watch, read_sites};
+use crate::failure::Failure;
+use crate::serve::{CheckpointArgs, LOOK, SiteMemory, progress};
+use clap::Args;
+use isomer_cluster::{Durability, Node, Options};
+use isomer_design::SiteId;
+use isomer_net::Role;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Hosts sites of a database that `isomer serve` serves from another process
+///
+/// All processes are told of each other, by one file (--config) or by flags (--peers); each has a folder of its own.
+/// A node may start before the others or after them.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  isomer node --config cluster.toml --name b --data /var/lib/isomer/b
+  isomer node --name b --sites 3,4 --node-listen 127.0.0.1:7434 --peers a=127.0.0.1:7433/1,2 --data b")]
+pub(crate) struct NodeArgs {
+    /// The node's folder; a missing or empty one becomes that of a new node
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Its sites, if no file says which: numbers with commas between
+    #[arg(long, value_name = "SITES", value_parser = read_sites, required_unless_present = "config", conflicts_with = "config")]
+    sites: Option<BTreeSet<SiteId>>,
+    #[command(flatten)]
+    peers: PeerArgs,
+    /// What the rows of each of its sites may take in memory, as 512MB or 4GB; 0: as much as there is
+    #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory, default_value = "0")]
+    site_memory: SiteMemory,
+    /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
+    #[arg(long)]
+    no_sync: bool,
+    /// Start even if a log has lost commits that were durable, and go on without them
+    #[arg(long)]
+    accept_loss: bool,
+    #[command(flatten)]
+    checkpoints: CheckpointArgs,
+}
+
+/// Hosts sites until it is told to stop.
+///
+/// # Errors
+/// If the folder or the address cannot be used, or the sites not be opened.
+pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
+    }
+    isomer_server::make_private_files();
+    isomer_server::raise_limit();
+    let sites: Vec<SiteId> = args.sites.iter().flatten().copied().collect();
+    let (role, usual) = (Role::Node, args.peers.name.clone());
+    let usual = usual.ok_or_else(|| Failure::usage("a node has a --name"))?;
+    let place = args.peers.place(role, &usual, &sites)?;
+    let place = place.ok_or_else(|| {
+        Failure::usage("a node is told of the other processes, by --config FILE or by --peers")
+    })?;
+    let (name, sites) = (place.own.member.name.clone(), place.own_sites());
+    if sites.is_empty() {
+        return Err(Failure::usage(format!("the node `{name}` has no sites")));
+    }
+    let net = place.join(&args.data, args.accept_loss, args.peers.trust_network)?;
+    let durability = match args.no_sync {
+        true => Durability::Interval(Duration::from_millis(10)),
+        false => Durability::Commit,
+    };
+    let options = Options::in_folder(&args.data, 0)
+        .sites(&sites)
+        .durability(durability)
+        .accept_loss(args.accept_loss)
+        .checkpoints(args.checkpoints.policy())
+        .while_recovering(progress())
+        .elsewhere(net.clone());
+    let options = match args.site_memory {
+        Some(bytes) => options.site_memory(bytes),
+        None => options,
+    };
+    let node = Node::open(options).map_err(Failure::failed)?;
+    node.notes().iter().for_each(|note| eprintln!("{note}"));
+    let shown: Vec<String> = sites.iter().map(ToString::to_string).collect();
+    println!(
+        "isomer node {name} at {}: sites {} in {}",
+        net.address(),
+        shown.join(" "),
+        args.data.display()
+    );
+    let mut watch = Watch::new(net);
+    while !stop.load(Ordering::SeqCst) {
+        clock::sleep(LOOK);
+        watch.look();
+    }
+    eprintln!("stopping");
+    node.checkpoint().map_err(Failure::failed)?;
+    drop(node);
+    eprintln!("stopped");
+    Ok(())
+}
