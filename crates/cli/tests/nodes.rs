@@ -175,8 +175,13 @@ fn transfer(client: &mut Client, name: i32, from: i64, to: i64, amount: i32) -> 
     match code {
         Some(code) if code == SqlState::TRANSACTION_RESOLUTION_UNKNOWN => Became::Unknown,
         Some(code)
-            if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::CANNOT_CONNECT_NOW]
-                .contains(&code) =>
+            // Two transfers the other way round may wait for each other.
+            if [
+                SqlState::T_R_SERIALIZATION_FAILURE,
+                SqlState::T_R_DEADLOCK_DETECTED,
+                SqlState::CANNOT_CONNECT_NOW,
+            ]
+            .contains(&code) =>
         {
             Became::Refused
         }
