@@ -2,6 +2,7 @@
 
 use isomer_design::{Change, Time};
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// A change that was made.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,7 +21,7 @@ pub struct ChangeEvent {
     pub rows: usize,
 }
 
-type Watcher = Box<dyn Fn(&ChangeEvent) + Send + Sync>;
+type Watcher = Arc<dyn Fn(&ChangeEvent) + Send + Sync>;
 
 /// Those who want to hear of changes.
 #[derive(Default)]
@@ -34,6 +35,8 @@ impl Watchers {
     }
 
     pub(crate) fn tell(&self, event: &ChangeEvent) {
-        self.watchers.lock().iter().for_each(|watcher| watcher(event));
+        // A watcher may take its time: that holds up whoever made this change, and nobody else.
+        let watchers = self.watchers.lock().clone();
+        watchers.iter().for_each(|watcher| watcher(event));
     }
 }

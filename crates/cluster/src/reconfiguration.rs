@@ -157,22 +157,29 @@ impl Reconfiguration {
     pub fn changed(&mut self, opposite: Change, rows: usize, now: Time) {
         self.rows += rows;
         match self.under_way.take().expect("a change is under way") {
-            Way::Back => {
-                self.undo.pop();
-                self.made -= 1;
-            }
+            Way::Back => self.taken_back(now),
             Way::Forward => {
                 let reason = format!("takes back: {}", self.plan.reason);
                 self.undo.push(Step::new(opposite, reason));
                 self.made += 1;
+                self.end_if_due(now);
             }
         }
+    }
+
+    fn taken_back(&mut self, now: Time) {
+        self.undo.pop();
+        self.made -= 1;
         self.end_if_due(now);
     }
 
-    /// The change was refused.
-    pub fn refused(&mut self, why: String, now: Time) {
+    /// The change was refused. One that would take back what others have taken back meanwhile (a failed site loses its
+    /// replicas) has nothing left to do: `is_so_already`.
+    pub fn refused(&mut self, why: String, is_so_already: bool, now: Time) {
         let is_undoing = self.under_way.take() == Some(Way::Back);
+        if is_undoing && is_so_already {
+            return self.taken_back(now);
+        }
         let left = if is_undoing {
             format!("; {} changes were not taken back", self.made)
         } else {
@@ -329,16 +336,28 @@ mod tests {
         let mut it = plan();
         make(&mut it);
         it.take_next().unwrap();
-        it.refused("s3 is full".to_owned(), Time(3));
+        it.refused("s3 is full".to_owned(), false, Time(3));
         make(&mut it);
         assert_eq!((it.progress, it.why.as_deref()), (Progress::Failed, Some("s3 is full")));
         let mut it = plan();
         make(&mut it);
         it.take_next().unwrap();
-        it.refused("s3 is full".to_owned(), Time(3));
+        it.refused("s3 is full".to_owned(), false, Time(3));
         it.take_next().unwrap();
-        it.refused("s2 does not answer".to_owned(), Time(4));
+        it.refused("s2 does not answer".to_owned(), false, Time(4));
         let why = "s3 is full; s2 does not answer; 1 changes were not taken back";
         assert_eq!((it.progress, it.why.as_deref()), (Progress::Failed, Some(why)));
+    }
+
+    #[test]
+    fn what_others_have_taken_back_meanwhile_is_no_obstacle() {
+        let mut it = plan();
+        make(&mut it);
+        it.take_next().unwrap();
+        it.refused("the log of s3 has failed".to_owned(), true, Time(3));
+        it.take_next().unwrap();
+        it.refused("accounts has no replica at s2".to_owned(), true, Time(4));
+        assert_eq!((it.progress, it.made), (Progress::Failed, 0));
+        assert_eq!(it.why.as_deref(), Some("the log of s3 has failed"));
     }
 }

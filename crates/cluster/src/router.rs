@@ -226,7 +226,7 @@ impl<T: Transport> Router<T> {
 
     /// Calls `watcher` for every change from now on.
     pub fn watch(&self, watcher: impl Fn(&ChangeEvent) + Send + Sync + 'static) {
-        self.watchers.add(Box::new(watcher));
+        self.watchers.add(Arc::new(watcher));
     }
 
     /// Runs code of this process as a transaction: [`Router::serve`] without wishes.

@@ -15,11 +15,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// Why plans are made here.
+const REASON: &str = "a test";
+
 /// Longer than anything here takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn plan(db: &Database, text: &str) -> Plan {
-    Plan::parse(text, &db.design(), "a test").expect("the plan is valid")
+    Plan::parse(text, &db.design(), REASON).expect("the plan is valid")
 }
 
 /// Waits until a reconfiguration is as it should be.
@@ -40,7 +43,7 @@ fn ended(db: &Database, number: u64) -> Reconfiguration {
     wait(db, number, Reconfiguration::has_ended)
 }
 
-/// Whoever makes changes waits after each until it may go on.
+/// Whoever makes the changes of a plan waits after each until it may go on.
 struct Gate {
     made: Receiver<()>,
     go_on: Sender<()>,
@@ -50,7 +53,10 @@ impl Gate {
     fn of(db: &Database) -> Gate {
         let ((tell, made), (go_on, may)) = (channel(), channel());
         let (tell, may) = (Mutex::new(tell), Mutex::new(may));
-        db.watch(move |_| {
+        db.watch(move |event| {
+            if !event.reason.contains(REASON) {
+                return;
+            }
             // Once the test has ended, nobody waits.
             let _ = tell.lock().unwrap().send(());
             let _ = may.lock().unwrap().recv();
@@ -146,7 +152,9 @@ fn a_plan_whose_change_a_site_refuses_is_taken_back() {
     (0..20).for_each(|_| gate.go_on.send(()).unwrap());
     let it = ended(&db, number);
     assert_eq!((it.progress, it.made), (Progress::Failed, 0));
-    assert!(it.why.as_deref().is_some_and(|why| why.contains("log")), "{:?}", it.why);
+    // Whoever passes the site by may have taken its replica away before it was asked.
+    let why = it.why.expect("it says why");
+    assert!(why.contains("log") || why.contains("s2 has no replica"), "{why}");
     assert_eq!(db.design(), before);
 }
 

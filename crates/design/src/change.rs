@@ -151,6 +151,20 @@ impl Design {
         self.effect(change).map(|_| ())
     }
 
+    /// True if the design is as this change would make it: there is nothing left to do.
+    pub fn is_so_already(&self, change: &Change) -> bool {
+        let Err(why) = self.effect(change) else { return false };
+        match change {
+            Change::Merge { .. } => matches!(why, Invalid::NotAPartition { .. }),
+            Change::Split { .. } => matches!(why, Invalid::SplitAtStart { .. }),
+            Change::AddReplica { .. } => matches!(why, Invalid::ReplicaExists { .. }),
+            Change::RemoveReplica { .. } => matches!(why, Invalid::NoReplica { .. }),
+            Change::Remaster { .. } => matches!(why, Invalid::RemasterToMaster { .. }),
+            Change::AddSite { .. } => matches!(why, Invalid::SiteExists { .. }),
+            Change::RemoveSite { site } => !self.sites.contains(*site),
+        }
+    }
+
     /// Makes a change; the design is unchanged on error.
     pub fn apply(&mut self, change: &Change) -> Result<(), Invalid> {
         match self.effect(change)? {
@@ -324,6 +338,27 @@ mod tests {
             assert_eq!(design.apply(&change).unwrap_err().to_string(), error);
         }
         assert_eq!(design, Design::new([SiteId(1)]).unwrap());
+    }
+
+    #[test]
+    fn a_change_that_was_made_is_so_already_and_none_before() {
+        let text = "sites s1 s2\ntable t\ncolumn k int64\nkey k\npartition [] master s1";
+        let mut design = Design::parse(text).unwrap();
+        let (table, site, start) = (TableId(1), SiteId(2), Key::int(5));
+        for change in [
+            Change::Split { table, at: start.clone() },
+            Change::AddReplica { table, start: start.clone(), site },
+            Change::Remaster { table, start: start.clone(), to: site },
+            Change::Remaster { table, start: start.clone(), to: SiteId(1) },
+            Change::RemoveReplica { table, start: start.clone(), site },
+            Change::Merge { table, at: start },
+            Change::AddSite { site: SiteId(3) },
+            Change::RemoveSite { site: SiteId(3) },
+        ] {
+            assert!(!design.is_so_already(&change), "{change:?}");
+            design.apply(&change).unwrap();
+            assert!(design.is_so_already(&change), "{change:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`file`] | the file that says who is in a cluster |
+//! | [`mod@file`] | the file that says who is in a cluster |
 //! | [`join`] | how a process takes part: flags, place, connections |
 //! | [`up`] | several processes on this machine |
 

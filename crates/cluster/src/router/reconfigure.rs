@@ -161,7 +161,10 @@ impl<T: Transport> Router<T> {
             let it = list.get(number).expect("what has not ended is remembered");
             match made {
                 Ok(event) => it.changed(step.change.opposite(before), event.rows, now),
-                Err(error) => it.refused(error.to_string(), now),
+                Err(error) => {
+                    let is_so_already = self.design().is_so_already(&step.change);
+                    it.refused(error.to_string(), is_so_already, now);
+                }
             }
             let has_ended = it.has_ended();
             list.forget_old();
