@@ -18,6 +18,7 @@ mod rebuild;
 
 use crate::ddl::Definer;
 use crate::engine::damaged;
+use crate::explain::by;
 use crate::indexes::{free_name, index_name};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
@@ -40,6 +41,7 @@ impl Definer<'_> {
     ) -> Result<(), SqlError> {
         use AlterTableOperation as Operation;
         let table = self.catalog().table(&plain_name(name)?)?.clone();
+        in_one_order(&table)?;
         match operation {
             Operation::AddConstraint { constraint, .. } => self.add_constraint(&table, constraint),
             Operation::DropConstraint { name, if_exists, .. } => {
@@ -63,6 +65,12 @@ impl Definer<'_> {
             } => self.rename_table(&table, plain_name(to)?),
             Operation::RenameConstraint { old_name, new_name } => {
                 self.rename_constraint(&table, &folded(old_name), folded(new_name))
+            }
+            Operation::SetOptionsParens { options }
+                if !parameters::shard_by(options)?.is_empty() =>
+            {
+                Err(SqlError::unsupported("ALTER TABLE .. SET (shard_by)")
+                    .hint("ALTER TABLE .. SHARD BY (..) does it while the table is used."))
             }
             Operation::SetOptionsParens { options } => match parameters::backups(options)? {
                 // They are of the design, which no transaction changes.
@@ -234,6 +242,19 @@ impl Definer<'_> {
         })?;
         Ok(found)
     }
+}
+
+/// Refuses a table that is kept in two orders: what is defined would have to be so in both.
+pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
+    let Some(beside) = &table.beside else { return Ok(()) };
+    let message = format!("table \"{}\" is also kept as it was before SHARD BY", table.name);
+    let hint = format!(
+        "ALTER TABLE {0} SHARD BY ({1}) lets go of that, ALTER TABLE {0} SHARD BY ({2}) goes back to it.",
+        isomer_sql::catalog::quoted(&table.name),
+        by(table),
+        by(&beside.layout),
+    );
+    Err(SqlError::new("55006", message).hint(hint))
 }
 
 /// The name of a new condition: the one that is wanted, or one that is free.

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::sequences::check_identity;
 use isomer_cluster::{Isolation, LockMode, OpenError};
 use isomer_design::{Schema, TableId, Time};
-use isomer_sql::catalog::{Catalog, Table, row_schema};
+use isomer_sql::catalog::{Catalog, Table, needs_index, place_of, row_schema};
 use isomer_sql::define::{self, plain_name};
 use isomer_sql::parse::SequenceStatement;
 use isomer_sql::statement::Definition;
@@ -58,6 +58,10 @@ impl<'a> Definer<'a> {
         match definition {
             Definition::Sequence(statement) => self.define_sequence(statement)?,
             Definition::Sql(statement) => self.define_table(statement)?,
+            Definition::Reshard(_) => {
+                let message = "ALTER TABLE .. SHARD BY cannot run inside a transaction block";
+                return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+            }
         }
         Ok(tag)
     }
@@ -205,11 +209,12 @@ impl<'a> Definer<'a> {
             let default = column.default.as_ref();
             default.map_or(Ok(()), |default| self.check_default(default, column.ty))?;
         }
-        for &at in &new.key {
+        for &at in new.key.iter().chain(&new.shard) {
             new.columns[at].not_null = true;
         }
+        let place = place_of(&new.key, &new.shard, new.columns.len());
         let (id, schema) =
-            self.make(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
+            self.make(&new.name, |physical| row_schema(physical, &new.columns, &place))?;
         let key_name = new.key_name.clone().unwrap_or_else(|| format!("{}_pkey", new.name));
         let mut table = Table {
             id,
@@ -217,6 +222,10 @@ impl<'a> Definer<'a> {
             name: new.name.clone(),
             columns: new.columns.clone(),
             key: new.key.clone(),
+            shard: new.shard.clone(),
+            primary: None,
+            readable: Some(Time(0)),
+            beside: None,
             key_name: if new.key.is_empty() { String::new() } else { key_name },
             checks: new.checks.clone(),
             indexes: Vec::new(),
@@ -224,6 +233,11 @@ impl<'a> Definer<'a> {
         };
         if !table.has_key() {
             self.engine.set_sequence(&row_id_sequence(table.id), Some(1))?;
+        }
+        if needs_index(&table.key, &table.shard) {
+            let mut index = self.make_key_index(&table)?;
+            index.readable = Some(Time(0));
+            table.primary = Some(Arc::new(index));
         }
         for unique in &new.unique {
             let name = match &unique.name {
@@ -284,6 +298,7 @@ fn of_snapshot(what: &str) -> SqlError {
 fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
     let statement = match definition {
         Definition::Sql(statement) => statement,
+        Definition::Reshard(_) => return Ok("ALTER TABLE"),
         Definition::Sequence(statement) => {
             return Ok(match **statement {
                 SequenceStatement::Create { .. } => "CREATE SEQUENCE",
@@ -308,6 +323,9 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
 pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<String> {
     let statement = match definition {
         Definition::Sql(statement) => &**statement,
+        Definition::Reshard(reshard) => {
+            return plain_name(&reshard.table).into_iter().collect();
+        }
         Definition::Sequence(statement) => {
             return match &**statement {
                 SequenceStatement::Identity { table, .. } => BTreeSet::from([table.clone()]),

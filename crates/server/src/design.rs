@@ -220,6 +220,7 @@ impl Engine {
                     Backups::NONE => Datum::Null,
                     backups => Datum::Text(backups.to_string()),
                 },
+                table.shard_by().map_or(Datum::Null, Datum::Text),
             ])
         };
         catalog.tables.values().filter_map(row).collect()
@@ -228,7 +229,7 @@ impl Engine {
     fn partition_rows(&self, catalog: &Catalog) -> Vec<Vec<Datum>> {
         let design = self.database().design();
         let relations = catalog.tables.values().flat_map(|table| {
-            let indexes = table.indexes.iter().map(|index| (index.id, index.name.clone()));
+            let indexes = table.maintained().map(|index| (index.id, index.name.clone()));
             indexes.chain([(table.id, table.name.clone())])
         });
         let mut rows = Vec::new();

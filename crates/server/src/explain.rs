@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use isomer_design::{Direction, SiteId};
-use isomer_sql::catalog::Table;
+use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::expr::Expr;
 use isomer_sql::plan::{Asks, Inner, Select, Source, Step, Way};
 use isomer_sql::statement::{Action, Cost, Costs};
@@ -27,9 +27,15 @@ pub(crate) fn explain(
             place(engine, plan.table.id, &plan.table.name, 1, &mut lines);
             lines.push("  locks: the key of each new row".to_owned());
             lines.push(commit(engine, &plan.table));
-            for index in &plan.table.indexes {
+            for index in plan.table.maintained() {
                 lines.push(format!("  keeps index {}", index.name));
             }
+            lines.extend(
+                plan.table
+                    .beside
+                    .iter()
+                    .map(|beside| format!("  keeps the rows by {} too", by(&beside.layout))),
+            );
             select(explain, &plan.source, 1, &mut lines);
         }
         Action::Update(plan) | Action::Delete(plan) => {
@@ -191,7 +197,8 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
         Source::Table(table) => {
             let by = match &step.access.index {
                 Some(index) => format!("index {}", index.name),
-                None => format!("key of {}", table.name),
+                None if table.shard.is_empty() => format!("key of {}", table.name),
+                None => format!("key ({}) of {}", by(table), table.name),
             };
             let how = match step.access.spans.as_slice() {
                 [] if !step.hash.is_empty() && depth > 0 => "All rows, by a hash,".to_owned(),
@@ -243,6 +250,13 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
     }
 }
 
+/// The columns that a table's rows are found by.
+pub(crate) fn by(table: &Table) -> String {
+    let columns = table.key_slots().into_iter().map(|at| table.columns.get(at));
+    let names = columns.map(|column| column.map_or("row_id".to_owned(), |one| quoted(&one.name)));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// The route: which sites master the table's partitions.
 fn place(
     engine: &Engine,
@@ -265,8 +279,7 @@ fn place(
 /// Where a change of the table and its indexes commits.
 fn commit(engine: &Engine, table: &Table) -> String {
     let design = engine.database().design();
-    let parts = table.indexes.iter().map(|index| index.id).chain([table.id]);
-    let found = parts.filter_map(|id| design.table(id).ok());
+    let found = table.parts().filter_map(|(id, _)| design.table(id).ok());
     let masters: BTreeSet<SiteId> = found
         .flat_map(|part| part.partitions().iter().map(|(_, placement)| placement.master))
         .collect();

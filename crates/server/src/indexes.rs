@@ -6,6 +6,7 @@
 
 mod build;
 
+use crate::alter::in_one_order;
 use crate::backend::explain;
 use crate::ddl::{Definer, concerned};
 use crate::engine::{Engine, values_of};
@@ -38,6 +39,7 @@ fn wanted(
     notices: &mut Vec<SqlError>,
 ) -> Result<Wanted, SqlError> {
     let table = catalog.table(&plain_name(&create.table_name)?)?.clone();
+    in_one_order(&table)?;
     let new = define::new_index(create, &table)?;
     let name = match &new.name {
         Some(name) if catalog.has_relation(name) => {
@@ -129,8 +131,9 @@ impl Engine {
         name: String,
         constraint: bool,
     ) -> Result<Index, SqlError> {
+        let place = table.key_slots();
         let (id, schema) = self.store_table(&name, |physical| {
-            entry_schema(physical, &table.columns, &table.key, &new.columns)
+            entry_schema(physical, &table.columns, &place, &new.columns)
         })?;
         self.inherit_backups(table.id, id)?;
         let (columns, unique, oid) = (new.columns.clone(), new.unique, self.fresh_oid());
@@ -181,6 +184,11 @@ impl Definer<'_> {
         let index = self.engine.store_index(table, new, name, constraint)?;
         self.backend.draft.as_mut().expect("a definition has begun").keep(index.id, &index.schema);
         Ok(index)
+    }
+
+    /// As [`Definer::make_index`], for the primary key of a table whose rows are not found by it.
+    pub(crate) fn make_key_index(&mut self, table: &Table) -> Result<Index, SqlError> {
+        self.make_index(table, &key_index(table), table.key_name.clone(), true)
     }
 
     /// Enters all rows of a locked table, those of the transaction too. Nobody sees them before its commit.
@@ -248,23 +256,33 @@ impl Definer<'_> {
             let message = format!("relation \"{name}\" does not exist");
             return Err(SqlError::new(code::UNDEFINED_TABLE, message));
         };
+        in_one_order(table)?;
         self.check_free(&to)?;
         let mut changed = Table::clone(table);
         match changed.indexes.iter_mut().find(|index| index.name == name) {
             Some(index) => Arc::make_mut(index).name = to,
-            None => changed.key_name = to,
+            None => {
+                changed.primary.iter_mut().for_each(|index| Arc::make_mut(index).name = to.clone());
+                changed.key_name = to;
+            }
         }
         self.replace(table, changed);
         Ok(())
     }
 
     pub(crate) fn drop_index(&mut self, table: &Arc<Table>, name: &str) -> Result<(), SqlError> {
+        in_one_order(table)?;
         self.backend.lock_definition(table)?;
         let mut changed = Table::clone(table);
         changed.indexes.retain(|index| index.name != name);
         self.replace(table, changed);
         Ok(())
     }
+}
+
+/// The index that a primary key needs where rows are not found by it.
+pub(crate) fn key_index(table: &Table) -> NewIndex {
+    NewIndex { name: None, columns: table.key.clone(), unique: true }
 }
 
 pub(crate) fn index_name(table: &Table, new: &NewIndex, ending: &str) -> String {

@@ -12,10 +12,17 @@
 //! An entry's key is the indexed columns, each behind a mark for NULL if the column accepts it, and
 //! then the row's key. So entries are unique, ordered, and found by any prefix of the columns.
 //!
+//! Where rows are is [another matter](layout): a shard key can put them in another order than the primary key, which
+//! is such an index then; and a table can be kept in two orders while it changes from one to the other.
+//!
 //! A column that a table gets when it has rows changes none of them: they have its *missing value* there, which
 //! the catalog keeps ([`Table::add_column`]). Rows that are written from then on have their own.
 //!
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
+
+mod layout;
+
+pub use layout::{Beside, needs_index, place_of};
 
 use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
@@ -74,8 +81,16 @@ pub struct Table {
     pub name: String,
     /// Its columns, without the row id.
     pub columns: Vec<TableColumn>,
-    /// The columns of the primary key, in its order; empty if the key is the row id.
+    /// The columns of the primary key, in its order; empty if there is none.
     pub key: Vec<usize>,
+    /// The columns that decide first where a row is, if that is not left to the primary key: the shard key.
+    pub shard: Vec<usize>,
+    /// The index of the primary key, where rows are not found by it alone.
+    pub primary: Option<Arc<Index>>,
+    /// Since when all rows are kept in this order.
+    pub readable: Option<Time>,
+    /// The same rows in another order.
+    pub beside: Option<Beside>,
     /// The name of the primary key.
     pub key_name: String,
     /// What each of its rows must fulfil.
@@ -158,15 +173,19 @@ impl Catalog {
     }
 
     /// The catalog as a transaction may use it that sees only what was committed before a time, if that is
-    /// another: it does not see the entries of indexes that have become readable since.
+    /// another: it does not see the entries of indexes that have become readable since, and it finds the rows of a
+    /// table in the order in which they were kept then.
     pub fn seen_at(&self, time: Time) -> Option<Catalog> {
         let younger = |index: &Arc<Index>| index.readable.is_some_and(|since| since > time);
-        let all = self.tables.values().flat_map(|table| &table.indexes);
-        if !all.into_iter().any(younger) {
+        let mut tables = self.tables.values();
+        if !tables.any(|table| table.indexes.iter().any(younger) || table.earlier(time).is_some()) {
             return None;
         }
         let mut catalog = self.clone();
         for table in catalog.tables.values_mut() {
+            if let Some(earlier) = table.earlier(time) {
+                *table = earlier;
+            }
             for index in Arc::make_mut(table).indexes.iter_mut().filter(|index| younger(index)) {
                 Arc::make_mut(index).readable = None;
             }
@@ -176,17 +195,13 @@ impl Catalog {
 
     /// The name of the table or index that the store keeps under a number.
     pub fn relation(&self, id: TableId) -> Option<&str> {
-        let index = |table: &'_ Arc<Table>| table.indexes.iter().position(|index| index.id == id);
-        self.tables.values().find_map(|table| match index(table) {
-            Some(at) => Some(&*table.indexes[at].name),
-            None => (table.id == id).then_some(&*table.name),
-        })
+        self.tables.values().find_map(|table| table.part_name(id))
     }
 
     /// The numbers of all objects.
     pub fn oids(&self) -> impl Iterator<Item = u32> {
         let of = |table: &'_ Arc<Table>| -> Vec<u32> {
-            table.indexes.iter().map(|index| index.oid).chain([table.oid]).collect()
+            table.maintained().map(|index| index.oid).chain([table.oid]).collect()
         };
         let sequences = self.sequences.values().flat_map(|sequence| [sequence.oid, sequence.state]);
         self.tables.values().flat_map(of).chain(sequences)
@@ -233,19 +248,12 @@ impl Catalog {
 }
 
 impl Table {
-    /// The tables of the store that it is made of, in the order in which they are locked: its own, then its
-    /// indexes'.
-    pub fn parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
-        let indexes = self.indexes.iter().map(|index| (index.id, &index.schema));
-        std::iter::once((self.id, &self.schema)).chain(indexes)
-    }
-
-    /// Its indexes that rows can be found by.
+    /// Its indexes that rows can be found by, without that of the primary key.
     pub fn readable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.readable.is_some())
     }
 
-    /// True if the key is one of the table's own columns.
+    /// True if it has a primary key.
     pub fn has_key(&self) -> bool {
         !self.key.is_empty()
     }
@@ -255,9 +263,15 @@ impl Table {
         self.columns.len() + usize::from(!self.has_key())
     }
 
-    /// The places of the key's columns in a row.
+    /// The places in a row of the columns that it is found by: those of the shard key, and then the other ones of
+    /// the primary key, or the row id.
     pub fn key_slots(&self) -> Vec<usize> {
-        if self.has_key() { self.key.clone() } else { vec![self.columns.len()] }
+        place_of(&self.key, &self.shard, self.columns.len())
+    }
+
+    /// True if a column is one of those that a row is found by; none of them is NULL.
+    pub fn is_in_key(&self, column: usize) -> bool {
+        self.key.contains(&column) || self.shard.contains(&column)
     }
 
     /// The type of a place of a row.
@@ -327,56 +341,54 @@ impl Table {
     }
 }
 
-/// How the store keeps the rows of a table of this name.
+/// How the store keeps the rows of a table of this name that are found by what is at these [places](place_of).
 ///
 /// # Errors
 /// What the design has against it.
 pub fn row_schema(
     physical: &str,
     columns: &[TableColumn],
-    key: &[usize],
+    place: &[usize],
 ) -> Result<Schema, SqlError> {
     let mut names = Names::default();
     let mut kept: Vec<Column> = Vec::new();
     for (at, column) in columns.iter().enumerate() {
         let name = names.fresh(&column.name);
-        let nullable = !column.not_null && !key.contains(&at);
+        let nullable = !column.not_null && !place.contains(&at);
         kept.push(Column { name, ty: column.ty.storage(), nullable });
     }
-    let mut key_names: Vec<String> = key.iter().map(|&at| kept[at].name.clone()).collect();
-    if key.is_empty() {
-        let name = names.fresh("row_id");
-        kept.push(Column::new(name.clone(), ColumnType::Int64));
-        key_names.push(name);
+    if place.contains(&columns.len()) {
+        kept.push(Column::new(names.fresh("row_id"), ColumnType::Int64));
     }
+    let key_names: Vec<String> = place.iter().map(|&at| kept[at].name.clone()).collect();
     build(physical, kept, &key_names)
 }
 
-/// How the store keeps the entries of an index.
+/// How the store keeps the entries of an index of such a table.
 ///
 /// # Errors
 /// What the design has against it.
 pub fn entry_schema(
     physical: &str,
     columns: &[TableColumn],
-    key: &[usize],
+    place: &[usize],
     indexed: &[usize],
 ) -> Result<Schema, SqlError> {
     let mut names = Names::default();
     let mut kept: Vec<Column> = Vec::new();
     for &at in indexed {
         let column = &columns[at];
-        if !column.not_null && !key.contains(&at) {
+        if !column.not_null && !place.contains(&at) {
             let name = names.fresh(&format!("{}_is_null", column.name));
             kept.push(Column::new(name, ColumnType::Bool));
         }
         kept.push(Column::new(names.fresh(&column.name), column.ty.storage()));
     }
-    for &at in key {
-        kept.push(Column::new(names.fresh(&columns[at].name), columns[at].ty.storage()));
-    }
-    if key.is_empty() {
-        kept.push(Column::new(names.fresh("row_id"), ColumnType::Int64));
+    for &at in place {
+        kept.push(match columns.get(at) {
+            Some(column) => Column::new(names.fresh(&column.name), column.ty.storage()),
+            None => Column::new(names.fresh("row_id"), ColumnType::Int64),
+        });
     }
     let key_names: Vec<String> = kept.iter().map(|column| column.name.clone()).collect();
     build(physical, kept, &key_names)
@@ -451,7 +463,11 @@ impl Table {
         for check in &self.checks {
             parts.push(format!("CONSTRAINT {} CHECK ({})", always(&check.name), check.condition));
         }
-        format!("CREATE TABLE {} ({})", always(&self.name), parts.join(", "))
+        let shard = match self.shard_by() {
+            Some(columns) => format!(" WITH (shard_by = '{}')", columns.replace('\'', "''")),
+            None => String::new(),
+        };
+        format!("CREATE TABLE {} ({}){shard}", always(&self.name), parts.join(", "))
     }
 }
 
@@ -499,6 +515,17 @@ pub fn row_of(table: &Table, values: &[Datum]) -> Result<(Key, Vec<u8>), SqlErro
     crate::exec::row_of(table, values)
 }
 
+/// A row in one of its table's orders, and its entries: in which table of the store, under which key, and what.
+pub type Copies = Vec<(TableId, Key, Vec<u8>)>;
+
+/// What is kept of a row in an order, beside the table's own.
+///
+/// # Errors
+/// 23502 if a value of the shard key is NULL, and if the values do not fit.
+pub fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
+    crate::exec::copies(layout, values)
+}
+
 /// Which values are there twice, in the words of PostgreSQL.
 pub fn duplicated(table: &Table, index: &Index, values: &[Datum]) -> String {
     let names: Vec<&str> =
@@ -524,13 +551,17 @@ mod tests {
     #[test]
     fn missing_values_come_back_as_they_were_kept() {
         let columns = vec![column("id", SqlType::Int8)];
-        let schema = row_schema("t", &columns, &[]).expect("a schema");
+        let schema = row_schema("t", &columns, &place_of(&[], &[], 1)).expect("a schema");
         let made = Table {
             id: TableId(1),
             oid: FIRST_OID,
             name: "t".to_owned(),
             columns,
             key: Vec::new(),
+            shard: Vec::new(),
+            primary: None,
+            readable: Some(Time(0)),
+            beside: None,
             key_name: String::new(),
             checks: Vec::new(),
             indexes: Vec::new(),

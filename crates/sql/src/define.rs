@@ -4,7 +4,7 @@
 
 use crate::bind::folded;
 use crate::catalog::{Check, Identity, Table, TableColumn};
-use crate::error::{SqlError, code};
+use crate::error::{SqlError, code, similar};
 use crate::parameters;
 use crate::parse::sequence_options as sequence_options_of;
 use crate::refuse;
@@ -32,6 +32,8 @@ pub struct NewTable {
     pub columns: Vec<TableColumn>,
     /// The columns of its primary key.
     pub key: Vec<usize>,
+    /// The columns of its shard key, if rows are not where the primary key puts them.
+    pub shard: Vec<usize>,
     /// The name of the primary key.
     pub key_name: Option<String>,
     /// What each of its rows must fulfil.
@@ -97,6 +99,10 @@ pub fn new_table(create: &CreateTable) -> Result<NewTable, SqlError> {
     if table.columns.is_empty() {
         return Err(SqlError::unsupported("a table without columns"));
     }
+    if let CreateTableOptions::With(options) = &create.table_options {
+        let names = parameters::shard_by(options)?;
+        table.shard = shard_columns(&table.columns, &table.name, &names)?;
+    }
     check_indexes(table.unique.len())?;
     Ok(table)
 }
@@ -136,6 +142,7 @@ impl NewTable {
             if_not_exists: false,
             columns: Vec::new(),
             key: Vec::new(),
+            shard: Vec::new(),
             key_name: None,
             checks: Vec::new(),
             unique: Vec::new(),
@@ -343,6 +350,43 @@ pub fn columns_of(
         }
         if !columns[at].ty.has_order() {
             let error = SqlError::unsupported("numeric without a precision in a key or an index");
+            return Err(error.hint("Define the column as numeric(p, s)."));
+        }
+        places.push(at);
+    }
+    Ok(places)
+}
+
+/// The places of the columns of a shard key.
+///
+/// # Errors
+/// 42703, 42701, 42P16, 54011, 0A000.
+pub fn shard_columns(
+    columns: &[TableColumn],
+    table: &str,
+    names: &[String],
+) -> Result<Vec<usize>, SqlError> {
+    if names.len() > INDEX_COLUMNS_MAX {
+        let message = format!("cannot use more than {INDEX_COLUMNS_MAX} columns in a shard key");
+        return Err(SqlError::new(code::TOO_MANY_COLUMNS, message));
+    }
+    let mut places = Vec::new();
+    for name in names {
+        let at = columns.iter().position(|column| column.name == *name).ok_or_else(|| {
+            let message =
+                format!("column \"{name}\" named in shard key does not exist in \"{table}\"");
+            let error = SqlError::new(code::UNDEFINED_COLUMN, message);
+            match similar(name, columns.iter().map(|column| column.name.as_str())) {
+                Some(other) => error.hint(format!("Perhaps you meant \"{other}\".")),
+                None => error,
+            }
+        })?;
+        if places.contains(&at) {
+            let message = format!("column \"{name}\" appears twice in a shard key");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        if !columns[at].ty.has_order() {
+            let error = SqlError::unsupported("numeric without a precision in a shard key");
             return Err(error.hint("Define the column as numeric(p, s)."));
         }
         places.push(at);

@@ -3,12 +3,15 @@
 //! ```text
 //!   CREATE TABLE accounts (id int PRIMARY KEY) WITH (backups = 1)
 //!   ALTER TABLE accounts SET (backups = 2, backups_in = memory)
+//!   CREATE TABLE accounts (id int PRIMARY KEY, branch int) WITH (shard_by = 'branch')
 //! ```
 //!
-//! `backups` says how many other sites must have a commit before it is acknowledged; they have it on disk, unless
+//! `shard_by` names the columns of the [shard key](crate::catalog). `backups` says how many other sites must have a commit before it is acknowledged; they have it on disk, unless
 //! `backups_in` says `memory`.
 
+use crate::bind::folded;
 use crate::error::{SqlError, code};
+use crate::parse::column_list;
 use crate::refuse;
 use isomer_design::Backups;
 use sqlparser::ast::{Expr, SqlOption};
@@ -36,6 +39,7 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
                     _ => return Err(invalid("backups_in", &word, "disk or memory")),
                 });
             }
+            "shard_by" => {}
             // Rows have their place by their key, so how full a page is to be filled says nothing here.
             "fillfactor" => {}
             _ => return Err(refuse::storage_parameter(option)),
@@ -51,6 +55,28 @@ pub fn backups(options: &[SqlOption]) -> Result<Option<Backups>, SqlError> {
         (Some(0), _) => Ok(Some(Backups::NONE)),
         (Some(count), on_disk) => Ok(Some(Backups { count, on_disk: on_disk.unwrap_or(true) })),
     }
+}
+
+/// The columns of the shard key; none if nothing is said of it.
+///
+/// # Errors
+/// 22023 for what is no list of columns.
+pub fn shard_by(options: &[SqlOption]) -> Result<Vec<String>, SqlError> {
+    let mut names = Vec::new();
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else { continue };
+        if !key.value.eq_ignore_ascii_case("shard_by") {
+            continue;
+        }
+        let text = match value {
+            Expr::Value(value) => value.value.clone().into_string().unwrap_or_default(),
+            other => other.to_string(),
+        };
+        let columns = column_list(&text);
+        let columns = columns.map_err(|_| invalid("shard_by", &text, "a list of columns"))?;
+        names = columns.iter().map(folded).collect();
+    }
+    Ok(names)
 }
 
 /// A value as a word, in lower case.

@@ -10,6 +10,7 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
+//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY (columns) [KEEP OLD] [DRY RUN]
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
@@ -20,10 +21,12 @@
 //! refused ([`REFUSED`]).
 
 mod sequence;
+mod shard;
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
+pub use shard::{Reshard, column_list};
 use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
@@ -65,6 +68,8 @@ pub enum Parsed {
     Sequence(Box<SequenceStatement>),
     /// A statement about the design.
     Design(DesignStatement),
+    /// ALTER TABLE .. SHARD BY.
+    Reshard(Box<Reshard>),
     /// A statement about a user.
     User(UserStatement),
     /// A statement that does nothing, and its tag.
@@ -471,7 +476,14 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if let ("CREATE" | "ALTER", "TABLE") = (first.as_str(), second.as_str()) {
         sequence::put_in_order(&mut tokens).map_err(|error| refused(error, text))?;
     }
+    if (first.as_str(), second.as_str()) == ("CREATE", "TABLE") {
+        shard::as_parameter(&mut tokens).map_err(|error| refused(error, text))?;
+    }
     if (first.as_str(), second.as_str()) == ("ALTER", "TABLE") {
+        let mut own = parser().with_tokens_with_locations(tokens.clone());
+        if let Some(reshard) = shard::alter(&mut own).map_err(|error| refused(error, text))? {
+            return Ok(Parsed::Reshard(Box::new(reshard)));
+        }
         let mut own = parser().with_tokens_with_locations(tokens.clone());
         if let Some(design) = alter(&mut own).map_err(|error| refused(error, text))? {
             return Ok(Parsed::Design(design));

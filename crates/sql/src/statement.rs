@@ -15,7 +15,7 @@ use crate::error::{SqlError, code};
 pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
-use crate::parse::{Parsed, SequenceStatement};
+use crate::parse::{Parsed, Reshard, SequenceStatement};
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use crate::types::SqlType;
@@ -77,6 +77,8 @@ pub enum Definition {
     Sql(Box<Statement>),
     /// Of sequences.
     Sequence(Box<SequenceStatement>),
+    /// Of the order in which a table's rows are kept.
+    Reshard(Box<Reshard>),
 }
 
 /// What EXPLAIN shows.
@@ -202,6 +204,7 @@ pub fn compile(
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
         Parsed::User(statement) => Action::User(statement.clone()),
         Parsed::Sequence(statement) => Action::Define(Definition::Sequence(statement.clone())),
+        Parsed::Reshard(reshard) => Action::Define(Definition::Reshard(reshard.clone())),
         Parsed::Overriding(statement, overriding) => {
             binder.overriding = Some(*overriding);
             action(&mut binder, statement)?

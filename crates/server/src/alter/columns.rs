@@ -129,6 +129,10 @@ impl Definer<'_> {
         if table.key.contains(&at) {
             return Err(SqlError::unsupported("dropping a column of the primary key"));
         }
+        if table.shard.contains(&at) {
+            return Err(SqlError::unsupported("dropping a column of the shard key")
+                .hint("Shard the table by another one before."));
+        }
         if table.columns.len() == 1 {
             return Err(SqlError::unsupported("a table without columns"));
         }
@@ -139,7 +143,8 @@ impl Definer<'_> {
         changed.columns.remove(at);
         changed.checks.retain(|check| !mentions(&check.condition, &name));
         changed.indexes.retain(|index| !index.columns.contains(&at));
-        changed.key.iter_mut().filter(|key| **key > at).for_each(|key| *key -= 1);
+        let keys = changed.key.iter_mut().chain(&mut changed.shard);
+        keys.filter(|key| **key > at).for_each(|key| *key -= 1);
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
             values.remove(at);
@@ -187,6 +192,10 @@ impl Definer<'_> {
             AlterColumnOperation::SetNotNull => column.not_null = true,
             AlterColumnOperation::DropNotNull if table.key.contains(&at) => {
                 let message = format!("column \"{}\" is in a primary key", column.name);
+                return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+            }
+            AlterColumnOperation::DropNotNull if table.shard.contains(&at) => {
+                let message = format!("column \"{}\" is in a shard key", column.name);
                 return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
             }
             AlterColumnOperation::DropNotNull => column.not_null = false,

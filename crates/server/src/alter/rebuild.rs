@@ -8,7 +8,7 @@
 use crate::ddl::Definer;
 use crate::engine::values_of;
 use isomer_design::Key;
-use isomer_sql::catalog::{Table, row_schema};
+use isomer_sql::catalog::{Table, needs_index, row_schema};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::NewIndex;
 use isomer_sql::system::row_id_sequence;
@@ -33,8 +33,9 @@ impl Definer<'_> {
         self.needs_present()?;
         let engine = self.engine.clone();
         new.columns.iter_mut().for_each(|column| column.missing = None);
+        let place = new.key_slots();
         let (id, schema) =
-            self.make(&new.name, |physical| row_schema(physical, &new.columns, &new.key))?;
+            self.make(&new.name, |physical| row_schema(physical, &new.columns, &place))?;
         engine.inherit_backups(old.id, id)?;
         (new.id, new.schema) = (id, schema);
         let kept = std::mem::take(&mut new.indexes);
@@ -52,6 +53,13 @@ impl Definer<'_> {
             self.fill_index(&new, &made)?;
             made.readable = Some(engine.present());
             new.indexes.push(Arc::new(made));
+        }
+        new.primary = None;
+        if needs_index(&new.key, &new.shard) {
+            let mut made = self.make_key_index(&new)?;
+            self.fill_index(&new, &made)?;
+            made.readable = Some(engine.present());
+            new.primary = Some(Arc::new(made));
         }
         self.replace(old, new);
         Ok(())

@@ -5,6 +5,8 @@
 //!                      'table', 'accounts' → 3, 16384, '', false, 'CREATE TABLE ..'
 //!                      'added', 'accounts' → 0, 0, '', false, '5'
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
+//!                      'primary', 'accounts' → 5, 0, '', true, '' (the index of a primary key that needs one)
+//!                      'layout', 'accounts' → 6, .. (the same in another order; so with all that is of it)
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
@@ -23,11 +25,13 @@
 use super::{Engine, damaged};
 use crate::backend::database;
 use crate::draft::Difference;
+use crate::indexes::key_index;
 use crate::size::{read_site_memory, show_site_memory};
 use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
-use isomer_sql::catalog::{Catalog, Index, Table};
+use isomer_sql::catalog::{Beside, Catalog, Index, Table};
+use isomer_sql::define::NewIndex;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
 use isomer_sql::sequence::{Owner, Sequence};
 use isomer_sql::{SqlError, SqlType, define};
@@ -39,8 +43,6 @@ use std::sync::Arc;
 /// Rows of the catalog as they will be; none: there is none with this key.
 pub(crate) type Rows = Vec<(Key, Option<Vec<u8>>)>;
 
-/// The kind of what is kept of columns that were added.
-const ADDED: &str = "added";
 /// The kind of a sequence.
 const SEQUENCE: &str = "sequence";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
@@ -51,35 +53,49 @@ const SITE_MEMORY: &str = "site_memory";
 
 impl Engine {
     pub(super) fn read_catalog(&self) -> Result<Catalog, SqlError> {
-        let mut catalog = Catalog::default();
-        let (mut added, mut indexes) = (Vec::new(), Vec::new());
-        for entry in self.entries()? {
-            match entry.kind {
-                ADDED => added.push(entry),
-                "table" => {
-                    let table = self.table_of(&entry)?;
-                    catalog.tables.insert(entry.name, Arc::new(table));
-                }
-                "index" => indexes.push(entry),
-                SEQUENCE => {
-                    let sequence = sequence_of(&entry)?;
-                    catalog.sequences.insert(entry.name, Arc::new(sequence));
-                }
-                _ => {}
-            }
+        let (entries, mut catalog) = (self.entries()?, Catalog::default());
+        for entry in entries.iter().filter(|entry| entry.kind == SEQUENCE) {
+            let sequence = sequence_of(entry)?;
+            catalog.sequences.insert(entry.name.clone(), Arc::new(sequence));
         }
-        for entry in added {
-            let Some(table) = catalog.tables.get_mut(&entry.name) else { continue };
-            Arc::make_mut(table).set_missing_values(&entry.definition)?;
+        let owned: Vec<Arc<Sequence>> = catalog.sequences.values().cloned().collect();
+        let mut besides = self.read_tables(&entries, &BESIDE, &owned)?;
+        for (name, mut table) in self.read_tables(&entries, &OWN, &owned)? {
+            let layout = besides.remove(&name).map(Arc::new);
+            table.beside = layout.map(|layout| Beside { layout, is_kept: true });
+            catalog.tables.insert(name, Arc::new(table));
         }
-        for entry in indexes {
-            let Some(table) = catalog.tables.get_mut(&entry.of) else { continue };
-            let index = self.index_of(&entry, table)?;
-            Arc::make_mut(table).indexes.push(Arc::new(index));
-        }
-        set_identities(&mut catalog);
         catalog.version = 1;
         Ok(catalog)
+    }
+
+    /// The tables that entries of these kinds are of.
+    fn read_tables(
+        &self,
+        entries: &[Entry],
+        kinds: &Kinds,
+        owned: &[Arc<Sequence>],
+    ) -> Result<BTreeMap<String, Table>, SqlError> {
+        let of = |kind: &'static str| entries.iter().filter(move |entry| entry.kind == kind);
+        let mut tables = BTreeMap::new();
+        for entry in of(kinds.table) {
+            tables.insert(entry.name.clone(), self.table_of(entry)?);
+        }
+        for entry in of(kinds.added) {
+            let Some(table) = tables.get_mut(&entry.name) else { continue };
+            table.set_missing_values(&entry.definition)?;
+        }
+        for entry in of(kinds.primary) {
+            let Some(table) = tables.get_mut(&entry.name) else { continue };
+            table.primary = Some(Arc::new(self.index(entry, &table.key_name, key_index(table))?));
+        }
+        for entry in of(kinds.index) {
+            let Some(table) = tables.get_mut(&entry.of) else { continue };
+            let index = self.index(entry, &entry.name, new_index(entry, table)?)?;
+            table.indexes.push(Arc::new(index));
+        }
+        tables.values_mut().for_each(|table| set_identities(table, owned));
+        Ok(tables)
     }
 
     fn entries(&self) -> Result<Vec<Entry>, SqlError> {
@@ -144,6 +160,10 @@ impl Engine {
             name: new.name,
             columns: new.columns,
             key: new.key,
+            shard: new.shard,
+            primary: None,
+            readable: Some(Time(0)),
+            beside: None,
             key_name: new.key_name.unwrap_or_default(),
             checks: new.checks,
             indexes: Vec::new(),
@@ -151,18 +171,11 @@ impl Engine {
         })
     }
 
-    fn index_of(&self, entry: &Entry, table: &Table) -> Result<Index, SqlError> {
-        let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
-            return Err(damaged("the catalog has no definition"));
-        };
-        let Statement::CreateIndex(create) = *statement else {
-            return Err(damaged("the catalog has another definition"));
-        };
-        let new = define::new_index(&create, table)?;
+    fn index(&self, entry: &Entry, name: &str, new: NewIndex) -> Result<Index, SqlError> {
         Ok(Index {
             id: entry.table,
             oid: entry.oid,
-            name: entry.name.clone(),
+            name: name.to_owned(),
             columns: new.columns,
             unique: new.unique,
             constraint: entry.constraint,
@@ -172,7 +185,7 @@ impl Engine {
     }
 
     /// The rows of the catalog that change where another one takes its place. Parts of old tables that no new one
-    /// has are unused from here on; indexes that are being built still are.
+    /// has are unused from here on; what is being built, or is about to go, still is.
     pub(crate) fn changed_rows(&self, difference: &Difference) -> Result<Rows, SqlError> {
         let mut rows = BTreeMap::new();
         for sequence in &difference.old_sequences {
@@ -197,7 +210,10 @@ impl Engine {
                 rows.insert(key, Some(row));
             }
             let being_built = |id| table.indexes.iter().any(|i| i.id == id && i.readable.is_none());
-            for (_, schema) in table.parts().filter(|(id, _)| !being_built(*id)) {
+            let beside = table.beside.iter().filter(|beside| beside.is_kept);
+            let kept = beside.flat_map(|beside| beside.layout.own_parts());
+            let own = table.own_parts().filter(|(id, _)| !being_built(*id));
+            for (_, schema) in own.chain(kept) {
                 rows.insert(self.catalog_row(&unused(schema.name()))?.0, None);
             }
         }
@@ -271,31 +287,68 @@ fn sequence_of(entry: &Entry) -> Result<Sequence, SqlError> {
 }
 
 /// Identity columns take from their sequences, whatever these are called by now.
-fn set_identities(catalog: &mut Catalog) {
-    let owned: Vec<Arc<Sequence>> = catalog.sequences.values().cloned().collect();
+fn set_identities(table: &mut Table, owned: &[Arc<Sequence>]) {
     for sequence in owned {
-        let Some(owner) = sequence.owner.as_ref().filter(|owner| owner.is_identity) else {
-            continue;
-        };
-        let mut tables = catalog.tables.values_mut();
-        let Some(table) = tables.find(|table| table.oid == owner.table) else { continue };
-        let mut columns = Arc::make_mut(table).columns.iter_mut();
+        let is_its = |owner: &&Owner| owner.is_identity && owner.table == table.oid;
+        let Some(owner) = sequence.owner.as_ref().filter(is_its) else { continue };
+        let mut columns = table.columns.iter_mut();
         if let Some(column) = columns.find(|column| column.name == owner.column) {
             column.default = Some(sequence.default());
         }
     }
 }
 
-/// What is kept of a table and its indexes, but those that are being built.
+/// The kinds of entries of a table as it is, and in another order that is kept.
+struct Kinds {
+    table: &'static str,
+    added: &'static str,
+    primary: &'static str,
+    index: &'static str,
+}
+
+const OWN: Kinds = Kinds { table: "table", added: "added", primary: "primary", index: "index" };
+const BESIDE: Kinds = Kinds {
+    table: "layout",
+    added: "layout added",
+    primary: "layout primary",
+    index: "layout index",
+};
+
+/// What is kept of a table and its indexes, but what is being built.
 fn entries_of(table: &Table) -> Vec<Entry> {
+    let mut entries = entries_as(&OWN, table);
+    let kept = table.beside.iter().filter(|beside| beside.is_kept);
+    entries.extend(kept.flat_map(|beside| entries_as(&BESIDE, &beside.layout)));
+    entries
+}
+
+fn entries_as(kinds: &Kinds, table: &Table) -> Vec<Entry> {
     let mut entries = vec![Entry {
         table: table.id,
         oid: table.oid,
-        ..Entry::new("table", &table.name, table.definition())
+        ..Entry::new(kinds.table, &table.name, table.definition())
     }];
-    entries.extend(table.missing_values().map(|values| Entry::new(ADDED, &table.name, values)));
-    entries.extend(table.readable_indexes().map(|index| index_entry(table, index)));
+    let missing = table.missing_values();
+    entries.extend(missing.map(|values| Entry::new(kinds.added, &table.name, values)));
+    entries.extend(table.primary.iter().map(|index| Entry {
+        table: index.id,
+        oid: index.oid,
+        constraint: true,
+        ..Entry::new(kinds.primary, &table.name, String::new())
+    }));
+    let index = |index: &Arc<Index>| index_entry(kinds.index, table, index);
+    entries.extend(table.readable_indexes().map(index));
     entries
+}
+
+fn new_index(entry: &Entry, table: &Table) -> Result<NewIndex, SqlError> {
+    let Some(Parsed::Sql(statement)) = parse(&entry.definition)?.pop() else {
+        return Err(damaged("the catalog has no definition"));
+    };
+    let Statement::CreateIndex(create) = *statement else {
+        return Err(damaged("the catalog has another definition"));
+    };
+    define::new_index(&create, table)
 }
 
 fn sequence_entry(sequence: &Sequence) -> Entry {
@@ -313,13 +366,13 @@ fn unused(stored: &str) -> Entry {
     Entry::new(UNUSED, stored, String::new())
 }
 
-fn index_entry(table: &Table, index: &Index) -> Entry {
+fn index_entry(kind: &'static str, table: &Table, index: &Index) -> Entry {
     Entry {
         table: index.id,
         oid: index.oid,
         of: table.name.clone(),
         constraint: index.constraint,
-        ..Entry::new("index", &index.name, index.definition(table))
+        ..Entry::new(kind, &index.name, index.definition(table))
     }
 }
 
@@ -368,8 +421,10 @@ impl Entry {
         else {
             return Err(damaged("a row of the catalog has other columns"));
         };
-        let kinds = ["table", ADDED, "index", SEQUENCE, "setting", UNUSED];
-        let kind = kinds.into_iter().find(|known| *known == kind).ok_or_else(|| {
+        let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
+        let mut kinds =
+            all(&OWN).into_iter().chain(all(&BESIDE)).chain([SEQUENCE, "setting", UNUSED]);
+        let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;
         let table = TableId(u32::try_from(table).map_err(damaged)?);

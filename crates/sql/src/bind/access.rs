@@ -42,8 +42,12 @@ pub(crate) fn choose(
     let conditions: Vec<&Expr> = conditions.iter().collect();
     let slots = |columns: &[usize]| columns.iter().map(|at| offset + at).collect::<Vec<usize>>();
     let key = finder.spans(&slots(&table.key_slots()), &conditions, ARMS_DEPTH)?;
+    let is_whole = |span: &SpanOf| span.prefix.len() == table.key_slots().len();
+    // Nothing is better than the whole key.
+    let needs_none = !key.is_empty() && key.iter().all(is_whole);
+    let indexes = table.primary.iter().chain(table.readable_indexes());
     let mut best = (score(&key) * 2 + 1, Access { spans: key, ..Access::default() });
-    for index in table.readable_indexes() {
+    for index in indexes.filter(|_| !needs_none) {
         // A bound or a value of a column; the key's columns follow those of the index.
         let mut columns = index.columns.clone();
         columns.extend(table.key_slots());

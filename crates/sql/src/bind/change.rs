@@ -293,13 +293,14 @@ fn look_at(change: &mut Change) {
     let Change { table, looked_at, set, checks, .. } = change;
     let is_set = |at: &usize| set.as_ref().is_none_or(|set| set.iter().any(|(to, _)| to == at));
     let key = table.key_slots();
-    if set.is_some() && key.iter().any(is_set) {
+    // What is kept of it elsewhere is the whole row.
+    if (set.is_some() && key.iter().any(is_set)) || table.beside.is_some() {
         return looked_at.fill(true);
     }
     for check in checks {
         check.condition.columns(&mut |slot| looked_at[slot] = true);
     }
-    for index in table.indexes.iter().filter(|index| index.columns.iter().any(is_set)) {
+    for index in table.maintained().filter(|index| index.columns.iter().any(is_set)) {
         index.columns.iter().chain(&key).for_each(|&slot| looked_at[slot] = true);
     }
 }

@@ -200,7 +200,7 @@ impl Binder<'_> {
                     );
                     return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
                 }
-                (index.cloned(), false)
+                (index.or(table.primary.as_ref()).cloned(), false)
             }
         };
         let set = match &on.action {
@@ -238,7 +238,7 @@ impl Binder<'_> {
             columns.len() == wanted.len() && wanted.iter().all(|at| columns.contains(at))
         };
         if table.has_key() && same(&table.key) {
-            return Ok(None);
+            return Ok(table.primary.clone());
         }
         let index = table.readable_indexes().find(|index| index.unique && same(&index.columns));
         index.cloned().map(Some).ok_or_else(|| {

@@ -108,7 +108,7 @@ impl Exec<'_> {
         mut beside: Vec<Datum>,
     ) -> Result<Option<Changed>, SqlError> {
         let Some((mut row, old)) = self.locked_row(&plan.table, &key, &plan.looked_at)? else {
-            return Ok(None);
+            return self.check_moved(&plan.table, &key).map(|()| None);
         };
         let width = row.len();
         row.append(&mut beside);
@@ -220,10 +220,10 @@ impl Exec<'_> {
         old: &[Datum],
     ) -> Result<(), SqlError> {
         self.txn.borrow_mut().put(table.id, key.clone(), there.base, None)?;
-        for index in &table.indexes {
+        for index in table.maintained() {
             self.put_entry(table, index, old, false)?;
         }
-        Ok(())
+        self.mirror(table, Some(old), None)
     }
 
     /// Sets columns of a row to what the row gives as it is, and gives what they were.
@@ -252,7 +252,7 @@ impl Exec<'_> {
         new: &[Datum],
     ) -> Result<(), SqlError> {
         let there = old.there;
-        let (new_key, bytes) = match before.iter().any(|(at, _)| table.key.contains(at)) {
+        let (new_key, bytes) = match before.iter().any(|(at, _)| table.is_in_key(*at)) {
             true => encode(table, new)?,
             false => (key.clone(), patch(table, old.bytes, before, new)?),
         };
@@ -260,7 +260,14 @@ impl Exec<'_> {
         if new_key != *key {
             base = self.free_key(table, &new_key, new)?;
         }
-        for index in &table.indexes {
+        let old_row = || {
+            let mut old = new.to_vec();
+            for (at, value) in before.iter().rev() {
+                old[*at] = value.clone();
+            }
+            old
+        };
+        for index in table.maintained() {
             let differs =
                 |(at, old): &(usize, Datum)| index.columns.contains(at) && *old != new[*at];
             let same = !before.iter().any(differs);
@@ -270,12 +277,11 @@ impl Exec<'_> {
             if !same && self.taken(table, index, new, Some(key))?.is_some() {
                 return Err(duplicate(table, &index.name, &index.columns, new));
             }
-            let mut old = new.to_vec();
-            for (at, value) in before.iter().rev() {
-                old[*at] = value.clone();
-            }
-            self.put_entry(table, index, &old, false)?;
+            self.put_entry(table, index, &old_row(), false)?;
             self.put_entry(table, index, new, true)?;
+        }
+        if table.beside.is_some() {
+            self.mirror(table, Some(&old_row()), Some(new))?;
         }
         if new_key != *key {
             self.txn.borrow_mut().put(table.id, key.clone(), there.base, None)?;

@@ -399,7 +399,7 @@ impl Index {
     pub(crate) fn slot_type(&self, table: &Table, at: usize) -> Option<(SqlType, bool)> {
         let mut next = 0;
         for &column in &self.columns {
-            let column = (&table.columns[column], table.key.contains(&column));
+            let column = (&table.columns[column], table.is_in_key(column));
             if !column.0.not_null && !column.1 {
                 if next == at {
                     return Some((SqlType::Bool, true));

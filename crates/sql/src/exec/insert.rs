@@ -168,16 +168,17 @@ impl Exec<'_> {
             }
         }
         if obstacle.is_none() {
-            obstacle = self.obstacle(table, &table.indexes, &values, Some(&key))?;
+            obstacle = self.obstacle(table, table.maintained(), &values, Some(&key))?;
         }
         let Some(obstacle) = obstacle else {
             if updates {
                 written.insert(key.clone())?;
             }
             self.txn.borrow_mut().put(table.id, key, base, Some(bytes))?;
-            for index in &table.indexes {
+            for index in table.maintained() {
                 self.put_entry(table, index, &values, true)?;
             }
+            self.mirror(table, None, Some(&values))?;
             return Ok(Some(values));
         };
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {

@@ -18,7 +18,7 @@ mod write;
 
 pub(crate) use eval::arith;
 pub use inner::Cost;
-pub(crate) use write::{entry_key, parts_of_entry, row_of};
+pub(crate) use write::{copies, entry_key, parts_of_entry, row_of};
 
 use crate::budget::{Budget, Held, ROW_WORK};
 use crate::catalog::Catalog;

@@ -357,8 +357,11 @@ impl Exec<'_> {
             decoded = super::find::decode(table, key, bytes, &step.used, &mut values);
         })?;
         decoded?;
+        if !row.exists {
+            return self.check_moved(table, key).map(|()| None);
+        }
         let now = Row { values: &values, given: &[] };
-        if !row.exists || !self.all_hold(&step.on, now)? || !self.all_hold(&plan.filter, now)? {
+        if !self.all_hold(&step.on, now)? || !self.all_hold(&plan.filter, now)? {
             return Ok(None);
         }
         plan.project.iter().map(|expr| self.eval(expr, now)).collect::<Result<_, _>>().map(Some)

@@ -1,12 +1,12 @@
 //! Rows into bytes, and the entries of indexes that go with them.
 
 use super::{Exec, Row};
-use crate::catalog::{Index, Table};
+use crate::catalog::{Copies, Index, Table};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
 use crate::plan::RowCheck;
 use crate::transaction::{Base, LockKind};
-use isomer_design::{Key, KeyRange, RowError, Value};
+use isomer_design::{Key, KeyRange, RowError, TableId, Value};
 use std::ops::ControlFlow;
 
 /// The key of a row whose key columns have these values.
@@ -42,15 +42,19 @@ fn fit_types(
     }
     for at in columns {
         let column = &table.columns[at];
-        if values[at].is_null() && (column.not_null || table.key.contains(&at)) {
-            let message = format!(
-                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                column.name, table.name
-            );
-            return Err(failing(code::NOT_NULL_VIOLATION, message, &shown(values)));
+        if values[at].is_null() && (column.not_null || table.is_in_key(at)) {
+            return Err(is_null(table, at, &shown(values)));
         }
     }
     Ok(())
+}
+
+fn is_null(table: &Table, at: usize, row: &str) -> SqlError {
+    let message = format!(
+        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+        table.columns[at].name, table.name
+    );
+    failing(code::NOT_NULL_VIOLATION, message, row)
 }
 
 fn failing(code: &'static str, message: String, row: &str) -> SqlError {
@@ -138,7 +142,7 @@ fn entry_prefix(table: &Table, index: &Index, values: &[Datum]) -> (Vec<Value>, 
         let column = &table.columns[at];
         let is_null = values[at].is_null();
         has_null |= is_null;
-        if !column.not_null && !table.key.contains(&at) {
+        if !column.not_null && !table.is_in_key(at) {
             prefix.push(Value::Bool(is_null));
         }
         prefix.push(if is_null {
@@ -183,6 +187,52 @@ impl Exec<'_> {
     ) -> Result<(), SqlError> {
         let key = entry_key(table, index, values)?;
         self.txn.borrow_mut().put(index.id, key, Base::Any, present.then(Vec::new))
+    }
+
+    /// Does to a row in the table's other order, if it has one, what was done to it in its own. The row is locked
+    /// there, which is enough: each row has one place in each order.
+    pub(super) fn mirror(
+        &self,
+        table: &Table,
+        old: Option<&[Datum]>,
+        new: Option<&[Datum]>,
+    ) -> Result<(), SqlError> {
+        let Some(layout) = table.beside.as_ref().map(|beside| &*beside.layout) else {
+            return Ok(());
+        };
+        let mut removed: Vec<(TableId, Key)> = match old {
+            Some(old) => places(layout, old)?,
+            None => Vec::new(),
+        };
+        if let Some(new) = new {
+            for (to, key, row) in copies(layout, new)? {
+                removed.retain(|place| (place.0, &place.1) != (to, &key));
+                self.txn.borrow_mut().put(to, key, Base::Any, Some(row))?;
+            }
+        }
+        for (from, key) in removed {
+            self.txn.borrow_mut().put(from, key, Base::Any, None)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to go on from a row that is gone from its place if it is at another one by now: it was changed by
+    /// whoever was waited for, and the statement has to look for it again. PostgreSQL says so where a row has moved
+    /// to another partition.
+    pub(super) fn check_moved(&self, table: &Table, key: &Key) -> Result<(), SqlError> {
+        let Some(index) = &table.primary else { return Ok(()) };
+        let damaged = |e: RowError| SqlError::new(code::INTERNAL, e.to_string());
+        let (slots, place) = (table.key_slots(), table.schema.decode_key(key).map_err(damaged)?);
+        let at = |column: &usize| slots.iter().position(|slot| slot == column);
+        let named = index.columns.iter().filter_map(at).map(|at| place[at].clone());
+        let prefix = index.schema.encode_prefix(&named.collect::<Vec<_>>()).map_err(damaged)?;
+        match self.other_row(table, index, &prefix, Some(key))? {
+            None => Ok(()),
+            Some(_) => {
+                let message = "the row was moved to another place while the statement waited";
+                Err(SqlError::new(code::SERIALIZATION, message).hint("Run it again."))
+            }
+        }
     }
 
     /// The key of another row with the same values in a unique index, if there is one. Whoever else
@@ -230,6 +280,31 @@ impl Exec<'_> {
         }
         Ok(None)
     }
+}
+
+/// Where a row is in an order, and where its entries are.
+fn places(layout: &Table, values: &[Datum]) -> Result<Vec<(TableId, Key)>, SqlError> {
+    let slots = layout.key_slots();
+    let place: Vec<Datum> = slots.iter().map(|&slot| values[slot].clone()).collect();
+    let mut places = vec![(layout.id, key_of(layout, &place)?)];
+    for index in layout.maintained() {
+        places.push((index.id, entry_key(layout, index, values)?));
+    }
+    Ok(places)
+}
+
+/// See [`crate::catalog::copies`].
+pub(crate) fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
+    if let Some(at) = layout.shard.iter().find(|&&at| values[at].is_null()) {
+        let hint = "The table is being sharded by this column.";
+        return Err(is_null(layout, *at, &show(layout, values)).hint(hint));
+    }
+    let (key, row) = encode(layout, values)?;
+    let mut copies = vec![(layout.id, key, row)];
+    for index in layout.maintained() {
+        copies.push((index.id, entry_key(layout, index, values)?, Vec::new()));
+    }
+    Ok(copies)
 }
 
 /// 23505, as PostgreSQL words it.

@@ -14,6 +14,9 @@ pub(super) fn classes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
     rows[0][17] = int(table.checks.len() as i64);
+    if let Some(columns) = table.shard_by() {
+        rows[0][25] = text(&crate::array::format([Some(&*format!("shard_by={columns}"))]));
+    }
     if table.has_key() {
         rows.push(class(key_oid(table), &table.key_name, "i", BTREE, table.key.len(), false));
     }

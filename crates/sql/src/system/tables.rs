@@ -128,7 +128,7 @@ pub(super) static TABLES: &[Definition] = tables! {
         "backend_type" TEXT)
     "information_schema" "schemata" ("catalog_name" NAME, "schema_name" NAME)
     "isomer" "tables" ("name" TEXT, "partitions" I8, "masters" TEXT, "columns" I4, "indexes" I4,
-        "backups" TEXT)
+        "backups" TEXT, "shard_by" TEXT)
     "isomer" "partitions" ("relation" TEXT, "first_key" TEXT, "end_key" TEXT, "master" TEXT,
         "replicas" TEXT)
     "isomer" "sites" ("site" TEXT, "masters" I8, "replicas" I8, "memory_bytes" I8,

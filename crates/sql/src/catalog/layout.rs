@@ -1,0 +1,121 @@
+//! In which order a table's rows are kept, and so where they are.
+//!
+//! Rows are found by their *place*: the columns of the shard key, and then the primary key's other columns, or the
+//! row id. Partitions are ranges of places, so rows that have a shard key in common are together.
+//!
+//! ```text
+//!   accounts(aid, bid, ..)     primary key aid          shard by bid
+//!   place                      aid                      bid, aid
+//!   by aid                     the row itself           index aid → (bid, aid), and then the row
+//!   by bid                     all rows                 a range of rows, in one partition mostly
+//!   aid once                   by the place             by that index
+//! ```
+//!
+//! Where all columns of the shard key are in the primary key, whoever names the primary key names the place, and no
+//! index is needed.
+//!
+//! **Two orders.** A table that changes from one order to the other is kept in both meanwhile ([`Beside`]): whoever
+//! writes a row writes it to both, with its entries in the indexes of both, as these name rows by their places. Rows
+//! are found by, and locked at, their place in the table's own order only.
+
+use super::{Index, Table, TableColumn, quoted};
+use isomer_design::{Schema, TableId, Time};
+use std::sync::Arc;
+
+/// A table's rows in another order. It has the same columns, keys, conditions and indexes as the table, each index
+/// with entries of its own.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// The table in this order.
+    pub layout: Arc<Table>,
+    /// True if it stays until somebody says otherwise, so that the table can go back to it at once.
+    pub is_kept: bool,
+}
+
+/// The places in a row of what it is found by, in a table with these keys and so many columns.
+pub fn place_of(key: &[usize], shard: &[usize], columns: usize) -> Vec<usize> {
+    let row_id = [columns];
+    let unique = if key.is_empty() { &row_id[..] } else { key };
+    let others = unique.iter().filter(|at| !shard.contains(at));
+    shard.iter().chain(others).copied().collect()
+}
+
+/// True if rows are not found by the primary key alone, so that it needs an index.
+pub fn needs_index(key: &[usize], shard: &[usize]) -> bool {
+    !key.is_empty() && !shard.iter().all(|at| key.contains(at))
+}
+
+impl Table {
+    /// The tables of the store that it is made of, in the order in which they are locked: its own, then its
+    /// indexes'; and then those of the other order.
+    pub fn parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
+        let beside = self.beside.iter().flat_map(|beside| beside.layout.own_parts());
+        self.own_parts().chain(beside)
+    }
+
+    /// As [`Table::parts`], without the other order.
+    pub fn own_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
+        let indexes = self.maintained().map(|index| (index.id, &index.schema));
+        std::iter::once((self.id, &self.schema)).chain(indexes)
+    }
+
+    /// The indexes that are written with its rows: that of the primary key, if it has one, and all others.
+    pub fn maintained(&self) -> impl Iterator<Item = &Arc<Index>> + Clone {
+        self.primary.iter().chain(&self.indexes)
+    }
+
+    /// The name of what the store keeps under a number, if it is a part of the table.
+    pub(super) fn part_name(&self, id: TableId) -> Option<&str> {
+        let own = |table: &'_ Table| {
+            let index = table.maintained().position(|index| index.id == id);
+            (index, table.id == id)
+        };
+        let beside = self.beside.as_ref().map(|beside| &*beside.layout);
+        std::iter::once(self).chain(beside).find_map(|table| match own(table) {
+            (Some(at), _) => table.maintained().nth(at).map(|index| &*index.name),
+            (None, is_it) => is_it.then_some(&*table.name),
+        })
+    }
+
+    /// The columns of the shard key, as a statement has them; none if rows are where the primary key puts them.
+    pub fn shard_by(&self) -> Option<String> {
+        let name = |&at: &usize| quoted(&self.columns[at].name);
+        let names: Vec<String> = self.shard.iter().map(name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// True if a row's place can change while its primary key stays.
+    pub fn moves(&self) -> bool {
+        self.primary.is_some()
+    }
+
+    /// The table in the order in which it was kept at a time, if that is another, and is still kept.
+    pub(super) fn earlier(&self, time: Time) -> Option<Arc<Table>> {
+        if self.readable.is_some_and(|since| since <= time) {
+            return None;
+        }
+        let was_whole = |layout: &Table| layout.readable.is_some_and(|since| since <= time);
+        self.beside.as_ref().filter(|beside| was_whole(&beside.layout))?;
+        Some(Arc::new(self.switched(true)))
+    }
+
+    /// The table with its two orders in each other's place.
+    ///
+    /// # Panics
+    /// If there is one only.
+    pub fn switched(&self, is_kept: bool) -> Table {
+        let mut own = self.clone();
+        let other = own.beside.take().expect("a table in two orders");
+        let mut new = Table::clone(&other.layout);
+        // What is not of the rows may have been defined anew since the other order was made.
+        let columns = own.columns.iter().zip(new.columns);
+        let column = |(own, of_rows): (&TableColumn, TableColumn)| {
+            let TableColumn { not_null, missing, .. } = of_rows;
+            TableColumn { not_null, missing, ..own.clone() }
+        };
+        new.columns = columns.map(column).collect();
+        new.checks.clone_from(&own.checks);
+        new.beside = Some(Beside { layout: Arc::new(own), is_kept });
+        new
+    }
+}

@@ -1,0 +1,138 @@
+//! The shard key of a table, which the grammar does not know:
+//!
+//! ```text
+//!   CREATE TABLE t (..) [WITH (..)] SHARD BY (a, b)     read as  WITH (shard_by = 'a, b', ..)
+//!   ALTER TABLE t SHARD BY (a, b) [KEEP OLD] [DRY RUN]
+//! ```
+
+use super::expect;
+use sqlparser::ast::{Ident, ObjectName};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// ALTER TABLE .. SHARD BY: how the table's rows are to be kept.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reshard {
+    /// The table.
+    pub table: ObjectName,
+    /// The columns of the shard key.
+    pub columns: Vec<Ident>,
+    /// They are kept as they are now as well.
+    pub keeps_old: bool,
+    /// It is only said what would come of it.
+    pub is_dry_run: bool,
+}
+
+/// ALTER TABLE .. SHARD BY, if it is that.
+pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<Reshard>, ParserError> {
+    ["ALTER", "TABLE"].iter().try_for_each(|word| expect(parser, word))?;
+    let table = parser.parse_object_name(false)?;
+    if !is_word(&parser.next_token().token, "SHARD") {
+        return Ok(None);
+    }
+    expect(parser, "BY")?;
+    let columns = columns(parser)?;
+    let mut optional = |first: &str, second: &str| {
+        let found = is_word(&parser.peek_token().token, first);
+        if found {
+            parser.next_token();
+            expect(parser, second)?;
+        }
+        Ok::<bool, ParserError>(found)
+    };
+    let keeps_old = optional("KEEP", "OLD")?;
+    let is_dry_run = optional("DRY", "RUN")?;
+    expect(parser, "EOF")?;
+    Ok(Some(Reshard { table, columns, keeps_old, is_dry_run }))
+}
+
+/// Makes SHARD BY behind the columns of a table a parameter of the table, which the grammar knows.
+pub(super) fn as_parameter(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
+    let Some(at) = clause(tokens) else { return Ok(()) };
+    let rest = tokens.split_off(at);
+    let span = rest[0].span;
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(rest);
+    ["SHARD", "BY"].iter().try_for_each(|word| expect(&mut parser, word))?;
+    let names: Vec<String> = columns(&mut parser)?.iter().map(ToString::to_string).collect();
+    expect(&mut parser, "EOF")?;
+    let shard = vec![
+        Token::make_word("shard_by", None),
+        Token::Eq,
+        Token::SingleQuotedString(names.join(", ").replace('\'', "''")),
+    ];
+    let put = |tokens: &mut Vec<TokenWithSpan>, at: usize, put: Vec<Token>| {
+        let put = put.into_iter().map(|token| TokenWithSpan { token, span });
+        drop(tokens.splice(at..at, put));
+    };
+    match parameters(tokens) {
+        Some(behind) => put(tokens, behind, [shard, vec![Token::Comma]].concat()),
+        None => {
+            let (before, behind) =
+                (vec![Token::make_keyword("WITH"), Token::LParen], vec![Token::RParen]);
+            put(tokens, at, [before, shard, behind].concat());
+        }
+    }
+    Ok(())
+}
+
+/// The columns in a text, as SHARD BY has them in parentheses.
+///
+/// # Errors
+/// If it is no list of names.
+pub fn column_list(text: &str) -> Result<Vec<Ident>, ParserError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(text)?;
+    let columns = parser.parse_comma_separated(Parser::parse_identifier)?;
+    expect(&mut parser, "EOF")?;
+    Ok(columns)
+}
+
+fn columns(parser: &mut Parser<'_>) -> Result<Vec<Ident>, ParserError> {
+    expect(parser, "(")?;
+    let columns = parser.parse_comma_separated(Parser::parse_identifier)?;
+    expect(parser, ")")?;
+    Ok(columns)
+}
+
+/// Where SHARD stands in front of BY, outside of all parentheses.
+fn clause(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let outside = outside(tokens);
+    let pairs = outside.windows(2);
+    let mut found = pairs.filter(|pair| {
+        is_word(&tokens[pair[0]].token, "SHARD") && is_word(&tokens[pair[1]].token, "BY")
+    });
+    found.next().map(|pair| pair[0])
+}
+
+/// The place behind the parenthesis of WITH (..), if there is one.
+fn parameters(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let outside = outside(tokens);
+    let with = outside.windows(2).find(|pair| {
+        is_word(&tokens[pair[0]].token, "WITH") && tokens[pair[1]].token == Token::LParen
+    });
+    with.map(|pair| pair[1] + 1)
+}
+
+/// The places of the words and signs that are in no parentheses; these themselves are.
+fn outside(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let (mut depth, mut outside) = (0_usize, Vec::new());
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::Whitespace(_) => continue,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            outside.push(at);
+        }
+        if token.token == Token::LParen {
+            depth += 1;
+        }
+    }
+    outside
+}
+
+fn is_word(token: &Token, wanted: &str) -> bool {
+    matches!(token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+}
