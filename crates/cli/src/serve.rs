@@ -24,6 +24,18 @@ pub(crate) type SiteMemory = Option<usize>;
 /// How often the command looks whether it was asked to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
+/// How the transactions of sessions are isolated, where nothing else is said.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum IsolationLevel {
+    /// Each statement sees what was committed before it
+    ReadCommitted,
+    /// A transaction sees what was committed before its first statement: REPEATABLE READ
+    Snapshot,
+    /// As if transactions ran one after the other: SERIALIZABLE. One that is in the way of another ends with 40001, and
+    /// has to be run again
+    Serializable,
+}
+
 /// Serves a database to psql and every other client of PostgreSQL
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
@@ -82,6 +94,9 @@ pub(crate) struct ServeArgs {
     /// A setting that sessions begin with, such as statement_timeout=30s; as often as there are settings
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
+    /// How transactions are isolated that do not say it themselves
+    #[arg(long, value_name = "LEVEL", default_value = "read-committed")]
+    isolation: IsolationLevel,
     /// Who changes the design: learned (what pays for each transaction, by learned costs), or, once a site is
     /// overloaded, clay (moves what is accessed together), estore (moves what is hot) or drtmb (backups become masters)
     #[arg(long, value_name = "NAME", default_value = "learned", value_parser = clap::builder::PossibleValuesParser::new(Decider::NAMES))]
@@ -193,7 +208,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         transaction_bytes_max: (args.transaction_mb as usize) << 20,
         session_bytes_max: (args.session_mb as usize) << 20,
         memory_bytes_max: (args.memory_mb as usize) << 20,
-        settings: args.settings.clone(),
+        settings: settings(args),
         ..ServerOptions::new(args.listen, clock::now_us, clock::random)
     };
     let mut server = Server::start(engine.clone(), server)
@@ -292,6 +307,17 @@ fn autopilot(decider: &Decider) -> String {
                 .to_owned()
         }
     }
+}
+
+/// What sessions begin with: what is set by name is set last.
+fn settings(args: &ServeArgs) -> Vec<(String, String)> {
+    let level = match args.isolation {
+        IsolationLevel::ReadCommitted => "read committed",
+        IsolationLevel::Snapshot => "repeatable read",
+        IsolationLevel::Serializable => "serializable",
+    };
+    let isolation = ("default_transaction_isolation".to_owned(), level.to_owned());
+    std::iter::once(isolation).chain(args.settings.iter().cloned()).collect()
 }
 
 /// How psql gets here.

@@ -170,6 +170,11 @@ impl OpenTransaction {
         }
     }
 
+    /// About how many bytes of memory it takes to remember what it has read.
+    pub fn read_bytes(&self) -> usize {
+        self.txn.read_bytes()
+    }
+
     /// How many rows, and tables, it has locked.
     pub fn locked_rows(&self) -> usize {
         self.txn.locked_rows()

@@ -164,7 +164,7 @@ impl Costs {
                 self.begin + footprint.items().len() as f64 * self.partition
             }
             Part::Prepare { writes, .. } if writes.is_empty() => 0.0,
-            Part::Prepare { .. } => self.commit,
+            Part::Prepare { .. } | Part::PrepareAll { .. } => self.commit,
         };
         ns as u64
     }

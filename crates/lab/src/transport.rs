@@ -165,7 +165,7 @@ async fn ask(
 fn part_bytes(part: &Part) -> u64 {
     match part {
         Part::Enter { footprint, .. } => request_bytes(footprint.items().len()),
-        Part::Prepare { writes, .. } => {
+        Part::Prepare { writes, .. } | Part::PrepareAll { writes, .. } => {
             let value = |write: &RowWrite| write.value.as_ref().map_or(0, Vec::len);
             writes.iter().map(|write| (write.key.len() + value(write)) as u64).sum()
         }

@@ -14,10 +14,11 @@ use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
     OpenDatabaseError, OpenError, OpenTransaction, Ran, Refusal, Savepoint,
 };
-use isomer_design::{Direction, Key, KeyRange, TableId, Time};
+use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_sql::budget::Holding;
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::sequence::Sequence;
+use isomer_sql::statement::Level;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -98,7 +99,8 @@ impl Backend {
                 if is_asynchronous {
                     self.txn.commit_asynchronously();
                 }
-                self.txn.commit().map_err(explain)
+                let catalog = self.engine.catalog();
+                self.txn.commit().map_err(|error| explain_commit(error, &catalog))
             }
         }
     }
@@ -109,6 +111,20 @@ impl Backend {
 
     pub(crate) fn isolation(&self) -> Isolation {
         self.txn.isolation()
+    }
+
+    /// The same, as SQL has it.
+    pub(crate) fn level(&self) -> Level {
+        match self.isolation() {
+            Isolation::ReadCommitted => Level::ReadCommitted,
+            Isolation::RepeatableRead => Level::RepeatableRead,
+            Isolation::Serializable => Level::Serializable,
+        }
+    }
+
+    /// Asks for the memory of what the transaction remembers that it has read.
+    fn charge_reads(&mut self, before: usize) -> Result<(), SqlError> {
+        self.written.more(self.txn.read_bytes() - before)
     }
 
     pub(crate) fn back_to(&mut self, mark: &Mark) {
@@ -225,7 +241,10 @@ impl Transaction for Backend {
     ) -> Result<bool, SqlError> {
         self.check_filled(table)?;
         self.read(table)?;
-        self.txn.get(table, key, visit).map_err(explain)
+        let before = self.txn.read_bytes();
+        let exists = self.txn.get(table, key, visit).map_err(explain)?;
+        self.charge_reads(before)?;
+        Ok(exists)
     }
 
     fn scan(
@@ -237,7 +256,9 @@ impl Transaction for Backend {
     ) -> Result<(), SqlError> {
         self.check_filled(table)?;
         self.read(table)?;
-        self.txn.scan(table, range, way, visit).map_err(explain)
+        let before = self.txn.read_bytes();
+        self.txn.scan(table, range, way, visit).map_err(explain)?;
+        self.charge_reads(before)
     }
 
     fn scan_newest(
@@ -246,7 +267,9 @@ impl Transaction for Backend {
         range: &KeyRange,
         visit: Visit<'_>,
     ) -> Result<(), SqlError> {
-        self.txn.scan_newest(table, range, visit).map_err(explain)
+        let before = self.txn.read_bytes();
+        self.txn.scan_newest(table, range, visit).map_err(explain)?;
+        self.charge_reads(before)
     }
 
     fn lock(
@@ -291,7 +314,9 @@ impl Transaction for Backend {
         key: &Key,
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<LockedRow, SqlError> {
+        let before = self.txn.read_bytes();
         let locked = self.txn.get_locked(table, key, visit).map_err(explain)?;
+        self.charge_reads(before)?;
         let base = match locked.base {
             Expect::Version(time) => Base::Version(time),
             Expect::Anything => Base::Any,
@@ -373,9 +398,38 @@ pub(crate) fn explain(error: OpenError) -> SqlError {
             "could not serialize access due to concurrent update",
         )
         .hint("Run the transaction again."),
+        OpenError::ReadChanged { .. } => {
+            SqlError::new(code::SERIALIZATION, UNSERIALIZABLE).hint("Run the transaction again.")
+        }
         OpenError::TooLarge => SqlError::new(code::OUT_OF_MEMORY, error.to_string()),
         OpenError::Database(error) => database(error),
     }
+}
+
+/// As [`explain`], of a commit; where something was changed that the transaction had read, with its names.
+pub(crate) fn explain_commit(error: OpenError, catalog: &Catalog) -> SqlError {
+    let OpenError::ReadChanged { table, span } = &error else { return explain(error) };
+    let detail = match what_was_read(catalog, *table, span) {
+        Some(read) => {
+            format!("{read} was read by this transaction and changed by another one since.")
+        }
+        None => "A table was read by this transaction and dropped by another one since.".to_owned(),
+    };
+    explain(error).detail(detail)
+}
+
+/// What was read of a table, as a client knows it; `None` if there is no such table.
+fn what_was_read(catalog: &Catalog, id: TableId, span: &Span) -> Option<String> {
+    let is_part = |table: &&Arc<Table>| table.parts().any(|(part, _)| part == id);
+    let table = catalog.tables.values().find(is_part)?;
+    let (schema, name) = (&table.schema, &table.name);
+    if let Some(index) = table.indexes.iter().find(|index| index.id == id) {
+        return Some(format!("What index \"{}\" has of table \"{name}\"", index.name));
+    }
+    Some(match span {
+        Span::Key(key) => format!("Key {} of table \"{name}\"", schema.format_key(key)),
+        Span::Range(range) => format!("Range {} of table \"{name}\"", schema.format_range(range)),
+    })
 }
 
 /// The code for what a redo log has refused.
@@ -389,6 +443,10 @@ fn log(error: &LogError) -> &'static str {
         _ => "53000",
     }
 }
+
+/// As PostgreSQL words it.
+const UNSERIALIZABLE: &str =
+    "could not serialize access due to read/write dependencies among transactions";
 
 /// What helps where a site is full.
 const FULL: &str = "ALTER SYSTEM SET site_memory raises the limit; isomer.sites shows what sites have, and \

@@ -33,7 +33,7 @@ use isomer_sql::budget::{Budget, Holding};
 use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
-use isomer_sql::statement::{Compiled, Modes, compile};
+use isomer_sql::statement::{Compiled, Level, Modes, compile};
 use isomer_sql::transaction::Given;
 use isomer_sql::{SqlError, SqlType, code};
 use std::rc::Rc;
@@ -184,9 +184,14 @@ impl Session {
         self.in_block
     }
 
-    /// True if its transaction has one snapshot; none if it has no transaction.
-    pub(crate) fn is_repeatable(&self) -> Option<bool> {
-        self.txn.as_ref().map(|txn| txn.isolation() == Isolation::RepeatableRead)
+    /// How its transaction is isolated; none if it has no transaction.
+    pub(crate) fn level(&self) -> Option<Level> {
+        self.txn.as_ref().map(Backend::level)
+    }
+
+    /// True if its transaction must not write; none if it has no transaction.
+    pub(crate) fn is_read_only(&self) -> Option<bool> {
+        self.txn.as_ref().map(|txn| txn.read_only)
     }
 
     /// Why the session has to end, if somebody has said so.
@@ -442,9 +447,11 @@ impl Session {
     }
 
     fn begin(&mut self, modes: Modes) {
-        let repeatable = modes.repeatable.unwrap_or(self.settings.repeatable);
-        let isolation =
-            if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+        let isolation = match modes.level.unwrap_or(self.settings.level) {
+            Level::ReadCommitted => Isolation::ReadCommitted,
+            Level::RepeatableRead => Isolation::RepeatableRead,
+            Level::Serializable => Isolation::Serializable,
+        };
         let read_only = modes.read_only.unwrap_or(self.settings.read_only);
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());

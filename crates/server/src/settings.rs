@@ -11,12 +11,6 @@
 //! ([`ONLY`]): `TimeZone` is UTC, `DateStyle` is ISO. Settings of PostgreSQL that are about speed
 //! alone are taken with a warning ([`is_about_speed`]). Names with a dot are an application's own.
 //! All others are unknown, as in PostgreSQL.
-//!
-//! Isomer's own:
-//!
-//! | setting | values |
-//! | --- | --- |
-//! | `isomer.serializable` | what SERIALIZABLE means: `refuse` (0A000), or `repeatable read`, where write skew is possible |
 
 use crate::limits::{self, Limits};
 use crate::liveness::{self, KeepAlive};
@@ -24,7 +18,7 @@ use crate::session::{Call, Session};
 use crate::size::show_site_memory;
 use crate::socket::Socket;
 use crate::wire::Out;
-use isomer_sql::statement::Setting;
+use isomer_sql::statement::{Level, Setting};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, code};
 use std::collections::BTreeMap;
@@ -42,14 +36,12 @@ pub(crate) struct Settings {
     /// What was asked for, and what the system has; `None` if it cannot be told.
     keep_alive: KeepAlive,
     system_keep_alive: Option<KeepAlive>,
-    /// Transactions have one snapshot, unless they say otherwise.
-    pub(crate) repeatable: bool,
+    /// How transactions are isolated, unless they say otherwise.
+    pub(crate) level: Level,
     /// Transactions do not write, unless they say otherwise.
     pub(crate) read_only: bool,
     /// `synchronous_commit` is off: who commits is told before it is durable.
     hasty: bool,
-    /// `isomer.serializable` is `repeatable read`.
-    serializable_is_repeatable: bool,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
 }
@@ -155,8 +147,9 @@ const ONLY: [(&str, &[&str]); 36] = [
     ("bytea_output", &["hex"]),
     ("xmloption", &["*"]),
     ("password_encryption", &["scram-sha-256"]),
-    ("default_transaction_deferrable", &["off", "false", "no", "0"]),
-    ("transaction_deferrable", &["off", "false", "no", "0"]),
+    // Who may wait for a snapshot that is safe has one at once.
+    ("default_transaction_deferrable", &["*"]),
+    ("transaction_deferrable", &["*"]),
     // There are no policies, functions, triggers and object identifiers for these to be about.
     ("row_security", &["*"]),
     ("check_function_bodies", &["*"]),
@@ -238,10 +231,9 @@ impl Settings {
             limits: Limits::default(),
             keep_alive: KeepAlive::default(),
             system_keep_alive: None,
-            repeatable: false,
+            level: Level::default(),
             read_only: false,
             hasty: false,
-            serializable_is_repeatable: false,
             values: BTreeMap::new(),
             defaults,
         };
@@ -270,9 +262,7 @@ impl Settings {
     pub(crate) fn of_client(mut self, given: Vec<(String, String)>) -> (Settings, Vec<SqlError>) {
         let mut wrong = Vec::new();
         let mut defaults = self.defaults.to_vec();
-        let (own, others): (Vec<_>, Vec<_>) = given.into_iter().partition(|(name, _)| is_own(name));
-        // What others mean depends on these.
-        for (name, value) in own.into_iter().chain(others) {
+        for (name, value) in given {
             match self.set(&name, Some(value.clone())) {
                 Ok(warning) => {
                     wrong.extend(warning);
@@ -288,11 +278,10 @@ impl Settings {
     /// The value of a setting.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         let name = name.to_lowercase();
-        let isolation = |repeatable: bool| {
-            Some(if repeatable { "repeatable read" } else { "read committed" }.to_owned())
-        };
         match name.as_str() {
-            "default_transaction_isolation" | "transaction_isolation" => isolation(self.repeatable),
+            "default_transaction_isolation" | "transaction_isolation" => {
+                Some(self.level.name().to_owned())
+            }
             "default_transaction_read_only" | "transaction_read_only" => {
                 Some(if self.read_only { "on" } else { "off" }.to_owned())
             }
@@ -326,20 +315,6 @@ impl Settings {
     /// True if who commits is told before it is durable.
     pub(crate) fn is_asynchronous(&self) -> bool {
         self.hasty
-    }
-
-    /// Refuses SERIALIZABLE, unless it is to mean REPEATABLE READ.
-    ///
-    /// # Errors
-    /// 0A000.
-    pub(crate) fn check_serializable(&self) -> Result<(), SqlError> {
-        if self.serializable_is_repeatable {
-            return Ok(());
-        }
-        Err(SqlError::unsupported("SERIALIZABLE").hint(
-            "REPEATABLE READ is snapshot isolation: lost updates cannot happen, write skew can. Where that is enough, \
-             SET isomer.serializable = 'repeatable read' lets SERIALIZABLE mean it.",
-        ))
     }
 
     /// Sets a setting; `None`: to its default. Returns a warning if it has no effect.
@@ -400,17 +375,6 @@ impl Settings {
                     }
                 };
             }
-            "isomer.serializable" => {
-                self.serializable_is_repeatable =
-                    match value.as_deref().unwrap_or("refuse").to_lowercase().as_str() {
-                        "refuse" => false,
-                        "repeatable read" => true,
-                        wrong => {
-                            let right = "Available values: refuse, 'repeatable read'.";
-                            return Err(not_possible(&name, wrong, right));
-                        }
-                    };
-            }
             "search_path" => check_search_path(value.as_deref())?,
             "session_authorization" if value.is_none() => return Ok(None),
             _ if is_own(&name) => return Err(unknown(&name)),
@@ -439,15 +403,11 @@ impl Settings {
     }
 
     fn set_isolation(&mut self, name: &str, level: Option<&str>) -> Result<(), SqlError> {
-        self.repeatable = match level.unwrap_or("read committed").to_lowercase().as_str() {
-            "read committed" | "read uncommitted" => false,
-            "repeatable read" => true,
-            "serializable" => self.check_serializable().map(|()| true)?,
-            wrong => {
-                let right = "Available values: read committed, repeatable read.";
-                return Err(not_possible(name, wrong, right));
-            }
-        };
+        let level = level.unwrap_or("read committed");
+        self.level = Level::named(level).ok_or_else(|| {
+            let right = "Available values: read committed, repeatable read, serializable.";
+            not_possible(name, level, right)
+        })?;
         Ok(())
     }
 
@@ -459,14 +419,11 @@ impl Settings {
         self.values.clear();
         self.limits = Limits::default();
         self.keep_alive = KeepAlive::default();
-        self.repeatable = false;
+        self.level = Level::default();
         self.read_only = false;
         self.hasty = false;
-        self.serializable_is_repeatable = false;
         let defaults = self.defaults.clone();
-        let (own, others): (Vec<_>, Vec<_>) = defaults.iter().partition(|(name, _)| is_own(name));
-        let mut all = own.into_iter().chain(others);
-        all.try_for_each(|(name, value)| self.set(name, Some(value.clone())).map(drop))
+        defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())).map(drop))
     }
 }
 
@@ -579,10 +536,11 @@ impl Session {
             "autopilot" => Some(self.engine.autopilot().mode().to_string()),
             "site_memory" => Some(show_site_memory(self.engine.database().site_memory())),
             "last_commit" => Some(self.last_commit()),
-            "transaction_isolation" if self.is_in_block() && self.is_repeatable().is_some() => {
-                let level =
-                    if self.is_repeatable()? { "repeatable read" } else { "read committed" };
-                Some(level.to_owned())
+            "transaction_isolation" if self.is_in_block() && self.level().is_some() => {
+                self.level().map(|level| level.name().to_owned())
+            }
+            "transaction_read_only" if self.is_in_block() && self.is_read_only().is_some() => {
+                self.is_read_only().map(|is| if is { "on" } else { "off" }.to_owned())
             }
             _ => self.settings.get(name),
         }
@@ -681,29 +639,14 @@ mod tests {
             ("server_version", "16", "55P02"),
             ("is_superuser", "on", "55P02"),
             ("default_transaction_isolation", "chaos", "22023"),
-            ("default_transaction_isolation", "serializable", "0A000"),
-            ("isomer.serializable", "repeatable read", "set"),
             ("default_transaction_isolation", "serializable", "set"),
+            ("default_transaction_deferrable", "on", "set"),
+            ("isomer.serializable", "repeatable read", "42704"),
         ] {
             assert_eq!(outcome(&mut settings, name, value), expected, "{name} = {value}");
         }
         assert_eq!(settings.get("app.user").as_deref(), Some("7"));
-        assert_eq!(settings.get("transaction_isolation").as_deref(), Some("repeatable read"));
+        assert_eq!(settings.get("transaction_isolation").as_deref(), Some("serializable"));
         assert_eq!(settings.get("TimeZone").as_deref(), Some("Etc/UTC"));
-    }
-
-    #[test]
-    fn what_serializable_means_is_known_before_it_is_asked_for() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let given = vec![
-            pair("default_transaction_isolation", "serializable"),
-            pair("isomer.serializable", "repeatable read"),
-        ];
-        let (mut of_client, wrong) = settings().of_client(given.clone());
-        assert_eq!(wrong, []);
-        assert!(of_client.repeatable);
-        of_client.reset().expect("the defaults");
-        assert!(of_client.repeatable);
-        assert!(Settings::new(given.into()).expect("of the server").repeatable);
     }
 }

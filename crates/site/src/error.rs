@@ -1,7 +1,7 @@
 //! Why a site did not do what it was asked. Each enum answers one question of the caller.
 
 use crate::room::Full;
-use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, TableId, Time};
+use isomer_design::{Item, KEY_BYTES_MAX, Key, SiteId, Span, TableId, Time};
 use isomer_log::LogError;
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +129,16 @@ pub enum Abort {
     /// The procedure chose to end without a commit.
     #[error("{0}")]
     Rolled(String),
+    /// What a serializable transaction has read is not as it was.
+    #[error(
+        "what was read of table {table} at {span} was changed by another transaction meanwhile"
+    )]
+    ReadChanged {
+        /// The table.
+        table: TableId,
+        /// The row that was changed; where rows are gone, what was read with them.
+        span: Span,
+    },
 }
 
 impl Abort {

@@ -56,6 +56,7 @@ mod step;
 mod tick;
 mod two_phase;
 mod txn;
+mod validate;
 mod versions;
 pub mod wire;
 
@@ -86,3 +87,4 @@ pub use step::{Answer, Step};
 pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK};
 pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;
+pub use validate::ReadSet;

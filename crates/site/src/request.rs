@@ -15,12 +15,14 @@
 //! | body | for |
 //! | --- | --- |
 //! | [`Body::Writes`] | the commit of a transaction that arrived statement by statement |
+//! | [`Body::Validated`] | the same, if it is serializable |
 //! | [`Body::Call`] | stored procedures, deterministic batches: whatever has to be logged or sent as input |
 //! | [`Body::Here`] | embedded callers |
 
 use crate::error::Abort;
 use crate::message::TimeSource;
 use crate::txn::Txn;
+use crate::validate::{ReadSet, write_validated};
 use isomer_design::{Footprint, Key, SiteId, TableId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,6 +82,14 @@ pub enum Body<'a> {
     },
     /// Runs code of this process.
     Here(&'a mut dyn Procedure),
+    /// Writes rows, if all are as expected and all that was read is as it was. The footprint names what was read
+    /// among what is written, so that it is locked until the commit has its time.
+    Validated {
+        /// What was read.
+        reads: &'a ReadSet,
+        /// The rows.
+        writes: &'a CheckedWrites,
+    },
 }
 
 /// Writes that take effect all together or not at all.
@@ -175,12 +185,18 @@ impl<'a> Request<'a> {
             Body::Writes(writes) => Body::Writes(writes),
             Body::Call { name, params } => Body::Call { name, params },
             Body::Here(procedure) => Body::Here(&mut **procedure),
+            Body::Validated { reads, writes } => Body::Validated { reads, writes },
         };
         Request { body, ..*self }
     }
 }
 
 impl Body<'_> {
+    /// True if what is locked and not written has to stay as it is until the commit has its time.
+    pub(crate) fn is_validated(&self) -> bool {
+        matches!(self, Body::Validated { .. })
+    }
+
     pub(crate) fn run(
         &mut self,
         txn: &mut Txn<'_>,
@@ -190,11 +206,14 @@ impl Body<'_> {
             Body::Here(procedure) => procedure.run(txn).map(|()| Vec::new()),
             Body::Writes(writes) => write_checked(writes, txn).map(|()| Vec::new()),
             Body::Call { name, params } => procedures.get(name)?(txn, params),
+            Body::Validated { reads, writes } => {
+                write_validated(reads, writes, txn).map(|()| Vec::new())
+            }
         }
     }
 }
 
-fn write_checked(writes: &CheckedWrites, txn: &mut Txn<'_>) -> Result<(), Abort> {
+pub(crate) fn write_checked(writes: &CheckedWrites, txn: &mut Txn<'_>) -> Result<(), Abort> {
     for (&table, rows) in writes {
         for (key, write) in rows {
             let newest = txn.committed(table, key)?.map(|(time, _)| time);

@@ -406,6 +406,26 @@ fn is_operator(word: Keyword) -> bool {
     )
 }
 
+/// Takes [NOT] DEFERRABLE from the modes of a transaction, as the grammar does not know it. It asks to wait for a
+/// snapshot in which nothing can fail, and every snapshot of a transaction that only reads is one.
+fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    let is_word = |token: Option<&TokenWithSpan>, word: &str| {
+        token.is_some_and(|token| token.token.to_string().eq_ignore_ascii_case(word))
+    };
+    let is_comma = |token: Option<&TokenWithSpan>| token.is_some_and(|t| t.token == Token::Comma);
+    while let Some(at) = tokens.iter().position(|token| is_word(Some(token), "DEFERRABLE")) {
+        let (mut from, mut to) = (at, at + 1);
+        from -= usize::from(from > 0 && is_word(tokens.get(from - 1), "NOT"));
+        if from > 0 && is_comma(tokens.get(from - 1)) {
+            from -= 1;
+        } else if is_comma(tokens.get(to)) {
+            to += 1;
+        }
+        tokens.drain(from..to);
+    }
+}
+
 fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlError> {
     let word = |at: usize| -> String {
         let words = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
@@ -420,6 +440,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
     match (first.as_str(), second.as_str()) {
+        ("BEGIN" | "START", _) | ("SET", "TRANSACTION" | "SESSION") => drop_deferrable(&mut tokens),
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
         ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),

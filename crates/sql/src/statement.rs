@@ -121,12 +121,43 @@ pub enum Control {
 /// What is said of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Modes {
-    /// True: one snapshot for all statements.
-    pub repeatable: Option<bool>,
-    /// True if more than that is asked for: SERIALIZABLE.
-    pub serializable: bool,
+    /// How it is isolated.
+    pub level: Option<Level>,
     /// True: no writes.
     pub read_only: Option<bool>,
+}
+
+/// A level of isolation. READ UNCOMMITTED is READ COMMITTED.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Level {
+    /// Each statement has a snapshot of its own.
+    #[default]
+    ReadCommitted,
+    /// All statements have one.
+    RepeatableRead,
+    /// As if the transactions ran one after the other.
+    Serializable,
+}
+
+impl Level {
+    /// The level of a name, in large or small letters.
+    pub fn named(name: &str) -> Option<Level> {
+        match name.to_lowercase().as_str() {
+            "read committed" | "read uncommitted" => Some(Level::ReadCommitted),
+            "repeatable read" => Some(Level::RepeatableRead),
+            "serializable" => Some(Level::Serializable),
+            _ => None,
+        }
+    }
+
+    /// Its name, as SHOW has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::ReadCommitted => "read committed",
+            Level::RepeatableRead => "repeatable read",
+            Level::Serializable => "serializable",
+        }
+    }
 }
 
 /// COPY.

@@ -9,6 +9,10 @@
 //!                                                            with all that is in it
 //! ```
 //!
+//! **A serializable one** names what it has read as well, and as if it were written: it is locked at its masters
+//! until the commit has its time, and validated under these locks ([`ReadSet`]). Of many spans, each partition's
+//! are one range, as long as one site serves all; over several, each is named, and its rows are gathered once more.
+//!
 //! Whether the rows are brought together first or committed where they are is the strategy's to say
 //! ([`Place`](isomer_strategy::Place)); what is asked for is the same.
 
@@ -17,7 +21,7 @@ use crate::transport::Transport;
 use isomer_design::{
     Access, Footprint, Key, KeyRange, Route, RoutingTable, SiteSet, Span, TableId,
 };
-use isomer_site::CheckedWrites;
+use isomer_site::{CheckedWrites, ReadSet};
 use std::collections::BTreeSet;
 
 /// A commit at one site names its keys one by one up to this many; beyond, ranges of them.
@@ -36,8 +40,12 @@ pub(super) fn logged_at(routing: &RoutingTable, footprint: &Footprint) -> SiteSe
     }
 }
 
-/// What a commit writes.
-pub(super) fn footprint<T: Transport>(router: &Router<T>, writes: &CheckedWrites) -> Footprint {
+/// What a commit locks: what it writes, and what was read and has to be the same.
+pub(super) fn footprint<T: Transport>(
+    router: &Router<T>,
+    writes: &CheckedWrites,
+    reads: &ReadSet,
+) -> Footprint {
     let mut footprint = Footprint::new();
     for (&table, rows) in writes {
         if rows.len() <= KEYS_MAX {
@@ -48,12 +56,59 @@ pub(super) fn footprint<T: Transport>(router: &Router<T>, writes: &CheckedWrites
             }
         }
     }
+    for (table, spans) in reads.tables() {
+        if spans.len() <= KEYS_MAX {
+            add_spans(&mut footprint, table, spans);
+        } else {
+            for range in hulls(router, table, spans) {
+                footprint.add(table, Span::Range(range), Access::Write);
+            }
+        }
+    }
     if !matches!(router.routing_table().home(&footprint), Route::Nowhere { .. }) {
         return footprint;
     }
     let mut by_key = Footprint::new();
     writes.iter().for_each(|(table, rows)| add_keys(&mut by_key, *table, rows.keys()));
+    reads.tables().for_each(|(table, spans)| add_spans(&mut by_key, table, spans));
     by_key
+}
+
+fn add_spans<'s>(footprint: &mut Footprint, table: TableId, spans: impl Iterator<Item = &'s Span>) {
+    spans.for_each(|span| footprint.add(table, span.clone(), Access::Write));
+}
+
+/// For each partition in which spans begin, a range that has all of each of them.
+fn hulls<'s, T: Transport>(
+    router: &Router<T>,
+    table: TableId,
+    spans: impl Iterator<Item = &'s Span>,
+) -> Vec<KeyRange> {
+    let design = router.design();
+    let mut rest = spans.peekable();
+    let mut hulls = Vec::new();
+    while let Some(first) = rest.next() {
+        let partition = design.partition_of(table, first.start()).map(|(range, _)| range);
+        let inside = |span: &&Span| partition.as_ref().is_none_or(|p| p.contains(span.start()));
+        let mut end = end_of(first);
+        while let Some(span) = rest.next_if(inside) {
+            end = later_end(end, end_of(span));
+        }
+        hulls.push(KeyRange::new(first.start().clone(), end));
+    }
+    hulls
+}
+
+/// The key before which a span ends, if it does.
+fn end_of(span: &Span) -> Option<Key> {
+    match span {
+        Span::Key(key) => Some(key.successor()),
+        Span::Range(range) => range.end.clone(),
+    }
+}
+
+fn later_end(one: Option<Key>, other: Option<Key>) -> Option<Key> {
+    Some(one?.max(other?))
 }
 
 fn add_keys<'k>(footprint: &mut Footprint, table: TableId, keys: impl Iterator<Item = &'k Key>) {

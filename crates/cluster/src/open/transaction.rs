@@ -25,7 +25,8 @@ use crate::error::Error;
 use crate::router::{Ran, Session, unless};
 use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
-use isomer_site::{Abort, Body, Expect, Overlay, Request};
+use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
+use isomer_strategy::Refused;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Waker;
@@ -42,6 +43,9 @@ pub enum Isolation {
     ReadCommitted,
     /// All statements see what was committed before the first.
     RepeatableRead,
+    /// As if it ran alone at the time of its commit: all statements see what was committed before the first, and it
+    /// commits only if they would see the same again.
+    Serializable,
 }
 
 /// Why a statement or a commit of an open transaction failed. The transaction's earlier writes are
@@ -60,6 +64,14 @@ pub enum OpenError {
     /// A row has changed since the transaction's snapshot.
     #[error("a row was changed by another transaction after this one took its snapshot")]
     Changed,
+    /// What a serializable transaction has read is not so any more.
+    #[error("what was read of table {table} at {span} was changed by another transaction")]
+    ReadChanged {
+        /// The table.
+        table: TableId,
+        /// The row that was changed; where rows are gone, what was read with them.
+        span: Span,
+    },
     /// The transaction writes more than can be kept.
     #[error(
         "the transaction's writes take more than {} MB; commit in smaller portions",
@@ -97,6 +109,9 @@ pub struct OpenTransaction<T: Transport> {
     /// What was read in snapshots that are no longer used.
     seen: Seen,
     workspace: Workspace,
+    /// What it has read, if it is serializable: what is read stays read, whatever is rolled back.
+    reads: ReadSet,
+    read_bytes: usize,
     locked: Vec<(TableId, Key)>,
     session: Session,
     /// What it has read, if the strategy wants to know.
@@ -130,6 +145,8 @@ impl<T: Transport> OpenTransaction<T> {
             newest: None,
             seen: Seen::default(),
             workspace: Workspace::default(),
+            reads: ReadSet::default(),
+            read_bytes: 0,
             locked: Vec::new(),
             session,
             noted,
@@ -186,6 +203,7 @@ impl<T: Transport> OpenTransaction<T> {
             }
         };
         self.note(begun, table, || Span::Key(key.clone()), usize::from(exists));
+        self.keep_read(table, || Span::Key(key.clone()), usize::from(exists));
         Ok(exists)
     }
 
@@ -213,7 +231,8 @@ impl<T: Transport> OpenTransaction<T> {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), OpenError> {
         let begun = self.note_begin();
-        let (mut snapshots, mut rows) = (0, 0);
+        let (mut snapshots, mut rows, mut last) = (0, 0, None);
+        let keeps = self.keeps_reads();
         loop {
             self.reads(is_fixed).await?;
             let snapshot = self.snapshot.as_mut().expect("it was just taken");
@@ -222,7 +241,11 @@ impl<T: Transport> OpenTransaction<T> {
             let mut overlay = Overlay::new(own, way, &mut visit);
             let stored = |key: &[u8], row: &[u8], _: Time| {
                 rows += 1;
-                overlay.stored(key, Some(row))
+                let flow = overlay.stored(key, Some(row));
+                if keeps && flow.is_break() {
+                    last = Some(Key::from_bytes(key));
+                }
+                flow
             };
             let scanned = snapshot.scan(&self.gateway, table, range, way, stored).await;
             if scanned.is_ok() {
@@ -236,6 +259,7 @@ impl<T: Transport> OpenTransaction<T> {
             }
         }
         self.note(begun, table, || Span::Range(range.clone()), rows);
+        self.keep_read(table, || Span::Range(up_to(range, way, last)), rows);
         Ok(())
     }
 
@@ -257,6 +281,11 @@ impl<T: Transport> OpenTransaction<T> {
             self.end_newest();
         }
         Ok(())
+    }
+
+    /// About how many bytes of memory it takes to remember what it has read: none unless it is serializable.
+    pub fn read_bytes(&self) -> usize {
+        self.read_bytes
     }
 
     /// How many rows, and tables, it has locked.
@@ -339,6 +368,7 @@ impl<T: Transport> OpenTransaction<T> {
             if base.is_some_and(|base| base > snapshot.time()) || was_there != base.is_some() {
                 return Err(OpenError::Changed);
             }
+            self.keep_read(table, || Span::Key(key.clone()), usize::from(was_there));
         }
         Ok(Locked { exists: base.is_some(), base: Expect::Version(base) })
     }
@@ -404,13 +434,16 @@ impl<T: Transport> OpenTransaction<T> {
     /// Makes all writes visible, at one time, and durable. Says where that was, if there were any.
     ///
     /// # Errors
-    /// [`OpenError::Changed`] if a row is not the one that was read any more; nothing was written then,
-    /// unless the error [is unknown](Error::is_unknown).
+    /// [`OpenError::Changed`] if a row is not the one that was read any more, and [`OpenError::ReadChanged`] if that
+    /// is so of what a serializable transaction has only read; nothing was written then, unless the error
+    /// [is unknown](Error::is_unknown).
     pub async fn commit(mut self) -> Result<Option<Ran>, OpenError> {
         self.end_snapshot();
         self.end_newest();
         let gateway = self.gateway.clone();
-        if let Some(reads) = self.noted.take() {
+        // What a serializable commit has read is in its footprint.
+        let is_told = self.keeps_reads() && !self.workspace.is_empty();
+        if let Some(reads) = self.noted.take().filter(|_| !is_told) {
             reads.tell(gateway.router(), &self.session);
         }
         let cancel = self.cancel.clone();
@@ -420,8 +453,12 @@ impl<T: Transport> OpenTransaction<T> {
             return durable.map_err(OpenError::Canceled)?.map(|()| None);
         }
         self.session.has_seen(gateway.router().latest());
-        let writes = self.workspace.writes();
-        let footprint = footprint(gateway.router(), writes);
+        if self.keeps_reads() {
+            // Its commit is later than all that was told until now, whatever is next done to what it has read.
+            self.session.has_seen(gateway.present());
+        }
+        let (reads, writes) = (&self.reads, self.workspace.writes());
+        let footprint = footprint(gateway.router(), writes, reads);
         if !self.is_asynchronous {
             // Nothing durable depends on what a crash elsewhere could undo. What was read where the commit
             // is logged comes before it in that log.
@@ -443,10 +480,21 @@ impl<T: Transport> OpenTransaction<T> {
             gateway.release(owner, &std::mem::take(locked));
         };
         let is_asynchronous = self.is_asynchronous;
-        let request = Request { is_asynchronous, ..Request::new(&footprint, Body::Writes(writes)) };
+        let body = match reads.is_empty() {
+            true => Body::Writes(writes),
+            false => Body::Validated { reads, writes },
+        };
+        let request = Request { is_asynchronous, ..Request::new(&footprint, body) };
         let (router, session) = (gateway.router(), &mut self.session);
         let ran = match router.serve_until(session, request, &mut published, &over).await {
             Err(Error::Abort(Abort::Changed { .. })) => return Err(OpenError::Changed),
+            Err(Error::Abort(Abort::ReadChanged { table, span })) => {
+                return Err(OpenError::ReadChanged { table, span });
+            }
+            // It was dropped since.
+            Err(Error::Refused(Refused::UnknownTable(table))) if reads.has(table) => {
+                return Err(OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) });
+            }
             result => result?.0,
         };
         gateway.count(ran.place);
@@ -465,6 +513,19 @@ impl<T: Transport> OpenTransaction<T> {
             if reads.is_too_much() {
                 self.noted = None;
             }
+        }
+    }
+
+    /// True if what it reads has to be the same at its commit.
+    fn keeps_reads(&self) -> bool {
+        self.isolation == Isolation::Serializable
+    }
+
+    /// So many rows were read of a span.
+    fn keep_read(&mut self, table: TableId, span: impl FnOnce() -> Span, rows: usize) {
+        if self.keeps_reads() {
+            let at = self.snapshot_time().expect("it has just read");
+            self.read_bytes += self.reads.add(at, table, span(), rows as u64);
         }
     }
 
@@ -492,7 +553,7 @@ impl<T: Transport> OpenTransaction<T> {
     }
 
     fn is_fixed(&self) -> bool {
-        self.isolation == Isolation::RepeatableRead
+        self.isolation != Isolation::ReadCommitted
     }
 
     /// The snapshot to read from. One that is fixed is used for long, so it is pinned first.
@@ -549,6 +610,17 @@ impl<T: Transport> Drop for OpenTransaction<T> {
         self.end_snapshot();
         self.end_newest();
         self.gateway.release(self.owner, &self.locked);
+    }
+}
+
+/// What was read of a range, if the reading ended with a row.
+fn up_to(range: &KeyRange, way: Direction, last: Option<Key>) -> KeyRange {
+    match (way, last) {
+        (_, None) => range.clone(),
+        (Direction::Forward, Some(last)) => {
+            KeyRange::new(range.start.clone(), Some(last.successor()))
+        }
+        (Direction::Backward, Some(last)) => KeyRange::new(last, range.end.clone()),
     }
 }
 

@@ -3,7 +3,6 @@
 use super::Session;
 use crate::backend::Backend;
 use crate::wire::Out;
-use isomer_cluster::Isolation;
 use isomer_sql::statement::{Control, Modes};
 use isomer_sql::{SqlError, code};
 
@@ -13,17 +12,12 @@ impl Session {
         control: &Control,
         out: &mut Out,
     ) -> Result<&'static str, SqlError> {
-        if let Control::Begin(modes) | Control::Set(modes, _) = control
-            && modes.serializable
-        {
-            self.settings.check_serializable()?;
-        }
         match control {
             Control::Begin(modes) => {
                 if self.in_block {
                     let message = "there is already a transaction in progress";
                     out.notice("WARNING", &SqlError::new(code::ACTIVE_TRANSACTION, message));
-                    if modes.repeatable.is_some() {
+                    if modes.level.is_some() {
                         self.change_modes(*modes)?;
                     }
                 } else {
@@ -61,7 +55,7 @@ impl Session {
             Control::Set(modes, for_session) => {
                 if *for_session {
                     let settings = std::sync::Arc::make_mut(&mut self.settings);
-                    settings.repeatable = modes.repeatable.unwrap_or(settings.repeatable);
+                    settings.level = modes.level.unwrap_or(settings.level);
                     settings.read_only = modes.read_only.unwrap_or(settings.read_only);
                 } else if self.in_block {
                     self.change_modes(*modes)?;
@@ -78,22 +72,20 @@ impl Session {
     fn change_modes(&mut self, modes: Modes) -> Result<(), SqlError> {
         let has_savepoints = !self.savepoints.is_empty();
         let old = self.backend();
-        let is_same = |wanted: Option<bool>, now: bool| wanted.is_none_or(|wanted| wanted == now);
-        if is_same(modes.repeatable, old.isolation() == Isolation::RepeatableRead)
-            && is_same(modes.read_only, old.read_only)
-        {
+        let now = Modes { level: Some(old.level()), read_only: Some(old.read_only) };
+        let wanted = Modes {
+            level: modes.level.or(now.level),
+            read_only: modes.read_only.or(now.read_only),
+        };
+        if wanted == now {
             return Ok(());
         }
         if old.is_used || has_savepoints {
             let message = "SET TRANSACTION must be called before any query";
             return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }
-        let repeatable = old.isolation() == Isolation::RepeatableRead;
-        let (repeatable, read_only) =
-            (modes.repeatable.unwrap_or(repeatable), modes.read_only.unwrap_or(old.read_only));
-        let (repeatable, read_only) = (Some(repeatable), Some(read_only));
-        self.modes = Modes { repeatable, read_only, serializable: false };
-        self.begin(self.modes);
+        self.modes = wanted;
+        self.begin(wanted);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
-use isomer_sql::statement::{Definition, Modes, Prepared, compile};
+use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Statement as Sql, TruncateIdentityOption};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl Session {
     /// The transaction that a definition is a part of: outside of a block, one that sees what is there now.
     fn begin_definition(&mut self) -> Result<(), SqlError> {
         if self.txn.is_none() && !self.in_block {
-            self.begin(Modes { repeatable: Some(false), ..Modes::default() });
+            self.begin(Modes { level: Some(Level::ReadCommitted), ..Modes::default() });
         }
         self.begin_statement()
     }

@@ -282,11 +282,14 @@ impl Procedure for Living<'_> {
 fn part_words(part: &Part) -> String {
     match part {
         Part::Enter { txn, footprint, .. } => format!("enter {txn}: {footprint}"),
-        Part::Prepare { txn, writes, .. } => {
-            let keys = writes.iter().map(|write| format!("{}[{}]", write.table, write.key));
-            format!("prepare {txn}: {}", keys.collect::<Vec<_>>().join(", "))
-        }
+        Part::Prepare { txn, writes, .. } => format!("prepare {txn}: {}", keys(writes)),
+        Part::PrepareAll { txn, writes, .. } => format!("prepare {txn} whole: {}", keys(writes)),
     }
+}
+
+fn keys(writes: &[RowWrite]) -> String {
+    let keys = writes.iter().map(|write| format!("{}[{}]", write.table, write.key));
+    keys.collect::<Vec<_>>().join(", ")
 }
 
 /// A step in a few words.

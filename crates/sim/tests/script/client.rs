@@ -78,6 +78,7 @@ impl Desk {
         let isolation = match line {
             "begin read committed" => Some(Isolation::ReadCommitted),
             "begin repeatable read" => Some(Isolation::RepeatableRead),
+            "begin serializable" => Some(Isolation::Serializable),
             _ => None,
         };
         if let Some(isolation) = isolation {

@@ -67,8 +67,10 @@ impl Site {
         let own = writes.remove(&self.id).unwrap_or_default();
         let has_backups = writes.values().flatten().any(|write| self.is_backed(write.table));
         self.room_for_writes(&own)?;
-        let prepared =
-            self.prepare_all(&coordinator_guard, branches, snapshot, writes, peers).await?;
+        let is_validated = request.body.is_validated() && !is_read_only;
+        let prepared = self
+            .prepare_all(&coordinator_guard, branches, (snapshot, is_validated), writes, peers)
+            .await?;
         if is_read_only {
             let seen = self.seen_by(coordinator_guard.txn);
             self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
@@ -152,12 +154,13 @@ impl Site {
     }
 
     /// Prepares the writes of the others, at once; sites that wrote nothing see to it that what they
-    /// read is durable. Gives those that are prepared, with their proposals.
+    /// read is durable. If what was read is validated, all that they have locked is prepared, written or not. Gives
+    /// those that are prepared, with their proposals.
     async fn prepare_all<P: Peers>(
         &self,
         coordinator_guard: &CoordinatorGuard<'_>,
         branches: &Shares,
-        at: Time,
+        (at, is_validated): (Time, bool),
         mut writes: Writes,
         peers: &P,
     ) -> Result<Vec<(SiteId, Time)>, Failure> {
@@ -165,9 +168,13 @@ impl Site {
         let others = writers(branches).filter(|site| *site != self.id);
         let parts = others.map(|site| {
             let writes = writes.remove(&site).unwrap_or_default();
-            let wrote = !writes.is_empty();
+            let wrote = !writes.is_empty() || is_validated;
+            let part = match is_validated {
+                true => Part::PrepareAll { txn, at, writes },
+                false => Part::Prepare { txn, at, writes },
+            };
             async move {
-                match peers.part(site, Part::Prepare { txn, at, writes }).await {
+                match peers.part(site, part).await {
                     Ok(PartAnswer::Prepared(proposal)) => Ok((site, wrote, proposal)),
                     Ok(PartAnswer::Entered(_)) => Err(Failure::Participant(site)),
                     Err(failure) => Err(blamed(site, failure)),

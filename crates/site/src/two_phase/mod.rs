@@ -89,6 +89,16 @@ pub enum Part {
         /// The participant's share of its writes, ordered by table and key.
         writes: Vec<RowWrite>,
     },
+    /// As [`Part::Prepare`], and everything that is locked stays as it is until the outcome, written or not: a
+    /// partition without rows to write gets an event without rows.
+    PrepareAll {
+        /// The transaction.
+        txn: TxnId,
+        /// The time of its snapshot.
+        at: Time,
+        /// The participant's share of its writes, ordered by table and key.
+        writes: Vec<RowWrite>,
+    },
 }
 
 /// A participant's answer.

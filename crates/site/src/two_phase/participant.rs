@@ -74,7 +74,10 @@ impl Site {
                 self.enter(txn, &footprint, at).await.map(PartAnswer::Entered)
             }
             Part::Prepare { txn, at, writes } => {
-                self.prepare(txn, at, &writes).await.map(PartAnswer::Prepared)
+                self.prepare(txn, at, &writes, false).await.map(PartAnswer::Prepared)
+            }
+            Part::PrepareAll { txn, at, writes } => {
+                self.prepare(txn, at, &writes, true).await.map(PartAnswer::Prepared)
             }
         }
     }
@@ -164,15 +167,28 @@ impl Site {
         Ok(Ok(Entered { at, is_fixed, rows }))
     }
 
-    async fn prepare(&self, txn: TxnId, at: Time, writes: &[RowWrite]) -> Result<Time, Failure> {
-        let (proposal, seen) = self.propose(txn, at, writes)?;
+    async fn prepare(
+        &self,
+        txn: TxnId,
+        at: Time,
+        writes: &[RowWrite],
+        is_all: bool,
+    ) -> Result<Time, Failure> {
+        let (proposal, seen) = self.propose(txn, at, writes, is_all)?;
         self.lasting_for_others(seen.position).await.map_err(Failure::Unknown)?;
         self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
         Ok(proposal)
     }
 
-    /// Marks what is written, and logs it. Gives the earliest time of the commit, and when to answer.
-    fn propose(&self, txn: TxnId, at: Time, writes: &[RowWrite]) -> Result<(Time, Seen), Failure> {
+    /// Marks what is written, or all that is locked, and logs it. Gives the earliest time of the commit, and when
+    /// to answer.
+    fn propose(
+        &self,
+        txn: TxnId,
+        at: Time,
+        writes: &[RowWrite],
+        is_all: bool,
+    ) -> Result<(Time, Seen), Failure> {
         let mut transactions = self.transactions.lock();
         let branch = transactions.branches.get_mut(&txn).ok_or(Failure::Participant(self.id))?;
         branch.heard = self.time.now();
@@ -180,13 +196,16 @@ impl Site {
         if let Some(prepared) = &branch.prepared {
             return Ok((prepared.proposal, Seen { position: prepared.position, ticket }));
         }
-        if writes.is_empty() {
+        if writes.is_empty() && !is_all {
             return Ok((at, branch.seen));
         }
         self.room_for_writes(writes)?;
         self.store.clock.raise(at);
         let mut frame = FrameWriter::new(FrameKind::Prepare(txn));
-        let written = branch.write(&mut frame, writes);
+        let mut written = branch.write(&mut frame, writes);
+        if is_all {
+            branch.touch(&mut frame, &mut written);
+        }
         written.iter().for_each(|partition| self.begin_publishing(partition));
         let is_followed = written.iter().any(|partition| !partition.followers().is_empty());
         match self.append_prepare(txn, &mut frame, is_followed) {
@@ -295,6 +314,18 @@ impl Site {
 }
 
 impl Branch {
+    /// Adds a record without rows for each partition that is locked and not among those `written`: no other commit
+    /// there gets a time that is earlier than this one's, whatever dies.
+    fn touch(&self, frame: &mut FrameWriter, written: &mut Vec<Arc<SitePartition>>) {
+        for partition in self.held.iter() {
+            if !written.iter().any(|other| Arc::ptr_eq(other, partition)) {
+                frame.open_write(partition.table, &partition.range.start, partition.version());
+                frame.close_write();
+                written.push(partition.clone());
+            }
+        }
+    }
+
     /// Adds rows to a frame, as records of the partitions they are in; gives these, in that order.
     pub(super) fn write(
         &self,

@@ -31,6 +31,7 @@ use crate::record::RowsBuffer;
 use crate::request::{Body, CheckedWrites, Reply, Request, Shares};
 use crate::step::{Answer, Step};
 use crate::two_phase::{Part, PartAnswer};
+use crate::validate::ReadSet;
 use isomer_design::{Direction, Footprint, HotLock, Span, TableId, Time};
 use isomer_log::LogError;
 use serde::de::DeserializeOwned;
@@ -84,6 +85,10 @@ enum Data<'a> {
         #[serde(with = "serde_bytes")]
         params: Vec<u8>,
     },
+    Validated {
+        reads: Cow<'a, ReadSet>,
+        writes: Cow<'a, CheckedWrites>,
+    },
 }
 
 impl<'a> Execute<'a> {
@@ -95,6 +100,9 @@ impl<'a> Execute<'a> {
                 Data::Call { name: Cow::Borrowed(*name), params: params.to_vec() }
             }
             Body::Here(_) => return None,
+            Body::Validated { reads, writes } => {
+                Data::Validated { reads: Cow::Borrowed(*reads), writes: Cow::Borrowed(*writes) }
+            }
         };
         Some(Execute {
             footprint: Cow::Borrowed(request.footprint),
@@ -115,6 +123,7 @@ impl<'a> Execute<'a> {
             body: match &self.body {
                 Data::Writes(writes) => Body::Writes(writes),
                 Data::Call { name, params } => Body::Call { name, params },
+                Data::Validated { reads, writes } => Body::Validated { reads, writes },
             },
             is_asynchronous: self.is_asynchronous,
             is_measured: self.is_measured,

@@ -1,6 +1,6 @@
 //! Statements that the session carries out itself: what SET, BEGIN, EXECUTE and COPY say, read off the grammar.
 
-use super::{Action, Control, Copy, CopyDirection, Modes, Setting};
+use super::{Action, Control, Copy, CopyDirection, Level, Modes, Setting};
 use crate::bind::Binder;
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -30,12 +30,16 @@ pub(super) fn modes(given: &[TransactionMode]) -> Result<Modes, SqlError> {
                 modes.read_only = Some(*access == ast::TransactionAccessMode::ReadOnly);
             }
             TransactionMode::IsolationLevel(level) => {
-                modes.repeatable = Some(!matches!(
-                    level,
-                    TransactionIsolationLevel::ReadUncommitted
-                        | TransactionIsolationLevel::ReadCommitted
-                ));
-                modes.serializable = *level == TransactionIsolationLevel::Serializable;
+                use TransactionIsolationLevel as Given;
+                modes.level = Some(match level {
+                    Given::ReadUncommitted | Given::ReadCommitted => Level::ReadCommitted,
+                    Given::RepeatableRead => Level::RepeatableRead,
+                    Given::Serializable => Level::Serializable,
+                    Given::Snapshot => {
+                        return Err(SqlError::unsupported("ISOLATION LEVEL SNAPSHOT")
+                            .hint("REPEATABLE READ is snapshot isolation."));
+                    }
+                });
             }
         }
     }
@@ -44,17 +48,11 @@ pub(super) fn modes(given: &[TransactionMode]) -> Result<Modes, SqlError> {
 
 /// An isolation level, as the settings have it.
 fn isolation(level: &str) -> Result<Modes, SqlError> {
-    let (repeatable, serializable) = match level.to_lowercase().as_str() {
-        "read committed" | "read uncommitted" => (false, false),
-        "repeatable read" => (true, false),
-        "serializable" => (true, true),
-        _ => {
-            let message =
-                format!("invalid value for parameter \"transaction_isolation\": \"{level}\"");
-            return Err(SqlError::new(code::INVALID_PARAMETER, message));
-        }
-    };
-    Ok(Modes { repeatable: Some(repeatable), serializable, read_only: None })
+    let known = Level::named(level).ok_or_else(|| {
+        let message = format!("invalid value for parameter \"transaction_isolation\": \"{level}\"");
+        SqlError::new(code::INVALID_PARAMETER, message)
+    })?;
+    Ok(Modes { level: Some(known), read_only: None })
 }
 
 pub(super) fn set_action(set: &Set) -> Result<Action, SqlError> {

@@ -16,6 +16,7 @@ use crate::room::Full;
 use crate::source::GatheredRow;
 use crate::step::{Answer, Step};
 use crate::two_phase::{Entered, Part, PartAnswer, RowWrite};
+use crate::validate::ReadSet;
 use crate::wire::ask::{Asked, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
 use crate::wire::{self, BadMessage};
 use isomer_design::{
@@ -73,11 +74,13 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
     let mut add = |name, count, one: fn(&mut Gen, usize) -> Sample| {
         each(seed, name, count, samples, one);
     };
-    add("execute", 4, |g, variant| {
+    add("execute", 5, |g, variant| {
         let (footprint, writes, params) = (g.footprint(), g.writes(), g.bytes());
         let branches = (variant % 2 == 1).then(|| g.branches());
+        let reads = if variant == 4 { g.reads() } else { ReadSet::default() };
         let body = match variant {
             0 | 1 => Body::Writes(&writes),
+            4 => Body::Validated { reads: &reads, writes: &writes },
             _ => Body::Call { name: "transfer", params: &params },
         };
         let session = g.time();
@@ -122,11 +125,12 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
         let step = step(g, variant);
         asked(g, &step)
     });
-    add("part", 2, |g, variant| {
+    add("part", 3, |g, variant| {
         let (txn, at) = (g.txn(), g.time());
         let part = match variant {
             0 => Part::Enter { txn, footprint: g.footprint(), at },
-            _ => Part::Prepare { txn, at, writes: g.some(Gen::row_write) },
+            1 => Part::Prepare { txn, at, writes: g.some(Gen::row_write) },
+            _ => Part::PrepareAll { txn, at, writes: g.some(Gen::row_write) },
         };
         asked(g, &part)
     });
@@ -318,7 +322,7 @@ fn failure(g: &mut Gen, variant: usize) -> Failure {
     }
 }
 
-const ABORTS: usize = 6;
+const ABORTS: usize = 7;
 
 fn abort(g: &mut Gen, variant: usize) -> Abort {
     let (table, key) = (g.table(), g.key());
@@ -328,7 +332,8 @@ fn abort(g: &mut Gen, variant: usize) -> Abort {
         2 => Abort::KeyTooLong { bytes: g.small() },
         3 => Abort::Changed { table, key },
         4 => Abort::UnknownProcedure { name: g.words(), known: g.words() },
-        _ => Abort::Rolled(g.words()),
+        5 => Abort::Rolled(g.words()),
+        _ => Abort::ReadChanged { table, span: Span::Key(key) },
     }
 }
 
@@ -486,6 +491,14 @@ impl Gen {
         };
         let table = |g: &mut Gen| (g.table(), g.some(write).into_iter().collect());
         self.some(table).into_iter().collect()
+    }
+
+    fn reads(&mut self) -> ReadSet {
+        let mut reads = ReadSet::default();
+        for Item { table, span, .. } in self.some(Gen::item) {
+            reads.add(self.time(), table, span, self.number());
+        }
+        reads
     }
 
     fn reached(&mut self) -> Reached {

@@ -1,0 +1,189 @@
+//! What a transaction has read, and whether that is still so: validation at the commit, for SERIALIZABLE.
+//!
+//! A transaction whose statements come one by one has read at one time, long before it commits. Its commit locks
+//! the partitions of all that it has read, looks again, and writes while nobody else can:
+//!
+//! ```text
+//!   read at 90                                      at the commit, under the locks
+//!   ──────────                                      ──────────────────────────────
+//!   doctors[alice]    1 row                         1 row, of 71                  the same
+//!   doctors[zoe]      no row                        no row                        the same
+//!   shifts[5..9)      3 rows                        3 rows, the newest of 94      5..9 was changed: abort
+//!   shifts[20..30)    2 rows                        1 row, of 40                  a row is gone: abort
+//! ```
+//!
+//! **A span is the same if it holds as many rows as before, none of them newer than the time at which it was
+//! read.** A row that was changed or inserted is newer; one that was deleted is missing, and only a newer one could
+//! stand in for it. So nothing has to be remembered of single rows of a range, and no site has to keep deletions: what
+//! is compared is the state at the commit, and a row that came and went again in between is none of anybody's business.
+//!
+//! **Invariant.** What is looked at here is locked until the commit has its time, in the way of what is written
+//! ([`crate::execute`], [`crate::two_phase`]); so it is what is there at that time.
+//!
+//! **Left out.** Locks that readers share: a partition has one lock, and whoever validates holds it for the length
+//! of a commit.
+
+use crate::error::Abort;
+use crate::request::CheckedWrites;
+use crate::txn::Txn;
+use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// What a span takes beside its keys.
+const SPAN_BYTES: usize = 96;
+
+/// What a transaction has read, at one time.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct ReadSet {
+    /// The time.
+    at: Time,
+    /// How many rows there were in each span.
+    spans: BTreeMap<TableId, BTreeMap<Span, u64>>,
+}
+
+impl ReadSet {
+    /// A span that was read at a time, and how many rows were in it. Gives how many bytes more that takes: none if
+    /// it was read before.
+    pub fn add(&mut self, at: Time, table: TableId, span: Span, rows: u64) -> usize {
+        // Where times differ, the earliest is right for all: what is newer than that is taken for changed.
+        self.at = if self.spans.is_empty() { at } else { self.at.min(at) };
+        let spans = self.spans.entry(table).or_default();
+        if spans.range(..=&span).next_back().is_some_and(|(before, _)| covers(before, &span)) {
+            return 0;
+        }
+        let bytes = SPAN_BYTES + bytes_of(&span);
+        spans.insert(span, rows);
+        bytes
+    }
+
+    /// True if nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// True if something of a table was read.
+    pub fn has(&self, table: TableId) -> bool {
+        self.spans.contains_key(&table)
+    }
+
+    /// The spans of each table, in the order of their first keys.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, impl ExactSizeIterator<Item = &Span>)> {
+        self.spans.iter().map(|(table, spans)| (*table, spans.keys()))
+    }
+
+    /// Fails if anything of it is not as it was.
+    ///
+    /// # Errors
+    /// [`Abort::ReadChanged`]; [`Abort::OutsideFootprint`].
+    pub(crate) fn validate(&self, txn: &Txn<'_>) -> Result<(), Abort> {
+        for (&table, spans) in &self.spans {
+            for (span, &rows) in spans {
+                match span {
+                    Span::Key(key) => self.validate_key(txn, table, key, rows)?,
+                    Span::Range(range) => self.validate_range(txn, table, range, rows)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_key(
+        &self,
+        txn: &Txn<'_>,
+        table: TableId,
+        key: &Key,
+        rows: u64,
+    ) -> Result<(), Abort> {
+        let is_same = match txn.committed(table, key)? {
+            Some((time, _)) => rows == 1 && time <= self.at,
+            None => rows == 0,
+        };
+        if is_same { Ok(()) } else { Err(changed(table, Span::Key(key.clone()))) }
+    }
+
+    fn validate_range(
+        &self,
+        txn: &Txn<'_>,
+        table: TableId,
+        range: &KeyRange,
+        rows: u64,
+    ) -> Result<(), Abort> {
+        let (mut found, mut newer) = (0, None);
+        txn.scan_committed(table, range, Direction::Forward, |key, _, time| {
+            found += 1;
+            if time > self.at {
+                newer = Some(Key::from_bytes(key));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        match newer {
+            Some(key) => Err(changed(table, Span::Key(key))),
+            None if found != rows => Err(changed(table, Span::Range(range.clone()))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes rows, if all that was read and all that is replaced is as it was.
+pub(crate) fn write_validated(
+    reads: &ReadSet,
+    writes: &CheckedWrites,
+    txn: &mut Txn<'_>,
+) -> Result<(), Abort> {
+    reads.validate(txn)?;
+    crate::request::write_checked(writes, txn)
+}
+
+fn changed(table: TableId, span: Span) -> Abort {
+    Abort::ReadChanged { table, span }
+}
+
+fn covers(span: &Span, other: &Span) -> bool {
+    match other {
+        Span::Key(key) => span.contains(key),
+        Span::Range(range) => span.covers(range),
+    }
+}
+
+fn bytes_of(span: &Span) -> usize {
+    match span {
+        Span::Key(key) => key.len(),
+        Span::Range(range) => range.start.len() + range.end.as_ref().map_or(0, |end| end.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: TableId = TableId(1);
+
+    fn spans(reads: &ReadSet) -> Vec<String> {
+        reads.tables().flat_map(|(_, spans)| spans.map(Span::to_string)).collect()
+    }
+
+    #[test]
+    fn what_a_range_has_seen_is_not_kept_key_by_key() {
+        let mut reads = ReadSet::default();
+        let (five, seven) = (Span::Key(Key::int(5)), Span::Key(Key::int(7)));
+        let range = Span::Range(KeyRange::ints(6, 9));
+        assert!(reads.add(Time(9), TABLE, five.clone(), 1) > 0);
+        assert!(reads.add(Time(9), TABLE, range.clone(), 3) > 0);
+        assert_eq!(reads.add(Time(9), TABLE, seven, 1), 0);
+        assert_eq!(reads.add(Time(9), TABLE, range, 3), 0);
+        assert_eq!(reads.add(Time(9), TABLE, five, 1), 0);
+        assert_eq!(spans(&reads), ["[5]", "[6..9)"]);
+    }
+
+    #[test]
+    fn of_two_times_the_earlier_one_is_kept() {
+        let mut reads = ReadSet::default();
+        for at in [9, 7, 8] {
+            reads.add(Time(at), TABLE, Span::Key(Key::int(at as i64)), 0);
+        }
+        assert_eq!(reads.at, Time(7));
+    }
+}
