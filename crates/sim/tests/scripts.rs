@@ -12,7 +12,8 @@
 //!   c1: begin write accounts[5], …           a transaction, which then waits for statements
 //!   c1: get accounts[5] · put accounts[5] = 7 · insert · delete · scan accounts[0..5)
 //!   c1: commit · rollback                    ends it; statements without `begin` are one of their own
-//!   c1: begin read committed · begin repeatable read     one that is open, with row locks:
+//!   c1: begin read committed · begin repeatable read · begin serializable
+//!                                            one that is open, with row locks:
 //!   c1: lock accounts[5] · share accounts[5] · savepoint · back 0      besides the above
 //!   c2: has seen what c1 has                 it was told
 //!   split, merge, add_replica, …             an operator; `op: split …` gives it a name

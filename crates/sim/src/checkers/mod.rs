@@ -12,7 +12,7 @@
 //! | [`mod@no_phantom_write`] | what is in the log was asked for by somebody, once, and not refused |
 //! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; nobody wrote in between |
 //! | [`mod@session_order`] | a session never goes back |
-//! | [`mod@open_transactions`] | what holds statement by statement, at both levels; row locks keep writers apart |
+//! | [`mod@open_transactions`] | what holds statement by statement, at all levels; row locks keep writers apart |
 //! | [`mod@backed_up`] | what a client was told has committed was on the disks of enough backups by then |
 //! | [`mod@copies_agree`] | in the end every copy of a partition is what the commits add up to |
 //!

@@ -10,7 +10,7 @@ use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
 use isomer_site::{
     Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Pin, Procedure, Published, Read,
-    Refusal, Reply, Request, SeenUpTo, Site, Step, Txn, VisitRow,
+    Refusal, Reply, Request, RowWrite, SeenUpTo, Site, Step, Txn, VisitRow,
 };
 use isomer_strategy::SiteLoad;
 use std::future::poll_fn;
@@ -289,7 +289,8 @@ fn part_words(part: &Part) -> String {
 
 fn keys(writes: &[RowWrite]) -> String {
     let keys = writes.iter().map(|write| format!("{}[{}]", write.table, write.key));
-    keys.collect::<Vec<_>>().join(", ")
+    let keys = keys.collect::<Vec<_>>().join(", ");
+    if keys.is_empty() { "no rows".to_owned() } else { keys }
 }
 
 /// A step in a few words.

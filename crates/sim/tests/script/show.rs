@@ -113,6 +113,7 @@ fn words(record: &Record<'_>) -> String {
         Event::Write(rows) => {
             let keys = rows.iter().map(|row| isomer_design::Key::from_bytes(row.key).to_string());
             match &keys.collect::<Vec<_>>()[..] {
+                [] => "write no rows".to_owned(),
                 keys if keys.len() > 3 => format!("write {} rows", keys.len()),
                 keys => format!("write {}", keys.join(", ")),
             }
