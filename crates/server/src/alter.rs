@@ -19,6 +19,7 @@ mod rebuild;
 use crate::ddl::Definer;
 use crate::engine::damaged;
 use crate::explain::by;
+use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
@@ -43,9 +44,15 @@ impl Definer<'_> {
         let table = self.catalog().table(&plain_name(name)?)?.clone();
         in_one_order(&table)?;
         match operation {
-            Operation::AddConstraint { constraint, .. } => self.add_constraint(&table, constraint),
-            Operation::DropConstraint { name, if_exists, .. } => {
-                self.drop_constraint(&table, name, *if_exists)
+            Operation::AddConstraint { constraint, not_valid } => {
+                self.add_constraint(&table, constraint, *not_valid)
+            }
+            Operation::ValidateConstraint { name } => {
+                self.validate_constraint(&table, &folded(name))
+            }
+            Operation::DropConstraint { name, if_exists, drop_behavior } => {
+                let how = (*if_exists, *drop_behavior == Some(DropBehavior::Cascade));
+                self.drop_constraint(&table, name, how)
             }
             Operation::AddColumn { column_def, if_not_exists, .. } => {
                 self.add_column(&table, column_def, *if_not_exists)
@@ -92,8 +99,12 @@ impl Definer<'_> {
         &mut self,
         table: &Arc<Table>,
         constraint: &TableConstraint,
+        not_valid: bool,
     ) -> Result<(), SqlError> {
         define::check_constraint(constraint)?;
+        if not_valid && !matches!(constraint, TableConstraint::ForeignKey(_)) {
+            return Err(SqlError::unsupported("NOT VALID of anything but a foreign key"));
+        }
         let columns = |columns| define::columns_of(&table.columns, &table.name, columns);
         match constraint {
             TableConstraint::PrimaryKey(key) => {
@@ -105,9 +116,9 @@ impl Definer<'_> {
                 let columns = columns(&unique.columns)?;
                 self.add_unique(table, NewIndex { name, columns, unique: true })
             }
-            TableConstraint::ForeignKey(_) => {
-                self.notices.push(SqlError::new("01000", "a foreign key is not enforced"));
-                Ok(())
+            TableConstraint::ForeignKey(key) => {
+                let rows = if not_valid { Rows::Later } else { Rows::All };
+                self.add_foreign_key(&table.name, key, rows)
             }
             TableConstraint::Check(check) => {
                 self.backend.lock_definition(table)?;
@@ -134,18 +145,22 @@ impl Definer<'_> {
         &mut self,
         table: &Arc<Table>,
         name: &Ident,
-        if_exists: bool,
+        (if_exists, cascade): (bool, bool),
     ) -> Result<(), SqlError> {
         let name = folded(name);
         if table.indexes.iter().any(|index| index.name == name && index.constraint) {
-            return self.drop_index(table, &name);
+            return self.drop_index(table, &name, cascade);
         }
         if table.has_key() && table.key_name == name {
             return Err(SqlError::unsupported("dropping a primary key"));
         }
-        let mut changed = Table::clone(table);
-        changed.checks.retain(|check| check.name != name);
-        if changed.checks.len() < table.checks.len() {
+        if table.has_constraint(&name) {
+            if table.foreign_keys.iter().any(|key| key.name == name) {
+                self.backend.lock_definition(table)?;
+            }
+            let mut changed = Table::clone(table);
+            changed.checks.retain(|check| check.name != name);
+            changed.foreign_keys.retain(|key| key.name != name);
             self.replace(table, changed);
             return Ok(());
         }
@@ -169,6 +184,12 @@ impl Definer<'_> {
             return self.rename_index(from, to);
         }
         let mut changed = Table::clone(table);
+        if let Some(key) = changed.foreign_keys.iter_mut().find(|key| key.name == from) {
+            let to = check_name(table, Some(&Ident::with_quote('"', to)))?;
+            Arc::make_mut(key).name = to;
+            self.replace(table, changed);
+            return Ok(());
+        }
         let Some(check) = changed.checks.iter_mut().find(|check| check.name == from) else {
             let message =
                 format!("constraint \"{from}\" for table \"{}\" does not exist", table.name);
@@ -228,7 +249,7 @@ impl Definer<'_> {
         Ok(())
     }
 
-    fn query(&self, query: &str, catalog: &Catalog) -> Result<Compiled, SqlError> {
+    pub(crate) fn query(&self, query: &str, catalog: &Catalog) -> Result<Compiled, SqlError> {
         let Some(parsed) = parse(query)?.pop() else { return Err(damaged("an empty query")) };
         compile(&parsed, query, catalog, &[], &self.around.budget)
     }
@@ -259,11 +280,7 @@ pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
 
 /// The name of a new condition: the one that is wanted, or one that is free.
 fn check_name(table: &Table, wanted: Option<&Ident>) -> Result<String, SqlError> {
-    let is_taken = |name: &str| {
-        table.checks.iter().any(|check| check.name == name)
-            || table.indexes.iter().any(|index| index.constraint && index.name == name)
-            || (table.has_key() && table.key_name == name)
-    };
+    let is_taken = |name: &str| table.has_constraint(name);
     let Some(name) = wanted.map(folded) else {
         let wanted = format!("{}_check", table.name);
         let numbered = (1..).map(|number| format!("{wanted}{number}"));
@@ -280,7 +297,7 @@ fn check_name(table: &Table, wanted: Option<&Ident>) -> Result<String, SqlError>
     Ok(name)
 }
 
-fn folded(name: &Ident) -> String {
+pub(crate) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 

@@ -7,6 +7,7 @@
 //! readers does each reader ask ([`Backend::read`]). So such a lock does not wait for who has read
 //! before: that one goes on with what was there then, and waits when it reads again.
 
+use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
 use crate::engine::Engine;
 use crate::limits;
@@ -17,6 +18,7 @@ use isomer_cluster::{
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_sql::budget::Holding;
 use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::foreign::Check;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::statement::Level;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
@@ -46,8 +48,10 @@ pub(crate) struct Backend {
     pub(crate) is_used: bool,
     /// When it began: microseconds since 1970.
     pub(crate) begun_us: i64,
+    /// Checks of foreign keys that it has put off.
+    pub(crate) deferred: Deferred,
     /// The memory of what it has written and locked.
-    written: Holding,
+    pub(crate) written: Holding,
 }
 
 /// A place to go back to.
@@ -55,6 +59,7 @@ pub(crate) struct Backend {
 pub(crate) struct Mark {
     txn: Savepoint,
     draft: Option<DraftMark>,
+    deferred: DeferredMark,
 }
 
 /// What a definition takes, and what it takes for each table that there is: a catalog as a savepoint keeps it.
@@ -86,6 +91,7 @@ impl Backend {
             read_only,
             is_used: false,
             begun_us,
+            deferred: Deferred::default(),
             written,
         }
     }
@@ -106,7 +112,8 @@ impl Backend {
     }
 
     pub(crate) fn savepoint(&mut self) -> Mark {
-        Mark { txn: self.txn.savepoint(), draft: self.draft.as_ref().map(Draft::mark) }
+        let (draft, deferred) = (self.draft.as_ref().map(Draft::mark), self.deferred.mark());
+        Mark { txn: self.txn.savepoint(), draft, deferred }
     }
 
     pub(crate) fn isolation(&self) -> Isolation {
@@ -131,6 +138,7 @@ impl Backend {
         // Whether the tables' locks are older than the savepoint is not known: they are asked for again.
         self.tables.clear();
         self.txn.back_to(mark.txn);
+        self.deferred.back_to(&mark.deferred);
         match (&mut self.draft, &mark.draft) {
             (Some(draft), Some(mark)) => draft.back_to(mark),
             _ => self.draft = None,
@@ -149,7 +157,7 @@ impl Backend {
     }
 
     /// Keeps others from dropping or altering a table and its indexes until the transaction ends.
-    pub(crate) fn hold(&mut self, table: &Table) -> Result<(), SqlError> {
+    pub(crate) fn hold_all(&mut self, table: &Table) -> Result<(), SqlError> {
         table.parts().try_for_each(|(id, _)| self.hold_table(id, LockMode::RowExclusive))
     }
 
@@ -283,7 +291,10 @@ impl Transaction for Backend {
             return Err(read_only());
         }
         let (of_table, mode) = match kind {
+            // Of the modes of tables, these keep each other out as those of rows are to.
+            LockKind::KeyShare => (LockMode::RowShare, LockMode::AccessShare),
             LockKind::Shared => (LockMode::RowShare, LockMode::Shared),
+            LockKind::NoKeyUpdate => (LockMode::RowExclusive, LockMode::AllButReads),
             // Most who lock a row so are about to change it, and ask once.
             LockKind::Exclusive => (LockMode::RowExclusive, LockMode::Exclusive),
         };
@@ -342,6 +353,14 @@ impl Transaction for Backend {
             Base::Any => Expect::Anything,
         };
         self.txn.put(table, key, expect, row).map_err(explain)
+    }
+
+    fn hold(&mut self, table: TableId) -> Result<(), SqlError> {
+        self.hold_table(table, LockMode::RowShare)
+    }
+
+    fn put_off(&mut self, check: &Check) -> Result<bool, SqlError> {
+        self.defer(check)
     }
 
     fn next_value(&mut self, sequence: &str) -> Result<i64, SqlError> {

@@ -12,7 +12,8 @@ use crate::session::{Call, Flush, Session};
 use crate::wire::{Out, Reader, violation};
 use isomer_sql::budget::Holding;
 use isomer_sql::datum::Datum;
-use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection};
+use isomer_sql::foreign::Checks;
+use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection, settle};
 use isomer_sql::transaction::Transaction;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::sync::Arc;
@@ -33,6 +34,9 @@ pub(crate) struct CopyIn {
     rows_bytes: usize,
     /// The memory of what came and of the rows.
     kept: Holding,
+    /// What foreign keys ask of the rows, to be checked at the end, and the memory of that.
+    checks: Checks,
+    checks_kept: Holding,
     lines: u64,
     count: u64,
     /// True after the line that ends the data.
@@ -53,7 +57,7 @@ impl Session {
         match &copy.direction {
             CopyDirection::In(plan) => {
                 self.backend().planned_for = compiled.version;
-                let held = self.backend().hold(&plan.table);
+                let held = self.backend().hold_all(&plan.table);
                 if held.is_err() && self.catalog().version != catalog.version {
                     // A definition has overtaken the plan; none does as soon as the table is held.
                     return self.begin_copy(call, out, flush);
@@ -67,6 +71,8 @@ impl Session {
                     rows: Vec::new(),
                     rows_bytes: 0,
                     kept: self.memory.statement.keep(0)?,
+                    checks: Checks::default(),
+                    checks_kept: self.memory.statement.keep(0)?,
                     lines: 0,
                     count: 0,
                     ended: false,
@@ -195,15 +201,17 @@ impl Session {
         }
         let compiled = copy.compiled.clone();
         let Action::Copy(options) = &compiled.action else { return Ok(()) };
-        self.copy_rows(copy, options)
+        self.copy_rows(copy, options)?;
+        let (around, catalog) = (self.surroundings(), self.catalog());
+        settle(&mut copy.checks, self.backend(), &around, &catalog)
     }
 
     fn copy_rows(&mut self, copy: &mut CopyIn, options: &Copy) -> Result<(), SqlError> {
         let rows = std::mem::take(&mut copy.rows);
         copy.rows_bytes = 0;
         let (around, catalog) = (self.surroundings(), self.catalog());
-        copy.count += options.insert(rows, self.backend(), &around, &catalog)?;
-        Ok(())
+        copy.count += options.insert(rows, &mut copy.checks, self.backend(), &around, &catalog)?;
+        copy.checks_kept.resize(copy.checks.bytes())
     }
 }
 

@@ -9,6 +9,7 @@
 
 use crate::backend::{Backend, explain};
 use crate::engine::Engine;
+use crate::foreign::{Rows, referring};
 use crate::indexes::{free_name, index_name};
 use crate::limits;
 use crate::sequences::check_identity;
@@ -75,7 +76,9 @@ impl<'a> Definer<'a> {
             } => {
                 self.drop_tables(names, *if_exists, *cascade)?;
             }
-            Statement::Drop { if_exists, names, .. } => self.drop_indexes(names, *if_exists)?,
+            Statement::Drop { if_exists, names, cascade, .. } => {
+                self.drop_indexes(names, *if_exists, *cascade)?;
+            }
             Statement::AlterIndex { name, operation } => {
                 let AlterIndexOperation::RenameIndex { index_name } = operation;
                 self.rename_index(&plain_name(name)?, plain_name(index_name)?)?;
@@ -191,10 +194,6 @@ impl<'a> Definer<'a> {
             // What it sees is from before the table was made.
             return Err(of_snapshot("CREATE TABLE after a query"));
         }
-        for ignored in &new.ignored {
-            let message = format!("{ignored} is not enforced");
-            self.notices.push(SqlError::new("01000", message));
-        }
         let oid = self.engine.fresh_oid();
         for (at, identity) in &new.serial {
             let column = &mut new.columns[*at];
@@ -229,6 +228,7 @@ impl<'a> Definer<'a> {
             key_name: if new.key.is_empty() { String::new() } else { key_name },
             checks: new.checks.clone(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             schema,
         };
         if !table.has_key() {
@@ -253,6 +253,9 @@ impl<'a> Definer<'a> {
             self.engine.set_backups(&table, backups)?;
         }
         self.change(|catalog| drop(catalog.tables.insert(table.name.clone(), Arc::new(table))));
+        for key in &new.foreign_keys {
+            self.add_foreign_key(&new.name, key, Rows::None)?;
+        }
         Ok(())
     }
 
@@ -279,6 +282,11 @@ impl<'a> Definer<'a> {
             }
         }
         for table in &tables {
+            let is_left = |child: &Table| tables.iter().all(|table| table.oid != child.oid);
+            let mut keys = referring(&self.catalog(), table.oid, |_| true);
+            keys.retain(|(child, _)| is_left(child));
+            let what = format!("table {}", table.name);
+            self.drop_referring(&what, &keys, &|_| what.clone(), cascade)?;
             self.backend.lock_definition(table)?;
             self.drop_owned(table, None, cascade)?;
         }
@@ -319,7 +327,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
     })
 }
 
-/// The tables that a definition changes, by name.
+/// The tables that a definition changes, or may change, by name.
 pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<String> {
     let statement = match definition {
         Definition::Sql(statement) => &**statement,
@@ -348,5 +356,14 @@ pub(crate) fn concerned(definition: &Definition, catalog: &Catalog) -> BTreeSet<
         true => catalog.index(&name).map(|(table, _)| table.name.clone()),
         false => Some(name),
     };
-    names.iter().filter_map(|name| plain_name(name).ok()).filter_map(table).collect()
+    let names = names.iter().filter_map(|name| plain_name(name).ok()).filter_map(table);
+    let mut names: BTreeSet<String> = names.collect();
+    // Foreign keys that refer to them may go with what they refer to.
+    let tables = names.iter().filter_map(|name| catalog.tables.get(name));
+    let children: Vec<String> = tables
+        .flat_map(|table| catalog.referring(table.oid))
+        .map(|(child, _)| child.name.clone())
+        .collect();
+    names.extend(children);
+    names
 }

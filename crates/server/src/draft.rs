@@ -221,6 +221,14 @@ impl Backend {
 
     /// Locks a table that is about to be defined anew: writers have ended, and new ones wait.
     pub(crate) fn lock_definition(&mut self, table: &Table) -> Result<(), SqlError> {
+        if self.deferred.is_about(table.oid) {
+            let message = format!(
+                "cannot alter or drop table \"{}\" because checks of its foreign keys are put off",
+                table.name
+            );
+            return Err(SqlError::new(isomer_sql::code::OBJECT_IN_USE, message)
+                .hint("SET CONSTRAINTS ALL IMMEDIATE before."));
+        }
         for (id, _) in table.parts() {
             self.txn
                 .lock(id, &isomer_design::Key::min(), LockMode::Exclusive, true)

@@ -227,6 +227,7 @@ impl Definer<'_> {
         &mut self,
         names: &[ObjectName],
         if_exists: bool,
+        cascade: bool,
     ) -> Result<(), SqlError> {
         for name in names {
             let name = plain_name(name)?;
@@ -240,7 +241,7 @@ impl Definer<'_> {
                 self.notices.push(SqlError::new("00000", message));
                 continue;
             };
-            self.drop_index(table, &name)?;
+            self.drop_index(table, &name, cascade)?;
         }
         Ok(())
     }
@@ -270,12 +271,20 @@ impl Definer<'_> {
         Ok(())
     }
 
-    pub(crate) fn drop_index(&mut self, table: &Arc<Table>, name: &str) -> Result<(), SqlError> {
+    pub(crate) fn drop_index(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
         in_one_order(table)?;
+        self.release_index(table, name, cascade)?;
         self.backend.lock_definition(table)?;
-        let mut changed = Table::clone(table);
+        // It may have referred to itself.
+        let table = self.catalog().table(&table.name)?.clone();
+        let mut changed = Table::clone(&table);
         changed.indexes.retain(|index| index.name != name);
-        self.replace(table, changed);
+        self.replace(&table, changed);
         Ok(())
     }
 }

@@ -25,6 +25,7 @@
 //! | `draft` | definitions in a transaction: the catalog as it will be, if it commits |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
 //! | `sequences` | definitions of sequences and identity columns |
+//! | `foreign`, `deferred` | definitions of foreign keys; checks that are put off until the commit |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
@@ -38,10 +39,12 @@ mod clients;
 mod connection;
 mod copy;
 mod ddl;
+mod deferred;
 mod design;
 mod draft;
 mod engine;
 mod explain;
+mod foreign;
 mod guesses;
 mod indexes;
 mod limits;

@@ -231,7 +231,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    fn tell_cascade(&mut self, dependents: Vec<String>) {
+    /// Tells what goes with what is dropped.
+    pub(crate) fn tell_cascade(&mut self, dependents: Vec<String>) {
         match dependents.as_slice() {
             [] => {}
             [one] => {

@@ -216,6 +216,11 @@ impl Out {
             if let Some(hint) = &error.hint {
                 field(b'H', hint);
             }
+            if let Some(about) = &error.about {
+                field(b's', "public");
+                field(b't', &about.table);
+                field(b'n', &about.constraint);
+            }
             if let Some(position) = error.position {
                 field(b'P', &position.to_string());
             }

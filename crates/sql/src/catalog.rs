@@ -26,6 +26,7 @@ pub use layout::{Beside, needs_index, place_of};
 
 use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
+use crate::foreign::ForeignKey;
 use crate::sequence::{Owner, Sequence};
 use crate::types::SqlType;
 use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time, Value};
@@ -44,6 +45,8 @@ pub struct Catalog {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// The sequences.
     pub sequences: BTreeMap<String, Arc<Sequence>>,
+    /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
+    pub is_of_earlier: bool,
 }
 
 /// Who gives the values of an identity column.
@@ -97,6 +100,8 @@ pub struct Table {
     pub checks: Vec<Check>,
     /// Its indexes.
     pub indexes: Vec<Arc<Index>>,
+    /// Its foreign keys: what it refers to.
+    pub foreign_keys: Vec<Arc<ForeignKey>>,
     /// How the store keeps its rows.
     pub schema: Arc<Schema>,
 }
@@ -185,6 +190,7 @@ impl Catalog {
         for table in catalog.tables.values_mut() {
             if let Some(earlier) = table.earlier(time) {
                 *table = earlier;
+                catalog.is_of_earlier = true;
             }
             for index in Arc::make_mut(table).indexes.iter_mut().filter(|index| younger(index)) {
                 Arc::make_mut(index).readable = None;
@@ -201,7 +207,8 @@ impl Catalog {
     /// The numbers of all objects.
     pub fn oids(&self) -> impl Iterator<Item = u32> {
         let of = |table: &'_ Arc<Table>| -> Vec<u32> {
-            table.maintained().map(|index| index.oid).chain([table.oid]).collect()
+            let keys = table.foreign_keys.iter().map(|key| key.oid);
+            table.maintained().map(|index| index.oid).chain([table.oid]).chain(keys).collect()
         };
         let sequences = self.sequences.values().flat_map(|sequence| [sequence.oid, sequence.state]);
         self.tables.values().flat_map(of).chain(sequences)
@@ -256,6 +263,14 @@ impl Table {
     /// True if it has a primary key.
     pub fn has_key(&self) -> bool {
         !self.key.is_empty()
+    }
+
+    /// True if a constraint of the table has this name.
+    pub fn has_constraint(&self, name: &str) -> bool {
+        self.checks.iter().any(|check| check.name == name)
+            || self.indexes.iter().any(|index| index.constraint && index.name == name)
+            || (self.has_key() && self.key_name == name)
+            || self.foreign_keys.iter().any(|key| key.name == name)
     }
 
     /// How many values a row has, with the row id.
@@ -565,6 +580,7 @@ mod tests {
             key_name: String::new(),
             checks: Vec::new(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             schema: Arc::new(schema),
         };
         assert_eq!(made.missing_values(), None);

@@ -1,6 +1,6 @@
 //! Definitions: what CREATE TABLE, CREATE INDEX and ALTER TABLE ask for, checked. What would mean
-//! something that is not kept is refused ([`crate::refuse`]); but foreign keys are left out with a
-//! notice.
+//! something that is not kept is refused ([`crate::refuse`]). A foreign key is checked when the table that it refers to
+//! is known ([`crate::foreign`]).
 
 use crate::bind::folded;
 use crate::catalog::{Check, Identity, Table, TableColumn};
@@ -13,7 +13,7 @@ use crate::types::SqlType;
 use isomer_design::Backups;
 use sqlparser::ast::{
     ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, DataType, Expr,
-    GeneratedAs, Ident, IndexColumn, ObjectName, TableConstraint,
+    ForeignKeyConstraint, GeneratedAs, Ident, IndexColumn, ObjectName, TableConstraint,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,8 +44,8 @@ pub struct NewTable {
     pub serial: Vec<(usize, Option<SequenceOptions>)>,
     /// How many backups it is to have, if that is said.
     pub backups: Option<Backups>,
-    /// What was understood, and has no effect: for notices.
-    pub ignored: Vec<String>,
+    /// Its foreign keys, as they were asked for.
+    pub foreign_keys: Vec<ForeignKeyConstraint>,
     /// The names of the checks, and for each wanted name the next number that may be free.
     check_names: BTreeSet<String>,
     check_numbers: BTreeMap<String, usize>,
@@ -119,6 +119,8 @@ pub struct NewColumn {
     pub key: Option<Option<String>>,
     /// The names of the unique constraints on it alone, if they are said.
     pub unique: Vec<Option<String>>,
+    /// The foreign keys of it alone, as they were asked for.
+    pub foreign_keys: Vec<ForeignKeyConstraint>,
 }
 
 /// What an ADD COLUMN asks for.
@@ -132,7 +134,8 @@ pub fn new_column(table: &str, column: &ColumnDef) -> Result<NewColumn, SqlError
     let unique = alone.unique.drain(..).map(|unique| unique.name).collect();
     let column = alone.columns.pop().expect("it was just added");
     let serial = alone.serial.pop().map(|(_, options)| options);
-    Ok(NewColumn { column, checks: alone.checks, serial, key, unique })
+    let foreign_keys = alone.foreign_keys;
+    Ok(NewColumn { column, checks: alone.checks, serial, key, unique, foreign_keys })
 }
 
 impl NewTable {
@@ -148,7 +151,7 @@ impl NewTable {
             unique: Vec::new(),
             serial: Vec::new(),
             backups: None,
-            ignored: Vec::new(),
+            foreign_keys: Vec::new(),
             check_names: BTreeSet::new(),
             check_numbers: BTreeMap::new(),
         }
@@ -184,7 +187,11 @@ impl NewTable {
                     let name = option.name.as_ref().map(folded);
                     self.unique.push(NewIndex { name, columns: vec![at], unique: true });
                 }
-                ColumnOption::ForeignKey(_) => self.ignored.push("a foreign key".to_owned()),
+                ColumnOption::ForeignKey(key) => self.foreign_keys.push(ForeignKeyConstraint {
+                    name: option.name.clone().or_else(|| key.name.clone()),
+                    columns: vec![column.name.clone()],
+                    ..key.clone()
+                }),
                 ColumnOption::Collation(_) => {}
                 ColumnOption::Generated {
                     generated_as,
@@ -235,8 +242,8 @@ impl NewTable {
                 self.unique.push(NewIndex { name, columns, unique: true });
                 Ok(())
             }
-            TableConstraint::ForeignKey(_) => {
-                self.ignored.push("a foreign key".to_owned());
+            TableConstraint::ForeignKey(key) => {
+                self.foreign_keys.push(key.clone());
                 Ok(())
             }
             TableConstraint::Check(check) => {

@@ -16,6 +16,17 @@ pub struct SqlError {
     pub hint: Option<String>,
     /// Where in the statement: characters from 1.
     pub position: Option<usize>,
+    /// What of the catalog it is about.
+    pub about: Option<Box<About>>,
+}
+
+/// What an error is about, so that programs need not read its message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct About {
+    /// A table.
+    pub table: String,
+    /// A constraint of it.
+    pub constraint: String,
 }
 
 /// The codes that are used in more than one place.
@@ -33,6 +44,7 @@ pub mod code {
     pub const INVALID_BINARY: &str = "22P03";
     pub const BAD_COPY: &str = "22P04";
     pub const NOT_NULL_VIOLATION: &str = "23502";
+    pub const FOREIGN_KEY_VIOLATION: &str = "23503";
     pub const UNIQUE_VIOLATION: &str = "23505";
     pub const CHECK_VIOLATION: &str = "23514";
     pub const UNKNOWN_OUTCOME: &str = "08007";
@@ -60,6 +72,7 @@ pub mod code {
     pub const DUPLICATE_OBJECT: &str = "42710";
     pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const INVALID_FOREIGN_KEY: &str = "42830";
     pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const WRONG_OBJECT: &str = "42809";
     pub const GENERATED_ALWAYS: &str = "428C9";
@@ -69,6 +82,7 @@ pub mod code {
     pub const TOO_COMPLEX: &str = "54001";
     pub const TOO_MANY_COLUMNS: &str = "54011";
     pub const NOT_READY: &str = "55000";
+    pub const OBJECT_IN_USE: &str = "55006";
     pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub const CANCELED: &str = "57014";
     pub const INTERNAL: &str = "XX000";
@@ -77,7 +91,8 @@ pub mod code {
 impl SqlError {
     /// An error of this code.
     pub fn new(code: &'static str, message: impl Into<String>) -> SqlError {
-        SqlError { code, message: message.into(), detail: None, hint: None, position: None }
+        let message = message.into();
+        SqlError { code, message, detail: None, hint: None, position: None, about: None }
     }
 
     /// Something that is understood, and not supported.
@@ -96,6 +111,14 @@ impl SqlError {
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
         self.detail = Some(detail.into());
+        self
+    }
+
+    /// About a constraint of a table.
+    #[must_use]
+    pub fn about(mut self, table: &str, constraint: &str) -> SqlError {
+        let (table, constraint) = (table.to_owned(), constraint.to_owned());
+        self.about = Some(Box::new(About { table, constraint }));
         self
     }
 

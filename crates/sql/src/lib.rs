@@ -13,6 +13,7 @@
 //! | [`parse`] | the grammar, and Isomer's own statements |
 //! | [`sequence`] | sequences: their numbers follow each other |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
+//! | [`foreign`] | foreign keys |
 //! | `bind` | names into places, types, the way to the rows |
 //! | [`plan`], [`expr`] | statements after compilation |
 //! | `exec` | running them |
@@ -29,7 +30,7 @@
 //! (`bind/inner.rs`) has an example.
 //!
 //! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window functions, recursive
-//! queries, columns of arrays, views, triggers, foreign keys (understood and ignored, with a notice).
+//! queries, columns of arrays, views, triggers.
 
 mod array;
 pub mod binary;
@@ -41,6 +42,7 @@ pub mod define;
 pub mod error;
 mod exec;
 pub mod expr;
+pub mod foreign;
 pub mod functions;
 pub mod numeric;
 pub mod parameters;

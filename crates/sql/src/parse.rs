@@ -14,6 +14,7 @@
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
+//!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
 //! VACUUM and ANALYZE are understood and have nothing to do: garbage is freed without them, and
@@ -72,8 +73,19 @@ pub enum Parsed {
     Reshard(Box<Reshard>),
     /// A statement about a user.
     User(UserStatement),
+    /// SET CONSTRAINTS.
+    Constraints(ConstraintsStatement),
     /// A statement that does nothing, and its tag.
     Nothing(&'static str),
+}
+
+/// `SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE`
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConstraintsStatement {
+    /// Their names; none: all that are deferrable.
+    pub names: Option<Vec<String>>,
+    /// True: they are checked at the commit from now on.
+    pub deferred: bool,
 }
 
 /// Which values of identity columns an INSERT takes.
@@ -439,6 +451,10 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
+    if matches!(&*first, "CREATE" | "ALTER") && has_partial_action(&tokens) {
+        let what = "SET NULL or SET DEFAULT of some columns of a foreign key";
+        return Err(SqlError::unsupported(what));
+    }
     match (first.as_str(), second.as_str()) {
         ("BEGIN" | "START", _) | ("SET", "TRANSACTION" | "SESSION") => drop_deferrable(&mut tokens),
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
@@ -449,6 +465,11 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         ("UNLISTEN", _) => return Ok(Parsed::Nothing("UNLISTEN")),
         ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") => {
             return user(&tokens, text).map(Parsed::User);
+        }
+        ("SET", "CONSTRAINTS") => {
+            let mut own = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
+            let found = constraints(&mut own).map_err(|error| refused(error, text))?;
+            return Ok(Parsed::Constraints(found));
         }
         ("ALTER", "SYSTEM") => {
             let system = system(&tokens).map_err(|error| refused(error, text))?;
@@ -523,6 +544,31 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     })
 }
 
+fn constraints(parser: &mut Parser<'_>) -> Result<ConstraintsStatement, ParserError> {
+    parser.expect_keyword(Keyword::SET)?;
+    parser.next_token();
+    let names = match parser.parse_keyword(Keyword::ALL) {
+        true => None,
+        false => {
+            let names = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;
+            let name = |name: &ObjectName| {
+                let last = name.0.last().and_then(|part| part.as_ident());
+                last.map(crate::bind::folded).unwrap_or_default()
+            };
+            Some(names.iter().map(name).collect())
+        }
+    };
+    let deferred = match parser.parse_one_of_keywords(&[Keyword::DEFERRED, Keyword::IMMEDIATE]) {
+        Some(word) => word == Keyword::DEFERRED,
+        None => return parser.expected_ref("DEFERRED or IMMEDIATE", parser.peek_token_ref()),
+    };
+    let end = parser.peek_token_ref();
+    match end.token {
+        Token::EOF | Token::SemiColon => Ok(ConstraintsStatement { names, deferred }),
+        _ => parser.expected_ref("end of statement", end),
+    }
+}
+
 /// Takes OVERRIDING .. VALUE out of an INSERT, as the grammar does not know it.
 fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
     let words = |at: usize| -> Vec<(usize, String)> {
@@ -579,6 +625,18 @@ fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
         };
         found = if fits(found) { found + 1 } else { usize::from(fits(0)) };
         found == wanted.len()
+    })
+}
+
+/// True for `ON DELETE SET NULL (columns)`, which the grammar does not know.
+fn has_partial_action(tokens: &[TokenWithSpan]) -> bool {
+    let signs = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<String> = signs.map(|token| token.token.to_string().to_uppercase()).collect();
+    words.windows(4).any(|words| {
+        words[0] == "DELETE"
+            && words[1] == "SET"
+            && matches!(&*words[2], "NULL" | "DEFAULT")
+            && words[3] == "("
     })
 }
 

@@ -14,7 +14,9 @@
 
 use crate::catalog::{Index, Table};
 use crate::expr::Expr;
+use crate::foreign::Links;
 use crate::system::SystemTable;
+use crate::transaction::LockKind;
 use crate::types::SqlType;
 use isomer_design::Direction;
 use std::sync::Arc;
@@ -429,6 +431,8 @@ pub struct Insert {
     pub checks: Vec<RowCheck>,
     /// What is done with rows that are there already.
     pub conflict: Option<Conflict>,
+    /// What foreign keys ask of it.
+    pub links: Option<Arc<Links>>,
     /// What is shown of the new rows.
     pub returning: Option<Returning>,
 }
@@ -492,6 +496,10 @@ pub struct Change {
     pub set: Option<Assignments>,
     /// What a changed row must fulfil.
     pub checks: Vec<RowCheck>,
+    /// What foreign keys ask of it.
+    pub links: Option<Arc<Links>>,
+    /// How its rows are locked.
+    pub lock: LockKind,
     /// What is shown of the rows.
     pub returning: Option<Returning>,
 }

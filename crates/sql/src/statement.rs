@@ -15,7 +15,8 @@ use crate::error::{SqlError, code};
 pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
-use crate::parse::{Parsed, Reshard, SequenceStatement};
+use crate::foreign::{Check, Checks};
+use crate::parse::{ConstraintsStatement, Parsed, Reshard, SequenceStatement};
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use crate::types::SqlType;
@@ -116,6 +117,8 @@ pub enum Control {
     RollbackTo(String),
     /// SET TRANSACTION, or for the whole session.
     Set(Modes, bool),
+    /// SET CONSTRAINTS.
+    Constraints(ConstraintsStatement),
 }
 
 /// What is said of a transaction.
@@ -234,6 +237,7 @@ pub fn compile(
         }
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
         Parsed::User(statement) => Action::User(statement.clone()),
+        Parsed::Constraints(statement) => Action::Control(Control::Constraints(statement.clone())),
         Parsed::Sequence(statement) => Action::Define(Definition::Sequence(statement.clone())),
         Parsed::Reshard(reshard) => Action::Define(Definition::Reshard(reshard.clone())),
         Parsed::Overriding(statement, overriding) => {
@@ -424,8 +428,35 @@ impl Compiled {
     }
 }
 
+/// Makes checks of foreign keys, but those that the transaction puts off.
+///
+/// # Errors
+/// 23503, and as [`Compiled::run`].
+pub fn settle(
+    checks: &mut Checks,
+    txn: &mut dyn Transaction,
+    around: &Surroundings,
+    catalog: &Catalog,
+) -> Result<(), SqlError> {
+    Exec::new(txn, &[], around, catalog).settle(checks)
+}
+
+/// Makes a check that was put off.
+///
+/// # Errors
+/// As [`settle`].
+pub fn verify(
+    check: &Check,
+    txn: &mut dyn Transaction,
+    around: &Surroundings,
+    catalog: &Catalog,
+) -> Result<(), SqlError> {
+    Exec::new(txn, &[], around, catalog).verify(check)
+}
+
 impl Copy {
-    /// Inserts rows of a COPY into a table; returns how many.
+    /// Inserts rows of a COPY into a table; returns how many. What foreign keys ask of them is to be
+    /// [settled](settle) at the end.
     ///
     /// # Errors
     /// As [`Compiled::run`].
@@ -435,6 +466,7 @@ impl Copy {
     pub fn insert(
         &self,
         rows: Vec<Vec<Datum>>,
+        checks: &mut Checks,
         txn: &mut dyn Transaction,
         around: &Surroundings,
         catalog: &Catalog,
@@ -442,7 +474,7 @@ impl Copy {
         let CopyDirection::In(plan) = &self.direction else {
             panic!("rows go in where they go in")
         };
-        Exec::new(txn, &[], around, catalog).copy(plan, rows)
+        Exec::new(txn, &[], around, catalog).copy(plan, rows, checks)
     }
 
     /// Shows the rows of a COPY out of a table; returns how many.

@@ -147,7 +147,8 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_class") => {
                 let sequences = catalog.sequences.values().map(|sequence| sequence_class(sequence));
-                catalog.tables.values().flat_map(classes).chain(sequences).collect()
+                let tables = catalog.tables.values().flat_map(|table| classes(table, catalog));
+                tables.chain(sequences).collect()
             }
             ("pg_catalog", "pg_sequence") => {
                 catalog.sequences.values().map(|sequence| sequence_row(sequence)).collect()
@@ -171,7 +172,7 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_index") => catalog.tables.values().flat_map(indexes).collect(),
             ("pg_catalog", "pg_constraint") => {
-                catalog.tables.values().flat_map(constraints).collect()
+                catalog.tables.values().flat_map(|table| constraints(table, catalog)).collect()
             }
             ("pg_catalog", "pg_am") => vec![
                 vec![int(HEAP), text("heap"), text("t")],
@@ -274,6 +275,9 @@ impl SystemTable {
             }
             ("information_schema", "constraint_column_usage") => {
                 constraints_of(catalog).flat_map(|one| one.used_columns(around)).collect()
+            }
+            ("information_schema", "referential_constraints") => {
+                constraints_of(catalog).filter_map(|one| one.reference(around)).collect()
             }
             ("information_schema", "check_constraints") => {
                 constraints_of(catalog).filter_map(|one| one.check(around)).collect()

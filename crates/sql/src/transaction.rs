@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::error::SqlError;
+use crate::foreign::Check;
 use crate::sequence::Sequence;
 use crate::system::{DesignView, SessionsView, SettingsView};
 use isomer_design::{Direction, Key, KeyRange, TableId, Time};
@@ -30,12 +31,23 @@ pub enum Base {
     Any,
 }
 
-/// How a row is locked.
+/// How a row is locked. An `x` stands where two transactions cannot hold one row.
+///
+/// ```text
+///                   KS  S  NK  E
+///   KeyShare        .   .  .   x     the row stays, and keeps its keys: what a child needs of its parent
+///   Shared          .   .  x   x     the row stays as it is
+///   NoKeyUpdate     .   x  x   x     the row changes, and keeps its keys
+///   Exclusive       x   x  x   x     the row changes, or goes
+/// ```
+///
+/// So a parent that is written often is no hindrance to its children, nor they to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the table above says what they are")]
 pub enum LockKind {
-    /// Others may hold it too.
+    KeyShare,
     Shared,
-    /// Nobody else holds it.
+    NoKeyUpdate,
     Exclusive,
 }
 
@@ -122,6 +134,18 @@ pub trait Transaction {
         base: Base,
         row: Option<Vec<u8>>,
     ) -> Result<(), SqlError>;
+
+    /// Keeps others from dropping or altering a table until the transaction ends.
+    ///
+    /// # Errors
+    /// 40001 if it is another one already.
+    fn hold(&mut self, table: TableId) -> Result<(), SqlError>;
+
+    /// Puts a check off until the commit, if that is asked for; `false` if it is to be made now.
+    ///
+    /// # Errors
+    /// 53200.
+    fn put_off(&mut self, check: &Check) -> Result<bool, SqlError>;
 
     /// The next number of a sequence of the system.
     ///

@@ -20,8 +20,9 @@
 //! refused.
 //!
 //! **Tables** are locked like rows, at a place of their own, in eight modes, which are
-//! PostgreSQL's; rows in two of these ([`LockMode`]). An owner may hold a place in several modes at
-//! once.
+//! PostgreSQL's; rows in four of these ([`LockMode`]), which keep each other out as PostgreSQL's modes of rows do:
+//! `AccessShare` is its key share, `Shared` its share, `AllButReads` its no key update, `Exclusive` its update.
+//! An owner may hold a place in several modes at once.
 //!
 //! **Outliving.** Who wants nothing of a row but that those who hold it now have ended waits beside the queue:
 //! nobody waits for it, so the row is held up for no one.
@@ -44,8 +45,7 @@ pub type Owner = u64;
 /// A row, existing or not.
 type Place = (TableId, Key);
 
-/// How a place is locked: a row [`Shared`](LockMode::Shared) or [`Exclusive`](LockMode::Exclusive),
-/// a table in any of these modes. An `x` stands where two owners cannot hold one place.
+/// How a place is locked: a row in four of these modes, a table in any. An `x` stands where two owners cannot hold one place.
 ///
 /// ```text
 ///                           AS RS RE SU S  SR E  AE

@@ -1,12 +1,14 @@
 //! ALTER TABLE: columns that come, go, change and are renamed.
 
-use super::{folded, quoted};
+use super::{folded, in_one_order, quoted};
 use crate::ddl::Definer;
 use crate::engine::damaged;
+use crate::foreign::{Rows, referring};
 use crate::sequences::check_identity;
-use isomer_sql::catalog::Table;
+use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
 use isomer_sql::define::{self, NewColumn, NewIndex};
+use isomer_sql::foreign::ForeignKey;
 use isomer_sql::sequence::{Owner, SequenceOptions, normal};
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{AlterColumnOperation, ColumnDef, Ident};
@@ -34,6 +36,7 @@ impl Definer<'_> {
         define::check_columns(table.columns.len() + 1)?;
         let mut new = define::new_column(&table.name, column)?;
         let (key, unique) = (new.key.take(), std::mem::take(&mut new.unique));
+        let foreign_keys = std::mem::take(&mut new.foreign_keys);
         self.add_plain_column(table, new)?;
         if let Some(key_name) = key {
             let (table, columns) = self.table_with(&table.name, &name)?;
@@ -43,6 +46,9 @@ impl Definer<'_> {
             let (table, columns) = self.table_with(&table.name, &name)?;
             let new = NewIndex { name: constraint, columns, unique: true };
             self.add_unique(&table, new)?;
+        }
+        for asked in &foreign_keys {
+            self.add_foreign_key(&table.name, asked, Rows::All)?;
         }
         Ok(())
     }
@@ -136,6 +142,14 @@ impl Definer<'_> {
         if table.columns.len() == 1 {
             return Err(SqlError::unsupported("a table without columns"));
         }
+        let refers = |key: &ForeignKey| key.referenced.contains(&at);
+        let mut keys = referring(&self.catalog(), table.oid, refers);
+        keys.retain(|(child, key)| child.oid != table.oid || !key.columns.contains(&at));
+        for (child, _) in referring(&self.catalog(), table.oid, |_| true) {
+            in_one_order(&child)?;
+        }
+        let what = format!("column {name} of table {}", table.name);
+        self.drop_referring(&what, &keys, &|_| what.clone(), cascade)?;
         self.drop_owned(&table, Some(&name), cascade)?;
         // Its own default may have gone with a sequence.
         let table = self.catalog().table(&table.name)?.clone();
@@ -145,13 +159,16 @@ impl Definer<'_> {
         changed.indexes.retain(|index| !index.columns.contains(&at));
         let keys = changed.key.iter_mut().chain(&mut changed.shard);
         keys.filter(|key| **key > at).for_each(|key| *key -= 1);
+        changed.foreign_keys.retain(|key| !key.columns.contains(&at));
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
             values.remove(at);
             Ok(values)
         };
         self.backend.lock_definition(&table)?;
-        self.rebuild(&table, changed, &fill)
+        self.rebuild(&table, changed, &fill)?;
+        self.change(|catalog| close_gap(catalog, table.oid, at));
+        Ok(())
     }
 
     pub(super) fn alter_column(
@@ -202,6 +219,9 @@ impl Definer<'_> {
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 made_by.clone_from(using);
                 column.ty = SqlType::parse(data_type)?;
+                if column.ty != table.columns[at].ty {
+                    self.check_not_linked(table, at)?;
+                }
                 if column.identity.is_some() {
                     check_identity(column.ty)?;
                     let own = self.catalog().sequence_of(table.oid, &column.name).cloned();
@@ -236,6 +256,21 @@ impl Definer<'_> {
         self.rebuild(table, changed, &fill)
     }
 
+    /// Refuses another type of a column that a foreign key has, or refers to.
+    fn check_not_linked(&self, table: &Table, at: usize) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let own = table.foreign_keys.iter().find(|key| key.columns.contains(&at));
+        let referring =
+            || catalog.referring(table.oid).find(|(_, key)| key.referenced.contains(&at));
+        match own.or_else(|| referring().map(|(_, key)| key)) {
+            None => Ok(()),
+            Some(key) => {
+                let what = format!("another type of a column of foreign key \"{}\"", key.name);
+                Err(SqlError::unsupported(what).hint("Drop the key before, and add it again."))
+            }
+        }
+    }
+
     pub(super) fn rename_column(
         &mut self,
         table: &Arc<Table>,
@@ -259,6 +294,29 @@ impl Definer<'_> {
             self.change(|catalog| drop(catalog.sequences.insert(own.name.clone(), Arc::new(own))));
         }
         Ok(())
+    }
+}
+
+/// A column of a table has gone: foreign keys have those behind it one place before.
+fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
+    let close = |columns: &mut [usize]| {
+        columns.iter_mut().filter(|at| **at > gone).for_each(|at| *at -= 1);
+    };
+    for child in catalog.tables.values_mut() {
+        let concerns = |key: &Arc<ForeignKey>| child.oid == table || key.parent == table;
+        if !child.foreign_keys.iter().any(concerns) {
+            continue;
+        }
+        let is_own = child.oid == table;
+        for key in &mut Arc::make_mut(child).foreign_keys {
+            let key = Arc::make_mut(key);
+            if is_own {
+                close(&mut key.columns);
+            }
+            if key.parent == table {
+                close(&mut key.referenced);
+            }
+        }
     }
 }
 

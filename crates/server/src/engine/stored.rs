@@ -7,6 +7,7 @@
 //!                      'index', 'by_owner' → 4, 16385, 'accounts', false, 'CREATE INDEX ..'
 //!                      'primary', 'accounts' → 5, 0, '', true, '' (the index of a primary key that needs one)
 //!                      'layout', 'accounts' → 6, .. (the same in another order; so with all that is of it)
+//!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s a c n v'
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
@@ -32,6 +33,7 @@ use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{Beside, Catalog, Index, Table};
 use isomer_sql::define::NewIndex;
+use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
 use isomer_sql::sequence::{Owner, Sequence};
 use isomer_sql::{SqlError, SqlType, define};
@@ -45,6 +47,8 @@ pub(crate) type Rows = Vec<(Key, Option<Vec<u8>>)>;
 
 /// The kind of a sequence.
 const SEQUENCE: &str = "sequence";
+/// The kind of a foreign key. Its name begins with the number of its table, as names of keys are each table's own.
+const FOREIGN: &str = "foreign";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
@@ -64,6 +68,16 @@ impl Engine {
             let layout = besides.remove(&name).map(Arc::new);
             table.beside = layout.map(|layout| Beside { layout, is_kept: true });
             catalog.tables.insert(name, Arc::new(table));
+        }
+        // In the order in which they were made.
+        let mut foreign: Vec<&Entry> = entries.iter().filter(|one| one.kind == FOREIGN).collect();
+        foreign.sort_by_key(|entry| entry.oid);
+        for entry in foreign {
+            let (child, key) = foreign_key_of(entry)?;
+            let Some(table) = catalog.tables.values_mut().find(|table| table.oid == child) else {
+                continue;
+            };
+            Arc::make_mut(table).foreign_keys.push(Arc::new(key));
         }
         catalog.version = 1;
         Ok(catalog)
@@ -167,6 +181,7 @@ impl Engine {
             key_name: new.key_name.unwrap_or_default(),
             checks: new.checks,
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             schema: self.schema_of(entry.table)?,
         })
     }
@@ -319,6 +334,7 @@ fn entries_of(table: &Table) -> Vec<Entry> {
     let mut entries = entries_as(&OWN, table);
     let kept = table.beside.iter().filter(|beside| beside.is_kept);
     entries.extend(kept.flat_map(|beside| entries_as(&BESIDE, &beside.layout)));
+    entries.extend(table.foreign_keys.iter().map(|key| foreign_entry(table, key)));
     entries
 }
 
@@ -349,6 +365,21 @@ fn new_index(entry: &Entry, table: &Table) -> Result<NewIndex, SqlError> {
         return Err(damaged("the catalog has another definition"));
     };
     define::new_index(&create, table)
+}
+
+fn foreign_entry(table: &Table, key: &ForeignKey) -> Entry {
+    let name = format!("{} {}", table.oid, key.name);
+    let of = table.oid.to_string();
+    Entry { oid: key.oid, of, ..Entry::new(FOREIGN, &name, key.kept()) }
+}
+
+/// A foreign key, and the number of its table.
+fn foreign_key_of(entry: &Entry) -> Result<(u32, ForeignKey), SqlError> {
+    let wrong =
+        || damaged(format!("the catalog has no definition of foreign key {:?}", entry.name));
+    let (_, name) = entry.name.split_once(' ').ok_or_else(wrong)?;
+    let key = ForeignKey::read(name, entry.oid, &entry.definition).ok_or_else(wrong)?;
+    Ok((entry.of.parse().map_err(damaged)?, key))
 }
 
 fn sequence_entry(sequence: &Sequence) -> Entry {
@@ -423,7 +454,7 @@ impl Entry {
         };
         let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
         let mut kinds =
-            all(&OWN).into_iter().chain(all(&BESIDE)).chain([SEQUENCE, "setting", UNUSED]);
+            all(&OWN).into_iter().chain(all(&BESIDE)).chain([FOREIGN, SEQUENCE, "setting", UNUSED]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

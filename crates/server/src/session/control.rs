@@ -52,6 +52,17 @@ impl Session {
                 self.failed = false;
                 Ok("ROLLBACK")
             }
+            Control::Constraints(statement) => {
+                if self.in_block {
+                    self.begin_statement()?;
+                    let around = self.surroundings();
+                    self.backend().set_constraints(statement, &around)?;
+                } else {
+                    let message = "SET CONSTRAINTS can only be used in transaction blocks";
+                    out.notice("WARNING", &SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+                }
+                Ok("SET CONSTRAINTS")
+            }
             Control::Set(modes, for_session) => {
                 if *for_session {
                     let settings = std::sync::Arc::make_mut(&mut self.settings);
@@ -127,7 +138,8 @@ impl Session {
         self.commit_as(backend, self.settings.is_asynchronous())
     }
 
-    fn commit_as(&mut self, backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
+    fn commit_as(&mut self, mut backend: Backend, is_asynchronous: bool) -> Result<(), SqlError> {
+        backend.check_deferred(&self.surroundings())?;
         if let Some(ran) = backend.commit(is_asynchronous)? {
             self.last_commit = Some(ran);
         }

@@ -4,11 +4,13 @@ use super::{Call, Flush, PlanAgain, Session};
 use crate::ddl::Definer;
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
+use isomer_cluster::{Isolation, LockMode};
+use isomer_sql::catalog::Table;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::parse;
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{Statement as Sql, TruncateIdentityOption};
+use sqlparser::ast::{CascadeOption, Statement as Sql, TruncateIdentityOption};
 use std::sync::Arc;
 
 impl Session {
@@ -119,13 +121,19 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         isomer_sql::refuse::truncate(truncate)?;
-        for target in &truncate.table_names {
-            let name = isomer_sql::define::plain_name(&target.name)?;
+        let cascade = matches!(truncate.cascade, Some(CascadeOption::Cascade));
+        let tables = self.truncated(truncate, cascade, out)?;
+        self.close_linked(&tables)?;
+        let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
+        for name in &names {
             let text = format!("DELETE FROM \"{}\"", name.replace('"', "\"\""));
             let budget = self.memory.statement.clone();
             let parsed = parse(&text)?.pop().expect("it is one statement");
-            let again: PlanAgain<'_> =
-                &|catalog| compile(&parsed, &text, catalog, &[], &budget).map(Arc::new);
+            // Whatever refers to the rows goes too.
+            let again: PlanAgain<'_> = &|catalog| {
+                let alone = catalog.without_foreign_keys();
+                compile(&parsed, &text, &alone, &[], &budget).map(Arc::new)
+            };
             let compiled = again(&self.catalog())?;
             let formats = Formats::default();
             let call = Call::plain(&compiled, again, &formats);
@@ -136,12 +144,69 @@ impl Session {
             self.begin_definition()?;
             let (around, mut notices) = (self.surroundings(), Vec::new());
             let mut definer = Definer::new(self.backend(), &around, &mut notices, true);
-            for target in &truncate.table_names {
-                let name = isomer_sql::define::plain_name(&target.name)?;
-                definer.restart(&name)?;
-            }
+            names.iter().try_for_each(|name| definer.restart(name))?;
         }
         out.complete("TRUNCATE TABLE");
         Ok(())
+    }
+
+    /// The tables to be emptied, with those that refer to them, if these may be.
+    fn truncated(
+        &self,
+        truncate: &sqlparser::ast::Truncate,
+        cascade: bool,
+        out: &mut Out,
+    ) -> Result<Vec<Arc<Table>>, SqlError> {
+        let catalog = self.catalog();
+        let mut tables: Vec<&Arc<Table>> = Vec::new();
+        for target in &truncate.table_names {
+            let table = catalog.table(&isomer_sql::define::plain_name(&target.name)?)?;
+            if tables.iter().all(|other| other.oid != table.oid) {
+                tables.push(table);
+            }
+        }
+        let mut at = 0;
+        while let Some(&parent) = tables.get(at) {
+            at += 1;
+            for (child, _) in catalog.referring(parent.oid) {
+                if tables.iter().any(|table| table.oid == child.oid) {
+                    continue;
+                }
+                let (child_name, parent_name) = (&child.name, &parent.name);
+                if !cascade {
+                    let message = "cannot truncate a table referenced in a foreign key constraint";
+                    let detail = format!("Table \"{child_name}\" references \"{parent_name}\".");
+                    let hint = format!(
+                        "Truncate table \"{child_name}\" at the same time, or use TRUNCATE ... CASCADE."
+                    );
+                    let error = SqlError::new(code::FEATURE_NOT_SUPPORTED, message);
+                    return Err(error.detail(detail).hint(hint));
+                }
+                let message = format!("truncate cascades to table \"{child_name}\"");
+                out.notice("NOTICE", &SqlError::new("00000", message));
+                tables.push(child);
+            }
+        }
+        Ok(tables.into_iter().cloned().collect())
+    }
+
+    /// Keeps writers out of tables that are about to be emptied without a look at their foreign keys.
+    fn close_linked(&mut self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let is_linked = |table: &Arc<Table>| {
+            !table.foreign_keys.is_empty() || catalog.referring(table.oid).next().is_some()
+        };
+        if !tables.iter().any(is_linked) {
+            return Ok(());
+        }
+        self.begin_statement()?;
+        let backend = self.backend();
+        if backend.isolation() != Isolation::ReadCommitted {
+            let what = "TRUNCATE of a table with foreign keys, in a block of REPEATABLE READ,";
+            return Err(SqlError::unsupported(what).hint("BEGIN ISOLATION LEVEL READ COMMITTED."));
+        }
+        backend.planned_for = catalog.version;
+        let mode = LockMode::ShareRowExclusive;
+        tables.iter().try_for_each(|table| backend.lock_table(table, mode, true))
     }
 }

@@ -8,6 +8,7 @@
 //! change looks at no names. Checks that need no row are made here: that a column exists, is named once, and
 //! can take the type.
 
+use super::foreign::Event;
 use super::query::{changed_step, joined_rows};
 use super::{Binder, Scope, Typed, column_name, folded};
 use crate::catalog::{Identity, Table};
@@ -16,6 +17,7 @@ use crate::error::{SqlError, code};
 use crate::expr::{Expr, conjuncts};
 use crate::plan::{Change, OutputColumn, Returning, RowCheck, Source, Step};
 use crate::refuse;
+use crate::transaction::LockKind;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, FromTable, SelectItem, TableFactor, UpdateTableFromKind,
@@ -189,6 +191,9 @@ impl Binder<'_> {
         let mut change = self.target(&table, sources, update.selection.as_ref(), scope)?;
         change.returning = returning;
         change.checks = self.checks(&table)?;
+        let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
+        change.links = self.links(&table, Event::Update(&columns))?;
+        change.lock = self.lock_of(&table, &columns);
         change.set = Some(set);
         look_at(&mut change);
         Ok(change)
@@ -210,6 +215,7 @@ impl Binder<'_> {
         let (returning, scope) = self.returning(scope, delete.returning.as_deref())?;
         let mut change = self.target(&table, sources, delete.selection.as_ref(), scope)?;
         change.returning = returning;
+        change.links = self.links(&table, Event::Delete)?;
         look_at(&mut change);
         Ok(change)
     }
@@ -274,8 +280,18 @@ impl Binder<'_> {
         looked_at.iter_mut().zip(&step.used).for_each(|(at, used)| *at |= used);
         let step = changed_step(table, step, filter, self.budget)?;
         let (table, checks) = (table.clone(), Vec::new());
-        let (set, returning, reads_itself) = (None, None, false);
-        Ok(Change { table, step, joined, reads_itself, looked_at, set, checks, returning })
+        Ok(Change {
+            table,
+            step,
+            joined,
+            reads_itself: false,
+            looked_at,
+            set: None,
+            checks,
+            links: None,
+            lock: LockKind::Exclusive,
+            returning: None,
+        })
     }
 }
 
@@ -287,10 +303,10 @@ fn reads_itself(change: &Change) -> bool {
     change.step.on.iter().chain(set).chain(returning).any(|expr| expr.reads(&is_own))
 }
 
-/// Adds what the table itself makes a change look at: what is checked, and the entries of indexes.
+/// Adds what the table itself makes a change look at: what is checked, the entries of indexes, foreign keys.
 fn look_at(change: &mut Change) {
     change.reads_itself = reads_itself(change);
-    let Change { table, looked_at, set, checks, .. } = change;
+    let Change { table, looked_at, set, checks, links, .. } = change;
     let is_set = |at: &usize| set.as_ref().is_none_or(|set| set.iter().any(|(to, _)| to == at));
     let key = table.key_slots();
     // What is kept of it elsewhere is the whole row.
@@ -302,6 +318,12 @@ fn look_at(change: &mut Change) {
     }
     for index in table.maintained().filter(|index| index.columns.iter().any(is_set)) {
         index.columns.iter().chain(&key).for_each(|&slot| looked_at[slot] = true);
+    }
+    let linked = links.iter().filter_map(|links| links.tables.get(&table.oid));
+    for linked in linked {
+        let own = linked.up.iter().flat_map(|link| &link.key.columns);
+        let referenced = linked.down.iter().flat_map(|link| &link.key.referenced);
+        own.chain(referenced).for_each(|&slot| looked_at[slot] = true);
     }
 }
 

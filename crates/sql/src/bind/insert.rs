@@ -4,6 +4,7 @@
 //! or is its default. ON CONFLICT names the key or the index that a row may be in the way of.
 
 use super::change::{check_assignable, generated_always, is_default};
+use super::foreign::Event;
 use super::query::of_values;
 use super::{Binder, Scope, folded};
 use crate::catalog::{Identity, Index, Table};
@@ -105,7 +106,10 @@ impl Binder<'_> {
         let checks = self.checks(&table)?;
         check_reads(&table, conflict.as_ref(), returning.as_ref())?;
         let reads = source.reads(&|source| matches!(source, Source::Table(_)));
-        Ok(Insert { table, columns: filled, source, reads, checks, conflict, returning })
+        let set = conflict.as_ref().and_then(|conflict| conflict.set.as_ref());
+        let set: Option<Vec<usize>> = set.map(|(set, _)| set.iter().map(|(at, _)| *at).collect());
+        let links = self.links(&table, Event::Insert(set.as_deref()))?;
+        Ok(Insert { table, columns: filled, source, reads, checks, conflict, links, returning })
     }
 
     fn insert_columns(
@@ -277,7 +281,8 @@ impl Binder<'_> {
         let source = of_values(Vec::new(), output);
         let checks = self.checks(&table)?;
         let (reads, conflict, returning) = (false, None, None);
-        Ok(Insert { table, columns: filled, source, reads, checks, conflict, returning })
+        let links = self.links(&table, Event::Insert(None))?;
+        Ok(Insert { table, columns: filled, source, reads, checks, conflict, links, returning })
     }
 
     /// A query of the columns of a table.

@@ -9,6 +9,7 @@
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
+//! | [`foreign`] | what foreign keys ask of these |
 //!
 //! **Types of parameters.** A parameter without a type gets the one it is compared with, added to or
 //! stored as, where it stands first: `abalance + $1` makes it an integer. So does a literal in quotes.
@@ -25,6 +26,7 @@ mod change;
 mod convert;
 mod drivers;
 mod expr;
+mod foreign;
 mod from;
 mod group;
 mod inner;

@@ -115,6 +115,7 @@ impl Table {
         };
         new.columns = columns.map(column).collect();
         new.checks.clone_from(&own.checks);
+        new.foreign_keys.clone_from(&own.foreign_keys);
         new.beside = Some(Beside { layout: Arc::new(own), is_kept });
         new
     }

@@ -11,6 +11,7 @@
 //! the bytes of the row, unless its key changes.
 
 use super::find::decode;
+use super::foreign::Noted;
 use super::write::{duplicate, encode, key_of, patch, show};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
@@ -26,6 +27,7 @@ use std::ops::ControlFlow;
 
 pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Result<u64, SqlError> {
     let table = &plan.table;
+    let mut noted = Noted::new(exec, plan.links.as_ref());
     let mut held = exec.budget.held();
     let targets = match &plan.joined {
         None => {
@@ -36,7 +38,7 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     };
     for (key, _) in &targets {
         exec.tick()?;
-        exec.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
+        exec.txn.borrow_mut().lock(table.id, key, plan.lock, true)?;
     }
     if !targets.is_empty() {
         exec.txn.borrow_mut().look_again();
@@ -57,11 +59,12 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
         }
         for change in changes {
             count += 1;
-            if let Some(shown) = exec.write_change(plan, change)? {
+            if let Some(shown) = exec.write_change(plan, change, &mut noted)? {
                 sink.row(&shown)?;
             }
         }
     }
+    noted.settle(exec)?;
     Ok(count)
 }
 
@@ -131,11 +134,22 @@ impl Exec<'_> {
     }
 
     /// Writes a changed row; returns what is shown of it.
-    fn write_change(&self, plan: &Change, change: Changed) -> Result<Option<Vec<Datum>>, SqlError> {
+    fn write_change(
+        &self,
+        plan: &Change,
+        change: Changed,
+        noted: &mut Noted<'_>,
+    ) -> Result<Option<Vec<Datum>>, SqlError> {
         let Changed { key, old, row, before, shown } = change;
         match &plan.set {
-            None => self.remove(&plan.table, &key, old.there, &row)?,
-            Some(_) => self.replace(&plan.table, &key, old, &before, &row)?,
+            None => {
+                self.remove(&plan.table, &key, old.there, &row)?;
+                noted.deleted(&plan.table, &row)?;
+            }
+            Some(_) => {
+                self.replace(&plan.table, &key, old, &before, &row)?;
+                noted.updated(&plan.table, &before, &row)?;
+            }
         }
         Ok(shown)
     }
@@ -212,7 +226,8 @@ impl Exec<'_> {
         Ok(found)
     }
 
-    fn remove(
+    /// Deletes a locked row.
+    pub(super) fn remove(
         &self,
         table: &Table,
         key: &Key,

@@ -99,9 +99,19 @@ impl Exec<'_> {
         take: TakeRow<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
         let mut decoded = Ok(());
-        let exists = self.txn.borrow_mut().get(table.id, key, &mut |bytes| {
-            decoded = decode(table, key, bytes, used, values);
-        })?;
+        let mut take_bytes = |bytes: &[u8]| decoded = decode(table, key, bytes, used, values);
+        let exists = match self.sees_newest.get() {
+            false => self.txn.borrow_mut().get(table.id, key, &mut take_bytes)?,
+            true => {
+                let (mut exists, range) = (false, KeyRange::single(key.clone()));
+                self.txn.borrow_mut().scan_newest(table.id, &range, &mut |_, bytes| {
+                    exists = true;
+                    take_bytes(bytes);
+                    ControlFlow::Break(())
+                })?;
+                exists
+            }
+        };
         decoded?;
         if exists { take(values) } else { Ok(ControlFlow::Continue(())) }
     }
@@ -142,7 +152,7 @@ impl Exec<'_> {
             self.txn.borrow().check_cancel()?;
             let (mut held, mut room, mut is_full) = (self.budget.held(), Ok(()), false);
             let mut page_bytes = 0;
-            self.txn.borrow_mut().scan(table, &range, way, &mut |key, bytes| {
+            let mut take = |key: &[u8], bytes: &[u8]| {
                 let row_bytes = key.len() + bytes.len() + 64;
                 room = held.add(row_bytes);
                 if room.is_err() {
@@ -152,7 +162,11 @@ impl Exec<'_> {
                 page_bytes += row_bytes;
                 is_full = page.len() >= most || page_bytes >= PAGE_BYTES;
                 if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
+            };
+            match self.sees_newest.get() {
+                true => self.txn.borrow_mut().scan_newest(table, &range, &mut take)?,
+                false => self.txn.borrow_mut().scan(table, &range, way, &mut take)?,
+            }
             room?;
             for (key, bytes) in &page {
                 if visit(key, bytes)?.is_break() {
@@ -262,7 +276,7 @@ impl Found {
     }
 }
 
-fn range_of(
+pub(super) fn range_of(
     exec: &Exec<'_>,
     schema: &Schema,
     span: &SpanOf,

@@ -6,12 +6,14 @@
 //! looks again, so that it sees what those have done for whom it waited; then each row is written, or
 //! is found to be there already.
 
+use super::foreign::Noted;
 use super::write::{duplicate, encode};
 use super::{Exec, Row, key_bytes, row_bytes};
 use crate::budget::Held;
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
+use crate::foreign::Checks;
 use crate::plan::{Conflict, Filled, Insert};
 use crate::transaction::{Base, LockKind, Sink};
 use isomer_design::Key;
@@ -26,7 +28,7 @@ const BATCH_BYTES: usize = 4 << 20;
 
 pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Result<u64, SqlError> {
     let (mut batch, mut count, mut held) = (Vec::new(), 0, exec.budget.held());
-    let (row_ids, mut written) = (row_ids(plan), Written::new(exec));
+    let (row_ids, mut written) = (row_ids(plan), Written::new(exec, plan));
     let mut bytes = 0;
     exec.rows(&plan.source, &[], &mut |given| {
         let row = exec.new_row(plan, row_ids.as_deref(), |at| exec.cloned(&given[at]))?;
@@ -46,17 +48,27 @@ pub(super) fn insert(exec: &Exec<'_>, plan: &Insert, sink: &mut dyn Sink) -> Res
         count += write(exec, plan, batch, &mut written, sink)?;
         batch = rest;
     }
+    written.noted.settle(exec)?;
     Ok(count)
 }
 
-pub(super) fn copy(exec: &Exec<'_>, plan: &Insert, rows: Vec<Vec<Datum>>) -> Result<u64, SqlError> {
+pub(super) fn copy(
+    exec: &Exec<'_>,
+    plan: &Insert,
+    rows: Vec<Vec<Datum>>,
+    checks: &mut Checks,
+) -> Result<u64, SqlError> {
     let mut batch = Vec::with_capacity(rows.len());
     let row_ids = row_ids(plan);
     for mut given in rows {
         let take = |at: usize| Ok(std::mem::replace(&mut given[at], Datum::Null));
         batch.push(exec.new_row(plan, row_ids.as_deref(), take)?);
     }
-    write(exec, plan, batch, &mut Written::new(exec), &mut |_: &[Datum]| Ok(()))
+    let mut written = Written::new(exec, plan);
+    written.noted.checks = std::mem::take(checks);
+    let count = write(exec, plan, batch, &mut written, &mut |_: &[Datum]| Ok(()))?;
+    *checks = written.noted.checks;
+    Ok(count)
 }
 
 /// The sequence of the row ids of a table that has no other key.
@@ -99,15 +111,18 @@ fn write(
     Ok(count)
 }
 
-/// The keys of rows that ON CONFLICT may not change a second time.
+/// What a statement remembers of the rows it has written.
 struct Written<'b> {
+    /// The keys of rows that ON CONFLICT may not change a second time.
     keys: BTreeSet<Key>,
     held: Held<'b>,
+    noted: Noted<'b>,
 }
 
 impl Written<'_> {
-    fn new<'e>(exec: &'e Exec<'_>) -> Written<'e> {
-        Written { keys: BTreeSet::new(), held: exec.budget.held() }
+    fn new<'e>(exec: &'e Exec<'_>, plan: &'e Insert) -> Written<'e> {
+        let noted = Noted::new(exec, plan.links.as_ref());
+        Written { keys: BTreeSet::new(), held: exec.budget.held(), noted }
     }
 
     fn insert(&mut self, key: Key) -> Result<(), SqlError> {
@@ -179,6 +194,7 @@ impl Exec<'_> {
                 self.put_entry(table, index, &values, true)?;
             }
             self.mirror(table, None, Some(&values))?;
+            written.noted.inserted(table, &values)?;
             return Ok(Some(values));
         };
         match plan.conflict.as_ref().filter(|conflict| is_meant(conflict, &obstacle)) {
@@ -193,10 +209,10 @@ impl Exec<'_> {
             Some(Conflict { set: Some((set, condition)), .. }) => {
                 let changed =
                     self.update_instead(plan, &obstacle.key, values, set, condition.as_ref())?;
-                if changed.is_some() {
-                    written.insert(obstacle.key)?;
-                }
-                Ok(changed)
+                let Some((before, row)) = changed else { return Ok(None) };
+                written.insert(obstacle.key)?;
+                written.noted.updated(table, &before, &row)?;
+                Ok(Some(row))
             }
         }
     }
@@ -219,6 +235,7 @@ impl Exec<'_> {
         Ok(None)
     }
 
+    /// Changes the row that is in the way; the columns that were set, as they were, and the row as it is.
     fn update_instead(
         &self,
         plan: &Insert,
@@ -226,7 +243,7 @@ impl Exec<'_> {
         new: Vec<Datum>,
         set: &[(usize, crate::expr::Expr)],
         condition: Option<&crate::expr::Expr>,
-    ) -> Result<Option<Vec<Datum>>, SqlError> {
+    ) -> Result<Option<(Vec<(usize, Datum)>, Vec<Datum>)>, SqlError> {
         let table = &plan.table;
         self.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
         self.txn.borrow_mut().look_again();
@@ -247,7 +264,7 @@ impl Exec<'_> {
         row.truncate(width);
         self.fit(table, &plan.checks, &mut row)?;
         self.replace(table, key, old, &before, &row)?;
-        Ok(Some(row))
+        Ok(Some((before, row)))
     }
 }
 

@@ -9,6 +9,7 @@ mod aggregate;
 mod change;
 mod eval;
 mod find;
+mod foreign;
 mod inner;
 mod insert;
 mod join;
@@ -18,12 +19,14 @@ mod write;
 
 pub(crate) use eval::arith;
 pub use inner::Cost;
+pub(crate) use select::Hasher;
 pub(crate) use write::{copies, entry_key, parts_of_entry, row_of};
 
 use crate::budget::{Budget, Held, ROW_WORK};
 use crate::catalog::Catalog;
 use crate::datum::Datum;
 use crate::error::SqlError;
+use crate::foreign::Checks;
 use crate::plan::{Change, Insert, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use inner::Memory;
@@ -44,6 +47,8 @@ pub(crate) struct Exec<'a> {
     answers: RefCell<BTreeMap<usize, Memory<'a>>>,
     /// The rows of queries of WITH that are mentioned more than once.
     shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
+    /// Rows are found as they are now, whatever the transaction sees otherwise.
+    sees_newest: Cell<bool>,
 }
 
 /// A row, and the values that the query around has given its query.
@@ -63,7 +68,8 @@ impl<'a> Exec<'a> {
     ) -> Exec<'a> {
         let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
         let (answers, shared) = (RefCell::default(), RefCell::default());
-        Exec { txn, params, around, catalog, budget, calls, answers, shared }
+        let sees_newest = Cell::new(false);
+        Exec { txn, params, around, catalog, budget, calls, answers, shared, sees_newest }
     }
 
     /// Runs a query; returns how many rows it has.
@@ -93,12 +99,18 @@ impl<'a> Exec<'a> {
         insert::insert(self, plan, sink)
     }
 
-    /// Inserts rows that are there already; returns how many.
+    /// Inserts rows that are there already; returns how many. What foreign keys ask of them comes to the checks that
+    /// are to be made.
     ///
     /// # Errors
     /// As [`Exec::insert`].
-    pub(crate) fn copy(&self, plan: &Insert, rows: Vec<Vec<Datum>>) -> Result<u64, SqlError> {
-        insert::copy(self, plan, rows)
+    pub(crate) fn copy(
+        &self,
+        plan: &Insert,
+        rows: Vec<Vec<Datum>>,
+        checks: &mut Checks,
+    ) -> Result<u64, SqlError> {
+        insert::copy(self, plan, rows, checks)
     }
 
     /// Runs an UPDATE or a DELETE; returns how many rows were changed.

@@ -33,7 +33,7 @@ pub(crate) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<ControlFlow<()>
 /// A sort of more rows than this looks up in between.
 const SORTED_AT_ONCE: usize = 8 << 10;
 
-pub(super) type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+pub(crate) type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
 
 impl Exec<'_> {
     /// Shows the rows of a query, with what they are sorted by behind the columns of the result.

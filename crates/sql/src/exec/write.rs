@@ -90,7 +90,8 @@ impl Exec<'_> {
                     "new row for relation \"{}\" violates check constraint \"{}\"",
                     table.name, check.name
                 );
-                return Err(failing(code::CHECK_VIOLATION, message, &shown(values)));
+                let error = failing(code::CHECK_VIOLATION, message, &shown(values));
+                return Err(error.about(&table.name, &check.name));
             }
         }
         Ok(())
@@ -319,7 +320,7 @@ pub(crate) fn duplicate(
     let shown: Vec<_> = shown.collect();
     let message = format!("duplicate key value violates unique constraint \"{constraint}\"");
     let detail = format!("Key ({})=({}) already exists.", names.join(", "), shown.join(", "));
-    SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail)
+    SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail).about(&table.name, constraint)
 }
 
 /// See [`crate::catalog::parts_of_entry`].

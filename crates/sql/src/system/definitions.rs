@@ -61,6 +61,10 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
         if let Some(index) = table.indexes.iter().find(|index| i64::from(index.oid) == oid) {
             return Datum::Text(format!("UNIQUE ({})", named(table, &index.columns)));
         }
+        if let Some(key) = table.foreign_keys.iter().find(|key| i64::from(key.oid) == oid) {
+            let parent = catalog.table_of(key.parent);
+            return parent.map_or(Datum::Null, |to| Datum::Text(key.definition(table, to)));
+        }
         let mut checks = table.checks.iter().enumerate();
         if let Some((_, check)) = checks.find(|(number, _)| check_oid(table, *number) == oid) {
             return Datum::Text(format!("CHECK (({}))", check.condition));

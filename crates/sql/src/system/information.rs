@@ -4,6 +4,7 @@ use super::rows::shown_default;
 use super::{int, text};
 use crate::catalog::{Catalog, Table, TableColumn};
 use crate::datum::Datum;
+use crate::foreign::{ForeignKey, unique_over};
 use crate::sequence::Sequence;
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
@@ -96,11 +97,13 @@ pub(super) struct Constraint<'c> {
     kind: &'static str,
     columns: &'c [usize],
     condition: Option<&'c str>,
+    /// Of a foreign key: it, and its parent.
+    refers: Option<(&'c ForeignKey, &'c Table)>,
 }
 
 /// All constraints of all tables.
 pub(super) fn constraints_of(catalog: &Catalog) -> impl Iterator<Item = Constraint<'_>> {
-    catalog.tables.values().flat_map(|table| {
+    catalog.tables.values().flat_map(move |table| {
         let table: &Table = table;
         let key = table.has_key().then_some((&*table.key_name, "PRIMARY KEY", &*table.key));
         let unique = table.readable_indexes().filter(|index| index.constraint);
@@ -111,6 +114,7 @@ pub(super) fn constraints_of(catalog: &Catalog) -> impl Iterator<Item = Constrai
             kind,
             columns,
             condition: None,
+            refers: None,
         });
         let checks = table.checks.iter().map(move |check| Constraint {
             table,
@@ -118,8 +122,20 @@ pub(super) fn constraints_of(catalog: &Catalog) -> impl Iterator<Item = Constrai
             kind: "CHECK",
             columns: &[],
             condition: Some(&check.condition),
+            refers: None,
         });
-        keys.chain(checks)
+        let foreign = table.foreign_keys.iter().filter_map(move |key| {
+            let parent: &Table = catalog.table_of(key.parent)?;
+            Some(Constraint {
+                table,
+                name: &key.name,
+                kind: "FOREIGN KEY",
+                columns: &key.columns,
+                condition: None,
+                refers: Some((key, parent)),
+            })
+        });
+        keys.chain(checks).chain(foreign)
     })
 }
 
@@ -134,7 +150,13 @@ impl Constraint<'_> {
 
     pub(super) fn row(&self, around: &Surroundings) -> Vec<Datum> {
         let mut row = [self.named(around), self.of_table(around)].concat();
-        row.extend([text(self.kind), yes_or_no(false), yes_or_no(false), yes_or_no(true)]);
+        let is = |of: fn(&ForeignKey) -> bool| self.refers.is_some_and(|(key, _)| of(key));
+        row.extend([
+            text(self.kind),
+            yes_or_no(is(|key| key.deferrable)),
+            yes_or_no(is(|key| key.deferred)),
+            yes_or_no(true),
+        ]);
         row.push(if self.kind == "UNIQUE" { yes_or_no(true) } else { Datum::Null });
         row
     }
@@ -142,18 +164,50 @@ impl Constraint<'_> {
     pub(super) fn key_columns(&self, around: &Surroundings) -> Vec<Vec<Datum>> {
         let row = |(number, at): (usize, &usize)| {
             let mut row = [self.named(around), self.of_table(around)].concat();
-            row.extend([text(&self.table.columns[*at].name), int(number as i64 + 1), Datum::Null]);
+            let place = self.refers.and_then(|(key, parent)| {
+                let unique = unique_over(parent, &key.referenced)?;
+                let columns = unique.map_or(&parent.key, |index| &index.columns);
+                columns.iter().position(|at| *at == key.referenced[number])
+            });
+            row.extend([
+                text(&self.table.columns[*at].name),
+                int(number as i64 + 1),
+                place.map_or(Datum::Null, |place| int(place as i64 + 1)),
+            ]);
             row
         };
         self.columns.iter().enumerate().map(row).collect()
     }
 
     pub(super) fn used_columns(&self, around: &Surroundings) -> Vec<Vec<Datum>> {
-        let row = |at: &usize| {
-            let column = vec![text(&self.table.columns[*at].name)];
-            [self.of_table(around), column, self.named(around)].concat()
+        let (table, columns) = match self.refers {
+            None => (self.table, self.columns),
+            Some((key, parent)) => (parent, &*key.referenced),
         };
-        self.columns.iter().map(row).collect()
+        let row = |at: &usize| {
+            let mut row = vec![text(&around.database), text(SCHEMA), text(&table.name)];
+            row.push(text(&table.columns[*at].name));
+            row.extend(self.named(around));
+            row
+        };
+        columns.iter().map(row).collect()
+    }
+
+    /// A foreign key: what makes its parent's columns unique, and what is done when that changes.
+    pub(super) fn reference(&self, around: &Surroundings) -> Option<Vec<Datum>> {
+        let (key, parent) = self.refers?;
+        let unique = match unique_over(parent, &key.referenced)? {
+            None => Some(&parent.key_name),
+            Some(index) => index.constraint.then_some(&index.name),
+        };
+        let mut row = self.named(around);
+        row.extend(match unique {
+            Some(name) => [text(&around.database), text(SCHEMA), text(name)],
+            None => [Datum::Null, Datum::Null, Datum::Null],
+        });
+        row.push(text(if key.full { "FULL" } else { "NONE" }));
+        row.extend([text(key.on_update.words()), text(key.on_delete.words())]);
+        Some(row)
     }
 
     pub(super) fn check(&self, around: &Surroundings) -> Option<Vec<Datum>> {

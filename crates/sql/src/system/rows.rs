@@ -4,12 +4,13 @@ use super::definitions::regclass;
 use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC, check_oid, int, key_oid, text, yes};
 use crate::catalog::{Catalog, Identity, Table, TableColumn};
 use crate::datum::Datum;
+use crate::foreign::unique_over;
 use crate::sequence::Sequence;
 use crate::types::SqlType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(super) fn classes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> {
     let has_index = table.has_key() || !table.indexes.is_empty();
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
@@ -17,6 +18,9 @@ pub(super) fn classes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     if let Some(columns) = table.shard_by() {
         rows[0][25] = text(&crate::array::format([Some(&*format!("shard_by={columns}"))]));
     }
+    // Clients look for foreign keys where there are triggers, as PostgreSQL keeps them by triggers.
+    let has_links = !table.foreign_keys.is_empty() || catalog.referring(table.oid).next().is_some();
+    rows[0][19] = yes(has_links);
     if table.has_key() {
         rows.push(class(key_oid(table), &table.key_name, "i", BTREE, table.key.len(), false));
     }
@@ -264,9 +268,14 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     rows
 }
 
-pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
+/// Columns by their numbers, as an array.
+fn numbers(columns: &[usize]) -> Datum {
+    let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+    Datum::Text(format!("{{{}}}", numbers.join(",")))
+}
+
+pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> {
     let row = |oid: i64, name: &str, kind: &str, columns: &[usize]| {
-        let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
         vec![
             int(oid),
             text(name),
@@ -277,7 +286,7 @@ pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             int(table.oid.into()),
             int(oid),
             int(0),
-            text(&format!("{{{}}}", numbers.join(","))),
+            numbers(columns),
             int(0),
             Datum::Null,
             text(" "),
@@ -297,6 +306,22 @@ pub(super) fn constraints(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     for (number, check) in table.checks.iter().enumerate() {
         let mut row = row(check_oid(table, number), &check.name, "c", &[]);
         (row[7], row[9]) = (int(0), Datum::Null);
+        rows.push(row);
+    }
+    for key in &table.foreign_keys {
+        let mut row = row(key.oid.into(), &key.name, "f", &key.columns);
+        (row[4], row[5]) = (yes(key.deferrable), yes(key.deferred));
+        let parent = catalog.table_of(key.parent);
+        let index = parent.and_then(|parent| Some((parent, unique_over(parent, &key.referenced)?)));
+        row[7] = int(index.map_or(0, |(parent, index)| {
+            index.map_or_else(|| key_oid(parent), |index| index.oid.into())
+        }));
+        row[8] = int(key.parent.into());
+        row[11] = numbers(&key.referenced);
+        row[12] = Datum::Text(key.on_update.letter().to_string());
+        row[13] = Datum::Text(key.on_delete.letter().to_string());
+        row[14] = text(if key.full { "f" } else { "s" });
+        row[15] = yes(key.validated);
         rows.push(row);
     }
     rows

@@ -1,0 +1,239 @@
+//! Definitions of foreign keys, carried out; and what depends on them.
+//!
+//! A key is a part of its table, and is promised to hold for all rows, so both tables are locked until it is there: who
+//! writes to one of them afterwards has planned with it. Dropping it needs no lock of the parent, as plans that still
+//! have it check too much and not too little.
+
+use crate::alter::in_one_order;
+use crate::ddl::Definer;
+use isomer_sql::catalog::{Catalog, Table, quoted};
+use isomer_sql::datum::Datum;
+use isomer_sql::define::plain_name;
+use isomer_sql::foreign::{ForeignKey, shown, unique_over};
+use isomer_sql::{SqlError, code};
+use sqlparser::ast::ForeignKeyConstraint;
+use std::sync::Arc;
+
+/// Which rows are looked at when a key is added.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// There are none yet.
+    None,
+    /// All that are there.
+    All,
+    /// NOT VALID: only those that are written from now on.
+    Later,
+}
+
+impl Definer<'_> {
+    /// Adds a foreign key to a table.
+    pub(crate) fn add_foreign_key(
+        &mut self,
+        child: &str,
+        asked: &ForeignKeyConstraint,
+        rows: Rows,
+    ) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let child = catalog.table(child)?.clone();
+        let parent = catalog.table(&plain_name(&asked.foreign_table)?)?.clone();
+        let name = key_name(&child, asked)?;
+        let mut key = ForeignKey::wanted(asked, (self.engine.fresh_oid(), name), &child, &parent)?;
+        for table in [&child, &parent] {
+            in_one_order(table)?;
+            self.backend.lock_definition(table)?;
+        }
+        match rows {
+            Rows::None => {}
+            Rows::All => self.check_references(&child, &parent, &key)?,
+            Rows::Later => key.validated = false,
+        }
+        let mut changed = Table::clone(&child);
+        changed.foreign_keys.push(Arc::new(key));
+        self.replace(&child, changed);
+        if parent.oid != child.oid {
+            // As it was, but for plans: these know nothing of the key.
+            self.replace(&parent, Table::clone(&parent));
+        }
+        Ok(())
+    }
+
+    /// VALIDATE CONSTRAINT: looks at the rows that were there before a key.
+    pub(crate) fn validate_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+    ) -> Result<(), SqlError> {
+        let Some(at) = table.foreign_keys.iter().position(|key| key.name == name) else {
+            return match table.has_constraint(name) {
+                true => Ok(()),
+                false => {
+                    let message = format!(
+                        "constraint \"{name}\" of relation \"{}\" does not exist",
+                        table.name
+                    );
+                    Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+                }
+            };
+        };
+        let key = table.foreign_keys[at].clone();
+        if key.validated {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        if let Some(parent) = catalog.table_of(key.parent) {
+            self.backend.lock_definition(table)?;
+            self.backend.lock_definition(parent)?;
+            self.check_references(table, parent, &key)?;
+        }
+        let mut changed = Table::clone(table);
+        Arc::make_mut(&mut changed.foreign_keys[at]).validated = true;
+        self.replace(table, changed);
+        Ok(())
+    }
+
+    /// Refuses a key that rows of its table break. Both tables are locked.
+    fn check_references(
+        &mut self,
+        child: &Table,
+        parent: &Table,
+        key: &ForeignKey,
+    ) -> Result<(), SqlError> {
+        self.needs_present()?;
+        let column = |of: &str, table: &Table, at: usize| {
+            format!("{of}.{}", quoted(&table.columns[at].name))
+        };
+        let own: Vec<String> = key.columns.iter().map(|&at| column("c", child, at)).collect();
+        let all = |what: &str| {
+            own.iter().map(|own| format!("{own} {what}")).collect::<Vec<_>>().join(" AND ")
+        };
+        let from = format!("SELECT {} FROM {} AS c", own.join(", "), quoted(&child.name));
+        let broken = |detail: String| {
+            let message = format!(
+                "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                child.name, key.name
+            );
+            Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message)
+                .detail(detail)
+                .about(&child.name, &key.name))
+        };
+        if key.full {
+            let (none, every) = (all("IS NULL"), all("IS NOT NULL"));
+            let mixed = format!("{from} WHERE NOT ({none}) AND NOT ({every}) LIMIT 1");
+            if self.first_row(&mixed)?.is_some() {
+                return broken(
+                    "MATCH FULL does not allow mixing of null and nonnull key values.".to_owned(),
+                );
+            }
+        }
+        let pairs = own.iter().zip(&key.referenced);
+        let equal: Vec<String> =
+            pairs.map(|(own, &at)| format!("{} = {own}", column("p", parent, at))).collect();
+        let missing = format!(
+            "{from} WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS p WHERE {}) LIMIT 1",
+            all("IS NOT NULL"),
+            quoted(&parent.name),
+            equal.join(" AND ")
+        );
+        match self.first_row(&missing)? {
+            None => Ok(()),
+            Some(values) => broken(format!(
+                "Key {} is not present in table \"{}\".",
+                shown(child, &key.columns, &values),
+                parent.name
+            )),
+        }
+    }
+
+    fn first_row(&mut self, query: &str) -> Result<Option<Vec<Datum>>, SqlError> {
+        let catalog = self.catalog();
+        let query = self.query(query, &catalog)?;
+        let mut first = None;
+        query.run(self.backend, &[], self.around, &catalog, &mut |values: &[Datum]| {
+            first.get_or_insert_with(|| values.to_vec());
+            Ok(())
+        })?;
+        Ok(first)
+    }
+
+    /// What is about to be dropped is referred to by these keys: they go too, if that is asked for.
+    pub(crate) fn drop_referring(
+        &mut self,
+        what: &str,
+        keys: &[(Arc<Table>, Arc<ForeignKey>)],
+        depends_on: &dyn Fn(&ForeignKey) -> String,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let one = |table: &Table, key: &ForeignKey| {
+            format!("constraint {} on table {}", key.name, table.name)
+        };
+        if !cascade {
+            let line = |(table, key): &(Arc<Table>, Arc<ForeignKey>)| {
+                format!("{} depends on {}", one(table, key), depends_on(key))
+            };
+            let message = format!("cannot drop {what} because other objects depend on it");
+            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
+                .detail(keys.iter().map(line).collect::<Vec<_>>().join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        self.tell_cascade(keys.iter().map(|(table, key)| one(table, key)).collect());
+        for (child, key) in keys {
+            in_one_order(child)?;
+            self.backend.lock_definition(child)?;
+            let child = self.catalog().table(&child.name)?.clone();
+            let mut changed = Table::clone(&child);
+            changed.foreign_keys.retain(|other| other.oid != key.oid);
+            self.replace(&child, changed);
+        }
+        Ok(())
+    }
+
+    /// Refuses to drop an index that makes unique what foreign keys refer to, unless these may go with it.
+    pub(crate) fn release_index(
+        &mut self,
+        table: &Table,
+        name: &str,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let mut without = table.clone();
+        without.indexes.retain(|index| index.name != name);
+        let needs_it = |key: &ForeignKey| unique_over(&without, &key.referenced).is_none();
+        let keys = referring(&self.catalog(), table.oid, needs_it);
+        let is_constraint = table.indexes.iter().any(|i| i.name == name && i.constraint);
+        let what = match is_constraint {
+            true => format!("constraint {name} on table {}", table.name),
+            false => format!("index {name}"),
+        };
+        self.drop_referring(&what, &keys, &|_| format!("index {name}"), cascade)
+    }
+}
+
+/// The keys that refer to a table, each with its own, of which this is true.
+pub(crate) fn referring(
+    catalog: &Catalog,
+    parent: u32,
+    is_meant: impl Fn(&ForeignKey) -> bool,
+) -> Vec<(Arc<Table>, Arc<ForeignKey>)> {
+    let keys = catalog.referring(parent).filter(|(_, key)| is_meant(key));
+    keys.map(|(table, key)| (table.clone(), key.clone())).collect()
+}
+
+/// The name of a key: the one that is asked for, or one that is free.
+fn key_name(child: &Table, asked: &ForeignKeyConstraint) -> Result<String, SqlError> {
+    if let Some(name) = &asked.name {
+        let name = crate::alter::folded(name);
+        if !child.has_constraint(&name) {
+            return Ok(name);
+        }
+        let message =
+            format!("constraint \"{name}\" for relation \"{}\" already exists", child.name);
+        return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
+    }
+    let columns: Vec<String> = asked.columns.iter().map(crate::alter::folded).collect();
+    let wanted = format!("{}_{}_fkey", child.name, columns.join("_"));
+    let numbered = (1..).map(|number| format!("{wanted}{number}"));
+    let mut names = std::iter::once(wanted.clone()).chain(numbered);
+    Ok(names.find(|name| !child.has_constraint(name)).expect("there are fewer keys than numbers"))
+}

@@ -1,0 +1,452 @@
+//! Foreign keys: rows of a table, the *child*, name rows of another, the *parent*, which must be there.
+//!
+//! ```text
+//!   customers (parent)        orders (child)         foreign key (customer) references customers (id)
+//!   id  name                  id  customer
+//!   7   Kim       ◀────────── 1   7                  delete customers 7:  refused, or the orders go with it,
+//!   8   Ulm                   2   NULL               as the key says
+//! ```
+//!
+//! A key is kept with its child, and knows its parent by the number that clients see, so neither's name nor where the
+//! store has its rows matters. What a statement must do about it is planned with the statement ([`Links`]): which keys
+//! its table has (*up*), which refer to it (*down*), and so on for each table that an action changes in turn.
+//!
+//! The promise is one condition for each key and each value of it that was written or taken away:
+//!
+//! ```text
+//!   a child has the value  ⇒  a parent has it
+//! ```
+//!
+//! It is checked at the end of the statement, or at the commit, if the key is deferred; so a check can be made twice, or
+//! too late, but not be wrong. How checks of several transactions keep out of each other's way: `exec/foreign.rs`.
+//!
+//! Left out: SET NULL and SET DEFAULT of some of the columns; MATCH PARTIAL, which PostgreSQL has not either; what
+//! embedded callers of the database write, who know tables of the store and nothing of SQL.
+
+mod wanted;
+
+use crate::catalog::{Catalog, Index, Table, quoted};
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::exec::Hasher;
+use crate::expr::Expr;
+use crate::plan::RowCheck;
+use crate::types::{Family, SqlType};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What is done with children whose parent goes, or gets another key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// There must be none, at the end.
+    NoAction,
+    /// There must be none, at the end of the statement.
+    Restrict,
+    /// They go, or get the new key.
+    Cascade,
+    /// They name no parent from then on.
+    SetNull,
+    /// They name the parent of the columns' defaults.
+    SetDefault,
+}
+
+const ACTIONS: [(Action, char, &str); 5] = [
+    (Action::NoAction, 'a', "NO ACTION"),
+    (Action::Restrict, 'r', "RESTRICT"),
+    (Action::Cascade, 'c', "CASCADE"),
+    (Action::SetNull, 'n', "SET NULL"),
+    (Action::SetDefault, 'd', "SET DEFAULT"),
+];
+
+impl Action {
+    /// As `pg_constraint` shows it.
+    pub fn letter(self) -> char {
+        ACTIONS.iter().find(|known| known.0 == self).expect("all are there").1
+    }
+
+    /// As statements say it.
+    pub fn words(self) -> &'static str {
+        ACTIONS.iter().find(|known| known.0 == self).expect("all are there").2
+    }
+
+    /// True if children are changed.
+    pub fn changes(self) -> bool {
+        !matches!(self, Action::NoAction | Action::Restrict)
+    }
+}
+
+/// A foreign key of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignKey {
+    /// Its number for clients.
+    pub oid: u32,
+    /// Its name, which the table has once.
+    pub name: String,
+    /// The columns of the child.
+    pub columns: Vec<usize>,
+    /// The parent: its number for clients.
+    pub parent: u32,
+    /// The columns of the parent, one for each of the child.
+    pub referenced: Vec<usize>,
+    /// MATCH FULL: all columns are NULL, or none is.
+    pub full: bool,
+    /// What is done when a parent gets another key.
+    pub on_update: Action,
+    /// What is done when a parent is deleted.
+    pub on_delete: Action,
+    /// True if it may be checked as late as the commit.
+    pub deferrable: bool,
+    /// True if it is, unless a transaction says otherwise.
+    pub deferred: bool,
+    /// False if rows that were there before it were not looked at.
+    pub validated: bool,
+}
+
+impl ForeignKey {
+    /// What the key says, as `pg_get_constraintdef` shows it.
+    pub fn definition(&self, child: &Table, parent: &Table) -> String {
+        let named = |table: &Table, columns: &[usize]| {
+            let names = columns.iter().map(|&at| quoted(&table.columns[at].name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let mut said = format!(
+            "FOREIGN KEY ({}) REFERENCES {}({})",
+            named(child, &self.columns),
+            quoted(&parent.name),
+            named(parent, &self.referenced)
+        );
+        if self.full {
+            said.push_str(" MATCH FULL");
+        }
+        for (when, action) in [("UPDATE", self.on_update), ("DELETE", self.on_delete)] {
+            if action != Action::NoAction {
+                said.push_str(&format!(" ON {when} {}", action.words()));
+            }
+        }
+        for (is_so, words) in [
+            (self.deferrable, " DEFERRABLE"),
+            (self.deferred, " INITIALLY DEFERRED"),
+            (!self.validated, " NOT VALID"),
+        ] {
+            said.push_str(if is_so { words } else { "" });
+        }
+        said
+    }
+
+    /// What is kept of the key, beside its name and its number: columns count from 0.
+    ///
+    /// ```text
+    ///   1,2 16384 0,1 s a c n v      columns, parent, its columns, match, on update, on delete, deferrable, valid
+    /// ```
+    pub fn kept(&self) -> String {
+        let numbers = |columns: &[usize]| {
+            columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
+        let deferrable = match (self.deferrable, self.deferred) {
+            (_, true) => 'd',
+            (true, false) => 'i',
+            (false, false) => 'n',
+        };
+        format!(
+            "{} {} {} {} {} {} {deferrable} {}",
+            numbers(&self.columns),
+            self.parent,
+            numbers(&self.referenced),
+            if self.full { 'f' } else { 's' },
+            self.on_update.letter(),
+            self.on_delete.letter(),
+            if self.validated { 'v' } else { 'n' },
+        )
+    }
+
+    /// Reads what was [kept](ForeignKey::kept).
+    pub fn read(name: &str, oid: u32, kept: &str) -> Option<ForeignKey> {
+        let words: Vec<&str> = kept.split(' ').collect();
+        let [columns, parent, referenced, matches, update, delete, deferrable, valid] = words[..]
+        else {
+            return None;
+        };
+        let numbers = |text: &str| -> Option<Vec<usize>> {
+            text.split(',').map(|n| n.parse().ok()).collect()
+        };
+        let action = |letter: &str| {
+            let is_it = |known: &&(Action, char, &str)| letter == known.1.to_string();
+            ACTIONS.iter().find(is_it).map(|known| known.0)
+        };
+        Some(ForeignKey {
+            oid,
+            name: name.to_owned(),
+            columns: numbers(columns)?,
+            parent: parent.parse().ok()?,
+            referenced: numbers(referenced)?,
+            full: matches == "f",
+            on_update: action(update)?,
+            on_delete: action(delete)?,
+            deferrable: deferrable != "n",
+            deferred: deferrable == "d",
+            validated: valid == "v",
+        })
+    }
+}
+
+/// What makes these columns of a table unique, in any order: its primary key, or an index. One that is being built
+/// only if there is no other.
+pub fn unique_over<'t>(parent: &'t Table, columns: &[usize]) -> Option<Option<&'t Arc<Index>>> {
+    let are_these = |other: &[usize]| {
+        other.len() == columns.len() && other.iter().all(|at| columns.contains(at))
+    };
+    if parent.has_key() && are_these(&parent.key) {
+        return Some(None);
+    }
+    let indexes = || parent.indexes.iter().filter(|i| i.unique && are_these(&i.columns));
+    indexes().find(|index| index.readable.is_some()).or(indexes().next()).map(Some)
+}
+
+/// True if values of one type can be those of another, so that a key may refer from the one to the other.
+pub fn is_comparable(child: SqlType, parent: SqlType) -> bool {
+    let exact = |ty: SqlType| ty.family() == Family::Number && !ty.is_float();
+    match (child.family(), parent.family()) {
+        (Family::Number, Family::Number) => exact(child) == exact(parent),
+        (Family::Time, Family::Time) => child == parent,
+        // Of these, blanks at the end count for the one and not for the other.
+        (Family::Text, Family::Text) => {
+            let pads = |ty: SqlType| matches!(ty, SqlType::Char(_));
+            pads(child) == pads(parent)
+        }
+        (child, parent) => child == parent && child != Family::Array,
+    }
+}
+
+impl Catalog {
+    /// The table with this number for clients.
+    pub fn table_of(&self, oid: u32) -> Option<&Arc<Table>> {
+        self.tables.values().find(|table| table.oid == oid)
+    }
+
+    /// The foreign keys that refer to a table, each with its child.
+    pub fn referring(&self, parent: u32) -> impl Iterator<Item = (&Arc<Table>, &Arc<ForeignKey>)> {
+        let of = move |key: &&Arc<ForeignKey>| key.parent == parent;
+        let tables = self.tables.values();
+        tables.flat_map(move |table| {
+            table.foreign_keys.iter().filter(of).map(move |key| (table, key))
+        })
+    }
+
+    /// The catalog as it would be without foreign keys.
+    #[must_use]
+    pub fn without_foreign_keys(&self) -> Catalog {
+        let mut catalog = self.clone();
+        for table in catalog.tables.values_mut().filter(|table| !table.foreign_keys.is_empty()) {
+            Arc::make_mut(table).foreign_keys.clear();
+        }
+        catalog
+    }
+}
+
+/// What foreign keys ask of a statement: of each table that it may change, itself or by an action.
+#[derive(Clone, Default, Debug)]
+pub struct Links {
+    /// By their numbers for clients.
+    pub tables: BTreeMap<u32, Linked>,
+}
+
+/// A table that a statement may change.
+#[derive(Clone, Debug)]
+pub struct Linked {
+    /// The table.
+    pub table: Arc<Table>,
+    /// What a row that an action changes must fulfil.
+    pub checks: Vec<RowCheck>,
+    /// Its keys.
+    pub up: Vec<Arc<Link>>,
+    /// The keys that refer to it.
+    pub down: Vec<Arc<Link>>,
+}
+
+/// A foreign key, and how its rows are found.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The key.
+    pub key: Arc<ForeignKey>,
+    /// The table that has it.
+    pub child: Arc<Table>,
+    /// The table that it refers to.
+    pub parent: Arc<Table>,
+    /// How children are found by a value of the key.
+    pub to_children: Lookup,
+    /// How the parent is found.
+    pub to_parent: Lookup,
+    /// For SET DEFAULT: the defaults of the columns.
+    pub defaults: Vec<Expr>,
+    /// The version of the catalog that this was planned for.
+    pub version: u64,
+}
+
+/// How rows are found that have the value of a foreign key.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    /// By this index; otherwise by their place.
+    pub index: Option<Arc<Index>>,
+    /// For each of its first columns, which of the key's values it has; none: all rows are looked at.
+    pub places: Vec<usize>,
+    /// The columns that have the value.
+    pub columns: Vec<usize>,
+}
+
+impl Lookup {
+    /// The best way to rows of a table that have these columns: what begins with most of them.
+    pub fn of(table: &Table, columns: &[usize]) -> Lookup {
+        let place = |at: &usize| columns.iter().position(|column| column == at);
+        let begins = |with: &[usize]| -> Vec<usize> { with.iter().map_while(place).collect() };
+        let own = begins(&table.key_slots());
+        let mut best = Lookup { index: None, places: own, columns: columns.to_vec() };
+        for index in table.primary.iter().chain(table.readable_indexes()) {
+            let places = begins(&index.columns);
+            if places.len() > best.places.len() {
+                best = Lookup { index: Some(index.clone()), places, ..best };
+            }
+        }
+        best
+    }
+}
+
+/// What a check looks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Side {
+    /// A child was written: its parent is looked for.
+    Child,
+    /// A parent has gone: children are looked for.
+    Parent,
+}
+
+/// A condition that must hold at the end of a statement, or of a transaction.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The key.
+    pub link: Arc<Link>,
+    /// Who has caused it.
+    pub side: Side,
+    /// The value of the key.
+    pub values: Vec<Datum>,
+}
+
+impl Check {
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.values.iter().map(Datum::bytes).sum::<usize>() + 2 * size_of::<Check>()
+    }
+
+    fn order(&self, other: &Check) -> Ordering {
+        let by_key = (self.link.key.oid, self.side).cmp(&(other.link.key.oid, other.side));
+        let values = self.values.iter().zip(&other.values);
+        values.fold(by_key, |order, (a, b)| order.then_with(|| a.order(b)))
+    }
+}
+
+/// Checks to be made, the same one once.
+#[derive(Default, Debug)]
+pub struct Checks {
+    checks: HashMap<(u32, Side, Vec<Datum>), Arc<Link>, Hasher>,
+    bytes: usize,
+}
+
+impl Checks {
+    /// One more.
+    pub fn add(&mut self, check: Check) {
+        let bytes = check.bytes();
+        let Check { link, side, values } = check;
+        if self.checks.insert((link.key.oid, side, values), link).is_none() {
+            self.bytes += bytes;
+        }
+    }
+
+    /// About how much memory they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// All of them, those of a key in the order of its values: who checks the same ones takes locks in the same order.
+    pub fn take(&mut self) -> Vec<Check> {
+        self.bytes = 0;
+        let checks = std::mem::take(&mut self.checks).into_iter();
+        let check = |((_, side, values), link)| Check { link, side, values };
+        let mut checks: Vec<Check> = checks.map(check).collect();
+        checks.sort_by(Check::order);
+        checks
+    }
+}
+
+impl Link {
+    /// 23503: the child names a parent that is not there.
+    pub(crate) fn missing(&self, values: &[Datum]) -> SqlError {
+        let shown = shown(&self.child, &self.key.columns, values);
+        let detail = format!("Key {shown} is not present in table \"{}\".", self.parent.name);
+        self.broken_by_child().detail(detail)
+    }
+
+    /// 23503: some of the child's columns are NULL and some are not.
+    pub(crate) fn mixed(&self) -> SqlError {
+        let detail = "MATCH FULL does not allow mixing of null and nonnull key values.";
+        self.broken_by_child().detail(detail)
+    }
+
+    fn broken_by_child(&self) -> SqlError {
+        let message = format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            self.child.name, self.key.name
+        );
+        SqlError::new(code::FOREIGN_KEY_VIOLATION, message).about(&self.child.name, &self.key.name)
+    }
+
+    /// 23503: children name the parent that has gone.
+    pub(crate) fn referenced(&self, values: &[Datum]) -> SqlError {
+        let message = format!(
+            "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+            self.parent.name, self.key.name, self.child.name
+        );
+        let shown = shown(&self.parent, &self.key.referenced, values);
+        let detail = format!("Key {shown} is still referenced from table \"{}\".", self.child.name);
+        SqlError::new(code::FOREIGN_KEY_VIOLATION, message)
+            .detail(detail)
+            .about(&self.child.name, &self.key.name)
+    }
+}
+
+/// A value of a key, as errors show it.
+pub fn shown(table: &Table, columns: &[usize], values: &[Datum]) -> String {
+    let names: Vec<&str> = columns.iter().map(|&at| table.columns[at].name.as_str()).collect();
+    let values = columns.iter().zip(values);
+    let shown = values.map(|(&at, value)| crate::text::format(value, table.columns[at].ty));
+    format!("({})=({})", names.join(", "), shown.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_as_it_was_kept() {
+        let key = ForeignKey {
+            oid: 16_390,
+            name: "a b".to_owned(),
+            columns: vec![2, 0],
+            parent: 16_384,
+            referenced: vec![0, 7],
+            full: true,
+            on_update: Action::Restrict,
+            on_delete: Action::SetNull,
+            deferrable: true,
+            deferred: false,
+            validated: false,
+        };
+        assert_eq!(key.kept(), "2,0 16384 0,7 f r n i n");
+        for deferred in [false, true] {
+            let key = ForeignKey { deferred, validated: deferred, ..key.clone() };
+            assert_eq!(ForeignKey::read("a b", 16_390, &key.kept()), Some(key));
+        }
+        for damaged in ["", "1 2 3", "x 1 0 s a a n v", "1 1 0 s a z n v"] {
+            assert_eq!(ForeignKey::read("k", 1, damaged), None, "{damaged}");
+        }
+    }
+}
