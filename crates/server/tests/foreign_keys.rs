@@ -73,10 +73,11 @@ fn count(client: &mut Client, query: &str) -> i64 {
     client.query_one(query, &[]).expect("a count").get(0)
 }
 
-fn no_child_is_left(key: &str, begin: &str) {
+fn no_child_is_left(key: &str, place: &str, begin: &str) {
     let fixture = Fixture::new();
     let mut client = fixture.client();
-    client.batch_execute("create table parent (id bigint primary key, v bigint)").expect("a table");
+    let parent = format!("create table parent (id bigint primary key, v bigint not null){place}");
+    client.batch_execute(&parent).expect("a table");
     let child = format!(
         "create table child (id bigint primary key, parent bigint references parent {key})"
     );
@@ -121,22 +122,32 @@ fn no_child_is_left(key: &str, begin: &str) {
 
 #[test]
 fn no_child_is_left_where_its_parent_must_stay() {
-    no_child_is_left("", "begin");
+    no_child_is_left("", "", "begin");
 }
 
 #[test]
 fn no_child_is_left_where_it_goes_with_its_parent() {
-    no_child_is_left("on delete cascade", "begin");
+    no_child_is_left("on delete cascade", "", "begin");
 }
 
 #[test]
 fn no_child_is_left_behind_snapshots() {
-    no_child_is_left("on delete set null", "begin isolation level repeatable read");
+    no_child_is_left("on delete set null", "", "begin isolation level repeatable read");
 }
 
 #[test]
 fn no_child_is_left_where_checks_wait_for_the_commit() {
-    no_child_is_left("deferrable initially deferred", "begin");
+    no_child_is_left("deferrable initially deferred", "", "begin");
+}
+
+#[test]
+fn no_child_is_left_where_parents_move_from_place_to_place() {
+    no_child_is_left("", " with (shard_by = 'v')", "begin");
+}
+
+#[test]
+fn no_child_is_left_by_serializable_transactions() {
+    no_child_is_left("on delete cascade", "", "begin isolation level serializable");
 }
 
 /// A parent that is written all the time is no hindrance to its children, and they are none to it.
