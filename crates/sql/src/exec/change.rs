@@ -68,13 +68,16 @@ pub(super) fn change(exec: &Exec<'_>, plan: &Change, sink: &mut dyn Sink) -> Res
     Ok(count)
 }
 
+/// The columns of a row that were set, as they were.
+pub(super) type Before = Vec<(usize, Datum)>;
+
 /// A row to change: as it was, as it will be, and what is shown of it.
 struct Changed {
     key: Key,
     old: OldRow,
     row: Vec<Datum>,
     /// The columns that are set, as they were.
-    before: Vec<(usize, Datum)>,
+    before: Before,
     shown: Option<Vec<Datum>>,
 }
 
@@ -246,7 +249,7 @@ impl Exec<'_> {
         &self,
         set: &[(usize, Expr)],
         values: &mut [Datum],
-    ) -> Result<Vec<(usize, Datum)>, SqlError> {
+    ) -> Result<Before, SqlError> {
         let row = Row { values, given: &[] };
         let new = set.iter().map(|(at, expr)| Ok((*at, self.eval(expr, row)?)));
         let mut changed = new.collect::<Result<Vec<_>, SqlError>>()?;

@@ -6,6 +6,7 @@
 //! looks again, so that it sees what those have done for whom it waited; then each row is written, or
 //! is found to be there already.
 
+use super::change::Before;
 use super::foreign::Noted;
 use super::write::{duplicate, encode};
 use super::{Exec, Row, key_bytes, row_bytes};
@@ -243,7 +244,7 @@ impl Exec<'_> {
         new: Vec<Datum>,
         set: &[(usize, crate::expr::Expr)],
         condition: Option<&crate::expr::Expr>,
-    ) -> Result<Option<(Vec<(usize, Datum)>, Vec<Datum>)>, SqlError> {
+    ) -> Result<Option<(Before, Vec<Datum>)>, SqlError> {
         let table = &plan.table;
         self.txn.borrow_mut().lock(table.id, key, LockKind::Exclusive, true)?;
         self.txn.borrow_mut().look_again();
