@@ -15,7 +15,7 @@ help:
 	@echo "make clients psql, pgbench, sysbench, Python, Java and TPC-C against a server whose design changes,"
 	@echo "             and beside a PostgreSQL (twenty minutes)"
 	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged"
-	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand with backups (an hour); five minutes"
+	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand each with backups and serializable (an hour); five minutes"
 	@echo "             each of clients whose histories are checked while the design changes, the server"
 	@echo "             is killed, and stands still"
 	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
@@ -65,6 +65,7 @@ smoke:
 	$(ISOMER) design check $(OUT)/ycsb
 	$(ISOMER) sim --seeds 1..20
 	$(ISOMER) sim --seeds 1..20 --backups
+	$(ISOMER) sim --seeds 1..20 --isolation serializable
 	$(ISOMER) lab run all --smoke --out $(OUT)/lab
 
 clients:
@@ -78,6 +79,7 @@ hunt:
 	ISOMER_SEED=$(SEED) ISOMER_FUZZ_SECONDS=600 $(CARGO) test --package isomer-server --test fuzz -- --nocapture
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 49999))
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
+	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 
 bench:

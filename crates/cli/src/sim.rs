@@ -20,6 +20,7 @@ const PAUSE: Duration = Duration::from_millis(200);
   isomer sim --seeds 1..500
   isomer sim --seeds 42 --steps 1000 --faults crashes,network
   isomer sim --seeds 1..500 --backups
+  isomer sim --seeds 1..1000 --isolation serializable
   isomer sim --seeds 1..200 --plant dropped-events      must fail")]
 pub(crate) struct SimArgs {
     /// Which seeds: a first and a last one, or a single one
@@ -35,6 +36,10 @@ pub(crate) struct SimArgs {
     /// Lets tables have synchronous backups, as the seed draws them
     #[arg(long)]
     backups: bool,
+    /// How transactions are isolated that come statement by statement: snapshot (READ COMMITTED or REPEATABLE READ, as
+    /// the seed draws them), or serializable
+    #[arg(long, value_name = "LEVEL", default_value = "snapshot")]
+    isolation: Isolation,
     /// Plants a bug, to see that the checks find it; an unknown name lists those there are
     #[arg(long, value_name = "BUG")]
     plant: Option<Plant>,
@@ -44,6 +49,15 @@ pub(crate) struct SimArgs {
     /// Prints one line of JSON for each seed
     #[arg(long)]
     json: bool,
+}
+
+/// How transactions are isolated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Isolation {
+    /// READ COMMITTED or REPEATABLE READ
+    Snapshot,
+    /// SERIALIZABLE
+    Serializable,
 }
 
 /// Reads `3..8`, which has both ends, or `3`.
@@ -67,7 +81,8 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     let SimArgs { steps, faults, plant, lines, backups, .. } = *args;
-    let options = SimOptions { steps, faults, plant, lines, backups };
+    let serializable = args.isolation == Isolation::Serializable;
+    let options = SimOptions { steps, faults, plant, lines, backups, serializable };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in args.seeds.clone() {

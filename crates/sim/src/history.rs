@@ -119,6 +119,8 @@ pub type Left = BTreeMap<(TableId, Key), (Option<Value>, Option<Time>)>;
 impl Open {
     /// Why a transaction had no effect that has met another one's write.
     pub const CHANGED: &str = "a row has changed";
+    /// Why it had none, though it has committed.
+    pub const ONLY_READ: &str = "it only read";
 
     /// What it has written and not undone.
     pub fn left(&self) -> Left {

@@ -78,6 +78,8 @@ pub struct SimOptions {
     pub faults: Faults,
     /// Tables may have synchronous backups.
     pub backups: bool,
+    /// Transactions that come statement by statement are all serializable; else they are at either of the other levels.
+    pub serializable: bool,
     /// A bug to plant at a border of the world.
     pub plant: Option<Plant>,
     /// How many lines of its trace a failure shows, the last ones.
@@ -86,6 +88,8 @@ pub struct SimOptions {
 
 impl Default for SimOptions {
     fn default() -> SimOptions {
-        SimOptions { steps: 250, faults: Faults::ALL, backups: false, plant: None, lines: 400 }
+        let (steps, lines) = (250, 400);
+        let (faults, backups, serializable, plant) = (Faults::ALL, false, false, None);
+        SimOptions { steps, faults, backups, serializable, plant, lines }
     }
 }

@@ -66,12 +66,13 @@ pub struct Failure {
 impl Failure {
     /// The command that shows it again.
     pub fn command(&self) -> String {
-        let SimOptions { steps, faults, plant, backups, .. } = self.options;
+        let SimOptions { steps, faults, plant, backups, serializable, .. } = self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
         let backups = if backups { " --backups" } else { "" };
+        let isolation = if serializable { " --isolation serializable" } else { "" };
         format!(
-            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{backups}{plant}"
+            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{backups}{isolation}{plant}"
         )
     }
 }

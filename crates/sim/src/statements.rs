@@ -177,7 +177,7 @@ impl Statements {
                 snapshot: committed.snapshot,
                 commit: committed.commit,
             },
-            Ok(None) => Outcome::Nothing("it only read".into()),
+            Ok(None) => Outcome::Nothing(Open::ONLY_READ.into()),
             Err(OpenError::Database(error)) if error.is_unknown() => Outcome::Unknown,
             Err(OpenError::Changed) => Outcome::Nothing(Open::CHANGED.into()),
             Err(error) => Outcome::Nothing(error.to_string()),

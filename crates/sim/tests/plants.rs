@@ -9,7 +9,8 @@ const SEEDS_MAX: u64 = 200;
 /// Runs seeds with a planted bug until one of these checkers finds it.
 fn caught(plant: Plant, checkers: &[&str]) {
     let backups = plant == Plant::EarlyAck;
-    let options = SimOptions { plant: Some(plant), backups, ..SimOptions::default() };
+    let serializable = checkers == ["serializable"];
+    let options = SimOptions { plant: Some(plant), backups, serializable, ..SimOptions::default() };
     let mut others = Vec::new();
     for seed in 1..=SEEDS_MAX {
         let Err(failure) = run(seed, &options) else { continue };
@@ -114,6 +115,21 @@ fn a_savepoint_that_undoes_nothing_is_noticed() {
 #[test]
 fn a_backup_that_acknowledges_what_it_does_not_have_is_noticed() {
     caught(Plant::EarlyAck, &["backed_up"]);
+}
+
+#[test]
+fn a_commit_that_does_not_look_at_what_was_read_is_not_serializable() {
+    caught(Plant::UnvalidatedReads, &["serializable"]);
+}
+
+#[test]
+fn a_commit_that_looks_at_no_range_lets_phantoms_in() {
+    caught(Plant::UnvalidatedRanges, &["serializable"]);
+}
+
+#[test]
+fn validation_without_the_locks_of_the_commit_is_too_early() {
+    caught(Plant::EarlyValidation, &["serializable"]);
 }
 
 #[test]

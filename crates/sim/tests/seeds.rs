@@ -12,6 +12,15 @@ fn sixty_seeds_keep_every_promise() {
     }
 }
 
+#[test]
+fn sixty_seeds_of_serializable_transactions_keep_every_promise() {
+    for seed in 1..=60 {
+        let options = SimOptions { serializable: true, ..SimOptions::default() };
+        let summary = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        println!("{summary}");
+    }
+}
+
 /// Seeds that broke a promise once. What a seed draws changes with the code, so the faults
 /// themselves are kept as scripts.
 #[test]

@@ -68,6 +68,18 @@ impl ReadSet {
         self.spans.contains_key(&table)
     }
 
+    /// The time at which it was read.
+    pub fn at(&self) -> Time {
+        self.at
+    }
+
+    /// All spans, and how many rows were in each.
+    pub fn iter(&self) -> impl Iterator<Item = (TableId, &Span, u64)> {
+        self.spans
+            .iter()
+            .flat_map(|(table, spans)| spans.iter().map(move |(span, rows)| (*table, span, *rows)))
+    }
+
     /// The spans of each table, in the order of their first keys.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, impl ExactSizeIterator<Item = &Span>)> {
         self.spans.iter().map(|(table, spans)| (*table, spans.keys()))

@@ -13,11 +13,12 @@
 //! | [`mod@snapshot_isolation`] | reads come from the claimed snapshot; nobody wrote in between |
 //! | [`mod@session_order`] | a session never goes back |
 //! | [`mod@open_transactions`] | what holds statement by statement, at all levels; row locks keep writers apart |
+//! | [`mod@serializable`] | what is serializable has no circle of who was before whom, and its commit times are an order for it |
 //! | [`mod@backed_up`] | what a client was told has committed was on the disks of enough backups by then |
 //! | [`mod@copies_agree`] | in the end every copy of a partition is what the commits add up to |
 //!
-//! **Write skew is allowed**: two transactions that each read what the other writes may both commit
-//! under snapshot isolation, and nothing here forbids it.
+//! **Write skew is allowed** where nobody asked for more: two transactions that each read what the other writes may both
+//! commit under snapshot isolation, and nothing here forbids it.
 
 mod backed_up;
 mod copies_agree;
@@ -25,6 +26,7 @@ mod no_lost_write;
 mod no_phantom_write;
 mod one_master;
 mod open_transactions;
+mod serializable;
 mod session_order;
 mod snapshot_isolation;
 
@@ -34,6 +36,7 @@ pub use no_lost_write::no_lost_write;
 pub use no_phantom_write::no_phantom_write;
 pub use one_master::one_master;
 pub use open_transactions::open_transactions;
+pub use serializable::serializable;
 pub use session_order::session_order;
 pub use snapshot_isolation::snapshot_isolation;
 
@@ -43,13 +46,14 @@ use crate::history::History;
 pub type Checker = fn(&History) -> Result<(), String>;
 
 /// All checkers by name.
-pub const CHECKERS: [(&str, Checker); 8] = [
+pub const CHECKERS: [(&str, Checker); 9] = [
     ("one_master", one_master),
     ("no_lost_write", no_lost_write),
     ("no_phantom_write", no_phantom_write),
     ("session_order", session_order),
     ("snapshot_isolation", snapshot_isolation),
     ("open_transactions", open_transactions),
+    ("serializable", serializable),
     ("backed_up", backed_up),
     ("copies_agree", copies_agree),
 ];

@@ -23,6 +23,9 @@
 //! | `early-release` | transport | open_transactions: row locks are released before publication |
 //! | `unsynced-read` | transport | open_transactions: what was read is told before it is durable |
 //! | `early-ack` | network | backed_up: a backup acknowledges what it has not written |
+//! | `unvalidated-reads` | transport | serializable: a commit does not look at what was read |
+//! | `unvalidated-ranges` | transport | serializable: it looks at keys, and at no range |
+//! | `early-validation` | transport | serializable: it looks, gives its locks back, and writes |
 //! | `kept-write` | clients | no_lost_write: going back to a savepoint undoes nothing |
 
 pub(crate) mod disk;
@@ -55,11 +58,14 @@ pub enum Plant {
     UnsyncedRead,
     KeptWrite,
     EarlyAck,
+    UnvalidatedReads,
+    UnvalidatedRanges,
+    EarlyValidation,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 19] = [
+    pub const ALL: [(&str, Plant); 22] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -79,6 +85,9 @@ impl Plant {
         ("unsynced-read", Plant::UnsyncedRead),
         ("kept-write", Plant::KeptWrite),
         ("early-ack", Plant::EarlyAck),
+        ("unvalidated-reads", Plant::UnvalidatedReads),
+        ("unvalidated-ranges", Plant::UnvalidatedRanges),
+        ("early-validation", Plant::EarlyValidation),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

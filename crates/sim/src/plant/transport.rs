@@ -2,9 +2,9 @@
 
 use super::Plant;
 use crate::world::SimTransport;
-use isomer_design::{Footprint, SiteId, Time};
+use isomer_design::{Footprint, SiteId, Span, Time};
 use isomer_site::{
-    Abort, Body, CheckedWrites, Committed, Expect, Failure, Published, Reply, Request, Txn,
+    Abort, Body, CheckedWrites, Committed, Expect, Failure, Published, ReadSet, Reply, Request, Txn,
 };
 
 /// Of a thousand transactions that could be spoilt, so many are.
@@ -32,6 +32,9 @@ pub(crate) async fn execute(
             }
             _ => way.execute_honestly(site, request, published).await,
         };
+    }
+    if let Body::Validated { reads, writes } = request.body {
+        return validated(way, site, request, (reads, writes), published).await;
     }
     match spoilt {
         Some(Plant::ForgottenSession) => {
@@ -81,6 +84,41 @@ pub(crate) async fn execute(
         }
         _ => way.execute_honestly(site, request, published).await,
     }
+}
+
+/// A commit of what was read before.
+async fn validated(
+    way: &SimTransport,
+    site: SiteId,
+    request: Request<'_>,
+    (reads, writes): (&ReadSet, &CheckedWrites),
+    published: Published<'_>,
+) -> Result<Reply, Failure> {
+    let body = match way.world().plant() {
+        Some(Plant::UnvalidatedReads) => Body::Writes(writes),
+        Some(Plant::UnvalidatedRanges) => {
+            let reads = keys_of(reads);
+            let request = Request { body: Body::Validated { reads: &reads, writes }, ..request };
+            return way.execute_honestly(site, request, published).await;
+        }
+        Some(Plant::EarlyValidation) => {
+            let body = Body::Validated { reads, writes: &CheckedWrites::new() };
+            way.execute_honestly(site, Request { body, ..request }, &mut |_| {}).await?;
+            way.world().sleep(5_000_000).await;
+            Body::Writes(writes)
+        }
+        _ => Body::Validated { reads, writes },
+    };
+    way.execute_honestly(site, Request { body, ..request }, published).await
+}
+
+/// What was read key by key.
+fn keys_of(reads: &ReadSet) -> ReadSet {
+    let mut keys = ReadSet::default();
+    for (table, span, rows) in reads.iter().filter(|(_, span, _)| matches!(span, Span::Key(_))) {
+        keys.add(reads.at(), table, span.clone(), rows);
+    }
+    keys
 }
 
 /// When a read sees what is there, or should.

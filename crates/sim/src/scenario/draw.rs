@@ -38,6 +38,8 @@ pub(crate) struct Draw {
     pub(crate) break_every_ns: u64,
     /// Clients that send statements.
     pub(crate) statements: u64,
+    /// Their transactions are serializable.
+    pub(crate) serializable: bool,
     /// Of a thousand rows that they want, so many are among the first few.
     pub(crate) hot_per_mille: u64,
     /// Of a thousand of their transactions, so many are cancelled at some moment.
@@ -105,7 +107,12 @@ impl Draw {
                 ..manners(world, faults.network)
             },
             break_every_ns: often(if faults.disks { 400 } else { 0 }, 50..400),
-            statements: if world.chance(700) { world.draw(1..7) } else { 0 },
+            statements: if world.chance(700) || options.serializable {
+                world.draw(1..7) + u64::from(options.serializable)
+            } else {
+                0
+            },
+            serializable: options.serializable,
             hot_per_mille: [0, 700][world.draw(0..2) as usize],
             // Nobody knows whether what was cancelled on its way has had an effect, as if its answer were lost.
             cancel_per_mille: if faults.network { 100 } else { 0 },

@@ -1,4 +1,4 @@
-//! Clients that send statements: open transactions at both levels of isolation.
+//! Clients that send statements: open transactions at all levels of isolation.
 
 use super::Run;
 use crate::statements::Statements;
@@ -40,6 +40,7 @@ async fn go(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() && (run.cluster.begun() as u64) < run.steps {
         let isolation = match world.draw(0..2) {
+            _ if run.draw.serializable => Isolation::Serializable,
             0 => Isolation::ReadCommitted,
             _ => Isolation::RepeatableRead,
         };
