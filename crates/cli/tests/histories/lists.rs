@@ -1,4 +1,4 @@
-//! Lists: appends and reads, alone and in blocks, at both levels of isolation.
+//! Lists: appends and reads, alone and in blocks, at two levels of isolation or all at one.
 //!
 //! A list is a row whose text grows. A window of eight lists is in use; it moves on as values are appended, so
 //! that lists stay short and rows are inserted all the time.
@@ -137,12 +137,19 @@ pub(crate) fn client(run: &Run, recorder: &Recorder, number: u64) {
     let mut chance = run.chance(number);
     for connection in 1.. {
         let mut client = run.server.client();
+        if let Some(level) = run.level {
+            let set = format!("set default_transaction_isolation = '{}'", name_of(level));
+            if client.batch_execute(&set).is_err() {
+                continue;
+            }
+        }
         let session = format!("c{number}.{connection}");
         loop {
             if run.is_over() {
                 return;
             }
-            let (mut transaction, is_lost) = transact(&mut client, recorder, &mut chance);
+            let (mut transaction, is_lost) =
+                transact(&mut client, run.level, recorder, &mut chance);
             if transaction.outcome == Outcome::Committed {
                 run.commits.fetch_add(1, Ordering::SeqCst);
             }
@@ -156,10 +163,16 @@ pub(crate) fn client(run: &Run, recorder: &Recorder, number: u64) {
 }
 
 /// One transaction, and whether the connection has ended with it.
-fn transact(client: &mut Client, recorder: &Recorder, chance: &mut Chance) -> (Transaction, bool) {
+fn transact(
+    client: &mut Client,
+    level: Option<Level>,
+    recorder: &Recorder,
+    chance: &mut Chance,
+) -> (Transaction, bool) {
     let count = chance.below(5);
-    let level =
+    let drawn =
         if count > 0 && chance.below(2) == 0 { Level::Snapshot } else { Level::ReadCommitted };
+    let level = level.unwrap_or(drawn);
     let begun = Some(recorder.step());
     let mut transaction = Transaction { begun, level, ..Transaction::default() };
     let mut statements: Vec<Statement> =
@@ -176,6 +189,14 @@ fn transact(client: &mut Client, recorder: &Recorder, chance: &mut Chance) -> (T
     transaction.outcome = outcome;
     let is_lost = is_lost || client.batch_execute("rollback").is_err();
     (transaction, is_lost)
+}
+
+fn name_of(level: Level) -> &'static str {
+    match level {
+        Level::ReadCommitted => "read committed",
+        Level::Snapshot => "repeatable read",
+        Level::Serializable => "serializable",
+    }
 }
 
 /// An error, and whether the transaction may have committed in spite of it.
@@ -196,11 +217,7 @@ fn run_block(
     statements: &[Statement],
     transaction: &mut Transaction,
 ) -> Result<(), Failed> {
-    let level = match transaction.level {
-        Level::ReadCommitted => "read committed",
-        _ => "repeatable read",
-    };
-    let begin = format!("begin isolation level {level}");
+    let begin = format!("begin isolation level {}", name_of(transaction.level));
     client.batch_execute(&begin).map_err(|error| (error, false))?;
     for statement in statements {
         let answer = client.simple_query(&statement.text());

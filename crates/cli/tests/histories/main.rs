@@ -20,7 +20,7 @@ mod trouble;
 
 use accounts::Ledger;
 use chance::Chance;
-use isomer_check::{Anomaly, judge};
+use isomer_check::{Anomaly, History, Level, judge};
 use lists::Recorder;
 use server::Server;
 use std::collections::BTreeMap;
@@ -31,6 +31,9 @@ use std::time::{Duration, Instant};
 /// Commits that make up the short form, and how often each trouble has to have come meanwhile.
 const ENOUGH: u64 = 1200;
 const OFTEN: u64 = 3;
+
+/// In so many rounds there is a write skew, if clients are let.
+const ROUNDS_MAX: usize = 10;
 
 /// How long a test waits for what has to come: many times what a slow machine needs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -47,6 +50,8 @@ pub(crate) struct Run {
     happened: Mutex<BTreeMap<&'static str, u64>>,
     stop: AtomicBool,
     name: &'static str,
+    /// At which level all transactions on lists are; none: as chance has it.
+    pub(crate) level: Option<Level>,
 }
 
 /// Ends all threads, also if one of them panics: then the server may be what they wait for.
@@ -67,7 +72,13 @@ impl Run {
         let seed = seed.unwrap_or(1);
         eprintln!("{name}: ISOMER_SEED={seed}");
         let (commits, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        Run { server: Server::start(name), seed, commits, happened: Mutex::default(), stop, name }
+        let (server, happened) = (Server::start(name), Mutex::default());
+        Run { server, seed, commits, happened, stop, name, level: None }
+    }
+
+    /// The same, with all transactions on lists at one level.
+    fn at(self, level: Level) -> Run {
+        Run { level: Some(level), ..self }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -90,7 +101,7 @@ impl Run {
     }
 
     /// Lets clients work while `troubles` go on, and judges what they saw.
-    fn judge(self, troubles: &[Trouble]) {
+    fn judge(self, troubles: &[Trouble]) -> History {
         let (recorder, ledger) = (Recorder::default(), Ledger::default());
         self.server.client().batch_execute(lists::TABLE).expect("a table");
         self.server.client().batch_execute(&accounts::tables()).expect("tables");
@@ -122,6 +133,7 @@ impl Run {
         eprintln!(
             "{name}: {transactions} transactions on lists, {transfers} transfers, {happened:?}"
         );
+        history
     }
 
     /// Fails if there is an anomaly, and leaves what it is in as a file.
@@ -179,4 +191,28 @@ fn while_the_server_is_killed_and_starts_again() {
 #[test]
 fn while_the_server_is_stopped_and_goes_on() {
     Run::new("stopped").judge(&[DESIGNS, ("stops", trouble::stops)]);
+}
+
+#[test]
+fn serializable_while_the_design_and_the_definitions_change() {
+    let run = Run::new("serializable").at(Level::Serializable);
+    run.judge(&[DESIGNS, ("definitions", trouble::definitions)]);
+}
+
+#[test]
+fn serializable_while_the_server_is_killed_and_starts_again() {
+    let run = Run::new("serializable-killed").at(Level::Serializable);
+    run.judge(&[DESIGNS, ("kills", trouble::kills)]);
+}
+
+/// What is fine for snapshots has circles that serializable transactions must not have: so these would be noticed.
+#[test]
+fn snapshots_are_not_serializable() {
+    for _ in 0..ROUNDS_MAX {
+        let history = Run::new("skewed").at(Level::Snapshot).judge(&[DESIGNS]);
+        if let Some(anomaly) = judge(&history.at(Level::Serializable)).first() {
+            return eprintln!("as it should be: {anomaly}");
+        }
+    }
+    panic!("no write skew in {ROUNDS_MAX} rounds: is it looked for?");
 }
