@@ -436,6 +436,51 @@ impl Database {
         self.runtime.block_on(self.router.run(session, footprint, &mut procedure))
     }
 
+    /// As [`Database::run`], and serializable: with other such transactions, and with open ones that are
+    /// [serializable](crate::Isolation::Serializable), it is as if each ran alone at the time of its commit.
+    ///
+    /// What it reads is locked as if it were written, at its masters, from before it runs until it has committed. One
+    /// that only reads locks nothing, as any snapshot is a place in the order of commits.
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn run_serializable(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        mut procedure: impl FnMut(&mut Txn<'_>) -> Result<(), Abort>,
+    ) -> Result<Ran, Error> {
+        let locked = self.lock_all(session, footprint);
+        let request = Request::new(&locked, Body::Here(&mut procedure)).serializable();
+        let ran = self.runtime.block_on(self.router.serve(session, request, &mut |_| {}));
+        ran.map(|(ran, _)| ran)
+    }
+
+    /// As [`Database::call`], and serializable as [`Database::run_serializable`].
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn call_serializable(
+        &self,
+        session: &mut Session,
+        footprint: &Footprint,
+        name: &str,
+        params: &[u8],
+    ) -> Result<(Ran, Vec<u8>), Error> {
+        let locked = self.lock_all(session, footprint);
+        let request = Request::new(&locked, Body::Call { name, params }).serializable();
+        self.runtime.block_on(self.router.serve(session, request, &mut |_| {}))
+    }
+
+    /// What a serializable transaction has to lock. Its commit is later than all that was told until now.
+    fn lock_all(&self, session: &mut Session, footprint: &Footprint) -> Footprint {
+        session.has_seen(self.router.present());
+        match footprint.is_read_only() {
+            true => footprint.clone(),
+            false => footprint.clone().locked(),
+        }
+    }
+
     /// Calls a procedure that the database was [opened with](Options::procedure), as a transaction. Says
     /// how it ran, and what it gave.
     ///

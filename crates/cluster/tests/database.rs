@@ -61,6 +61,54 @@ fn conserve_money(options: Options) {
     assert_eq!(total(&db, &mut db.session(), table), ACCOUNTS * START);
 }
 
+/// Two accounts at two sites, and clients that each take from one what both together have: as often as there is
+/// something, one of them gets it.
+#[test]
+fn serializable_transactions_do_not_take_what_another_has_taken() {
+    for options in [Options::in_memory(2).strategy(TwoPhase), Options::in_memory(2)] {
+        take_turns(&Database::open(options).expect("nothing is in the way"));
+    }
+}
+
+fn take_turns(db: &Database) {
+    let placement = [(Key::min(), SiteId(1)), (Key::int(1), SiteId(2))];
+    let table = db.create_table(schema(), &placement).expect("a table");
+    let all = Footprint::new().write(table, Key::int(0)).write(table, Key::int(1));
+    for round in 0..200 {
+        db.run(&mut db.session(), &all, |txn| {
+            txn.put(table, &Key::int(0), &[1])?;
+            txn.put(table, &Key::int(1), &[1])
+        })
+        .expect("it commits");
+        std::thread::scope(|scope| {
+            for mine in 0..2 {
+                scope.spawn(move || {
+                    let (own, other) = (Key::int(mine), Key::int(1 - mine));
+                    let footprint =
+                        Footprint::new().write(table, own.clone()).read(table, other.clone());
+                    db.run_serializable(&mut db.session(), &footprint, |txn| {
+                        let left = txn.get(table, &own)?.map_or(0, |row| row[0])
+                            + txn.get(table, &other)?.map_or(0, |row| row[0]);
+                        if left == 2 { txn.put(table, &own, &[0]) } else { Ok(()) }
+                    })
+                    .expect("it commits");
+                });
+            }
+        });
+        let mut left = 0;
+        let both = Footprint::new().read(table, Key::int(0)).read(table, Key::int(1));
+        db.run_serializable(&mut db.session(), &both, |txn| {
+            left = 0;
+            for key in 0..2 {
+                left += txn.get(table, &Key::int(key))?.map_or(0, |row| row[0]);
+            }
+            Ok(())
+        })
+        .expect("it reads");
+        assert_eq!(left, 1, "round {round}: both have seen two");
+    }
+}
+
 #[test]
 fn a_database_in_a_folder_comes_back_with_its_rows_and_its_design() {
     come_back(|options| options);

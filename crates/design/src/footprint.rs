@@ -149,6 +149,13 @@ impl Footprint {
         }
     }
 
+    /// The same keys, all as written: what is only read of them is locked, too.
+    #[must_use]
+    pub fn locked(mut self) -> Footprint {
+        self.items.iter_mut().for_each(|item| item.access = Access::Write);
+        self
+    }
+
     /// Forgets all items, keeping the memory for the next transaction.
     pub fn clear(&mut self) {
         self.items.clear();

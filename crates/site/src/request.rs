@@ -67,6 +67,10 @@ pub struct Request<'a> {
     pub is_asynchronous: bool,
     /// The reply says where its time went.
     pub is_measured: bool,
+    /// What its footprint names as written stays as it is until the commit has its time, over several sites too, though
+    /// it may only be read: so the transaction is serializable if it names all that it reads like that. A commit that
+    /// [validates](Body::Validated) what was read is so anyway.
+    pub is_serializable: bool,
 }
 
 /// What a transaction does on its snapshot. See the [module documentation](self).
@@ -176,7 +180,23 @@ impl<'a> Request<'a> {
     /// A transaction of a session that has seen nothing, at one site, without wishes.
     pub fn new(footprint: &'a Footprint, body: Body<'a>) -> Request<'a> {
         let (session, branches) = (Time::ZERO, None);
-        Request { footprint, session, branches, body, is_asynchronous: false, is_measured: false }
+        let (is_asynchronous, is_measured) = (false, false);
+        let is_serializable = matches!(body, Body::Validated { .. });
+        Request {
+            footprint,
+            session,
+            branches,
+            body,
+            is_asynchronous,
+            is_measured,
+            is_serializable,
+        }
+    }
+
+    /// The same, [serializable](Request::is_serializable).
+    #[must_use]
+    pub fn serializable(self) -> Request<'a> {
+        Request { is_serializable: true, ..self }
     }
 
     /// The same request, for another attempt.
@@ -192,11 +212,6 @@ impl<'a> Request<'a> {
 }
 
 impl Body<'_> {
-    /// True if what is locked and not written has to stay as it is until the commit has its time.
-    pub(crate) fn is_validated(&self) -> bool {
-        matches!(self, Body::Validated { .. })
-    }
-
     pub(crate) fn run(
         &mut self,
         txn: &mut Txn<'_>,

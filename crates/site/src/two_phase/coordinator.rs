@@ -67,9 +67,9 @@ impl Site {
         let own = writes.remove(&self.id).unwrap_or_default();
         let has_backups = writes.values().flatten().any(|write| self.is_backed(write.table));
         self.room_for_writes(&own)?;
-        let is_validated = request.body.is_validated() && !is_read_only;
+        let is_all = request.is_serializable && !is_read_only;
         let prepared = self
-            .prepare_all(&coordinator_guard, branches, (snapshot, is_validated), writes, peers)
+            .prepare_all(&coordinator_guard, branches, (snapshot, is_all), writes, peers)
             .await?;
         if is_read_only {
             let seen = self.seen_by(coordinator_guard.txn);
@@ -154,13 +154,13 @@ impl Site {
     }
 
     /// Prepares the writes of the others, at once; sites that wrote nothing see to it that what they
-    /// read is durable. If what was read is validated, all that they have locked is prepared, written or not. Gives
+    /// read is durable. Of a serializable transaction, all that they have locked is prepared, written or not. Gives
     /// those that are prepared, with their proposals.
     async fn prepare_all<P: Peers>(
         &self,
         coordinator_guard: &CoordinatorGuard<'_>,
         branches: &Shares,
-        (at, is_validated): (Time, bool),
+        (at, is_all): (Time, bool),
         mut writes: Writes,
         peers: &P,
     ) -> Result<Vec<(SiteId, Time)>, Failure> {
@@ -168,8 +168,8 @@ impl Site {
         let others = writers(branches).filter(|site| *site != self.id);
         let parts = others.map(|site| {
             let writes = writes.remove(&site).unwrap_or_default();
-            let wrote = !writes.is_empty() || is_validated;
-            let part = match is_validated {
+            let wrote = !writes.is_empty() || is_all;
+            let part = match is_all {
                 true => Part::PrepareAll { txn, at, writes },
                 false => Part::Prepare { txn, at, writes },
             };

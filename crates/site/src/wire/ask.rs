@@ -89,6 +89,11 @@ enum Data<'a> {
         reads: Cow<'a, ReadSet>,
         writes: Cow<'a, CheckedWrites>,
     },
+    SerializableCall {
+        name: Cow<'a, str>,
+        #[serde(with = "serde_bytes")]
+        params: Vec<u8>,
+    },
 }
 
 impl<'a> Execute<'a> {
@@ -97,7 +102,11 @@ impl<'a> Execute<'a> {
         let body = match &request.body {
             Body::Writes(writes) => Data::Writes(Cow::Borrowed(*writes)),
             Body::Call { name, params } => {
-                Data::Call { name: Cow::Borrowed(*name), params: params.to_vec() }
+                let (name, params) = (Cow::Borrowed(*name), params.to_vec());
+                match request.is_serializable {
+                    true => Data::SerializableCall { name, params },
+                    false => Data::Call { name, params },
+                }
             }
             Body::Here(_) => return None,
             Body::Validated { reads, writes } => {
@@ -122,11 +131,17 @@ impl<'a> Execute<'a> {
             branches: self.branches.as_deref(),
             body: match &self.body {
                 Data::Writes(writes) => Body::Writes(writes),
-                Data::Call { name, params } => Body::Call { name, params },
+                Data::Call { name, params } | Data::SerializableCall { name, params } => {
+                    Body::Call { name, params }
+                }
                 Data::Validated { reads, writes } => Body::Validated { reads, writes },
             },
             is_asynchronous: self.is_asynchronous,
             is_measured: self.is_measured,
+            is_serializable: matches!(
+                self.body,
+                Data::Validated { .. } | Data::SerializableCall { .. }
+            ),
         }
     }
 }

@@ -12,6 +12,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+/// The levels that are compared with READ COMMITTED, and the settings of sessions for them.
+const LEVELS: [(&str, &str); 2] = [
+    ("repeatable_read", r"-c default_transaction_isolation=repeatable\ read"),
+    ("serializable", "-c default_transaction_isolation=serializable"),
+];
+
+/// Reads ten accounts and writes another.
+const MIXED: &str = r"\set a random(1, 100000 * :scale - 9)
+\set b random(1, 100000 * :scale)
+begin;
+select sum(abalance) from pgbench_accounts where aid between :a and :a + 9;
+update pgbench_accounts set abalance = abalance + 1 where aid = :b;
+commit;
+";
+
 /// Two servers, and what was found out about them.
 pub(super) struct Bench<'a> {
     args: &'a WireArgs,
@@ -51,7 +66,7 @@ impl Bench<'_> {
         &mut self,
         key: &str,
         rounds: usize,
-        measure: impl Fn(&Bench<'_>) -> Result<(f64, f64), Failure>,
+        measure: impl Fn(&mut Bench<'_>) -> Result<(f64, f64), Failure>,
     ) -> Result<(), Failure> {
         let mut pairs = Vec::new();
         for round in 1..=rounds {
@@ -68,7 +83,7 @@ impl Bench<'_> {
     pub(super) fn load(&mut self) -> Result<(), Failure> {
         let (args, scale) = (self.args, self.args.scale);
         let (sizes, seed) = (args.sizes, args.changes.seed);
-        if args.measures(Part::Pgbench) || args.measures(Part::Change) {
+        if [Part::Pgbench, Part::Change, Part::Isolation].iter().any(|part| args.measures(*part)) {
             self.compare("load_time_vs_pg", 1, |_, server| {
                 let begun = clock::now();
                 pgbench_init(server, scale)?;
@@ -136,6 +151,43 @@ impl Bench<'_> {
             let ran = tpcc::run(&|| server.connect(), sizes, clients, time, seed, None)?;
             Ok(ran.per_second())
         })
+    }
+
+    /// pgbench at the stricter levels of isolation beside READ COMMITTED, in turn, at each server.
+    pub(super) fn isolation(&mut self) -> Result<(), Failure> {
+        let (rounds, scale) = (self.args.rounds, self.args.scale.to_string());
+        let path = self.isomer.folder().join("mixed.sql");
+        std::fs::write(&path, MIXED).map_err(Failure::failed)?;
+        let path = path.display().to_string();
+        let mixed = ["-f", &path, "-s", &scale];
+        for (workload, script) in [("tpcb", &[][..]), ("mixed", &mixed)] {
+            for (level, options) in LEVELS {
+                let more = [script, &["--max-tries=0"]].concat();
+                self.levels(&format!("{workload}_{level}"), rounds, options, &more)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn levels(
+        &mut self,
+        key: &str,
+        rounds: usize,
+        options: &'static str,
+        more: &[&str],
+    ) -> Result<(), Failure> {
+        for is_pg in [false, true] {
+            let key = if is_pg { format!("{key}_of_pg") } else { key.to_owned() };
+            self.compare_with(&key, rounds, |bench| {
+                let server = if is_pg { &mut bench.pg } else { &mut bench.isomer };
+                let plain = bench.clients.pgbench(server, more)?;
+                server.options(options);
+                let strict = bench.clients.pgbench(server, more);
+                server.options("");
+                Ok((plain, strict?))
+            })?;
+        }
+        Ok(())
     }
 
     /// TPC-B and TPC-C while the design changes; the latter's tables are checked after.

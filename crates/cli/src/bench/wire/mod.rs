@@ -16,6 +16,9 @@
 //! | `tpcb_vs_pg`, `tpcb_async_vs_pg` | pgbench's TPC-B-like, prepared; the second without waiting for the disk |
 //! | `point_select_vs_pg`, `read_write_vs_pg` | sysbench's `oltp_point_select`, `oltp_read_write` |
 //! | `tpcc_vs_pg` | transactions of TPC-C, [`mod@tpcc`] |
+//! | `tpcb_repeatable_read`, `tpcb_serializable` | TPC-B-like at this level, over that at READ COMMITTED; what fails is tried again |
+//! | `mixed_repeatable_read`, `mixed_serializable` | the same, of transactions that read ten accounts and write another |
+//! | .. `_of_pg` | the same ratios, of PostgreSQL |
 //! | `p99_under_change` | TPC-B-like's 99th percentile while the design changes, over that without |
 //! | `errors_under_change` | transactions that failed meanwhile, here and in TPC-C |
 //! | `statement_overhead` | how many reads by key the library does in the time of one of select-only: less is better |
@@ -46,7 +49,8 @@ use tpcc::Sizes;
 Examples:
   isomer bench wire --json
   isomer bench wire --seconds 20 --rounds 5
-  isomer bench wire --only tpcc --transport unix")]
+  isomer bench wire --only tpcc --transport unix
+  isomer bench wire --only isolation --json")]
 pub(crate) struct WireArgs {
     /// Measures these only; more than one with commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
@@ -87,6 +91,8 @@ enum Part {
     Sysbench,
     /// TPC-C
     Tpcc,
+    /// pgbench at each level of isolation
+    Isolation,
     /// TPC-B and TPC-C while the design changes
     Change,
 }
@@ -164,6 +170,9 @@ pub(crate) fn wire(args: &WireArgs) -> Result<(), Failure> {
     }
     if args.measures(Part::Tpcc) {
         bench.tpcc()?;
+    }
+    if args.measures(Part::Isolation) {
+        bench.isolation()?;
     }
     if args.measures(Part::Change) {
         bench.under_change()?;

@@ -74,7 +74,7 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
     let mut add = |name, count, one: fn(&mut Gen, usize) -> Sample| {
         each(seed, name, count, samples, one);
     };
-    add("execute", 5, |g, variant| {
+    add("execute", 6, |g, variant| {
         let (footprint, writes, params) = (g.footprint(), g.writes(), g.bytes());
         let branches = (variant % 2 == 1).then(|| g.branches());
         let reads = if variant == 4 { g.reads() } else { ReadSet::default() };
@@ -93,6 +93,7 @@ fn asks(seed: u64, samples: &mut Vec<Sample>) {
             body,
             is_asynchronous,
             is_measured,
+            is_serializable: variant >= 4,
         };
         asked(g, &Execute::of(&request).expect("its body is data"))
     });
