@@ -38,6 +38,7 @@ mod out;
 mod plan;
 mod progress;
 mod reconfigure;
+mod reshard;
 mod serve;
 mod sim;
 mod text;
@@ -87,6 +88,7 @@ enum Command {
     #[command(subcommand)]
     Design(design::DesignCommand),
     Reconfigure(reconfigure::ReconfigureArgs),
+    Reshard(reshard::ReshardArgs),
     Why(why::WhyArgs),
     #[command(flatten)]
     Plan(plan::Command),
@@ -112,6 +114,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Lab(command) => lab::run(&command),
         Command::Design(command) => design::run(&command),
         Command::Reconfigure(args) => reconfigure::run(&args),
+        Command::Reshard(args) => reshard::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Plan(command) => plan::run(command).map_err(Failure::failed),
         Command::CrashChild(args) => crash_child::run(&args),

@@ -18,9 +18,8 @@ mod rebuild;
 
 use crate::ddl::Definer;
 use crate::engine::damaged;
-use crate::explain::by;
 use crate::foreign::Rows;
-use crate::indexes::{free_name, index_name};
+use crate::indexes::{free_name, index_name, sharding};
 use isomer_sql::catalog::{Catalog, Check, Table, TableColumn};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::{self, NewIndex, plain_name};
@@ -269,12 +268,8 @@ impl Definer<'_> {
 pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
     let Some(beside) = &table.beside else { return Ok(()) };
     let message = format!("table \"{}\" is also kept as it was before SHARD BY", table.name);
-    let hint = format!(
-        "ALTER TABLE {0} SHARD BY ({1}) lets go of that, ALTER TABLE {0} SHARD BY ({2}) goes back to it.",
-        isomer_sql::catalog::quoted(&table.name),
-        by(table),
-        by(&beside.layout),
-    );
+    let (stay, go_back) = (sharding(table), sharding(&beside.layout));
+    let hint = format!("{stay} lets go of that, {go_back} goes back to it.");
     Err(SqlError::new("55006", message).hint(hint))
 }
 

@@ -9,7 +9,7 @@
 
 use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
-use crate::engine::Engine;
+use crate::engine::{Engine, Reading};
 use crate::limits;
 use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
@@ -43,6 +43,8 @@ pub(crate) struct Backend {
     closed: Vec<ClosedTables>,
     /// The version of the catalog that the statement at work was planned for.
     pub(crate) planned_for: u64,
+    /// The catalog that it works with.
+    reading: Reading,
     pub(crate) read_only: bool,
     /// True once a statement has run.
     pub(crate) is_used: bool,
@@ -76,6 +78,7 @@ impl Backend {
         txn: OpenTransaction,
         engine: Arc<Engine>,
         cancel: Arc<CancelToken>,
+        reading: Reading,
         read_only: bool,
         begun_us: i64,
         written: Holding,
@@ -88,12 +91,23 @@ impl Backend {
             tables: Vec::new(),
             closed: Vec::new(),
             planned_for: NEWEST,
+            reading,
             read_only,
             is_used: false,
             begun_us,
             deferred: Deferred::default(),
             written,
         }
+    }
+
+    /// A statement begins: it works with the catalog as it is now, unless the transaction keeps to what it saw first.
+    pub(crate) fn next_statement(&mut self) {
+        self.is_used = true;
+        self.planned_for = NEWEST;
+        if self.txn.fixed_time().is_none() {
+            self.reading.renew(&self.engine);
+        }
+        self.txn.next_statement();
     }
 
     /// Makes all that it has written visible, and the catalog as it has left it that of all.
@@ -165,9 +179,7 @@ impl Backend {
     fn check_filled(&self, table: TableId) -> Result<(), SqlError> {
         let is_late = |time: Time| self.engine.is_filled_after(time, table);
         if self.txn.fixed_time().is_some_and(is_late) {
-            let message = "the table was altered after what the transaction sees";
-            let hint = "Run the transaction again.";
-            return Err(SqlError::new(code::SERIALIZATION, message).hint(hint));
+            return Err(altered());
         }
         Ok(())
     }
@@ -205,7 +217,18 @@ impl Backend {
         }
         self.txn.lock(table, &Key::min(), mode, true).map_err(explain)?;
         self.check_current(table)?;
+        self.check_in_place(table)?;
         self.tables.push((table, mode));
+        Ok(())
+    }
+
+    /// Refuses to change rows in an order in which the table is not any more: those who change them now lock them
+    /// elsewhere.
+    fn check_in_place(&self, table: TableId) -> Result<(), SqlError> {
+        let is_late = |time: Time| self.engine.is_replaced_after(time, table);
+        if self.txn.fixed_time().is_some_and(is_late) {
+            return Err(altered());
+        }
         Ok(())
     }
 
@@ -393,6 +416,11 @@ impl Transaction for Backend {
     fn pause(&self, time: Duration) -> Result<(), SqlError> {
         self.engine.gateway().pause(&self.cancel, time).map_err(explain)
     }
+}
+
+fn altered() -> SqlError {
+    let message = "the table was altered after what the transaction sees";
+    SqlError::new(code::SERIALIZATION, message).hint("Run the transaction again.")
 }
 
 fn read_only() -> SqlError {

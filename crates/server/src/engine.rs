@@ -7,16 +7,18 @@
 //! block at most. **Compiled statements** are kept by text, for all sessions, until the catalog changes.
 
 mod backups;
+mod readers;
 mod sequences;
 mod stored;
 mod tables;
 
+pub(crate) use readers::{ReaderPlace, Reading};
 pub(crate) use stored::system_table;
 pub(crate) use tables::values_of;
 
 use crate::backend::{database, explain};
 use crate::indexes::Build;
-use crate::pilot::{Decider, Pilot};
+use crate::pilot::{Besides, Decider, Pilot};
 use crate::users::Users;
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
@@ -33,6 +35,7 @@ use isomer_sql::parse::Parsed;
 use isomer_sql::statement::{Compiled, compile};
 use isomer_sql::{SqlError, SqlType, code};
 use parking_lot::Mutex;
+use readers::Readers;
 use sequences::{Numbers, values_schema};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -105,6 +108,8 @@ impl Drop for Publishing {
 pub struct Engine {
     gateway: Arc<Gateway>,
     catalog: ArcSwap<Catalog>,
+    /// What the catalog has of these, for those who route.
+    besides: Besides,
     /// The next version of the catalog, or of a draft of it.
     next_version: AtomicU64,
     /// Numbers for clients from here on are those of no object.
@@ -123,7 +128,11 @@ pub struct Engine {
     last_filled: AtomicU64,
     /// Tables of the store that nothing uses, and some transaction may have written to.
     retired: Mutex<Vec<(TableId, Arc<Schema>)>>,
-    /// Indexes that are being built.
+    /// Tables of the store that are no more what a table's rows are found in: since when. Who sees what was before
+    /// reads them, as long as they are kept, and must not write.
+    replaced: Mutex<BTreeMap<TableId, Time>>,
+    pub(crate) readers: Readers,
+    /// What is being built.
     pub(crate) builds: Mutex<Vec<Arc<Build>>>,
     changes: Arc<Mutex<VecDeque<(u64, ChangeEvent)>>>,
     autopilot: Decider,
@@ -140,8 +149,9 @@ impl Engine {
         autopilot: Decider,
         mode: Option<Mode>,
     ) -> Result<Arc<Engine>, SqlError> {
-        let database =
-            Database::open(options.strategy(Pilot::new(autopilot.clone()))).map_err(database)?;
+        let besides = Besides::default();
+        let pilot = Pilot::new(autopilot.clone(), besides.clone());
+        let database = Database::open(options.strategy(pilot)).map_err(database)?;
         let catalog_table = system_table(&database, catalog_schema())?;
         let sequences_table = system_table(&database, sequences_schema())?;
         let numbers = Numbers::of(system_table(&database, values_schema())?);
@@ -160,6 +170,7 @@ impl Engine {
         let engine = Engine {
             gateway: Gateway::new(database),
             catalog: ArcSwap::default(),
+            besides,
             next_version: AtomicU64::new(2),
             next_oid: AtomicU32::new(FIRST_OID),
             catalog_table,
@@ -172,6 +183,8 @@ impl Engine {
             filled: Mutex::default(),
             last_filled: AtomicU64::new(0),
             retired: Mutex::default(),
+            replaced: Mutex::default(),
+            readers: Readers::default(),
             builds: Mutex::default(),
             changes,
             autopilot,
@@ -190,6 +203,7 @@ impl Engine {
         engine
             .next_oid
             .store(catalog.oids().max().map_or(FIRST_OID, |oid| oid + 1), Ordering::Relaxed);
+        engine.tell_besides(&catalog);
         engine.catalog.store(Arc::new(catalog));
         Ok(Arc::new(engine))
     }
@@ -234,9 +248,16 @@ impl Engine {
     pub(crate) fn publish(&self, mut catalog: Catalog) -> u64 {
         catalog.version = self.next_version();
         let version = catalog.version;
+        self.tell_besides(&catalog);
         self.catalog.store(Arc::new(catalog));
         self.compiled.lock().clear();
         version
+    }
+
+    fn tell_besides(&self, catalog: &Catalog) {
+        let besides = catalog.tables.values().filter_map(|table| table.beside.as_ref());
+        let parts = besides.flat_map(|beside| beside.layout.own_parts());
+        self.besides.store(Arc::new(parts.map(|(id, _)| id).collect()));
     }
 
     /// A version that no catalog has, nor any draft of one; later ones are greater.
@@ -327,6 +348,18 @@ impl Engine {
     pub(crate) fn is_filled_after(&self, time: Time, table: TableId) -> bool {
         time.0 < self.last_filled.load(Ordering::SeqCst)
             && self.filled.lock().get(&table).is_some_and(|since| time < *since)
+    }
+
+    /// From this time on the rows of a table are found in one table of the store, and no more in another.
+    pub(crate) fn set_replaced(&self, old: TableId, new: TableId, since: Time) {
+        let mut replaced = self.replaced.lock();
+        replaced.remove(&new);
+        replaced.insert(old, since);
+    }
+
+    /// True if after this time the rows of a table are not found in this table of the store any more.
+    pub(crate) fn is_replaced_after(&self, time: Time, table: TableId) -> bool {
+        self.replaced.lock().get(&table).is_some_and(|since| time < *since)
     }
 
     pub(crate) fn set_dropped(&self, tables: impl IntoIterator<Item = TableId>) {

@@ -30,12 +30,7 @@ pub(crate) fn explain(
             for index in plan.table.maintained() {
                 lines.push(format!("  keeps index {}", index.name));
             }
-            lines.extend(
-                plan.table
-                    .beside
-                    .iter()
-                    .map(|beside| format!("  keeps the rows by {} too", by(&beside.layout))),
-            );
+            lines.extend(beside(&plan.table));
             select(explain, &plan.source, 1, &mut lines);
         }
         Action::Update(plan) | Action::Delete(plan) => {
@@ -44,6 +39,7 @@ pub(crate) fn explain(
             step(explain, &plan.step, 1, &mut lines);
             lines.push("  locks: each row found".to_owned());
             lines.push(commit(engine, &plan.table));
+            lines.extend(beside(&plan.table));
             let set = plan.set.iter().flatten().map(|(_, value)| value);
             let shown = plan.returning.iter().flat_map(|returning| &returning.project);
             inner_queries(explain, plan.step.on.iter().chain(set).chain(shown), 1, &mut lines);
@@ -274,6 +270,12 @@ fn place(
     sites.dedup();
     let pad = "  ".repeat(depth);
     lines.push(format!("{pad}route: {name} has {partitions} partitions at {}", sites.join(" ")));
+}
+
+/// That a table is kept in another order too.
+fn beside(table: &Table) -> Option<String> {
+    let beside = table.beside.as_ref()?;
+    Some(format!("  keeps the rows by ({}) too", by(&beside.layout)))
 }
 
 /// Where a change of the table and its indexes commits.

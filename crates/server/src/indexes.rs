@@ -10,9 +10,9 @@ use crate::alter::in_one_order;
 use crate::backend::explain;
 use crate::ddl::{Definer, concerned};
 use crate::engine::{Engine, values_of};
-pub(crate) use build::{Build, Builder};
+pub(crate) use build::{Build, Builder, Target, sharding};
 use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction};
-use isomer_design::{Direction, KeyRange};
+use isomer_design::{Direction, Key, KeyRange, SiteId};
 use isomer_sql::catalog::{Catalog, Index, Table, entry_key, entry_schema};
 use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::statement::Definition;
@@ -89,7 +89,7 @@ impl Engine {
         let being_built = with(&index);
         self.put_in_place(&table, being_built.clone())?;
         alone.back_to(without_turn);
-        let built = Builder::new(self, &being_built, &index, cancel).build();
+        let built = Builder::new(self, &being_built, Target::Index(&index), cancel).build();
         let built =
             built.and_then(|()| self.take_turn(&mut alone, cancel)).map(|()| self.present());
         match built {
@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// Waits until nobody else defines anything.
-    fn take_turn(
+    pub(crate) fn take_turn(
         &self,
         txn: &mut OpenTransaction,
         cancel: &Arc<CancelToken>,
@@ -131,8 +131,21 @@ impl Engine {
         name: String,
         constraint: bool,
     ) -> Result<Index, SqlError> {
+        let begins = [(Key::min(), self.first_site())];
+        self.store_index_at(table, new, name, constraint, &begins)
+    }
+
+    /// As [`Engine::store_index`], with these partitions.
+    pub(crate) fn store_index_at(
+        &self,
+        table: &Table,
+        new: &NewIndex,
+        name: String,
+        constraint: bool,
+        partitions: &[(Key, SiteId)],
+    ) -> Result<Index, SqlError> {
         let place = table.key_slots();
-        let (id, schema) = self.store_table(&name, |physical| {
+        let (id, schema) = self.store_table_at(&name, partitions, |physical| {
             entry_schema(physical, &table.columns, &place, &new.columns)
         })?;
         self.inherit_backups(table.id, id)?;
@@ -205,7 +218,7 @@ impl Definer<'_> {
         engine.write(index.id, &entries)?;
         self.backend.txn.look_again();
         let cancel = self.backend.cancel.clone();
-        Builder::new(&engine, table, index, &cancel).check(&mut self.backend.txn)
+        Builder::new(&engine, table, Target::Index(index), &cancel).check(&mut self.backend.txn)
     }
 
     /// Shows all rows of a table, as the transaction sees them.

@@ -24,6 +24,7 @@
 //! | [`engine`](Engine) | what sessions share: the catalog, sequences, compiled statements |
 //! | `draft` | definitions in a transaction: the catalog as it will be, if it commits |
 //! | `ddl`, `indexes`, `alter` | CREATE and DROP of tables; of indexes; ALTER |
+//! | `reshard` | ALTER TABLE .. SHARD BY: a table's rows in another order, while they are used |
 //! | `sequences` | definitions of sequences and identity columns |
 //! | `foreign`, `deferred` | definitions of foreign keys; checks that are put off until the commit |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
@@ -54,6 +55,7 @@ mod options;
 mod pilot;
 mod process;
 mod reconfigure;
+mod reshard;
 mod scram;
 mod sequences;
 mod server;

@@ -11,6 +11,10 @@
 //! | recommend | the same | is decided and shown, not done |
 //! | auto | what is worth more: the same, or it commits over several sites | is done |
 //!
+//! While a table is [kept in two orders](isomer_sql::catalog::Beside), who writes to it commits over several sites
+//! where he has to, in all modes: each row is at two places, and these have nothing to do with each other, so there is
+//! no site to which rows could be brought for good.
+//!
 //! The learned strategy learns in all modes, so that it knows the workload when it is switched on. The others look at
 //! nothing while they are off.
 //!
@@ -19,11 +23,15 @@
 //! disk, and rows that belong together and were pulled apart would stay apart. TPC-C under random changes of the
 //! design ran at half the speed so.
 
-use isomer_design::{Route, Time};
+use arc_swap::ArcSwap;
+use isomer_design::{Route, TableId, Time};
 use isomer_plan::elastic::Planner;
 use isomer_plan::learned::Mode;
 use isomer_plan::strategy::{Elastic, Learned};
-use isomer_strategy::{Changed, OnDemand, Refused, Report, Request, SiteLoad, Strategy, Verdict};
+use isomer_strategy::{
+    Changed, OnDemand, Refused, Report, Request, SiteLoad, Strategy, TwoPhase, Verdict,
+};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Who changes the design.
@@ -81,15 +89,25 @@ impl Decider {
     }
 }
 
+/// The tables of the store that keep rows in another order, beside those where they are found.
+pub(crate) type Besides = Arc<ArcSwap<BTreeSet<TableId>>>;
+
 /// See the [module documentation](self).
 pub(crate) struct Pilot {
     decider: Decider,
     on_demand: OnDemand,
+    besides: Besides,
 }
 
 impl Pilot {
-    pub(crate) fn new(decider: Decider) -> Pilot {
-        Pilot { decider, on_demand: OnDemand::default() }
+    pub(crate) fn new(decider: Decider, besides: Besides) -> Pilot {
+        Pilot { decider, on_demand: OnDemand::default(), besides }
+    }
+
+    fn keeps_two_orders(&self, request: &Request<'_>) -> bool {
+        let besides = self.besides.load();
+        !besides.is_empty()
+            && request.footprint.items().iter().any(|item| besides.contains(&item.table))
     }
 }
 
@@ -100,6 +118,7 @@ impl Strategy for Pilot {
 
     fn decide(&self, request: &Request<'_>) -> Result<Verdict, Refused> {
         match request.route {
+            Route::Nowhere { .. } if self.keeps_two_orders(request) => TwoPhase.decide(request),
             Route::Nowhere { .. } if self.decider.mode() != Mode::Auto => {
                 self.on_demand.decide(request)
             }

@@ -20,7 +20,7 @@ pub(crate) use run::{Call, PlanAgain};
 use crate::backend::{Backend, Mark};
 use crate::clients::Clients;
 use crate::copy::CopyIn;
-use crate::engine::Engine;
+use crate::engine::{Engine, ReaderPlace};
 use crate::limits::{self, Memory, Watch};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings};
@@ -55,6 +55,8 @@ pub(crate) trait Flush {
 /// See the [module documentation](self).
 pub(crate) struct Session {
     pub(crate) engine: Arc<Engine>,
+    /// Where it says which catalog it works with.
+    reader: ReaderPlace,
     pub(crate) cancel: Arc<CancelToken>,
     pub(crate) settings: Arc<Settings>,
     /// What the settings will be after the block.
@@ -141,6 +143,7 @@ impl Session {
     ) -> Session {
         cancel.set_lock_limit(settings.limits.lock);
         Session {
+            reader: engine.readers.enter(),
             engine,
             cancel,
             seed: settings.process as u64,
@@ -456,7 +459,10 @@ impl Session {
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
         let written = self.memory.written.keep(0).expect("nothing is always there");
-        self.txn = Some(Backend::new(txn, engine, cancel, read_only, (self.clock)(), written));
+        let reading = self.reader.begin(&engine);
+        let now_us = (self.clock)();
+        let backend = Backend::new(txn, engine, cancel, reading, read_only, now_us, written);
+        self.txn = Some(backend);
         self.transaction_until = until(self.settings.limits.transaction);
     }
 

@@ -74,7 +74,8 @@ impl Scripts {
     fn settle(&self) -> bool {
         loop {
             let working = self.later.values().filter(|later| !later.is_finished()).count();
-            if self.engine.gateway().waiting() >= working {
+            let waiting = self.engine.gateway().waiting() + self.engine.waiting_for_readers();
+            if waiting >= working {
                 return working > 0;
             }
             std::thread::yield_now();

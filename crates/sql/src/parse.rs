@@ -10,7 +10,7 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
-//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY (columns) [KEEP OLD] [DRY RUN]
+//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY (columns) | DEFAULT [KEEP OLD] [DRY RUN]
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name

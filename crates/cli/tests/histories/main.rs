@@ -177,6 +177,7 @@ pub(crate) fn wait_for(what: &str, is: impl Fn() -> bool) {
 }
 
 const DESIGNS: Trouble = ("designs", trouble::designs);
+const RESHARDS: Trouble = ("reshards", trouble::reshards);
 
 #[test]
 fn while_the_design_and_the_definitions_change() {
@@ -186,6 +187,16 @@ fn while_the_design_and_the_definitions_change() {
 #[test]
 fn while_the_server_is_killed_and_starts_again() {
     Run::new("killed").judge(&[DESIGNS, ("kills", trouble::kills)]);
+}
+
+#[test]
+fn while_shard_keys_change() {
+    Run::new("resharded").judge(&[DESIGNS, RESHARDS]);
+}
+
+#[test]
+fn while_shard_keys_change_and_the_server_is_killed() {
+    Run::new("resharded_killed").judge(&[RESHARDS, ("kills", trouble::kills)]);
 }
 
 #[test]

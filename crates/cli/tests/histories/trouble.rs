@@ -52,6 +52,27 @@ pub(crate) fn definitions(run: &Run) {
     }
 }
 
+/// Shard keys that change, and change back.
+pub(crate) fn reshards(run: &Run) {
+    let mut client = run.server.client();
+    while !run.is_over() {
+        for change in [
+            "accounts shard by (balance)",
+            "lists shard by (g)",
+            "accounts shard by default keep old",
+            "lists shard by (n, g)",
+            "accounts shard by (balance)",
+            "lists shard by default",
+            "accounts shard by default",
+        ] {
+            if ask(run, &mut client, &format!("alter table {change}")) {
+                run.happened("reshards");
+            }
+            run.wait_for_commits(10);
+        }
+    }
+}
+
 /// `kill -9` in the middle of whatever is going on.
 #[allow(clippy::disallowed_methods, reason = "at a moment of chance")]
 pub(crate) fn kills(run: &Run) {

@@ -3,8 +3,8 @@
 use super::{Engine, damaged};
 use crate::backend::{database, explain};
 use crate::draft::Made;
-use isomer_cluster::{Error, Isolation, LockMode, OpenError};
-use isomer_design::{Key, Schema, TableId};
+use isomer_cluster::{CancelToken, Error, Isolation, LockMode, OpenError};
+use isomer_design::{Key, Schema, SiteId, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Table, plain};
 use isomer_sql::datum::Datum;
@@ -16,10 +16,20 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
-    /// Makes a table of the store, under a name like the wanted one that is free.
+    /// Makes a table of the store, under a name like the wanted one that is free, as one partition.
     pub(crate) fn store_table(
         &self,
         wanted: &str,
+        schema: impl Fn(&str) -> Result<Schema, SqlError>,
+    ) -> Result<(TableId, Arc<Schema>), SqlError> {
+        self.store_table_at(wanted, &[(Key::min(), self.first_site())], schema)
+    }
+
+    /// As [`Engine::store_table`], with these partitions: where each begins, and its master.
+    pub(crate) fn store_table_at(
+        &self,
+        wanted: &str,
+        partitions: &[(Key, SiteId)],
         schema: impl Fn(&str) -> Result<Schema, SqlError>,
     ) -> Result<(TableId, Arc<Schema>), SqlError> {
         let mut name = plain(wanted);
@@ -30,9 +40,7 @@ impl Engine {
         }
         let schema = schema(&name)?;
         self.mark_unused(&name)?;
-        self.database()
-            .create_table(schema, &[(Key::min(), self.first_site())])
-            .map_err(database)?;
+        self.database().create_table(schema, partitions).map_err(database)?;
         let (id, schema) = self.database().table(&name).map_err(database)?;
         self.until_readable(id)?;
         Ok((id, schema))
@@ -54,9 +62,8 @@ impl Engine {
     /// Lets the store forget a table that nothing uses any more.
     pub(crate) fn discard(&self, table: TableId, schema: &Schema) -> Result<(), SqlError> {
         self.database().drop_table(table).map_err(database)?;
-        let mut key = schema.key_columns();
         // Or a column of a client that is called so: then there is no such sequence.
-        if key.len() == 1 && key.all(|column| column.name.starts_with("row_id")) {
+        if schema.key_columns().last().is_some_and(|column| column.name.starts_with("row_id")) {
             self.set_sequence(&row_id_sequence(table), None)?;
         }
         self.forget_unused(schema.name())
@@ -76,6 +83,20 @@ impl Engine {
         self.set_dropped([table]);
         self.retired.lock().push((table, schema.clone()));
         self.discard_retired();
+    }
+
+    /// As [`Engine::discard_when_free`], once those who have written to the table have ended; or at once, if nobody
+    /// wants to wait for them any more.
+    pub(crate) fn discard_outlived(
+        self: &Arc<Engine>,
+        table: TableId,
+        schema: &Arc<Schema>,
+        cancel: &Arc<CancelToken>,
+    ) {
+        self.set_dropped([table]);
+        let mut txn = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
+        let _ = txn.wait_for_holders(table, &Key::min());
+        self.discard_when_free(table, schema);
     }
 
     /// Lets the store forget what nobody writes to any more.

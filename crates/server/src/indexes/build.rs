@@ -1,4 +1,5 @@
-//! An index is built while writers go on.
+//! An index is built while writers go on; and so is another [order](isomer_sql::catalog) of a table's rows, with its
+//! indexes, which is an index that holds the rows.
 //!
 //! ```text
 //!   1  entered     as being built: writers maintain it, and keep to it if it is unique; nobody reads it
@@ -18,6 +19,9 @@
 //! **Nobody waits for the builder**, but for a row that it enters just now. It waits for a row only while it has
 //! locked no other, so it is in no circle.
 //!
+//! **No row is held up for long.** A writer waits for a row while a batch of the builder has it, so batches are as large
+//! as can be entered in a moment ([`BATCH_MS`]).
+//!
 //! A transaction that keeps its snapshot does not see entries younger than that: it is planned without the index
 //! ([`Catalog::seen_at`](isomer_sql::catalog::Catalog::seen_at)).
 
@@ -26,14 +30,21 @@ use crate::engine::{Engine, values_of};
 use crate::limits;
 use isomer_cluster::{CancelToken, Expect, Isolation, LockMode, OpenError, OpenTransaction, Owner};
 use isomer_design::{Direction, Key, KeyRange, Time};
-use isomer_sql::catalog::{Index, Table, duplicated, entry_key, parts_of_entry};
+use isomer_sql::catalog::{
+    Copies, Index, Table, copies, duplicated, entry_key, parts_of_entry, quoted,
+};
+use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
+use parking_lot::Mutex;
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows are entered so many at a time.
-const BATCH_ROWS: usize = 1000;
+/// Rows are entered at most so many at a time, at first few, and then as many as take about so long.
+const BATCH_ROWS_MAX: usize = 1000;
+const BATCH_ROWS_MIN: usize = 50;
+const BATCH_MS: u128 = 3;
 /// What finds its rows moved away is done so often in all.
 const RUNS_MAX: usize = 10;
 
@@ -42,7 +53,11 @@ pub(crate) struct Build {
     /// What is made.
     pub(crate) statement: String,
     pub(crate) begun: Time,
+    /// What it is doing, where it does not wait.
+    doing: Mutex<&'static str>,
     rows: AtomicU64,
+    /// How many rows there were at the beginning, if it has counted them.
+    all_rows: Option<u64>,
     /// The transaction at work.
     at_work: AtomicU64,
 }
@@ -51,45 +66,101 @@ impl Build {
     /// What it is doing, in words.
     pub(crate) fn state(&self, engine: &Engine) -> String {
         let waits = engine.gateway().is_waiting(self.at_work.load(Ordering::Relaxed));
-        let doing = if waits { "waits for transactions" } else { "under way" };
-        format!("{doing}, {} rows entered", self.rows.load(Ordering::Relaxed))
+        let doing = if waits { "waits for transactions" } else { *self.doing.lock() };
+        let of = self.all_rows.map_or(String::new(), |rows| format!(" of {rows}"));
+        format!("{doing}, {}{of} rows entered", self.rows.load(Ordering::Relaxed))
     }
 }
 
-/// Fills an index from its table. See the [module documentation](self).
+/// What is filled with the rows of a table.
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'e> {
+    /// An index, with an entry for each.
+    Index(&'e Index),
+    /// The table in another order. So many rows there were when they were counted.
+    Layout(&'e Table, u64),
+}
+
+impl Target<'_> {
+    fn statement(&self, table: &Table) -> String {
+        match self {
+            Target::Index(index) => index.definition(table),
+            Target::Layout(layout, _) => sharding(layout),
+        }
+    }
+
+    /// What is entered for a row.
+    fn copies(&self, table: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
+        match self {
+            Target::Index(index) => {
+                Ok(vec![(index.id, entry_key(table, index, values)?, Vec::new())])
+            }
+            Target::Layout(layout, _) => copies(layout, values),
+        }
+    }
+
+    fn unique(&self) -> Option<&Index> {
+        match self {
+            Target::Index(index) if index.unique => Some(index),
+            // Who writes keeps to the constraints of the table as it is.
+            _ => None,
+        }
+    }
+}
+
+/// The statement that keeps a table in an order.
+pub(crate) fn sharding(layout: &Table) -> String {
+    let by = layout.shard_by().map_or("DEFAULT".to_owned(), |columns| format!("({columns})"));
+    format!("ALTER TABLE {} SHARD BY {by}", quoted(&layout.name))
+}
+
+/// Fills something from a table. See the [module documentation](self).
 pub(crate) struct Builder<'e> {
     engine: &'e Arc<Engine>,
     table: &'e Table,
-    index: &'e Index,
+    target: Target<'e>,
     cancel: &'e Arc<CancelToken>,
     build: Arc<Build>,
+    /// So many rows are entered at a time.
+    batch_rows: Cell<usize>,
 }
 
 impl<'e> Builder<'e> {
     pub(crate) fn new(
         engine: &'e Arc<Engine>,
         table: &'e Table,
-        index: &'e Index,
+        target: Target<'e>,
         cancel: &'e Arc<CancelToken>,
     ) -> Builder<'e> {
+        let all_rows = match target {
+            Target::Index(_) => None,
+            Target::Layout(_, rows) => Some(rows),
+        };
         let build = Arc::new(Build {
-            statement: index.definition(table),
+            statement: target.statement(table),
             begun: engine.database().now(),
+            doing: Mutex::new("under way"),
             rows: AtomicU64::new(0),
+            all_rows,
             at_work: AtomicU64::new(0),
         });
         engine.builds.lock().push(build.clone());
-        Builder { engine, table, index, cancel, build }
+        Builder { engine, table, target, cancel, build, batch_rows: Cell::new(BATCH_ROWS_MIN) }
     }
 
-    /// Fills an index that writers maintain, so that each row of the table has its entry.
+    /// Fills what writers maintain, so that each row of the table is entered.
     pub(crate) fn build(&self) -> Result<(), SqlError> {
         self.outlive_writers()?;
         self.fill()?;
-        if self.index.unique {
+        if self.target.unique().is_some() {
             self.outlive_writers()?;
         }
         again(|| self.check(&mut self.begin()))
+    }
+
+    /// What is done from here on, for those who look on.
+    pub(crate) fn now(&self, doing: &'static str) {
+        *self.build.doing.lock() = doing;
     }
 
     /// Enters all rows that are there.
@@ -97,7 +168,13 @@ impl<'e> Builder<'e> {
         let (mut rest, mut busy) = (KeyRange::all(), None);
         loop {
             self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
+            let begun = limits::now();
             let batch = again(|| self.batch(&rest, busy.as_ref()))?;
+            if busy.is_none() {
+                let (rows, ms) = (self.batch_rows.get(), begun.elapsed().as_millis());
+                let next = if ms > BATCH_MS { rows / 2 } else { rows * 5 / 4 };
+                self.batch_rows.set(next.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX));
+            }
             if let Some(last) = batch.last {
                 rest = rest.after(&last, Direction::Forward);
             }
@@ -116,7 +193,7 @@ impl<'e> Builder<'e> {
             txn.lock(self.table.id, key, LockMode::Shared, true).map_err(explain)?;
         }
         let mut keys = self.page(&mut txn, rest)?;
-        let is_last = keys.len() < BATCH_ROWS;
+        let is_last = keys.len() < self.batch_rows.get();
         let busy = self.first_busy(&mut txn, &keys)?.and_then(|at| keys.drain(at..).next());
         let last = keys.last().cloned();
         if last.is_some() {
@@ -148,7 +225,11 @@ impl<'e> Builder<'e> {
         let mut keys = Vec::new();
         let scanned = txn.scan(self.table.id, range, Direction::Forward, |key, _| {
             keys.push(Key::from_bytes(key));
-            if keys.len() < BATCH_ROWS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if keys.len() < self.batch_rows.get() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         });
         scanned.map_err(explain)?;
         Ok(keys)
@@ -162,6 +243,7 @@ impl<'e> Builder<'e> {
         locked: &[Key],
     ) -> Result<u64, SqlError> {
         let (mut entries, mut wrong) = (Vec::with_capacity(locked.len()), None);
+        let mut rows = 0;
         let end = locked.last().map(Key::successor);
         let range = KeyRange::new(rest.start.clone(), end);
         txn.look_again();
@@ -170,34 +252,31 @@ impl<'e> Builder<'e> {
             if locked.binary_search_by(|locked| locked.as_bytes().cmp(key)).is_err() {
                 return ControlFlow::Continue(());
             }
-            let entry = values_of(self.table, key, row)
-                .and_then(|values| entry_key(self.table, self.index, &values));
-            match entry {
-                Ok(entry) => entries.push(entry),
+            let copies = values_of(self.table, key, row)
+                .and_then(|values| self.target.copies(self.table, &values));
+            match copies {
+                Ok(copies) => entries.extend(copies),
                 Err(error) => wrong = Some(error),
             }
+            rows += 1;
             if wrong.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         scanned.map_err(explain)?;
         wrong.map_or(Ok(()), Err)?;
-        let count = entries.len() as u64;
-        for entry in entries {
-            let put = txn.put(self.index.id, entry, Expect::Anything, Some(Vec::new()));
-            put.map_err(explain)?;
+        for (table, key, row) in entries {
+            txn.put(table, key, Expect::Anything, Some(row)).map_err(explain)?;
         }
-        Ok(count)
+        Ok(rows)
     }
 
     /// Refuses two entries that are alike, in an index that is unique and whole.
     pub(crate) fn check(&self, txn: &mut OpenTransaction) -> Result<(), SqlError> {
-        if !self.index.unique {
-            return Ok(());
-        }
+        let Some(index) = self.target.unique() else { return Ok(()) };
         let (mut before, mut found) = (None, Ok(None));
         let all = KeyRange::all();
-        let scanned = txn.scan(self.index.id, &all, Direction::Forward, |entry, _| {
+        let scanned = txn.scan(index.id, &all, Direction::Forward, |entry, _| {
             let entry = Key::from_bytes(entry);
-            match parts_of_entry(self.table, self.index, &entry) {
+            match parts_of_entry(self.table, index, &entry) {
                 Ok((common, row)) => {
                     if common.is_some() && common == before {
                         found = Ok(Some(row));
@@ -217,8 +296,8 @@ impl<'e> Builder<'e> {
         let mut values = Ok(Vec::new());
         txn.get(self.table.id, &row, |bytes| values = values_of(self.table, row.as_bytes(), bytes))
             .map_err(explain)?;
-        let message = format!("could not create unique index \"{}\"", self.index.name);
-        let detail = duplicated(self.table, self.index, &values?);
+        let message = format!("could not create unique index \"{}\"", index.name);
+        let detail = duplicated(self.table, index, &values?);
         Err(SqlError::new(code::UNIQUE_VIOLATION, message).detail(detail))
     }
 

@@ -1,7 +1,7 @@
 //! Running a statement: what it is, the transaction that it runs in, again if its rows have moved.
 
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
-use crate::backend::{Backend, NEWEST};
+use crate::backend::Backend;
 use crate::limits::{self, Limited};
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
@@ -301,10 +301,7 @@ impl Session {
 
     /// The transaction of the next statement, begun if there is none.
     pub(crate) fn begin_statement(&mut self) -> Result<(), SqlError> {
-        let backend = self.backend();
-        backend.is_used = true;
-        backend.planned_for = NEWEST;
-        backend.txn.next_statement();
+        self.backend().next_statement();
         Ok(())
     }
 

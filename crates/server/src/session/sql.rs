@@ -95,6 +95,9 @@ impl Session {
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
             self.engine.create_index_online(create, &self.cancel, &mut notices)?;
             "CREATE INDEX"
+        } else if let (Definition::Reshard(reshard), true) = (definition, is_alone) {
+            self.engine.reshard(reshard, &self.cancel, &mut notices)?;
+            "ALTER TABLE"
         } else {
             self.begin_definition()?;
             let around = self.surroundings();

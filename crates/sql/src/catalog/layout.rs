@@ -105,18 +105,23 @@ impl Table {
     /// If there is one only.
     pub fn switched(&self, is_kept: bool) -> Table {
         let mut own = self.clone();
-        let other = own.beside.take().expect("a table in two orders");
-        let mut new = Table::clone(&other.layout);
+        let other = own.beside.take().expect("a table in two orders").layout;
         // What is not of the rows may have been defined anew since the other order was made.
-        let columns = own.columns.iter().zip(new.columns);
-        let column = |(own, of_rows): (&TableColumn, TableColumn)| {
-            let TableColumn { not_null, missing, .. } = of_rows;
+        let columns = own.columns.iter().zip(&other.columns);
+        let column = |(own, other): (&TableColumn, &TableColumn)| {
+            let (not_null, missing) = (other.not_null, other.missing.clone());
             TableColumn { not_null, missing, ..own.clone() }
         };
-        new.columns = columns.map(column).collect();
-        new.checks.clone_from(&own.checks);
-        new.foreign_keys.clone_from(&own.foreign_keys);
-        new.beside = Some(Beside { layout: Arc::new(own), is_kept });
-        new
+        Table {
+            id: other.id,
+            schema: other.schema.clone(),
+            columns: columns.map(column).collect(),
+            shard: other.shard.clone(),
+            primary: other.primary.clone(),
+            indexes: other.indexes.clone(),
+            readable: other.readable,
+            beside: Some(Beside { layout: Arc::new(own.clone()), is_kept }),
+            ..own
+        }
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   CREATE TABLE t (..) [WITH (..)] SHARD BY (a, b)     read as  WITH (shard_by = 'a, b', ..)
-//!   ALTER TABLE t SHARD BY (a, b) [KEEP OLD] [DRY RUN]
+//!   ALTER TABLE t SHARD BY (a, b) | DEFAULT [KEEP OLD] [DRY RUN]
 //! ```
 
 use super::expect;
+use crate::bind::folded;
 use sqlparser::ast::{Ident, ObjectName};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -16,8 +17,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 pub struct Reshard {
     /// The table.
     pub table: ObjectName,
-    /// The columns of the shard key.
-    pub columns: Vec<Ident>,
+    /// The columns of the shard key; none: by the primary key, or as they came.
+    pub columns: Vec<String>,
     /// They are kept as they are now as well.
     pub keeps_old: bool,
     /// It is only said what would come of it.
@@ -32,7 +33,12 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<Reshard>, ParserEr
         return Ok(None);
     }
     expect(parser, "BY")?;
-    let columns = columns(parser)?;
+    let mut named = Vec::new();
+    if is_word(&parser.peek_token().token, "DEFAULT") {
+        parser.next_token();
+    } else {
+        named = columns(parser)?.iter().map(folded).collect();
+    }
     let mut optional = |first: &str, second: &str| {
         let found = is_word(&parser.peek_token().token, first);
         if found {
@@ -44,7 +50,7 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<Reshard>, ParserEr
     let keeps_old = optional("KEEP", "OLD")?;
     let is_dry_run = optional("DRY", "RUN")?;
     expect(parser, "EOF")?;
-    Ok(Some(Reshard { table, columns, keeps_old, is_dry_run }))
+    Ok(Some(Reshard { table, columns: named, keeps_old, is_dry_run }))
 }
 
 /// Makes SHARD BY behind the columns of a table a parameter of the table, which the grammar knows.

@@ -1,0 +1,353 @@
+//! ALTER TABLE .. SHARD BY: a table's rows are put in another order while they are used (after Morphus, section 2).
+//!
+//! The other order is built beside the table's own like an index that holds the rows, and then the two change places.
+//!
+//! ```text
+//!   surveyed    what is there, and where it would go: nothing has been written, so here most of what is wrong is found
+//!   entered     who writes keeps both orders, in the same transaction; nobody reads the new one
+//!   filled      the rows that are there, by the builder of indexes, beside those who write
+//!   switched    nobody has a row locked just then; the catalog changes, and with it all plans that are made
+//!   outlived    who began before reads on in the old order, which is kept as long
+//!   let go      the old order is dropped; or it is kept, if that was wished, and going back is a switch
+//! ```
+//!
+//! **No write is replayed.** Morphus lets writes go on at the old place and replays them from the log; at its end it
+//! has to reject some, and it loses those that a failing primary had not shipped yet. Here each write is in both
+//! orders when it commits, or in none.
+//!
+//! **The switch** needs a moment in which no transaction has changed the table and is still open, as row locks are
+//! those of one order. It looks for one without getting in anybody's way; where there is none, it asks for one, and who
+//! wants to write waits for it no longer than its patience, which grows each time. Who reads does not wait. Plans of
+//! before are made again ([`Freshness`](crate::engine::Freshness)), so no client sees anything of it.
+//!
+//! **Snapshots.** A transaction that keeps its snapshot reads on in the order of that time
+//! ([`seen_at`](isomer_sql::catalog::Catalog::seen_at)). It must not write there; it is told to begin again, as it
+//! would be for a row that has changed.
+//!
+//! **What fails** before the switch leaves the table as it was, and a crash likewise: until then the new order is an
+//! unused table of the store ([`crate::engine`]). A crash after it leaves the new order; the old one is kept or
+//! unused, too.
+//!
+//! Left out: replicas of the old partitions (whoever wanted them wants others now; backups are made), resuming after
+//! a crash, and changing the primary key in the same way.
+
+mod survey;
+
+use crate::alter::in_one_order;
+use crate::backend::explain;
+use crate::draft::Made;
+use crate::engine::Engine;
+use crate::explain::by;
+use crate::indexes::{Builder, Target, key_index};
+use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
+use isomer_design::{Key, SiteId, TableId};
+use isomer_sql::catalog::{Beside, Index, Table, needs_index, place_of, row_schema};
+use isomer_sql::define::{NewIndex, plain_name, shard_columns};
+use isomer_sql::parse::Reshard;
+use isomer_sql::system::row_id_sequence;
+use isomer_sql::{SqlError, code};
+use std::sync::Arc;
+use std::time::Duration;
+use survey::Survey;
+
+/// Who wants to write waits so long for the switch, at first and at most.
+const PATIENCE_MS: u64 = 2;
+const PATIENCE_MS_MAX: u64 = 1_000;
+/// Between two attempts is so many times that.
+const PAUSE_TIMES: u32 = 8;
+/// It looks so often for a moment without writers until it asks for one, and so long after each look.
+const LOOKS: usize = 100;
+const LOOK_BRIEFLY: Duration = Duration::from_micros(200);
+/// Who waits for others to end looks so often.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// One ALTER TABLE .. SHARD BY.
+struct Resharding<'e> {
+    engine: &'e Arc<Engine>,
+    cancel: &'e Arc<CancelToken>,
+    /// Keeps other definitions from the table.
+    alone: OpenTransaction,
+}
+
+impl Engine {
+    /// Carries out ALTER TABLE .. SHARD BY, which is a transaction of its own.
+    pub(crate) fn reshard(
+        self: &Arc<Engine>,
+        reshard: &Reshard,
+        cancel: &Arc<CancelToken>,
+        notices: &mut Vec<SqlError>,
+    ) -> Result<(), SqlError> {
+        self.discard_retired();
+        let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
+        let name = plain_name(&reshard.table)?;
+        let (catalog, key) = self.row_of("table", &name)?;
+        alone.lock(catalog, &key, LockMode::Exclusive, true).map_err(explain)?;
+        let table = self.catalog().table(&name)?.clone();
+        let shard = shard_columns(&table.columns, &name, &reshard.columns)?;
+        Resharding { engine: self, cancel, alone }.run(&table, shard, reshard, notices)
+    }
+}
+
+impl Resharding<'_> {
+    fn run(
+        mut self,
+        table: &Arc<Table>,
+        shard: Vec<usize>,
+        reshard: &Reshard,
+        notices: &mut Vec<SqlError>,
+    ) -> Result<(), SqlError> {
+        let mut notice = |message: String| notices.push(SqlError::new("00000", message));
+        let place = place_of(&table.key, &shard, table.columns.len());
+        if place == table.key_slots() {
+            notice(format!("table \"{}\" is kept by ({}) already", table.name, by(table)));
+            return match reshard.is_dry_run {
+                true => Ok(()),
+                false => self.stay(table, shard, reshard.keeps_old),
+            };
+        }
+        if let Some(beside) = &table.beside {
+            if beside.layout.key_slots() != place || beside.layout.readable.is_none() {
+                return in_one_order(table);
+            }
+            notice(format!(
+                "table \"{}\" has been kept by ({}) too",
+                table.name,
+                by(&beside.layout)
+            ));
+            return match reshard.is_dry_run {
+                true => Ok(()),
+                false => self.switch_and_outlive(table, reshard.keeps_old, None),
+            };
+        }
+        let survey = Survey::of(self.engine, self.cancel, table, &shard)?;
+        survey.check(table)?;
+        survey.notices(table).into_iter().for_each(notice);
+        if reshard.is_dry_run {
+            return Ok(());
+        }
+        self.build(table, shard, &survey, reshard.keeps_old)
+    }
+
+    /// The order is the one that is wanted. The other one goes, unless it is to be kept.
+    fn stay(&mut self, table: &Arc<Table>, shard: Vec<usize>, keeps: bool) -> Result<(), SqlError> {
+        let mut new = Table::clone(table);
+        new.shard = shard;
+        new.beside.iter_mut().for_each(|beside| beside.is_kept = keeps);
+        let new = self.define(table, new)?;
+        if keeps { Ok(()) } else { self.let_go(&new) }
+    }
+
+    fn build(
+        &mut self,
+        table: &Arc<Table>,
+        shard: Vec<usize>,
+        survey: &Survey,
+        keeps_old: bool,
+    ) -> Result<(), SqlError> {
+        let layout = Arc::new(self.make(table, shard, survey)?);
+        let beside = Some(Beside { layout: layout.clone(), is_kept: false });
+        let being_built = self.define(table, Table { beside, ..Table::clone(table) });
+        let being_built = being_built.inspect_err(|_| self.forget(&layout))?;
+        let target = Target::Layout(&layout, survey.rows);
+        let builder = Builder::new(self.engine, &being_built, target, self.cancel);
+        builder.now("copies rows");
+        let built = builder.build();
+        let switched =
+            built.and_then(|()| self.switch_and_outlive(&being_built, keeps_old, Some(&builder)));
+        let Err(error) = switched else { return Ok(()) };
+        let now = self.engine.catalog().tables.get(&table.name).cloned();
+        if now.is_some_and(|now| now.id != table.id) {
+            // It was switched already.
+            return Err(error.hint(
+                "The table is in the new order. The statement, run again, lets go of the old one.",
+            ));
+        }
+        // Nobody has asked for the end of this wait.
+        let never = Arc::default();
+        let mut last = self.engine.gateway().begin(Isolation::ReadCommitted, Arc::clone(&never));
+        self.engine.take_turn(&mut last, &never)?;
+        self.engine.put_in_place(&being_built, table.clone())?;
+        drop(last);
+        for (id, schema) in layout.own_parts() {
+            self.engine.discard_when_free(id, schema);
+        }
+        Err(error)
+    }
+
+    /// Puts a table in the place of another, in the turn of definitions.
+    fn define(&mut self, old: &Arc<Table>, new: Table) -> Result<Arc<Table>, SqlError> {
+        let without_turn = self.alone.savepoint();
+        let new = Arc::new(new);
+        let placed = self
+            .engine
+            .take_turn(&mut self.alone, self.cancel)
+            .and_then(|()| self.engine.put_in_place(old, new.clone()));
+        self.alone.back_to(without_turn);
+        placed.map(|()| new)
+    }
+
+    /// Makes the tables of the store for another order: unused ones, so far.
+    fn make(&self, table: &Table, shard: Vec<usize>, survey: &Survey) -> Result<Table, SqlError> {
+        let mut layout = Table { beside: None, primary: None, readable: None, ..table.clone() };
+        layout.indexes.clear();
+        for (at, column) in layout.columns.iter_mut().enumerate() {
+            column.missing = None;
+            column.not_null |= shard.contains(&at);
+        }
+        layout.shard = shard;
+        let place = layout.key_slots();
+        let (id, schema) = self.engine.store_table_at(&table.name, &survey.partitions, |name| {
+            row_schema(name, &layout.columns, &place)
+        })?;
+        (layout.id, layout.schema) = (id, schema);
+        let made = self.make_indexes(table, &mut layout);
+        made.inspect_err(|_| self.forget(&layout))?;
+        Ok(layout)
+    }
+
+    fn make_indexes(&self, table: &Table, layout: &mut Table) -> Result<(), SqlError> {
+        let engine = self.engine;
+        engine.inherit_backups(table.id, layout.id)?;
+        if needs_index(&layout.key, &layout.shard) {
+            // Where the rows are found by the primary key, its index can be cut like them.
+            let at = if table.shard.is_empty() {
+                self.partitions(table.id)
+            } else {
+                self.begins(table.id)
+            };
+            let name = layout.key_name.clone();
+            let mut made = engine.store_index_at(layout, &key_index(layout), name, true, &at)?;
+            made.readable = Some(engine.present());
+            layout.primary = Some(Arc::new(made));
+        }
+        for index in &table.indexes {
+            let wanted =
+                NewIndex { name: None, columns: index.columns.clone(), unique: index.unique };
+            let (name, at) = (index.name.clone(), self.begins(index.id));
+            let made = engine.store_index_at(layout, &wanted, name, index.constraint, &at)?;
+            let readable = Some(engine.present());
+            layout.indexes.push(Arc::new(Index { oid: index.oid, readable, ..made }));
+        }
+        Ok(())
+    }
+
+    /// The partitions of a table of the store: where each begins, and its master.
+    fn partitions(&self, id: TableId) -> Vec<(Key, SiteId)> {
+        let design = self.engine.database().design();
+        let partitions = design.table(id).map(|table| {
+            let all = table.partitions().iter();
+            all.map(|(start, placement)| (start.clone(), placement.master)).collect()
+        });
+        partitions.unwrap_or_else(|_| vec![(Key::min(), self.engine.first_site())])
+    }
+
+    /// One partition, where a table of the store has its first.
+    fn begins(&self, id: TableId) -> Vec<(Key, SiteId)> {
+        self.partitions(id).into_iter().take(1).collect()
+    }
+
+    /// Drops what was made for an order that has come to nothing.
+    fn forget(&self, layout: &Table) {
+        let made = layout.own_parts().map(|(id, schema)| Made { id, schema: schema.clone() });
+        self.engine.forget_made(&made.collect::<Vec<_>>());
+    }
+
+    /// Puts the two orders of a table in each other's place; and then lets go of the one that was, or keeps it.
+    fn switch_and_outlive(
+        &mut self,
+        table: &Arc<Table>,
+        keeps_old: bool,
+        builder: Option<&Builder<'_>>,
+    ) -> Result<(), SqlError> {
+        let now = |doing| builder.iter().for_each(|builder| builder.now(doing));
+        now("waits for a moment without writers");
+        let switched = self.switch(table, keeps_old)?;
+        if keeps_old {
+            return Ok(());
+        }
+        now("waits for readers of the old order");
+        self.let_go(&switched)
+    }
+
+    fn switch(&mut self, table: &Arc<Table>, keeps_old: bool) -> Result<Arc<Table>, SqlError> {
+        let without_turn = self.alone.savepoint();
+        let mut patience_ms = PATIENCE_MS;
+        loop {
+            self.engine.take_turn(&mut self.alone, self.cancel)?;
+            if let Some(closed) = self.close(table.id, patience_ms)? {
+                let switched = self.switch_closed(table, keeps_old);
+                drop(closed);
+                self.alone.back_to(without_turn);
+                return switched;
+            }
+            self.alone.back_to(without_turn);
+            let pause = Duration::from_millis(patience_ms) * PAUSE_TIMES;
+            self.engine.gateway().pause(self.cancel, pause).map_err(explain)?;
+            patience_ms = (patience_ms * 2).min(PATIENCE_MS_MAX);
+        }
+    }
+
+    /// Keeps writers out of a table; nothing if those who are in it have not ended for so long.
+    fn close(&self, table: TableId, patience_ms: u64) -> Result<Option<OpenTransaction>, SqlError> {
+        let patience = Arc::new(CancelToken::default());
+        patience.set_lock_limit(patience_ms);
+        let mut closed = self.engine.gateway().begin(Isolation::ReadCommitted, patience);
+        let mut lock = |waits| closed.lock(table, &Key::min(), LockMode::Exclusive, waits);
+        for _ in 0..LOOKS {
+            match lock(false) {
+                Ok(()) => return Ok(Some(closed)),
+                Err(OpenError::Locked) => {}
+                Err(error) => return Err(explain(error)),
+            }
+            self.engine.gateway().pause(self.cancel, LOOK_BRIEFLY).map_err(explain)?;
+        }
+        match lock(true) {
+            Ok(()) => Ok(Some(closed)),
+            // Somebody who waits for this waits for somebody whom this waits for.
+            Err(OpenError::Canceled(CancelReason::LockTime) | OpenError::Deadlock(_)) => Ok(None),
+            Err(error) => Err(explain(error)),
+        }
+    }
+
+    /// Switches a table that nobody writes to meanwhile.
+    fn switch_closed(&self, table: &Arc<Table>, keeps_old: bool) -> Result<Arc<Table>, SqlError> {
+        let engine = self.engine;
+        let mut new = table.switched(keeps_old);
+        if new.readable.is_none() {
+            engine.set_filled(new.id)?;
+            new.readable = Some(engine.present());
+        }
+        if !new.has_key() {
+            // Its numbers go on behind those that were given.
+            let next = engine.next_value(&row_id_sequence(table.id))?;
+            engine.set_sequence(&row_id_sequence(new.id), Some(next))?;
+        }
+        let now = engine.present();
+        let new = Arc::new(new);
+        engine.put_in_place(table, new.clone())?;
+        engine.set_redefined(table.id, engine.catalog().version);
+        engine.set_replaced(table.id, new.id, now);
+        Ok(new)
+    }
+
+    /// Drops the order that a table has beside its own, when nobody reads in it any more.
+    fn let_go(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
+        let Some(beside) = &table.beside else { return Ok(()) };
+        let version = self.engine.catalog().version;
+        let pause = || self.engine.gateway().pause(self.cancel, LOOK).map_err(explain);
+        self.engine.readers.outlive(version, pause)?;
+        self.define(table, Table { beside: None, ..Table::clone(table) })?;
+        for (id, schema) in beside.layout.own_parts() {
+            self.engine.discard_outlived(id, schema, self.cancel);
+        }
+        Ok(())
+    }
+}
+
+/// 22004 for values of a shard key that are NULL.
+fn nulls(table: &Table, column: usize, rows: u64) -> SqlError {
+    let name = &table.columns[column].name;
+    let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
+    SqlError::new(code::NOT_NULL_VIOLATION, message)
+        .detail(format!("It is NULL in {rows} rows, and no place begins with NULL."))
+}

@@ -1,0 +1,242 @@
+//! What there is to move, and where it would go: found before anything is written.
+//!
+//! One pass over the rows counts them, looks for NULL in the shard key, and takes a sample. The sample, sorted by the
+//! new order, is cut into as many parts as the table has partitions; a part goes where most of its rows are already,
+//! with no site getting more than its share ([`Placement::balanced`], Morphus, section 3.2). Rows that have the shard
+//! key in common stay together, as long as nobody splits them.
+
+use super::nulls;
+use crate::backend::explain;
+use crate::engine::{Engine, damaged};
+use crate::limits;
+use isomer_cluster::{CancelToken, Isolation};
+use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, Value};
+use isomer_plan::reshard::{Chunks, Placement};
+use isomer_sql::SqlError;
+use isomer_sql::catalog::{Table, place_of, quoted, row_schema};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Of a page so many rows are looked at in one snapshot.
+const PAGE_ROWS: usize = 10_000;
+/// The sample has at most so many rows, and half as many at least if there are so many.
+const SAMPLE_MAX: usize = 8_192;
+/// Different values are counted up to this.
+const VALUES_MAX: usize = 10_000;
+
+/// A table's rows as they would be in another order.
+pub(super) struct Survey {
+    pub(super) rows: u64,
+    /// Where the partitions begin, and their masters.
+    pub(super) partitions: Vec<(Key, SiteId)>,
+    shard: Vec<usize>,
+    /// For each column of the shard key, in how many rows it is NULL.
+    nulls: Vec<u64>,
+    /// How many different values the shard key has; none: very many.
+    values: Option<usize>,
+    /// The part of the rows that has its most frequent value, in the sample.
+    largest: f64,
+    /// The part of the rows that changes its site.
+    moved: f64,
+}
+
+/// A row of the sample: its place in the new order, how many bytes of that are its shard key, and where it is now.
+type Sampled = (Key, usize, SiteId);
+
+/// The pass over the rows.
+struct Pass<'t> {
+    table: &'t Table,
+    /// The table in the new order, for the encoding of places.
+    schema: Schema,
+    place: Vec<usize>,
+    shard: &'t [usize],
+    rows: u64,
+    nulls: Vec<u64>,
+    values: BTreeSet<Key>,
+    sample: Vec<Sampled>,
+    /// One in so many rows is in the sample.
+    step: u64,
+}
+
+impl Survey {
+    pub(super) fn of(
+        engine: &Arc<Engine>,
+        cancel: &Arc<CancelToken>,
+        table: &Table,
+        shard: &[usize],
+    ) -> Result<Survey, SqlError> {
+        let place = place_of(&table.key, shard, table.columns.len());
+        let schema = row_schema(&table.name, &table.columns, &place)?;
+        let mut pass = Pass {
+            table,
+            schema,
+            place,
+            shard,
+            rows: 0,
+            nulls: vec![0; shard.len()],
+            values: BTreeSet::new(),
+            sample: Vec::new(),
+            step: 1,
+        };
+        pass.run(engine, cancel)?;
+        pass.sample.sort();
+        let (partitions, moved) = cut(engine, table, &pass.sample)?;
+        let Pass { rows, nulls, values, sample, .. } = pass;
+        let largest = most_frequent(&sample) as f64 / sample.len().max(1) as f64;
+        let values = (values.len() < VALUES_MAX).then_some(values.len());
+        Ok(Survey { rows, partitions, shard: shard.to_vec(), nulls, values, largest, moved })
+    }
+
+    /// Refuses rows that have no place in the new order.
+    pub(super) fn check(&self, table: &Table) -> Result<(), SqlError> {
+        let found = self.nulls.iter().zip(&self.shard).find(|(count, _)| **count > 0);
+        found.map_or(Ok(()), |(count, &at)| Err(nulls(table, at, *count)))
+    }
+
+    /// What there is to say about it.
+    pub(super) fn notices(&self, table: &Table) -> Vec<String> {
+        let names = self.shard.iter().map(|&at| quoted(&table.columns[at].name));
+        let key = match self.shard.is_empty() {
+            true => "no shard key".to_owned(),
+            false => format!("shard key ({})", names.collect::<Vec<_>>().join(", ")),
+        };
+        let mut sites: Vec<String> = self.partitions.iter().map(|(_, at)| at.to_string()).collect();
+        sites.sort();
+        sites.dedup();
+        let mut said = vec![format!(
+            "{} rows by {key}: {} partitions at {}, {:.0} % of the rows change their site",
+            self.rows,
+            self.partitions.len(),
+            sites.join(" "),
+            100.0 * self.moved,
+        )];
+        if let (Some(values), false) = (self.values, self.shard.is_empty() || self.rows == 0)
+            && (values < self.partitions.len() || self.largest > 0.5)
+        {
+            said.push(format!(
+                "the {key} has few values: {values} different ones, the most frequent in {:.0} % of the rows",
+                100.0 * self.largest,
+            ));
+        }
+        said
+    }
+}
+
+impl Pass<'_> {
+    fn run(&mut self, engine: &Arc<Engine>, cancel: &Arc<CancelToken>) -> Result<(), SqlError> {
+        let mut rest = KeyRange::all();
+        loop {
+            cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
+            let mut txn = engine.gateway().begin(Isolation::ReadCommitted, cancel.clone());
+            let (mut count, mut last, mut seen) = (0, None, Ok(()));
+            let design = engine.database().design();
+            let scanned = txn.scan(self.table.id, &rest, Direction::Forward, |key, row| {
+                let site = || design.partition_of(self.table.id, key).map(|(_, at)| at.master);
+                seen = self.row(key, row, &site);
+                count += 1;
+                last = Some(Key::from_bytes(key));
+                match seen.is_ok() && count < PAGE_ROWS {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            });
+            scanned.map_err(explain)?;
+            seen?;
+            match last {
+                Some(last) if count == PAGE_ROWS => rest = rest.after(&last, Direction::Forward),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn row(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        site: &dyn Fn() -> Option<SiteId>,
+    ) -> Result<(), SqlError> {
+        let read = |slot: usize| self.table.schema.read_column(key, row, slot).map_err(damaged);
+        let mut place = self.shard.iter().map(|&at| read(at)).collect::<Result<Vec<_>, _>>()?;
+        self.rows += 1;
+        let is_null = |value: &Value| *value == Value::Null;
+        self.nulls
+            .iter_mut()
+            .zip(&place)
+            .for_each(|(count, value)| *count += u64::from(is_null(value)));
+        if place.iter().any(is_null) {
+            return Ok(());
+        }
+        let shard = self.schema.encode_prefix(&place).map_err(damaged)?;
+        let shard_bytes = shard.len();
+        if self.values.len() < VALUES_MAX {
+            self.values.insert(shard);
+        }
+        if !self.rows.is_multiple_of(self.step) {
+            return Ok(());
+        }
+        for &slot in &self.place[self.shard.len()..] {
+            place.push(read(slot)?);
+        }
+        let place = self.schema.encode_key(&place).map_err(damaged)?;
+        self.sample.extend(site().map(|site| (place, shard_bytes, site)));
+        if self.sample.len() > SAMPLE_MAX {
+            // Every second one, so that it is one in twice as many.
+            let mut at = 0_usize;
+            self.sample.retain(|_| {
+                at += 1;
+                at.is_multiple_of(2)
+            });
+            self.step *= 2;
+        }
+        Ok(())
+    }
+}
+
+/// How often the most frequent value of the shard key is in a sorted sample.
+fn most_frequent(sample: &[Sampled]) -> usize {
+    let shard = |one: &Sampled| one.0.as_bytes()[..one.1].to_vec();
+    sample.chunk_by(|a, b| shard(a) == shard(b)).map(<[_]>::len).max().unwrap_or(0)
+}
+
+/// Partitions for a sorted sample, as many as the table has, and the part of the rows that changes its site.
+fn cut(
+    engine: &Engine,
+    table: &Table,
+    sample: &[Sampled],
+) -> Result<(Vec<(Key, SiteId)>, f64), SqlError> {
+    let design = engine.database().design();
+    let found = design.table(table.id).map_err(damaged)?;
+    let masters: Vec<SiteId> = found.partitions().iter().map(|(_, at)| at.master).collect();
+    let sites: Vec<SiteId> = masters.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let parts = masters.len();
+    // Each part begins with a value of the shard key; the first with the first place that there is.
+    let begin = |part: usize| {
+        let (place, shard_bytes, _) = &sample[part * sample.len() / parts];
+        let bytes =
+            if *shard_bytes == 0 { place.as_bytes() } else { &place.as_bytes()[..*shard_bytes] };
+        Key::from_bytes(bytes)
+    };
+    let mut starts = vec![Key::min()];
+    if !sample.is_empty() {
+        let first = begin(0);
+        starts.extend((1..parts).map(begin).filter(|start| *start > first));
+        starts.dedup();
+    }
+    let mut chunks = Chunks::new(sites.len());
+    for (at, start) in starts.iter().enumerate() {
+        let from = sample.partition_point(|one| one.0 < *start);
+        let to = starts
+            .get(at + 1)
+            .map_or(sample.len(), |end| sample.partition_point(|one| one.0 < *end));
+        let count = |site: &SiteId| {
+            let here = sample[from..to].iter().filter(|one| one.2 == *site).count() as u64;
+            (sites.iter().position(|other| other == site).expect("one of them") as u32, here)
+        };
+        chunks.push(sites.iter().map(count)).map_err(damaged)?;
+    }
+    let placement = Placement::balanced(&chunks).map_err(damaged)?;
+    let moved = placement.transfer(&chunks) as f64 / sample.len().max(1) as f64;
+    let at = placement.sites.iter().map(|&site| sites[site as usize]);
+    Ok((starts.into_iter().zip(at).collect(), moved))
+}

@@ -1,0 +1,198 @@
+//! The shard key of a table changes again and again while clients use the table. None of them is refused anything; no
+//! row is there twice or not at all, in any order or index; and no session sees time go backwards.
+
+mod fixture;
+
+use fixture::{Fixture, wait_for};
+use postgres::Client;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const ACCOUNTS: i64 = 600;
+const WRITERS: i64 = 3;
+const START: i64 = 1000;
+/// The accounts that clients have for themselves are behind the others.
+const OWN: i64 = 1_000_000;
+
+/// The orders that the table is put in, one after the other. What is cancelled in between is found out by chance.
+const CHANGES: [&str; 8] = [
+    "shard by (bid)",
+    "shard by default",
+    "shard by (bid, aid) keep old",
+    "shard by default keep old",
+    "shard by (bid)",
+    "shard by (tag, bid)",
+    "shard by (bid)",
+    "shard by default",
+];
+
+fn tables(client: &mut Client) {
+    client
+        .batch_execute(&format!(
+            "create table accounts (aid bigint primary key, bid bigint, balance bigint, tag text, code bigint unique);
+             create index by_balance on accounts (balance);
+             create table notes (id bigint primary key, aid bigint references accounts on delete cascade);
+             insert into accounts select n, n % 10, {START}, 'tag', n from generate_series(0, {ACCOUNTS} - 1) n;
+             insert into accounts select {OWN} + n, n, 0, 'own', {OWN} + n from generate_series(0, {WRITERS} - 1) n;"
+        ))
+        .expect("tables");
+    for statement in [
+        "alter table accounts split at (200)",
+        "alter table accounts split at (400)",
+        "alter table accounts remaster at (200) to site 2",
+        "alter table accounts remaster at (400) to site 3",
+    ] {
+        client.batch_execute(statement).expect("a design");
+    }
+}
+
+/// What all of it is worth, found in several ways.
+fn worth(client: &mut Client) -> [(i64, i64); 4] {
+    [
+        "aid < 1000000",
+        "aid >= 0 and aid < 1000000",
+        "code >= 0 and code < 1000000",
+        "balance > -1000000000 and aid < 1000000",
+    ]
+    .map(|condition| {
+        let query =
+            format!("select count(*), sum(balance)::bigint from accounts where {condition}");
+        let row = client.query_one(&query, &[]).expect("a row");
+        (row.get(0), row.get(1))
+    })
+}
+
+fn write(client: &mut Client, at: i64, done: &AtomicBool, writes: &AtomicU64) {
+    let transfer = "update accounts set balance = balance + $2 where aid = $1";
+    let transfer = client.prepare(transfer).expect("a statement");
+    let mut chance = at as u64;
+    let mut draw = |below: i64| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (chance >> 33) as i64 % below
+    };
+    let mut count = 0;
+    while !done.load(Ordering::Relaxed) {
+        count += 1;
+        writes.fetch_add(1, Ordering::Relaxed);
+        match count % 4 {
+            0 => {
+                let (a, b) = (draw(ACCOUNTS), draw(ACCOUNTS));
+                let (a, b) = (a.min(b), a.max(b));
+                let mut block = client.transaction().expect("a block");
+                for (aid, by) in [(a, 1_i64), (b, -1)] {
+                    assert_eq!(block.execute(&transfer, &[&aid, &by]).expect("a transfer"), 1);
+                }
+                block.commit().expect("a transfer");
+            }
+            1 => {
+                let (aid, bid) = (draw(ACCOUNTS), draw(10));
+                let moves = format!("update accounts set bid = {bid} where aid = {aid}");
+                client.batch_execute(&moves).expect("a row moves");
+            }
+            2 => {
+                // Rows that come and go: each writer has those of its own.
+                let aid = draw(ACCOUNTS) * WRITERS + at + 2 * OWN;
+                let insert = format!(
+                    "insert into accounts values ({aid}, {at}, 0, 'come', {aid})
+                     on conflict (aid) do update set tag = 'again'"
+                );
+                client.batch_execute(&insert).expect("a row comes");
+                let note = format!("insert into notes values ({count} * {WRITERS} + {at}, {aid})");
+                client.batch_execute(&note).expect("a row that refers to it");
+                if count % 8 == 2 {
+                    let delete = format!("delete from accounts where aid = {aid}");
+                    client.batch_execute(&delete).expect("a row goes");
+                }
+            }
+            _ => {
+                // What it has written it sees, whichever way it looks.
+                let own = OWN + at;
+                assert_eq!(client.execute(&transfer, &[&own, &1_i64]).expect("its own row"), 1);
+                let turns = count / 4 + 1;
+                for condition in [
+                    format!("aid = {own}"),
+                    format!("code = {own}"),
+                    format!("bid = {at} and tag = 'own'"),
+                ] {
+                    let query = format!("select balance from accounts where {condition}");
+                    let seen: Vec<i64> = client
+                        .query(&query, &[])
+                        .expect("a row")
+                        .iter()
+                        .map(|row| row.get(0))
+                        .collect();
+                    assert_eq!(seen, [turns], "{condition}");
+                }
+            }
+        }
+    }
+}
+
+fn look(client: &mut Client, done: &AtomicBool) {
+    let all = [(ACCOUNTS, ACCOUNTS * START); 4];
+    while !done.load(Ordering::Relaxed) {
+        client.batch_execute("begin isolation level repeatable read").expect("a block");
+        assert_eq!(worth(client), all);
+        assert_eq!(worth(client), all, "a snapshot stays what it is");
+        client.batch_execute("commit").expect("an end");
+        assert_eq!(worth(client), all);
+    }
+}
+
+/// Ends the others, also if this one fails.
+struct End<'d>(&'d AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_client_notices_that_the_shard_key_changes() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    tables(&mut client);
+    let (done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let (fixture, done, writes) = (&fixture, &done, &writes);
+        let end = End(done);
+        for at in 0..WRITERS {
+            scope.spawn(move || {
+                let _end = End(done);
+                write(&mut fixture.client(), at, done, writes);
+            });
+        }
+        scope.spawn(move || {
+            let _end = End(done);
+            look(&mut fixture.client(), done);
+        });
+        for (round, change) in CHANGES.iter().enumerate() {
+            // Some are given up somewhere on the way, and asked for again.
+            let limit = format!("set statement_timeout = {}", 5 + 20 * (round % 3));
+            client.batch_execute(&limit).expect("a setting");
+            let statement = format!("alter table accounts {change}");
+            if let Err(error) = client.batch_execute(&statement) {
+                let code = error.code().map(|code| code.code().to_owned());
+                assert_eq!(code.as_deref(), Some("57014"), "{change}: {error}");
+            }
+            client.batch_execute("set statement_timeout = 0").expect("a setting");
+            let goal = writes.load(Ordering::Relaxed) + 30;
+            wait_for("writers", || {
+                let has_failed = done.load(Ordering::Relaxed);
+                (has_failed || writes.load(Ordering::Relaxed) >= goal).then_some(())
+            });
+            client.batch_execute(&statement).unwrap_or_else(|error| panic!("{change}: {error:?}"));
+        }
+        drop(end);
+    });
+    let orphans = "select count(*) from notes left join accounts using (aid) where code is null";
+    let orphans: i64 = client.query_one(orphans, &[]).expect("a row").get(0);
+    assert_eq!(orphans, 0, "foreign keys hold");
+    let left = "select count(*) from isomer.partitions where relation = 'accounts'";
+    let left: i64 = client.query_one(left, &[]).expect("a row").get(0);
+    assert_eq!(left, 3, "one order is left");
+    let jobs: i64 =
+        client.query_one("select count(*) from isomer.jobs", &[]).expect("a row").get(0);
+    assert_eq!(jobs, 0);
+    assert_eq!(worth(&mut client), [(ACCOUNTS, ACCOUNTS * START); 4]);
+}
