@@ -8,8 +8,9 @@
 //! None is about a table whose index is being built so: that table's row of the catalog is locked.
 
 use crate::backend::{Backend, explain};
+use crate::dependents::Dependent;
 use crate::engine::Engine;
-use crate::foreign::{Rows, referring};
+use crate::foreign::Rows;
 use crate::indexes::{free_name, index_name};
 use crate::limits;
 use crate::sequences::check_identity;
@@ -71,6 +72,12 @@ impl<'a> Definer<'a> {
         match statement {
             Statement::CreateTable(create) => self.create_table(create)?,
             Statement::CreateIndex(create) => self.create_index(create)?,
+            Statement::CreateView(create) => self.create_view(create)?,
+            Statement::Drop {
+                object_type: ObjectType::View, if_exists, names, cascade, ..
+            } => {
+                self.drop_named_views(names, *if_exists, *cascade)?;
+            }
             Statement::Drop {
                 object_type: ObjectType::Table, if_exists, names, cascade, ..
             } => {
@@ -271,6 +278,9 @@ impl<'a> Definer<'a> {
             let name = plain_name(name)?;
             match catalog.table(&name) {
                 Ok(table) => tables.push(table.clone()),
+                Err(error) if error.code == code::WRONG_OBJECT => {
+                    return Err(error.hint("Use DROP VIEW to remove a view."));
+                }
                 Err(_) if if_exists => {
                     let message = format!("table \"{name}\" does not exist, skipping");
                     self.notices.push(SqlError::new("00000", message));
@@ -283,10 +293,11 @@ impl<'a> Definer<'a> {
         }
         for table in &tables {
             let is_left = |child: &Table| tables.iter().all(|table| table.oid != child.oid);
-            let mut keys = referring(&self.catalog(), table.oid, |_| true);
-            keys.retain(|(child, _)| is_left(child));
-            let what = format!("table {}", table.name);
-            self.drop_referring(&what, &keys, &|_| what.clone(), cascade)?;
+            let (catalog, what) = (self.catalog(), format!("table {}", table.name));
+            let of = (table.oid, &*what);
+            let mut dependents = Dependent::keys(&catalog, of, |child, _| is_left(child));
+            dependents.extend(Dependent::views(&catalog, of, |_, _| true));
+            self.drop_dependents(&what, &dependents, cascade)?;
             self.backend.lock_definition(table)?;
             self.drop_owned(table, None, cascade)?;
         }
@@ -319,7 +330,9 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
     Ok(match &**statement {
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::CreateView(_) => "CREATE VIEW",
         Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
+        Statement::Drop { object_type: ObjectType::View, .. } => "DROP VIEW",
         Statement::Drop { .. } => "DROP INDEX",
         Statement::AlterTable(_) => "ALTER TABLE",
         Statement::AlterIndex { .. } => "ALTER INDEX",

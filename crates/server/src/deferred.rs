@@ -11,6 +11,7 @@
 //! of then.
 
 use crate::backend::Backend;
+use isomer_sql::catalog::Table;
 use isomer_sql::foreign::{Check, Checks, ForeignKey};
 use isomer_sql::parse::ConstraintsStatement;
 use isomer_sql::statement::verify;
@@ -76,6 +77,18 @@ impl Backend {
         Ok(true)
     }
 
+    /// Refuses to alter, drop or empty a table whose checks wait.
+    pub(crate) fn check_no_deferred(&self, table: &Table) -> Result<(), SqlError> {
+        if !self.deferred.is_about(table.oid) {
+            return Ok(());
+        }
+        let what = "cannot alter, drop or truncate table";
+        let message =
+            format!("{what} \"{}\" because checks of its foreign keys are put off", table.name);
+        Err(SqlError::new(code::OBJECT_IN_USE, message)
+            .hint("SET CONSTRAINTS ALL IMMEDIATE before."))
+    }
+
     /// The end of the transaction: makes the checks that have waited for it.
     pub(crate) fn check_deferred(&mut self, around: &Surroundings) -> Result<(), SqlError> {
         let modes = self.deferred.modes.clone();
@@ -121,7 +134,7 @@ impl Backend {
                 let message = format!("constraint \"{name}\" does not exist");
                 return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
             }
-            if !named().any(|key| key.deferrable) {
+            if statement.deferred && !named().any(|key| key.deferrable) {
                 let message = format!("constraint \"{name}\" is not deferrable");
                 return Err(SqlError::new(code::WRONG_OBJECT, message));
             }

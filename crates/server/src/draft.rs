@@ -29,6 +29,7 @@ use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::sequence::Sequence;
+use isomer_sql::view::View;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,11 +158,14 @@ impl Drop for Draft {
 }
 
 /// What is in one catalog and not in another.
+#[derive(Default)]
 pub(crate) struct Difference {
     pub(crate) old: Vec<Arc<Table>>,
     pub(crate) new: Vec<Arc<Table>>,
     pub(crate) old_sequences: Vec<Arc<Sequence>>,
     pub(crate) new_sequences: Vec<Arc<Sequence>>,
+    pub(crate) old_views: Vec<Arc<View>>,
+    pub(crate) new_views: Vec<Arc<View>>,
 }
 
 impl Difference {
@@ -181,18 +185,26 @@ impl Difference {
             };
             of.sequences.values().filter(differs).cloned().collect()
         };
+        let views = |of: &Catalog, other: &Catalog| {
+            let differs = |view: &&Arc<View>| {
+                other.views.get(&view.name).is_none_or(|other| !Arc::ptr_eq(view, other))
+            };
+            of.views.values().filter(differs).cloned().collect()
+        };
         Difference {
             old: only(old, new),
             new: only(new, old),
             old_sequences: sequences(old, new),
             new_sequences: sequences(new, old),
+            old_views: views(old, new),
+            new_views: views(new, old),
         }
     }
 
     /// One table in the place of another.
     pub(crate) fn one(old: &Arc<Table>, new: &Arc<Table>) -> Difference {
         let (old, new) = (vec![old.clone()], vec![new.clone()]);
-        Difference { old, new, old_sequences: Vec::new(), new_sequences: Vec::new() }
+        Difference { old, new, ..Difference::default() }
     }
 
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
@@ -221,14 +233,7 @@ impl Backend {
 
     /// Locks a table that is about to be defined anew: writers have ended, and new ones wait.
     pub(crate) fn lock_definition(&mut self, table: &Table) -> Result<(), SqlError> {
-        if self.deferred.is_about(table.oid) {
-            let message = format!(
-                "cannot alter or drop table \"{}\" because checks of its foreign keys are put off",
-                table.name
-            );
-            return Err(SqlError::new(isomer_sql::code::OBJECT_IN_USE, message)
-                .hint("SET CONSTRAINTS ALL IMMEDIATE before."));
-        }
+        self.check_no_deferred(table)?;
         for (id, _) in table.parts() {
             self.txn
                 .lock(id, &isomer_design::Key::min(), LockMode::Exclusive, true)

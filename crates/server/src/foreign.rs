@@ -1,4 +1,4 @@
-//! Definitions of foreign keys, carried out; and what depends on them.
+//! Definitions of foreign keys, carried out.
 //!
 //! A key is a part of its table, and is promised to hold for all rows, so both tables are locked until it is there: who
 //! writes to one of them afterwards has planned with it. Dropping it needs no lock of the parent, as plans that still
@@ -6,7 +6,8 @@
 
 use crate::alter::in_one_order;
 use crate::ddl::Definer;
-use isomer_sql::catalog::{Catalog, Table, quoted};
+use crate::dependents::Dependent;
+use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::define::plain_name;
 use isomer_sql::foreign::{ForeignKey, shown, unique_over};
@@ -155,41 +156,6 @@ impl Definer<'_> {
         Ok(first)
     }
 
-    /// What is about to be dropped is referred to by these keys: they go too, if that is asked for.
-    pub(crate) fn drop_referring(
-        &mut self,
-        what: &str,
-        keys: &[(Arc<Table>, Arc<ForeignKey>)],
-        depends_on: &dyn Fn(&ForeignKey) -> String,
-        cascade: bool,
-    ) -> Result<(), SqlError> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let one = |table: &Table, key: &ForeignKey| {
-            format!("constraint {} on table {}", key.name, table.name)
-        };
-        if !cascade {
-            let line = |(table, key): &(Arc<Table>, Arc<ForeignKey>)| {
-                format!("{} depends on {}", one(table, key), depends_on(key))
-            };
-            let message = format!("cannot drop {what} because other objects depend on it");
-            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
-                .detail(keys.iter().map(line).collect::<Vec<_>>().join("\n"))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        self.tell_cascade(keys.iter().map(|(table, key)| one(table, key)).collect());
-        for (child, key) in keys {
-            in_one_order(child)?;
-            self.backend.lock_definition(child)?;
-            let child = self.catalog().table(&child.name)?.clone();
-            let mut changed = Table::clone(&child);
-            changed.foreign_keys.retain(|other| other.oid != key.oid);
-            self.replace(&child, changed);
-        }
-        Ok(())
-    }
-
     /// Refuses to drop an index that makes unique what foreign keys refer to, unless these may go with it.
     pub(crate) fn release_index(
         &mut self,
@@ -200,24 +166,15 @@ impl Definer<'_> {
         let mut without = table.clone();
         without.indexes.retain(|index| index.name != name);
         let needs_it = |key: &ForeignKey| unique_over(&without, &key.referenced).is_none();
-        let keys = referring(&self.catalog(), table.oid, needs_it);
+        let on = format!("index {name}");
+        let keys = Dependent::keys(&self.catalog(), (table.oid, &on), |_, key| needs_it(key));
         let is_constraint = table.indexes.iter().any(|i| i.name == name && i.constraint);
         let what = match is_constraint {
             true => format!("constraint {name} on table {}", table.name),
-            false => format!("index {name}"),
+            false => on,
         };
-        self.drop_referring(&what, &keys, &|_| format!("index {name}"), cascade)
+        self.drop_dependents(&what, &keys, cascade)
     }
-}
-
-/// The keys that refer to a table, each with its own, of which this is true.
-pub(crate) fn referring(
-    catalog: &Catalog,
-    parent: u32,
-    is_meant: impl Fn(&ForeignKey) -> bool,
-) -> Vec<(Arc<Table>, Arc<ForeignKey>)> {
-    let keys = catalog.referring(parent).filter(|(_, key)| is_meant(key));
-    keys.map(|(table, key)| (table.clone(), key.clone())).collect()
 }
 
 /// The name of a key: the one that is asked for, or one that is free.

@@ -27,6 +27,7 @@
 //! | `reshard` | ALTER TABLE .. SHARD BY: a table's rows in another order, while they are used |
 //! | `sequences` | definitions of sequences and identity columns |
 //! | `foreign`, `deferred` | definitions of foreign keys; checks that are put off until the commit |
+//! | `views`, `dependents` | definitions of views; what hangs on what is dropped |
 //! | `design`, `autopilot`, `pilot`, `reconfigure` | the design in SQL, and who changes it |
 //! | `backend` | the transaction that statements run in |
 //!
@@ -41,6 +42,7 @@ mod connection;
 mod copy;
 mod ddl;
 mod deferred;
+mod dependents;
 mod design;
 mod draft;
 mod engine;
@@ -67,6 +69,7 @@ mod startup;
 mod strangers;
 mod stream;
 mod users;
+mod views;
 mod wire;
 
 pub use engine::Engine;

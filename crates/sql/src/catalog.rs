@@ -29,6 +29,7 @@ use crate::error::{SqlError, code, similar};
 use crate::foreign::ForeignKey;
 use crate::sequence::{Owner, Sequence};
 use crate::types::SqlType;
+use crate::view::View;
 use isomer_design::{Column, ColumnType, Key, Schema, SchemaError, TableId, Time, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub struct Catalog {
     pub tables: BTreeMap<String, Arc<Table>>,
     /// The sequences.
     pub sequences: BTreeMap<String, Arc<Sequence>>,
+    /// The views.
+    pub views: BTreeMap<String, Arc<View>>,
     /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
     pub is_of_earlier: bool,
 }
@@ -158,9 +161,13 @@ impl Catalog {
     /// A table by its name.
     ///
     /// # Errors
-    /// 42P01, with a name that is like it.
+    /// 42P01, with a name that is like it; 42809 if it is a view.
     pub fn table(&self, name: &str) -> Result<&Arc<Table>, SqlError> {
         self.tables.get(name).ok_or_else(|| {
+            if self.views.contains_key(name) {
+                let message = format!("\"{name}\" is a view, and not a table");
+                return SqlError::new(code::WRONG_OBJECT, message);
+            }
             let message = format!("relation \"{name}\" does not exist");
             let error = SqlError::new(code::UNDEFINED_TABLE, message);
             match similar(name, self.tables.keys().map(String::as_str)) {
@@ -211,7 +218,8 @@ impl Catalog {
             table.maintained().map(|index| index.oid).chain([table.oid]).chain(keys).collect()
         };
         let sequences = self.sequences.values().flat_map(|sequence| [sequence.oid, sequence.state]);
-        self.tables.values().flat_map(of).chain(sequences)
+        let views = self.views.values().map(|view| view.oid);
+        self.tables.values().flat_map(of).chain(sequences).chain(views)
     }
 
     /// A sequence by its name.
@@ -244,11 +252,12 @@ impl Catalog {
         self.sequences.values().filter(is_its).cloned().collect()
     }
 
-    /// True if a table, an index, a key or a sequence has this name.
+    /// True if a table, an index, a key, a sequence or a view has this name.
     pub fn has_relation(&self, name: &str) -> bool {
         let key = |table: &Arc<Table>| table.key_name == name && table.has_key();
         self.tables.contains_key(name)
             || self.sequences.contains_key(name)
+            || self.views.contains_key(name)
             || self.index(name).is_some()
             || self.tables.values().any(key)
     }

@@ -81,6 +81,7 @@ pub enum Func {
     PrettySize,
     IndexDefinition,
     ConstraintDefinition,
+    ViewDefinition,
     ShowDefault,
     UserById,
     NullText,
@@ -205,6 +206,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_size_pretty", 1) => (PrettySize, SqlType::Text),
         ("pg_get_indexdef", 1..=3) => (IndexDefinition, SqlType::Text),
         ("pg_get_constraintdef", 1 | 2) => (ConstraintDefinition, SqlType::Text),
+        ("pg_get_viewdef", 1 | 2) => (ViewDefinition, SqlType::Text),
         ("pg_get_expr", 2 | 3) => (ShowDefault, SqlType::Text),
         ("pg_get_userbyid", 1) => (UserById, SqlType::Name),
         ("pg_encoding_to_char", 1) => (EncodingName, SqlType::Name),
@@ -212,7 +214,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             "obj_description"
             | "col_description"
             | "shobj_description"
-            | "pg_get_viewdef"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_get_triggerdef"
@@ -232,6 +233,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
             | "pg_char_to_encoding",
             _,
         ) => (Zero, SqlType::Oid),
+        // No table is a part of another: psql looks for a table among these.
+        ("pg_partition_ancestors", 1) => (NullText, SqlType::Oid),
         ("pg_is_in_recovery" | "pg_relation_is_publishable", _) => (Zero, SqlType::Bool),
         // There are no such locks, so none is held.
         ("pg_advisory_unlock_all", 0) => (NullText, SqlType::Text),
@@ -413,6 +416,7 @@ pub fn call(
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
         ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
+        ViewDefinition => crate::system::view_definition(catalog, int(0)),
         // Each sign may be one that is doubled.
         QuoteIdent => {
             budget.charge(2 * text(0).len() + 2)?;

@@ -13,7 +13,7 @@
 //! | [`parse`] | the grammar, and Isomer's own statements |
 //! | [`sequence`] | sequences: their numbers follow each other |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
-//! | [`foreign`] | foreign keys |
+//! | [`foreign`], [`view`] | foreign keys; views |
 //! | `bind` | names into places, types, the way to the rows |
 //! | [`plan`], [`expr`] | statements after compilation |
 //! | `exec` | running them |
@@ -30,7 +30,7 @@
 //! (`bind/inner.rs`) has an example.
 //!
 //! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window functions, recursive
-//! queries, columns of arrays, views, triggers.
+//! queries, columns of arrays, triggers.
 
 mod array;
 pub mod binary;
@@ -56,6 +56,7 @@ pub mod system;
 pub mod text;
 pub mod transaction;
 pub mod types;
+pub mod view;
 
 pub use datum::Datum;
 pub use error::{SqlError, code};

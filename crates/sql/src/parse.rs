@@ -451,6 +451,12 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
+    if first == "CREATE" && second == "RECURSIVE" {
+        return Err(SqlError::unsupported("a recursive view"));
+    }
+    if first == "CREATE" && has_words(&tokens, &["CHECK", "OPTION"]) {
+        return Err(SqlError::unsupported("WITH CHECK OPTION"));
+    }
     if matches!(&*first, "CREATE" | "ALTER") && has_partial_action(&tokens) {
         let what = "SET NULL or SET DEFAULT of some columns of a foreign key";
         return Err(SqlError::unsupported(what));

@@ -341,9 +341,11 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         | Statement::AlterTable { .. }
         | Statement::AlterIndex { .. }
         | Statement::Truncate(_)
-        | Statement::Drop { object_type: ObjectType::Table | ObjectType::Index, .. } => {
-            Action::Define(Definition::Sql(Box::new(statement.clone())))
-        }
+        | Statement::CreateView(_)
+        | Statement::Drop {
+            object_type: ObjectType::Table | ObjectType::Index | ObjectType::View,
+            ..
+        } => Action::Define(Definition::Sql(Box::new(statement.clone()))),
         other => {
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();

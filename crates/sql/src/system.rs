@@ -16,13 +16,16 @@ use crate::error::SqlError;
 use crate::sequence::Sequence;
 use crate::transaction::Surroundings;
 use crate::types::{ALL, SqlType};
+use crate::view::View;
 use definitions::index_definitions;
 pub(crate) use definitions::{constraint_definition, index_definition, regclass, relation_name};
-pub(crate) use definitions::{regtype, serial_sequence};
-use information::{constraints_of, information_columns, sequences, sessions};
+pub(crate) use definitions::{regtype, serial_sequence, view_definition};
+use information::{constraints_of, information_columns, information_view_columns};
+use information::{sequences, sessions};
 use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
 use rows::{dependencies, sequence_class, sequence_row, sequences_row};
+use rows::{view_attributes, view_class};
 use std::fmt;
 use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
@@ -148,7 +151,8 @@ impl SystemTable {
             ("pg_catalog", "pg_class") => {
                 let sequences = catalog.sequences.values().map(|sequence| sequence_class(sequence));
                 let tables = catalog.tables.values().flat_map(|table| classes(table, catalog));
-                tables.chain(sequences).collect()
+                let views = catalog.views.values().map(|view| view_class(view));
+                tables.chain(sequences).chain(views).collect()
             }
             ("pg_catalog", "pg_sequence") => {
                 catalog.sequences.values().map(|sequence| sequence_row(sequence)).collect()
@@ -163,7 +167,8 @@ impl SystemTable {
             }
             ("pg_catalog", "pg_depend") => dependencies(catalog),
             ("pg_catalog", "pg_attribute") => {
-                catalog.tables.values().flat_map(attributes).collect()
+                let views = catalog.views.values().flat_map(|view| view_attributes(view));
+                catalog.tables.values().flat_map(attributes).chain(views).collect()
             }
             ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
             ("pg_catalog", "pg_type") => {
@@ -237,6 +242,14 @@ impl SystemTable {
                     |table: &Arc<Table>| vec![text("public"), text(&table.name), text(&owner)];
                 catalog.tables.values().map(row).collect()
             }
+            ("pg_catalog", "pg_views") => {
+                let owner = role_name(around, OWNER);
+                let row = |view: &Arc<View>| {
+                    let query = view_definition(catalog, view.oid.into());
+                    vec![text("public"), text(&view.name), text(&owner), query]
+                };
+                catalog.views.values().map(row).collect()
+            }
             ("pg_catalog", "pg_indexes") => {
                 let row = |table: &Arc<Table>| -> Vec<Vec<Datum>> {
                     let definition = |(name, definition): (String, String)| {
@@ -257,15 +270,27 @@ impl SystemTable {
                 sqlparser::keywords::ALL_KEYWORDS.iter().map(row).collect()
             }
             ("information_schema", "tables") => {
-                let row = |table: &Arc<Table>| {
-                    let name = text(&table.name);
-                    vec![text(&around.database), text("public"), name, text("BASE TABLE")]
+                let row = |name: &String, kind: &str| {
+                    vec![text(&around.database), text("public"), text(name), text(kind)]
                 };
-                catalog.tables.values().map(row).collect()
+                let tables = catalog.tables.keys().map(|name| row(name, "BASE TABLE"));
+                tables.chain(catalog.views.keys().map(|name| row(name, "VIEW"))).collect()
+            }
+            ("information_schema", "views") => {
+                let row = |view: &Arc<View>| {
+                    let query = view_definition(catalog, view.oid.into());
+                    let mut row = vec![text(&around.database), text("public"), text(&view.name)];
+                    row.extend([query, text("NONE")]);
+                    row.extend(["NO"; 5].map(text));
+                    row
+                };
+                catalog.views.values().map(row).collect()
             }
             ("information_schema", "columns") => {
                 let rows = |table: &Arc<Table>| information_columns(table, catalog, around);
-                catalog.tables.values().flat_map(rows).collect()
+                let views = catalog.views.values();
+                let views = views.flat_map(|view| information_view_columns(view, around));
+                catalog.tables.values().flat_map(rows).chain(views).collect()
             }
             ("information_schema", "table_constraints") => {
                 constraints_of(catalog).map(|one| one.row(around)).collect()

@@ -2,8 +2,9 @@
 
 use super::{folded, in_one_order, quoted};
 use crate::ddl::Definer;
+use crate::dependents::Dependent;
 use crate::engine::damaged;
-use crate::foreign::{Rows, referring};
+use crate::foreign::Rows;
 use crate::sequences::check_identity;
 use isomer_sql::catalog::{Catalog, Table};
 use isomer_sql::datum::{Datum, convert};
@@ -142,14 +143,16 @@ impl Definer<'_> {
         if table.columns.len() == 1 {
             return Err(SqlError::unsupported("a table without columns"));
         }
-        let refers = |key: &ForeignKey| key.referenced.contains(&at);
-        let mut keys = referring(&self.catalog(), table.oid, refers);
-        keys.retain(|(child, key)| child.oid != table.oid || !key.columns.contains(&at));
-        for (child, _) in referring(&self.catalog(), table.oid, |_| true) {
-            in_one_order(&child)?;
-        }
+        let catalog = self.catalog();
+        catalog.referring(table.oid).try_for_each(|(child, _)| in_one_order(child))?;
         let what = format!("column {name} of table {}", table.name);
-        self.drop_referring(&what, &keys, &|_| what.clone(), cascade)?;
+        let of = (table.oid, &*what);
+        let mut dependents = Dependent::keys(&catalog, of, |child, key| {
+            let goes = child.oid == table.oid && key.columns.contains(&at);
+            key.referenced.contains(&at) && !goes
+        });
+        dependents.extend(Dependent::views(&catalog, of, |_, used| used.looked_at.contains(&at)));
+        self.drop_dependents(&what, &dependents, cascade)?;
         self.drop_owned(&table, Some(&name), cascade)?;
         // Its own default may have gone with a sequence.
         let table = self.catalog().table(&table.name)?.clone();
@@ -221,6 +224,7 @@ impl Definer<'_> {
                 column.ty = SqlType::parse(data_type)?;
                 if column.ty != table.columns[at].ty {
                     self.check_not_linked(table, at)?;
+                    self.check_not_looked_at(table, at)?;
                 }
                 if column.identity.is_some() {
                     check_identity(column.ty)?;
@@ -271,6 +275,17 @@ impl Definer<'_> {
         }
     }
 
+    /// Refuses another type of a column that a view looks at.
+    fn check_not_looked_at(&self, table: &Table, at: usize) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let mut users = catalog.users(table.oid).filter(|(_, used)| used.looked_at.contains(&at));
+        let Some((view, _)) = users.next() else { return Ok(()) };
+        let message = "cannot alter type of a column used by a view or rule";
+        let (view, column) = (&view.name, &table.columns[at].name);
+        let detail = format!("rule _RETURN on view {view} depends on column \"{column}\"");
+        Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(detail))
+    }
+
     pub(super) fn rename_column(
         &mut self,
         table: &Arc<Table>,
@@ -297,8 +312,18 @@ impl Definer<'_> {
     }
 }
 
-/// A column of a table has gone: foreign keys have those behind it one place before.
+/// A column of a table has gone: foreign keys and views have those behind it one place before.
 fn close_gap(catalog: &mut Catalog, table: u32, gone: usize) {
+    for view in catalog.views.values_mut() {
+        let Some(place) = view.uses.iter().position(|used| used.oid == table) else { continue };
+        let used = &mut Arc::make_mut(view).uses[place];
+        // One that came later is not known to the view.
+        if gone < used.columns.len() {
+            used.columns.remove(gone);
+            let place = |at: &usize| at - usize::from(*at > gone);
+            used.looked_at = used.looked_at.iter().map(place).collect();
+        }
+    }
     let close = |columns: &mut [usize]| {
         columns.iter_mut().filter(|at| **at > gone).for_each(|at| *at -= 1);
     };

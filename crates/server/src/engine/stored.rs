@@ -9,6 +9,7 @@
 //!                      'layout', 'accounts' → 6, .. (the same in another order; so with all that is of it)
 //!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s a c n v'
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
+//!                      'view', 'busy' → 0, 16391, '', false, 'column	integer	..' (isomer_sql::view has the rest)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
@@ -36,6 +37,7 @@ use isomer_sql::define::NewIndex;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
 use isomer_sql::sequence::{Owner, Sequence};
+use isomer_sql::view::View;
 use isomer_sql::{SqlError, SqlType, define};
 use sqlparser::ast::Statement;
 use std::collections::BTreeMap;
@@ -49,6 +51,8 @@ pub(crate) type Rows = Vec<(Key, Option<Vec<u8>>)>;
 const SEQUENCE: &str = "sequence";
 /// The kind of a foreign key. Its name begins with the number of its table, as names of keys are each table's own.
 const FOREIGN: &str = "foreign";
+/// The kind of a view.
+const VIEW: &str = "view";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
@@ -68,6 +72,12 @@ impl Engine {
             let layout = besides.remove(&name).map(Arc::new);
             table.beside = layout.map(|layout| Beside { layout, is_kept: true });
             catalog.tables.insert(name, Arc::new(table));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == VIEW) {
+            let view = View::read(&entry.name, entry.oid, &entry.definition);
+            let wrong =
+                || damaged(format!("the catalog has no definition of view {:?}", entry.name));
+            catalog.views.insert(entry.name.clone(), Arc::new(view.ok_or_else(wrong)?));
         }
         // In the order in which they were made.
         let mut foreign: Vec<&Entry> = entries.iter().filter(|one| one.kind == FOREIGN).collect();
@@ -208,6 +218,13 @@ impl Engine {
         }
         for sequence in &difference.new_sequences {
             let (key, row) = self.catalog_row(&sequence_entry(sequence))?;
+            rows.insert(key, Some(row));
+        }
+        for view in &difference.old_views {
+            rows.insert(self.catalog_row(&view_entry(view))?.0, None);
+        }
+        for view in &difference.new_views {
+            let (key, row) = self.catalog_row(&view_entry(view))?;
             rows.insert(key, Some(row));
         }
         for table in &difference.old {
@@ -373,6 +390,10 @@ fn foreign_entry(table: &Table, key: &ForeignKey) -> Entry {
     Entry { oid: key.oid, of, ..Entry::new(FOREIGN, &name, key.kept()) }
 }
 
+fn view_entry(view: &View) -> Entry {
+    Entry { oid: view.oid, ..Entry::new(VIEW, &view.name, view.kept()) }
+}
+
 /// A foreign key, and the number of its table.
 fn foreign_key_of(entry: &Entry) -> Result<(u32, ForeignKey), SqlError> {
     let wrong =
@@ -453,8 +474,10 @@ impl Entry {
             return Err(damaged("a row of the catalog has other columns"));
         };
         let all = |kinds: &Kinds| [kinds.table, kinds.added, kinds.primary, kinds.index];
-        let mut kinds =
-            all(&OWN).into_iter().chain(all(&BESIDE)).chain([FOREIGN, SEQUENCE, "setting", UNUSED]);
+        let mut kinds = all(&OWN)
+            .into_iter()
+            .chain(all(&BESIDE))
+            .chain([FOREIGN, SEQUENCE, VIEW, "setting", UNUSED]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

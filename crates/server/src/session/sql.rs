@@ -208,6 +208,7 @@ impl Session {
             let what = "TRUNCATE of a table with foreign keys, in a block of REPEATABLE READ,";
             return Err(SqlError::unsupported(what).hint("BEGIN ISOLATION LEVEL READ COMMITTED."));
         }
+        tables.iter().try_for_each(|table| backend.check_no_deferred(table))?;
         backend.planned_for = catalog.version;
         let mode = LockMode::ShareRowExclusive;
         tables.iter().try_for_each(|table| backend.lock_table(table, mode, true))

@@ -11,7 +11,7 @@
 //! and the values in their binary form. Rows that a statement leaves in any order are compared as a set.
 //!
 //! Another test lets columns of a table come and go, with rows in between; another whole tables, in blocks that are
-//! committed, rolled back, or rolled back to a savepoint.
+//! committed, rolled back, or rolled back to a savepoint; a third, rows that foreign keys are about.
 //!
 //! The PostgreSQL is one that `clients/postgres` starts; where none is installed the test says that it was
 //! skipped. `ISOMER_STATEMENTS` is how many statements are compared (2000), `ISOMER_SEED` where chance begins
@@ -24,6 +24,7 @@ mod chance;
 mod columns;
 mod definitions;
 mod expressions;
+mod links;
 mod outcome;
 mod statements;
 mod stock;
@@ -176,6 +177,58 @@ fn definitions_and_blocks_are_as_at_postgresql() {
                     "seed {seed}, {table} after statement {number}: {statement:?}"
                 );
             }
+        }
+    }
+    eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");
+}
+
+#[test]
+fn foreign_keys_and_views_are_as_at_postgresql() {
+    let stock = match Stock::start() {
+        Ok(stock) => stock,
+        Err(why) => {
+            eprintln!("SKIPPED: {why}");
+            return;
+        }
+    };
+    let ((_server, mut ours), mut theirs) = (ours(), stock.client());
+    let (seed, count) = (setting("ISOMER_SEED", 1), setting("ISOMER_STATEMENTS", 2000));
+    let mut chance = Chance::new(seed);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut links, mut has_failed, mut tables) = (links::Links::default(), false, String::new());
+    for number in 0..count {
+        if number % 150 == 0 {
+            (links, has_failed, tables) =
+                (links::Links::default(), false, links::tables(&mut chance));
+            for client in [&mut ours, &mut theirs] {
+                client.batch_execute("rollback").expect("no block");
+                client.batch_execute(links::END).expect("no tables");
+                client.batch_execute(&tables).expect("tables");
+            }
+        }
+        let statement = links.statement(&mut chance, has_failed);
+        let (mine, other) = (outcome(&mut ours, &statement), outcome(&mut theirs, &statement));
+        assert_eq!(mine, other, "seed {seed}, statement {number}: {statement:?}\n{tables}");
+        *seen.entry(mine.kind().to_owned()).or_default() += 1;
+        let in_failed = Outcome::Refused("25".to_owned());
+        has_failed = outcome(&mut ours, &Statement::query("select 1".to_owned())) == in_failed;
+        if has_failed {
+            continue;
+        }
+        for relation in links::RELATIONS {
+            let named = format!("select count(*) from pg_class where relname = '{relation}'");
+            let there = outcome(&mut ours, &Statement::query(named.clone()));
+            let other = outcome(&mut theirs, &Statement::query(named));
+            assert_eq!(there, other, "seed {seed}, {relation} after {number}: {statement:?}");
+            if there != Outcome::Told(vec!["(1)".to_owned(), "1".to_owned()]) {
+                continue;
+            }
+            let all = Statement::query(format!("select * from {relation}"));
+            let (mine, other) = (outcome(&mut ours, &all), outcome(&mut theirs, &all));
+            assert_eq!(
+                mine, other,
+                "seed {seed}, {relation} after statement {number}: {statement:?}\n{tables}"
+            );
         }
     }
     eprintln!("seed {seed}: {count} statements without a difference: {seen:?}");

@@ -11,6 +11,7 @@
 //! ```
 
 use super::access::choose;
+use super::push::push;
 use crate::budget::Budget;
 use crate::error::SqlError;
 use crate::expr::{Compare, Expr};
@@ -29,6 +30,9 @@ pub(crate) fn arrange(
     let mut added_later = steps.iter().filter(|step| step.right).count();
     let mut known = vec![false; plan.width];
     let mut rest: Vec<Step> = steps;
+    if !has_outer {
+        rest.iter_mut().try_for_each(|step| push(step, &conditions, budget))?;
+    }
     while !rest.is_empty() {
         let rank = |step: &Step| -> Result<usize, SqlError> {
             let mark = budget.mark();

@@ -34,7 +34,12 @@ impl Binder<'_> {
             let message = format!("relation \"{name}\" cannot be changed: it is the system's");
             return Err(self.at(SqlError::new("42809", message), last));
         }
-        self.catalog.table(&folded(last)).cloned().map_err(|error| self.at(error, last))
+        let name = folded(last);
+        if self.catalog.views.contains_key(&name) {
+            let error = SqlError::unsupported(format!("changing rows through view \"{name}\""));
+            return Err(self.at(error.hint("Change the table that it shows."), last));
+        }
+        self.catalog.table(&name).cloned().map_err(|error| self.at(error, last))
     }
 
     /// A value that becomes that of a column; the word DEFAULT is one.

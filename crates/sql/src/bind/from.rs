@@ -2,6 +2,7 @@
 
 use super::inner::{looks_out, shift_levels};
 use super::query::{not_locked, of_values};
+use super::view::Shape;
 use super::{Binder, NamedQuery, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -139,8 +140,8 @@ impl Binder<'_> {
                 };
                 let schema = (parts.len() > 1).then(|| folded(parts[parts.len() - 2]));
                 let wanted = folded(last);
-                let source = self.named_source(schema.as_deref(), &wanted, last)?;
-                self.enter(source, alias.as_ref(), &wanted, steps)
+                let (source, shape) = self.named_source(schema.as_deref(), &wanted, last)?;
+                self.enter_as(source, shape.as_deref(), (alias.as_ref(), &wanted), steps)
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
                 self.table_function(&name.to_string(), &args.args, alias.as_ref(), steps)
@@ -209,26 +210,29 @@ impl Binder<'_> {
         schema: Option<&str>,
         name: &str,
         ident: &ast::Ident,
-    ) -> Result<Source, SqlError> {
+    ) -> Result<(Source, Shape), SqlError> {
         self.budget.tick(self.named.len())?;
         if schema.is_none()
             && let Some(at) = self.named.iter().rposition(|known| known.name == name)
         {
-            return self.mentioned(at);
+            return Ok((self.mentioned(at)?, None));
         }
         let own = schema.is_none_or(|schema| schema == "public");
-        if own && let Some(table) = self.catalog.tables.get(name) {
-            return Ok(Source::Table(table.clone()));
+        if own && let Some(found) = self.relation(name)? {
+            return Ok(found);
         }
         if own && let Some(sequence) = self.catalog.sequences.get(name) {
-            return Ok(of_sequence(sequence));
+            if self.uses.is_some() {
+                return Err(SqlError::unsupported("a view over a sequence"));
+            }
+            return Ok((of_sequence(sequence), None));
         }
         if let Some(system) = SystemTable::find(schema, name) {
-            return Ok(Source::System(system));
+            return Ok((Source::System(system), None));
         }
         if own {
             return match self.catalog.table(name) {
-                Ok(table) => Ok(Source::Table(table.clone())),
+                Ok(table) => Ok((Source::Table(table.clone()), None)),
                 Err(error) => Err(self.at(error, ident)),
             };
         }
@@ -309,10 +313,25 @@ impl Binder<'_> {
         name: &str,
         steps: &mut Vec<Step>,
     ) -> Result<(), SqlError> {
+        self.enter_as(source, None, (alias, name), steps)
+    }
+
+    /// As [`Binder::enter`], with the columns that it had for whom it is entered.
+    fn enter_as(
+        &mut self,
+        source: Source,
+        shape: Option<&[String]>,
+        (alias, name): (Option<&ast::TableAlias>, &str),
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SqlError> {
         let shown = alias.map_or(name.to_owned(), |alias| folded(&alias.name));
         let mut columns = source_columns(&source);
         if let Source::Series(_) | Source::Elements(..) = source {
             columns[0].0.clone_from(&shown);
+        }
+        let seen = shape.map_or(columns.len(), <[String]>::len);
+        for (column, then) in columns.iter_mut().zip(shape.unwrap_or_default()) {
+            column.0.clone_from(then);
         }
         if let Some(alias) = alias {
             for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
@@ -333,7 +352,7 @@ impl Binder<'_> {
             _ => 0,
         };
         let width = columns.len() + hidden;
-        for (at, (name, ty, origin)) in columns.into_iter().enumerate() {
+        for (at, (name, ty, origin)) in columns.into_iter().take(seen).enumerate() {
             let (alias, slot) = (shown.clone(), offset + at);
             self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown: true });
         }

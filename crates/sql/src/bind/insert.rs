@@ -291,6 +291,12 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         columns: &[ast::Ident],
     ) -> Result<Select, SqlError> {
+        let view = crate::define::plain_name(name).ok();
+        if let Some(view) = view.filter(|view| self.catalog.views.contains_key(view)) {
+            let error =
+                SqlError::new(code::WRONG_OBJECT, format!("cannot copy from view \"{view}\""));
+            return Err(error.hint("Try the COPY (SELECT ...) TO variant."));
+        }
         let table = self.table_named(name)?;
         let mut shown: Vec<String> = columns.iter().map(folded).collect();
         if shown.is_empty() {

@@ -5,9 +5,10 @@
 //! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`inner`] | queries inside of expressions |
-//! | [`arrange`] | the order in which sources run |
+//! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
+//! | [`view`] | views, where they are mentioned |
 //! | [`insert`], [`change`] | INSERT and COPY; UPDATE and DELETE |
 //! | [`foreign`] | what foreign keys ask of these |
 //!
@@ -33,8 +34,10 @@ mod inner;
 mod insert;
 mod name;
 mod operators;
+mod push;
 mod query;
 mod select;
+mod view;
 
 use crate::budget::Budget;
 use crate::catalog::Catalog;
@@ -42,6 +45,7 @@ use crate::error::SqlError;
 use crate::parse::Overriding;
 use crate::plan::{Aggregate, Named};
 use crate::types::SqlType;
+use crate::view::{Used, View};
 use sqlparser::ast::{Cte, Ident};
 use sqlparser::tokenizer::Span;
 use std::rc::Rc;
@@ -73,6 +77,10 @@ pub(crate) struct Binder<'a> {
     targets: Vec<SqlType>,
     /// Which values of identity columns an INSERT takes, if that is said.
     pub(crate) overriding: Option<Overriding>,
+    /// The view whose text is bound.
+    view: Option<Arc<View>>,
+    /// What the text names, while a view is made.
+    pub(crate) uses: Option<Vec<Used>>,
     pub(crate) budget: &'a Budget,
 }
 
@@ -128,6 +136,8 @@ impl<'a> Binder<'a> {
             depth: 0,
             targets: Vec::new(),
             overriding: None,
+            view: None,
+            uses: None,
             budget,
         }
     }
@@ -166,6 +176,7 @@ impl<'a> Binder<'a> {
         self.scopes.push(scope);
         let result = bind(self);
         let scope = self.scopes.pop().expect("it was just put there");
+        self.note_columns(&scope);
         Ok((result?, scope))
     }
 }

@@ -233,7 +233,7 @@ pub(super) fn not_locked(query: Select) -> Result<Select, SqlError> {
 }
 
 /// About what a copy of a query as it was written takes: its text says how large its tree is.
-fn tree_bytes(query: &Query) -> usize {
+pub(super) fn tree_bytes(query: &Query) -> usize {
     struct Length(usize);
     impl Write for Length {
         fn write_str(&mut self, text: &str) -> fmt::Result {

@@ -103,11 +103,11 @@ impl<'e> Noted<'e> {
     /// A child names a parent now.
     fn written(&mut self, link: &Arc<Link>, row: &[Datum]) -> Result<(), SqlError> {
         let values: Vec<Datum> = link.key.columns.iter().map(|&at| row[at].clone()).collect();
-        match values.iter().filter(|value| value.is_null()).count() {
-            0 => self.check(Check { link: link.clone(), side: Side::Child, values }),
-            nulls if link.key.full && nulls < values.len() => Err(link.mixed()),
-            _ => Ok(()),
+        let nulls = values.iter().filter(|value| value.is_null()).count();
+        if nulls == values.len() || (nulls > 0 && !link.key.full) {
+            return Ok(());
         }
+        self.check(Check { link: link.clone(), side: Side::Child, values })
     }
 
     /// No row has the value any more that children may name.
@@ -181,10 +181,15 @@ impl<'a> Exec<'a> {
     pub(crate) fn verify(&self, check: &Check) -> Result<(), SqlError> {
         self.tick()?;
         let Check { link, side, values } = check;
-        if self.holds_parent(link, values)? || self.children(link, values, 1)?.is_empty() {
+        // MATCH FULL wants none of them.
+        let is_mixed = values.iter().any(Datum::is_null);
+        if (!is_mixed && self.holds_parent(link, values)?)
+            || self.children(link, values, 1)?.is_empty()
+        {
             return Ok(());
         }
         Err(match side {
+            Side::Child if is_mixed => link.mixed(),
             Side::Child => link.missing(values),
             Side::Parent => link.referenced(values),
         })
@@ -360,7 +365,8 @@ impl<'a> Exec<'a> {
 
 /// The keys that begin with the value of a foreign key; none if it is not known where in the table they are.
 fn span(lookup: &Lookup, values: &[Datum]) -> Option<SpanOf> {
-    let prefix = lookup.places.iter().map(|&place| Expr::Const(values[place].clone()));
-    let prefix: Vec<Expr> = prefix.collect();
+    let prefix = lookup.places.iter().map(|&place| &values[place]);
+    let prefix = prefix.take_while(|value| !value.is_null());
+    let prefix: Vec<Expr> = prefix.map(|value| Expr::Const(value.clone())).collect();
     (!prefix.is_empty()).then_some(SpanOf { prefix, each: None, lower: None, upper: None })
 }

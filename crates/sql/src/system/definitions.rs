@@ -73,6 +73,12 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
     Datum::Null
 }
 
+/// The query of a view.
+pub(crate) fn view_definition(catalog: &Catalog, oid: i64) -> Datum {
+    let view = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid));
+    view.map_or(Datum::Null, |view| Datum::Text(format!("{};", view.query)))
+}
+
 /// The number of a table or an index.
 pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     let name = name.strip_prefix("public.").unwrap_or(name);
@@ -83,6 +89,9 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     }
     if let Some(sequence) = catalog.sequences.get(name) {
         return Some(sequence.oid.into());
+    }
+    if let Some(view) = catalog.views.get(name) {
+        return Some(view.oid.into());
     }
     let known = TABLES.iter().position(|t| t.schema == "pg_catalog" && name.ends_with(t.name));
     if let Some(at) = known {
@@ -125,6 +134,9 @@ pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
         if let Some((_, name, _)) = index_definitions(table).into_iter().find(|(o, ..)| *o == oid) {
             return crate::catalog::quoted(&name);
         }
+    }
+    if let Some(view) = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid)) {
+        return crate::catalog::quoted(&view.name);
     }
     let sequence = catalog.sequences.values().find(|sequence| i64::from(sequence.oid) == oid);
     sequence.map_or_else(|| oid.to_string(), |sequence| crate::catalog::quoted(&sequence.name))

@@ -8,6 +8,7 @@ use crate::foreign::{ForeignKey, unique_over};
 use crate::sequence::Sequence;
 use crate::transaction::Surroundings;
 use crate::types::SqlType;
+use crate::view::View;
 use std::sync::Arc;
 
 const SCHEMA: &str = "public";
@@ -24,53 +25,72 @@ pub(super) fn information_columns(
 ) -> Vec<Vec<Datum>> {
     let row = |(at, column): (usize, &TableColumn)| {
         let own = column.identity.and_then(|_| catalog.sequence_of(table.oid, &column.name));
-        let identity = |of: fn(&Sequence) -> i64| {
-            own.map_or(Datum::Null, |own| Datum::Text(of(own).to_string()))
-        };
         let nullable = !(column.not_null || table.key.contains(&at));
-        let length = match column.ty {
-            SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
-            _ => Datum::Null,
-        };
-        let ty = crate::bind::bare(column.ty).to_string();
-        let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
-        let (precision, radix, scale) = digits(column.ty);
-        let fraction = match column.ty {
-            SqlType::Timestamp | SqlType::TimestampTz => int(6),
-            SqlType::Date => int(0),
-            _ => Datum::Null,
-        };
-        vec![
-            text(&around.database),
-            text(SCHEMA),
-            text(&table.name),
-            text(&column.name),
-            int(at as i64 + 1),
-            shown_default(column).map_or(Datum::Null, text),
-            yes_or_no(nullable),
-            text(&ty),
-            length,
-            precision,
-            radix,
-            scale,
-            fraction,
-            text(&around.database),
-            text("pg_catalog"),
-            Datum::Text(crate::bind::bare(column.ty).catalog_name()),
-            yes_or_no(column.identity.is_some()),
-            column.identity.map_or(Datum::Null, |identity| text(identity.words())),
-            text("NEVER"),
-            Datum::Null,
-            yes_or_no(true),
-            Datum::Null,
-            identity(|of| of.start),
-            identity(|of| of.increment),
-            identity(|of| of.max),
-            identity(|of| of.min),
-            own.map_or(Datum::Null, |of| yes_or_no(of.cycle)),
-        ]
+        information_column((&table.name, at), column, nullable, own, around)
     };
     table.columns.iter().enumerate().map(row).collect()
+}
+
+/// The columns of a view.
+pub(super) fn information_view_columns(view: &View, around: &Surroundings) -> Vec<Vec<Datum>> {
+    let row = |(at, (name, ty)): (usize, &(String, SqlType))| {
+        let (name, ty, not_null, default, identity) = (name.clone(), *ty, false, None, None);
+        let column = TableColumn { name, ty, not_null, default, identity, missing: None };
+        information_column((&view.name, at), &column, true, None, around)
+    };
+    view.columns.iter().enumerate().map(row).collect()
+}
+
+fn information_column(
+    (relation, at): (&str, usize),
+    column: &TableColumn,
+    nullable: bool,
+    own: Option<&Arc<Sequence>>,
+    around: &Surroundings,
+) -> Vec<Datum> {
+    let identity =
+        |of: fn(&Sequence) -> i64| own.map_or(Datum::Null, |own| Datum::Text(of(own).to_string()));
+    let length = match column.ty {
+        SqlType::Varchar(Some(length)) | SqlType::Char(Some(length)) => int(length.into()),
+        _ => Datum::Null,
+    };
+    let ty = crate::bind::bare(column.ty).to_string();
+    let ty = if ty == "bpchar" { "character".to_owned() } else { ty };
+    let (precision, radix, scale) = digits(column.ty);
+    let fraction = match column.ty {
+        SqlType::Timestamp | SqlType::TimestampTz => int(6),
+        SqlType::Date => int(0),
+        _ => Datum::Null,
+    };
+    vec![
+        text(&around.database),
+        text(SCHEMA),
+        text(relation),
+        text(&column.name),
+        int(at as i64 + 1),
+        shown_default(column).map_or(Datum::Null, text),
+        yes_or_no(nullable),
+        text(&ty),
+        length,
+        precision,
+        radix,
+        scale,
+        fraction,
+        text(&around.database),
+        text("pg_catalog"),
+        Datum::Text(crate::bind::bare(column.ty).catalog_name()),
+        yes_or_no(column.identity.is_some()),
+        column.identity.map_or(Datum::Null, |identity| text(identity.words())),
+        text("NEVER"),
+        Datum::Null,
+        yes_or_no(true),
+        Datum::Null,
+        identity(|of| of.start),
+        identity(|of| of.increment),
+        identity(|of| of.max),
+        identity(|of| of.min),
+        own.map_or(Datum::Null, |of| yes_or_no(of.cycle)),
+    ]
 }
 
 /// How many digits a number has, of which base, and how many of them are behind the point.

@@ -7,6 +7,7 @@ use crate::datum::Datum;
 use crate::foreign::unique_over;
 use crate::sequence::Sequence;
 use crate::types::SqlType;
+use crate::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -65,32 +66,14 @@ fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: b
 pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let row = |at: usize, relation: i64, number: usize| {
         let column = &table.columns[at];
-        let collation = i64::from(column.ty.family() == crate::types::Family::Text) * 100;
-        vec![
-            int(relation),
-            text(&column.name),
-            int(column.ty.oid().into()),
-            int(column.ty.width().into()),
-            int(number as i64),
-            int(column.ty.modifier().into()),
-            yes(column.not_null || table.key.contains(&at)),
-            yes(shown_default(column).is_some()),
-            text(match column.identity {
-                Some(Identity::Always) => "a",
-                Some(Identity::ByDefault) => "d",
-                None => "",
-            }),
-            text(""),
-            yes(false),
-            int(collation),
-            int(0),
-            int(-1),
-            text("p"),
-            text(""),
-            Datum::Null,
-            Datum::Null,
-            Datum::Null,
-        ]
+        let not_null = column.not_null || table.key.contains(&at);
+        let identity = match column.identity {
+            Some(Identity::Always) => "a",
+            Some(Identity::ByDefault) => "d",
+            None => "",
+        };
+        let more = (not_null, shown_default(column).is_some(), identity);
+        attribute(relation, number, &column.name, column.ty, more)
     };
     let mut rows: Vec<Vec<Datum>> =
         (0..table.columns.len()).map(|at| row(at, table.oid.into(), at + 1)).collect();
@@ -101,6 +84,50 @@ pub(super) fn attributes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
         rows.extend(columns.map(|(number, &at)| row(at, index.oid.into(), number + 1)));
     }
     rows
+}
+
+/// A view as a relation.
+pub(super) fn view_class(view: &View) -> Vec<Datum> {
+    class(view.oid.into(), &view.name, "v", 0, view.columns.len(), false)
+}
+
+pub(super) fn view_attributes(view: &View) -> Vec<Vec<Datum>> {
+    let row = |(at, (name, ty)): (usize, &(String, SqlType))| {
+        attribute(view.oid.into(), at + 1, name, *ty, (false, false, ""))
+    };
+    view.columns.iter().enumerate().map(row).collect()
+}
+
+/// A column of a relation; and whether it accepts no NULL, whether it has a default, how it is an identity.
+fn attribute(
+    relation: i64,
+    number: usize,
+    name: &str,
+    ty: SqlType,
+    (not_null, has_default, identity): (bool, bool, &str),
+) -> Vec<Datum> {
+    let collation = i64::from(ty.family() == crate::types::Family::Text) * 100;
+    vec![
+        int(relation),
+        text(name),
+        int(ty.oid().into()),
+        int(ty.width().into()),
+        int(number as i64),
+        int(ty.modifier().into()),
+        yes(not_null),
+        yes(has_default),
+        text(identity),
+        text(""),
+        yes(false),
+        int(collation),
+        int(0),
+        int(-1),
+        text("p"),
+        text(""),
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+    ]
 }
 
 /// The default of a column; that of an identity is its own.

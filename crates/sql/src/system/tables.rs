@@ -67,6 +67,8 @@ pub(super) static TABLES: &[Definition] = tables! {
     "pg_catalog" "pg_settings" ("name" TEXT, "setting" TEXT, "category" TEXT, "short_desc" TEXT,
         "context" TEXT, "vartype" TEXT)
     "pg_catalog" "pg_tables" ("schemaname" NAME, "tablename" NAME, "tableowner" NAME)
+    "pg_catalog" "pg_views" ("schemaname" NAME, "viewname" NAME, "viewowner" NAME,
+        "definition" TEXT)
     "pg_catalog" "pg_indexes" ("schemaname" NAME, "tablename" NAME, "indexname" NAME,
         "indexdef" TEXT)
     "pg_catalog" "pg_collation" ("oid" OID, "collname" NAME, "collnamespace" OID, "collencoding" I4,
@@ -119,7 +121,9 @@ pub(super) static TABLES: &[Definition] = tables! {
         "numeric_precision_radix" I4, "numeric_scale" I4, "start_value" TEXT,
         "minimum_value" TEXT, "maximum_value" TEXT, "increment" TEXT, "cycle_option" TEXT)
     "information_schema" "views" ("table_catalog" NAME, "table_schema" NAME, "table_name" NAME,
-        "view_definition" TEXT)
+        "view_definition" TEXT, "check_option" TEXT, "is_updatable" TEXT,
+        "is_insertable_into" TEXT, "is_trigger_updatable" TEXT, "is_trigger_deletable" TEXT,
+        "is_trigger_insertable_into" TEXT)
     "pg_catalog" "pg_cursors" ("name" TEXT, "statement" TEXT, "is_holdable" BOOL,
         "is_binary" BOOL, "is_scrollable" BOOL, "creation_time" TSTZ)
     "pg_catalog" "pg_stat_activity" ("datid" OID, "datname" NAME, "pid" I4, "usesysid" OID,
@@ -170,7 +174,6 @@ pub(super) static VOID: &[&str] = &[
     "pg_operator",
     "pg_opclass",
     "pg_language",
-    "pg_views",
     "pg_matviews",
     "pg_locks",
     "pg_db_role_setting",

@@ -1,0 +1,133 @@
+//! What hangs on what is dropped: foreign keys on what they refer to, views on what they look at.
+//!
+//! Without CASCADE it is refused to drop that; with it, all of these go too, and the client is told.
+
+use crate::alter::in_one_order;
+use crate::ddl::Definer;
+use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::foreign::ForeignKey;
+use isomer_sql::view::{Used, View};
+use isomer_sql::{SqlError, code};
+use std::fmt;
+use std::sync::Arc;
+
+/// What hangs on something, and on what.
+pub(crate) struct Dependent {
+    what: What,
+    on: String,
+}
+
+enum What {
+    Key(Arc<Table>, Arc<ForeignKey>),
+    View(Arc<View>),
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Key(table, key) => write!(f, "constraint {} on table {}", key.name, table.name),
+            What::View(view) => write!(f, "view {}", view.name),
+        }
+    }
+}
+
+impl Dependent {
+    /// The foreign keys that refer to a table, of which this is true.
+    pub(crate) fn keys(
+        catalog: &Catalog,
+        (parent, on): (u32, &str),
+        is_meant: impl Fn(&Table, &ForeignKey) -> bool,
+    ) -> Vec<Dependent> {
+        let keys = catalog.referring(parent).filter(|(table, key)| is_meant(table, key));
+        let dependent = |(table, key): (&Arc<Table>, &Arc<ForeignKey>)| {
+            let what = What::Key(table.clone(), key.clone());
+            Dependent { what, on: on.to_owned() }
+        };
+        keys.map(dependent).collect()
+    }
+
+    /// The views that use a table or a view in a way of which this is true, and those that use these, and so on.
+    pub(crate) fn views(
+        catalog: &Catalog,
+        (of, on): (u32, &str),
+        is_meant: impl Fn(&View, &Used) -> bool,
+    ) -> Vec<Dependent> {
+        let mut found: Vec<(Arc<View>, String)> = Vec::new();
+        let users = catalog.users(of).filter(|(view, used)| is_meant(view, used));
+        found.extend(users.map(|(view, _)| (view.clone(), on.to_owned())));
+        let mut at = 0;
+        while let Some((below, _)) = found.get(at).cloned() {
+            at += 1;
+            for (view, _) in catalog.users(below.oid) {
+                if found.iter().all(|(other, _)| other.oid != view.oid) {
+                    found.push((view.clone(), format!("view {}", below.name)));
+                }
+            }
+        }
+        let dependent = |(view, on)| Dependent { what: What::View(view), on };
+        found.into_iter().map(dependent).collect()
+    }
+
+    /// True if it is one of these views.
+    fn is_among(&self, views: &[u32]) -> bool {
+        matches!(&self.what, What::View(view) if views.contains(&view.oid))
+    }
+}
+
+impl Definer<'_> {
+    /// Something is about to be dropped: what hangs on it goes too, if that is asked for.
+    pub(crate) fn drop_dependents(
+        &mut self,
+        what: &str,
+        dependents: &[Dependent],
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        if dependents.is_empty() {
+            return Ok(());
+        }
+        if !cascade {
+            let line = |one: &Dependent| format!("{} depends on {}", one.what, one.on);
+            let message = format!("cannot drop {what} because other objects depend on it");
+            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
+                .detail(dependents.iter().map(line).collect::<Vec<_>>().join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        self.tell_cascade(dependents.iter().map(|one| one.what.to_string()).collect());
+        for one in dependents {
+            match &one.what {
+                What::View(view) => {
+                    self.change(|catalog| drop(catalog.views.remove(&view.name)));
+                }
+                What::Key(child, key) => {
+                    in_one_order(child)?;
+                    self.backend.lock_definition(child)?;
+                    let child = self.catalog().table(&child.name)?.clone();
+                    let mut changed = Table::clone(&child);
+                    changed.foreign_keys.retain(|other| other.oid != key.oid);
+                    self.replace(&child, changed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops views, and what hangs on them.
+    pub(crate) fn drop_views(
+        &mut self,
+        views: &[Arc<View>],
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let all: Vec<u32> = views.iter().map(|view| view.oid).collect();
+        for view in views {
+            let what = format!("view {}", view.name);
+            let catalog = self.catalog();
+            let mut dependents = Dependent::views(&catalog, (view.oid, &what), |_, _| true);
+            dependents.retain(|one| !one.is_among(&all));
+            self.drop_dependents(&what, &dependents, cascade)?;
+        }
+        self.change(|catalog| {
+            views.iter().for_each(|view| drop(catalog.views.remove(&view.name)));
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Definitions of views, carried out.
+
+use crate::ddl::Definer;
+use isomer_sql::define::plain_name;
+use isomer_sql::view::View;
+use isomer_sql::{SqlError, code};
+use sqlparser::ast::{CreateView, ObjectName};
+use std::sync::Arc;
+
+impl Definer<'_> {
+    pub(crate) fn create_view(&mut self, create: &CreateView) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let mut view = View::wanted(create, &catalog, &self.around.budget)?;
+        match catalog.views.get(&view.name) {
+            Some(old) if create.or_replace => {
+                view.check_replaces(old, &catalog)?;
+                view.oid = old.oid;
+            }
+            _ => {
+                self.check_free(&view.name)?;
+                view.oid = self.engine.fresh_oid();
+            }
+        }
+        self.change(|catalog| drop(catalog.views.insert(view.name.clone(), Arc::new(view))));
+        Ok(())
+    }
+
+    pub(crate) fn drop_named_views(
+        &mut self,
+        names: &[ObjectName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<(), SqlError> {
+        let (catalog, mut views) = (self.catalog(), Vec::new());
+        for name in names {
+            let name = plain_name(name)?;
+            match catalog.views.get(&name) {
+                Some(view) => views.push(view.clone()),
+                None if catalog.has_relation(&name) => {
+                    let message = format!("\"{name}\" is not a view");
+                    return Err(SqlError::new(code::WRONG_OBJECT, message));
+                }
+                None if if_exists => {
+                    let message = format!("view \"{name}\" does not exist, skipping");
+                    self.notices.push(SqlError::new("00000", message));
+                }
+                None => {
+                    let message = format!("view \"{name}\" does not exist");
+                    return Err(SqlError::new(code::UNDEFINED_TABLE, message));
+                }
+            }
+        }
+        self.drop_views(&views, cascade)
+    }
+}

@@ -1,0 +1,96 @@
+//! Conditions on the rows of a query in FROM, or of a view, as conditions of that query: so it finds rows by them.
+//!
+//! ```text
+//!   create view names as select id, upper(name) as name from staff
+//!   select * from names where id = 7           names: .. from staff where id = 7, which is a key
+//! ```
+//!
+//! The condition stays where it was as well. It is not moved into a query whose rows depend on each other (groups,
+//! DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more than once, nor out of or into an outer join.
+
+use super::arrange::{arrange, comes_sorted};
+use crate::budget::Budget;
+use crate::error::SqlError;
+use crate::expr::Expr;
+use crate::plan::{Access, Select, Source, Step};
+use std::sync::Arc;
+
+/// Adds conditions on the places of a source to it, if it is a query that they can be added to.
+pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Result<(), SqlError> {
+    let Source::Query(query) = &mut step.source else { return Ok(()) };
+    if !is_plain(query) {
+        return Ok(());
+    }
+    let own = step.offset..step.offset + step.width;
+    let mut pushed = Vec::new();
+    for condition in conditions {
+        let (mut concerns, mut any) = (can_move(condition), false);
+        condition.columns(&mut |slot| {
+            any = true;
+            concerns &= own.contains(&slot) && slot - own.start < query.project.len();
+        });
+        if !concerns || !any {
+            continue;
+        }
+        let mut inside = condition.clone();
+        put_in(&mut inside, own.start, &query.project);
+        budget.charge(inside.size() * size_of::<Expr>())?;
+        pushed.push(inside);
+    }
+    if pushed.is_empty() || query.is_volatile() {
+        return Ok(());
+    }
+    let query = Arc::make_mut(query);
+    let mut steps = std::mem::take(&mut query.steps);
+    let mut all = Vec::new();
+    for step in &mut steps {
+        all.append(&mut step.on);
+        step.hash.clear();
+        step.access = Access::default();
+    }
+    all.append(&mut query.filter);
+    all.append(&mut pushed);
+    arrange(steps, all, query, budget)?;
+    query.sorted = false;
+    if let Some(way) = comes_sorted(query) {
+        query.sorted = true;
+        query.steps[0].access.way = way;
+    }
+    Ok(())
+}
+
+/// True if each row of the query comes from one row of its sources, whatever the others are.
+fn is_plain(query: &Select) -> bool {
+    query.group.is_none()
+        && !query.distinct
+        && query.distinct_on.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && query.lock.is_none()
+        && query.other.is_none()
+        && !query.steps.is_empty()
+        && query.steps.iter().all(|step| !step.left && !step.right)
+}
+
+/// True if a condition means the same in a query inside, and the same as often as it is asked.
+fn can_move(condition: &Expr) -> bool {
+    let is_bound_here = |expr: &Expr| {
+        matches!(
+            expr,
+            Expr::Inner(_)
+                | Expr::Outer(..)
+                | Expr::Given(_)
+                | Expr::Aggregate(_)
+                | Expr::OuterAggregate(..)
+        )
+    };
+    !condition.is_volatile() && !condition.has(&is_bound_here)
+}
+
+/// Puts what a query shows in the place of its columns, which begin at `first`.
+fn put_in(condition: &mut Expr, first: usize, project: &[Expr]) {
+    match condition {
+        Expr::Column(slot) => *condition = project[*slot - first].clone(),
+        other => other.children_mut(&mut |child| put_in(child, first, project)),
+    }
+}
