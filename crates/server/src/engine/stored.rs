@@ -9,7 +9,7 @@
 //!                      'layout', 'accounts' → 6, .. (the same in another order; so with all that is of it)
 //!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s a c n v'
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
-//!                      'view', 'busy' → 0, 16391, '', false, 'column	integer	..' (isomer_sql::view has the rest)
+//!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..' (isomer_sql::view has all of it)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''

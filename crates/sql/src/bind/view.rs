@@ -42,8 +42,8 @@ impl Binder<'_> {
         self.budget.charge(tree_bytes(&query))?;
         self.budget.deeper()?;
         let outer = self.view.replace(view.clone());
-        let text = std::mem::replace(&mut self.text, "");
-        let is_change = std::mem::replace(&mut self.is_change, false);
+        let text = std::mem::take(&mut self.text);
+        let is_change = std::mem::take(&mut self.is_change);
         let (scopes, named) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.named));
         let (params, targets) =
             (std::mem::take(&mut self.params), std::mem::take(&mut self.targets));
