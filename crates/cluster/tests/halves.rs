@@ -9,7 +9,7 @@ use isomer_cluster::{
     OpenTransaction, Options, Place, Procedures, Session, Txn,
 };
 use isomer_design::{
-    Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+    Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, Span, TableId,
 };
 use isomer_site::wire;
 use isomer_site::{Refusal, Step};
@@ -184,6 +184,47 @@ fn open_transactions_span_both_halves() {
             assert!(cluster.weather.sent(128 + kind) > 0, "nothing of kind {kind} was answered");
         }
         assert!(cluster.weather.sent(127) > 0, "no word of a publication came");
+    }
+}
+
+/// What was read at sites of other processes is validated there, key by key and by range.
+#[test]
+fn serializable_transactions_span_both_halves() {
+    for processes in [HALVES, APART] {
+        let (cluster, table) = bank(processes, Options::in_memory(4).strategy(TwoPhase));
+        let gateway = &cluster.gateway;
+        let mut one = begin(gateway, Isolation::Serializable);
+        let mut other = begin(gateway, Isolation::Serializable);
+        assert_eq!(
+            (read(&mut one, table, 35), read(&mut other, table, 5)),
+            (Some(START), Some(START))
+        );
+        write(&mut one, table, 5, 0).expect("nobody else writes");
+        write(&mut other, table, 35, 0).expect("nobody else writes");
+        let ran = one.commit().expect("nothing was changed").expect("it has written");
+        assert!(matches!(ran.place, Place::Distributed { .. }), "what was read is part of it");
+        let skew = other.commit();
+        let is_key = |span: &Span| *span == Span::Key(Key::int(5));
+        assert!(
+            matches!(&skew, Err(OpenError::ReadChanged { span, .. }) if is_key(span)),
+            "{skew:?}"
+        );
+
+        let mut sums = begin(gateway, Isolation::Serializable);
+        let mut adds = begin(gateway, Isolation::Serializable);
+        assert_eq!(total(&mut sums, table, Direction::Backward).0, ACCOUNTS);
+        write(&mut adds, table, ACCOUNTS, 1).expect("nobody else writes");
+        adds.commit().expect("it has read nothing else");
+        write(&mut sums, table, 0, 1).expect("nobody else writes");
+        assert!(matches!(sums.commit(), Err(OpenError::ReadChanged { .. })), "a row more");
+
+        let footprint = Footprint::new().read(table, Key::int(15)).write(table, Key::int(25));
+        let params = params(table, &[25, 25, 0]);
+        let db = gateway.database();
+        let (ran, _) = db
+            .call_serializable(&mut db.session(), &footprint, "transfer", &params)
+            .expect("it is there");
+        assert!(matches!(ran.place, Place::Distributed { .. }), "what is read is locked");
     }
 }
 

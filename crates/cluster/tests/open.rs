@@ -5,7 +5,7 @@ use isomer_cluster::{
     Options, Place,
 };
 use isomer_design::{
-    Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
+    Change, Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, Span, TableId,
 };
 use isomer_strategy::TwoPhase;
 use std::ops::ControlFlow;
@@ -115,6 +115,29 @@ fn a_savepoint_takes_writes_and_locks_back() {
     assert_eq!(gateway.locked_rows(), 1);
     assert_eq!((read(&mut txn, table, 1), read(&mut txn, table, 2)), (Some(10), None));
     txn.commit().expect("nothing is in the way");
+}
+
+/// More keys than a commit names one by one: what it locks are ranges, what it looks at are the keys.
+#[test]
+fn what_was_read_key_by_key_is_validated_however_much_it_is() {
+    for (changed, is_read) in [(40, true), (41, false)] {
+        let (gateway, table) = gateway();
+        let mut txn = begin(&gateway, Isolation::Serializable);
+        for id in (0..48).filter(|id| *id != 41) {
+            assert_eq!(read(&mut txn, table, id), None);
+        }
+        assert!(txn.read_bytes() > 0);
+        let mut other = begin(&gateway, Isolation::ReadCommitted);
+        write(&mut other, table, changed, 1).expect("nobody else writes");
+        other.commit().expect("it has read nothing");
+        write(&mut txn, table, 49, 1).expect("nobody else writes");
+        match txn.commit() {
+            Err(OpenError::ReadChanged { span, .. }) if is_read => {
+                assert_eq!(span, Span::Key(Key::int(changed)));
+            }
+            result => assert!(result.is_ok() && !is_read, "{changed}: {result:?}"),
+        }
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@
 //! | `tpcb_vs_pg`, `tpcb_async_vs_pg` | pgbench's TPC-B-like, prepared; the second without waiting for the disk |
 //! | `point_select_vs_pg`, `read_write_vs_pg` | sysbench's `oltp_point_select`, `oltp_read_write` |
 //! | `tpcc_vs_pg` | transactions of TPC-C, [`mod@tpcc`] |
-//! | `tpcb_repeatable_read`, `tpcb_serializable` | TPC-B-like at this level, over that at READ COMMITTED; what fails is tried again |
+//! | `tpcb_repeatable_read`, `tpcb_serializable` | TPC-B-like at this level over that at READ COMMITTED, without waiting for the disk; what fails is tried again |
 //! | `mixed_repeatable_read`, `mixed_serializable` | the same, of transactions that read ten accounts and write another |
 //! | .. `_of_pg` | the same ratios, of PostgreSQL |
 //! | `p99_under_change` | TPC-B-like's 99th percentile while the design changes, over that without |
