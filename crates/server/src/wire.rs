@@ -151,6 +151,12 @@ impl Out {
         self.whole = self.bytes.len();
     }
 
+    /// What its only message says that a statement has done.
+    pub(crate) fn tag(&self) -> &str {
+        let tag = self.bytes.get(5..self.bytes.len().max(6) - 1).unwrap_or_default();
+        std::str::from_utf8(tag).unwrap_or_default()
+    }
+
     /// Appends messages that were made before.
     pub(crate) fn made(&mut self, messages: &[u8]) {
         self.bytes.extend_from_slice(messages);

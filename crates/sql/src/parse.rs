@@ -454,6 +454,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if first == "CREATE" && second == "RECURSIVE" {
         return Err(SqlError::unsupported("a recursive view"));
     }
+    if first == "CREATE" && has_words(&tokens, &["WITH", "NO", "DATA"]) {
+        return Err(SqlError::unsupported("WITH NO DATA"));
+    }
     if first == "CREATE" && has_words(&tokens, &["CHECK", "OPTION"]) {
         return Err(SqlError::unsupported("WITH CHECK OPTION"));
     }

@@ -172,6 +172,18 @@ pub fn truncate(truncate: &ast::Truncate) -> Result<(), SqlError> {
     foreign(&[(truncate.partitions.is_some(), "\"PARTITION\"")])
 }
 
+/// CREATE TABLE .. AS.
+///
+/// # Errors
+/// 0A000 for what is said of the table besides.
+pub fn create_table_as(create: &CreateTable) -> Result<(), SqlError> {
+    refuse(&[
+        (!create.columns.is_empty(), "CREATE TABLE (columns) AS"),
+        (!matches!(create.table_options, CreateTableOptions::None), "CREATE TABLE .. WITH .. AS"),
+    ])?;
+    create_table(&CreateTable { query: None, ..create.clone() })
+}
+
 /// CREATE TABLE.
 pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     refuse(&[

@@ -7,10 +7,10 @@ use crate::wire::{Formats, Out};
 use isomer_cluster::{Isolation, LockMode};
 use isomer_sql::catalog::Table;
 use isomer_sql::datum::Datum;
-use isomer_sql::parse::parse;
+use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{CascadeOption, Statement as Sql, TruncateIdentityOption};
+use sqlparser::ast::{CascadeOption, CreateTable, Query, Statement as Sql, TruncateIdentityOption};
 use std::sync::Arc;
 
 impl Session {
@@ -90,6 +90,11 @@ impl Session {
         if let Some(Sql::Truncate(truncate)) = statement {
             return self.truncate(truncate, out, flush);
         }
+        if let Some(Sql::CreateTable(create)) = statement
+            && let Some(query) = &create.query
+        {
+            return self.create_table_as(create, query, out, flush);
+        }
         let is_alone = self.txn.is_none() && !self.is_one_of_many;
         let mut notices = Vec::new();
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
@@ -114,6 +119,51 @@ impl Session {
             self.begin(Modes { level: Some(Level::ReadCommitted), ..Modes::default() });
         }
         self.begin_statement()
+    }
+
+    /// CREATE TABLE .. AS: a table of the columns that a query shows, and its rows.
+    fn create_table_as(
+        &mut self,
+        create: &CreateTable,
+        query: &Query,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        isomer_sql::refuse::create_table_as(create)?;
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let (name, text) = (isomer_sql::define::plain_name(&create.name)?, query.to_string());
+        let budget = self.memory.statement.clone();
+        let parsed = parse(&text)?.pop().expect("it is one statement");
+        let shown = compile(&parsed, &text, &self.catalog(), &[], &budget)?;
+        if !shown.params.is_empty() {
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+        let columns = shown.output.iter().flatten();
+        let columns = columns.map(|column| format!("{} {}", quoted(&column.name), column.ty));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let may = if create.if_not_exists { "IF NOT EXISTS " } else { "" };
+        let made = format!("CREATE TABLE {may}{} ({columns})", quoted(&name));
+        let Some(Parsed::Sql(made)) = parse(&made)?.pop() else {
+            return Err(crate::engine::damaged("a definition of a table is none"));
+        };
+        let is_there = self.catalog().has_relation(&name);
+        self.define(&Definition::Sql(made), &mut Out::default(), flush)?;
+        if is_there {
+            let message = format!("relation \"{name}\" already exists, skipping");
+            out.notice("NOTICE", &SqlError::new(code::DUPLICATE_TABLE, message));
+            out.complete("CREATE TABLE AS");
+            return Ok(());
+        }
+        let text = format!("INSERT INTO {} {text}", quoted(&name));
+        let parsed = parse(&text)?.pop().expect("it is one statement");
+        let again: PlanAgain<'_> =
+            &|catalog| compile(&parsed, &text, catalog, &[], &budget).map(Arc::new);
+        let compiled = again(&self.catalog())?;
+        let (formats, mut told) = (Formats::default(), Out::default());
+        self.query(Call::plain(&compiled, again, &formats), &mut told, flush)?;
+        let rows = told.tag().rsplit(' ').next().unwrap_or_default().to_owned();
+        out.complete(&format!("SELECT {rows}"));
+        Ok(())
     }
 
     /// TRUNCATE deletes all rows in the transaction, so it can be rolled back.
