@@ -37,6 +37,7 @@ mod node;
 mod out;
 mod plan;
 mod progress;
+mod ratings;
 mod reconfigure;
 mod reshard;
 mod serve;

@@ -26,13 +26,15 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["demo"],
         &["bench", "ycsb"],
         &["bench", "smallbank"],
         &["bench", "trace"],
         &["bench", "store"],
+        &["bench", "reshard"],
+        &["reshard"],
         &["sim"],
         &["design", "show"],
         &["design", "apply"],
@@ -187,6 +189,19 @@ fn a_short_demo_keeps_its_promises_and_draws() {
     assert!(checks.len() >= 6 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
     let drawn = std::fs::read_to_string(&plot).expect("the plot was written");
     assert!(drawn.starts_with("<svg"), "{drawn}");
+}
+
+#[test]
+fn a_shard_key_changes_while_clients_work_and_none_is_refused_anything() {
+    let ended = isomer(&["demo", "--scenario", "reshard", "--seconds", "3", "--json"]);
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    let line = json(&ended.out);
+    let checks = line["checks"].as_array().expect("a list");
+    assert!(checks.len() == 2 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
+    let share = |part: &str| line[part]["single_site"].as_f64().expect("a share");
+    assert!(share("before") < 0.9, "{}", ended.out);
+    // Who began before the change may commit after it.
+    assert!(share("after") > 0.99, "{}", ended.out);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! | `trace` | a production cache's requests as transactions |
 //! | `compare` | the autopilot beside other strategies, by turns (`compare.rs`) |
 //! | `route` | what routing and planning cost with more sites and partitions (`route.rs`) |
+//! | `reshard` | what clients notice of a change of the shard key (`reshard.rs`) |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `plan` | how fast and how good the planners are (`../plan/bench.rs`) |
@@ -22,6 +23,7 @@ mod kafka;
 mod measure;
 mod options;
 mod report;
+mod reshard;
 mod route;
 mod run;
 #[allow(unreachable_pub, reason = "what others call is marked, though this is a program")]
@@ -51,6 +53,7 @@ pub(crate) enum BenchCommand {
     Twitter(TwitterArgs),
     Trace(TraceArgs),
     Compare(compare::CompareArgs),
+    Reshard(reshard::ReshardArgs),
     Route(route::RouteArgs),
     #[cfg(feature = "kafka")]
     Kafka(kafka::KafkaArgs),
@@ -209,6 +212,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Twitter(args) => twitter(args),
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Compare(args) => compare::run(args),
+        BenchCommand::Reshard(args) => reshard::run(args),
         BenchCommand::Route(args) => route::run(args),
         #[cfg(feature = "kafka")]
         BenchCommand::Kafka(args) => kafka::run(args),

@@ -10,6 +10,8 @@ pub(crate) enum Scenario {
     Trace,
     /// Suppliers of one site become hot, and a loop cures the overload
     Hotspot,
+    /// The shard key of a table of ratings changes while viewers use it
+    Reshard,
 }
 
 /// Who cures an overload.
@@ -51,7 +53,8 @@ impl Elasticity {
   isomer demo --seconds 5 --plain     lines instead of a live view
   isomer demo --json | tail -n 1      the report as one line of JSON
   isomer demo --scenario hotspot      a site is overloaded, and Clay cures it; the load of each site, as lines
-  isomer demo --scenario hotspot --strategy drtmb")]
+  isomer demo --scenario hotspot --strategy drtmb
+  isomer demo --scenario reshard      ratings by film become ratings by viewer, while they are used")]
 pub(crate) struct DemoArgs {
     /// What is shown
     #[arg(long, value_enum, default_value_t = Scenario::Trace)]

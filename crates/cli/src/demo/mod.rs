@@ -10,7 +10,8 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `hotspot.rs` | the other scenario: an overload, and how it is cured |
+//! | `hotspot.rs` | another scenario: an overload, and how it is cured |
+//! | `reshard.rs` | another scenario: ratings by film become ratings by viewer |
 //! | `run.rs` | the threads, and the loop that looks at them |
 //! | `compare.rs` | the same trace without the autopilot |
 //! | `changes.rs`, `series.rs` | what happened: changes with reasons, counts over time |
@@ -25,6 +26,7 @@ mod hotspot;
 mod lines;
 mod plot;
 mod report;
+mod reshard;
 mod run;
 mod screen;
 mod series;
@@ -52,13 +54,14 @@ const TABLE: TableId = TableId(1);
 /// [`Failure::Told`] if a check fails.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     match args.scenario {
-        Scenario::Hotspot if args.trace.is_some() => Err(Failure::usage(
-            "--trace is for --scenario trace: the hot spot has its own workload",
+        Scenario::Hotspot | Scenario::Reshard if args.trace.is_some() => Err(Failure::usage(
+            "--trace is for --scenario trace: the others have workloads of their own",
         )),
         Scenario::Hotspot => hotspot::run(args, args.strategy.unwrap_or(Elasticity::Clay)),
-        Scenario::Trace if args.strategy.is_some() => {
-            Err(Failure::usage("--strategy is for --scenario hotspot: the trace has the autopilot"))
-        }
+        Scenario::Trace | Scenario::Reshard if args.strategy.is_some() => Err(Failure::usage(
+            "--strategy is for --scenario hotspot: the trace has the autopilot, and resharding none",
+        )),
+        Scenario::Reshard => reshard::run(args),
         Scenario::Trace => replay(args),
     }
 }

@@ -44,7 +44,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Rows are entered at most so many at a time, at first few, and then as many as take about so long.
 const BATCH_ROWS_MAX: usize = 1000;
 const BATCH_ROWS_MIN: usize = 50;
-const BATCH_MS: u128 = 3;
+const BATCH_MS: u128 = 2;
+/// Whoever copies rows rests so many times as long as it has worked: those who use the table come first.
+const REST_TIMES: u32 = 1;
 /// What finds its rows moved away is done so often in all.
 const RUNS_MAX: usize = 10;
 
@@ -180,6 +182,10 @@ impl<'e> Builder<'e> {
             }
             if batch.is_end {
                 return Ok(());
+            }
+            if busy.is_none() && matches!(self.target, Target::Layout(..)) {
+                let rest = begun.elapsed() * REST_TIMES;
+                self.engine.gateway().pause(self.cancel, rest).map_err(explain)?;
             }
             busy = batch.busy;
         }

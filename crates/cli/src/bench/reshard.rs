@@ -1,0 +1,276 @@
+//! `isomer bench reshard`: what clients notice of a change of the shard key, and what the change takes.
+//!
+//! ```text
+//!   capacity     clients send as fast as they are answered                        requests a second
+//!   closed       the same, and the shard key changes, film to viewer              throughput beside that before
+//!   copy         nobody works; the rows are copied into another table             how long that takes
+//!   paced        half of the capacity, viewer to film and back                    latency, pauses, failures, memory
+//!   1 %, 20 %    so much of the capacity                                          how long each takes
+//! ```
+//!
+//! The ratings and the clients are those of [`crate::ratings`]. Server and clients share the machine, so figures say
+//! more about each other than about servers.
+
+use crate::failure::Failure;
+use crate::ratings::{Ratings, Request, Work, percentile, within};
+use crate::{clock, out, text};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+const BY_VIEWER: &str = "alter table ratings shard by (viewer)";
+const BY_FILM: &str = "alter table ratings shard by default";
+/// The memory of the sites is looked at so often.
+const LOOK: Duration = Duration::from_millis(20);
+/// So many clients copy rows.
+const COPIERS: usize = 4;
+
+/// Changes the shard key of a table under load, and measures what clients notice of it
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  isomer bench reshard
+  isomer bench reshard --copies 10 --json          a million ratings")]
+pub(crate) struct ReshardArgs {
+    /// How many sites the database has
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    sites: u16,
+    /// How often the 100,000 ratings are there, each time of other viewers
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    copies: u16,
+    /// How many clients there are
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: u16,
+    /// How long the clients work before each change, in seconds
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Where the chance of the run comes from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Prints one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is measured. Ratios are of the time of the change to the time before it.
+#[derive(Serialize)]
+struct Report {
+    rows: usize,
+    sites: u16,
+    clients: u16,
+    seconds: u64,
+    seed: u64,
+    /// Requests a second, without pauses between them.
+    capacity: f64,
+    /// The parts of the requests that succeeded.
+    reads_ok: f64,
+    writes_ok: f64,
+    /// The longest request of those that began during the change, and of those before.
+    longest_pause_ms: f64,
+    longest_before_ms: f64,
+    p99_ratio: f64,
+    throughput_ratio: f64,
+    copy_s: f64,
+    change_s: f64,
+    duration_vs_copy: f64,
+    /// Of the first change: memory that was used once is not given back to the system.
+    extra_memory_ratio: f64,
+    /// How much longer a change takes at 20 percent of the capacity than at 1 percent.
+    growth_20x_rate: f64,
+}
+
+/// A change, and the clients' requests before it and during it.
+struct Run {
+    noted: Vec<Request>,
+    begun: Duration,
+    changed: Duration,
+    /// The memory of all sites before, and at most during it.
+    memory: [i64; 2],
+}
+
+impl Run {
+    fn seconds(&self) -> f64 {
+        (self.changed - self.begun).as_secs_f64()
+    }
+
+    fn before(&self) -> &[Request] {
+        within(&self.noted, Duration::ZERO, self.begun)
+    }
+
+    fn during(&self) -> &[Request] {
+        within(&self.noted, self.begun, self.changed)
+    }
+
+    /// Requests a second before the change and during it.
+    fn rates(&self) -> [f64; 2] {
+        let rate = |requests: &[Request], seconds: f64| requests.len() as f64 / seconds.max(1e-9);
+        [rate(self.before(), self.begun.as_secs_f64()), rate(self.during(), self.seconds())]
+    }
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`Failure::Told`] if a request failed.
+pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
+    let say = |line: String| if args.json { eprintln!("{line}") } else { out::line(line) };
+    let ratings = Ratings::serve(args.sites, args.copies)?;
+    let quiet = Duration::from_secs(args.seconds);
+    let work = |every| Work { clients: args.clients, seed: args.seed, every };
+    let at = |share: f64, capacity: f64| {
+        work(Some(Duration::from_secs_f64(f64::from(args.clients) / (capacity * share).max(1.0))))
+    };
+    say(format!(
+        "{} ratings, {} sites, {} clients",
+        text::count(ratings.rows() as u64),
+        args.sites,
+        args.clients
+    ));
+    let closed = change(&ratings, work(None), BY_VIEWER, quiet)?;
+    let [capacity, during] = closed.rates();
+    say(format!(
+        "closed   {capacity:.0} requests/s, {during:.0} during a change of {:.2} s",
+        closed.seconds()
+    ));
+    let copy_s = copy(&ratings)?;
+    say(format!("copy     {copy_s:.2} s with {COPIERS} clients, nobody else at work"));
+    let back = change(&ratings, at(0.5, capacity), BY_FILM, quiet)?;
+    let paced = change(&ratings, at(0.5, capacity), BY_VIEWER, quiet)?;
+    for (name, run) in [("back", &back), ("paced", &paced)] {
+        say(format!(
+            "{name:<8} p99 {:.2} ms before, {:.2} ms during a change of {:.2} s; longest {:.1} and {:.1} ms",
+            ms(percentile(run.before(), 99)),
+            ms(percentile(run.during(), 99)),
+            run.seconds(),
+            ms(percentile(run.before(), 100)),
+            ms(percentile(run.during(), 100)),
+        ));
+    }
+    let mut slow = Vec::new();
+    for share in [0.01, 0.2] {
+        change(&ratings, at(share, capacity), BY_FILM, Duration::from_secs(1))?;
+        let run = change(&ratings, at(share, capacity), BY_VIEWER, Duration::from_secs(1))?;
+        say(format!("{:>3.0} %    a change of {:.2} s", 100.0 * share, run.seconds()));
+        slow.push(run.seconds());
+    }
+    let ok = |is_read: bool| {
+        let all = closed.noted.iter().chain(&back.noted).chain(&paced.noted);
+        let of: Vec<&Request> = all.filter(|request| request.is_read == is_read).collect();
+        of.iter().filter(|request| request.is_ok).count() as f64 / of.len().max(1) as f64
+    };
+    let report = Report {
+        rows: ratings.rows(),
+        sites: args.sites,
+        clients: args.clients,
+        seconds: args.seconds,
+        seed: args.seed,
+        capacity,
+        reads_ok: ok(true),
+        writes_ok: ok(false),
+        longest_pause_ms: ms(percentile(paced.during(), 100)),
+        longest_before_ms: ms(percentile(paced.before(), 100)),
+        p99_ratio: ratio(percentile(paced.during(), 99), percentile(paced.before(), 99)),
+        throughput_ratio: during / capacity,
+        copy_s,
+        change_s: paced.seconds(),
+        duration_vs_copy: paced.seconds() / copy_s,
+        extra_memory_ratio: (closed.memory[1] - closed.memory[0]) as f64
+            / closed.memory[0].max(1) as f64,
+        growth_20x_rate: slow[1] / slow[0],
+    };
+    if args.json {
+        out::line(serde_json::to_string(&report).map_err(Failure::failed)?);
+    } else {
+        tell(&report);
+    }
+    if report.reads_ok < 1.0 || report.writes_ok < 1.0 { Err(Failure::Told) } else { Ok(()) }
+}
+
+fn tell(report: &Report) {
+    let rows = [
+        ("reads that succeeded", text::percent(report.reads_ok)),
+        ("writes that succeeded", text::percent(report.writes_ok)),
+        (
+            "longest request",
+            format!("{:.1} ms ({:.1} before)", report.longest_pause_ms, report.longest_before_ms),
+        ),
+        ("p99 of that before", format!("{:.2}", report.p99_ratio)),
+        ("throughput of that before", format!("{:.2}", report.throughput_ratio)),
+        ("duration of a bare copy's", format!("{:.2}", report.duration_vs_copy)),
+        ("more memory", text::percent(report.extra_memory_ratio)),
+        ("duration at 20 % of that at 1 %", format!("{:.2}", report.growth_20x_rate)),
+    ];
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
+    out::print(text::columns(&rows, 0));
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn ratio(during: Duration, before: Duration) -> f64 {
+    during.as_secs_f64() / before.as_secs_f64().max(1e-9)
+}
+
+/// Lets clients work for a while, and then changes the shard key.
+fn change(ratings: &Ratings, work: Work, statement: &str, quiet: Duration) -> Result<Run, Failure> {
+    let (mut client, mut looker) = (ratings.connect()?, ratings.connect()?);
+    let before = ratings.memory_bytes(&mut looker)?;
+    let (most, over) = (AtomicI64::new(before), AtomicBool::new(false));
+    let (noted, times) = ratings.use_while(work, |begun| {
+        std::thread::scope(|scope| {
+            let (most, over) = (&most, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    most.fetch_max(
+                        ratings.memory_bytes(&mut looker).unwrap_or(0),
+                        Ordering::Relaxed,
+                    );
+                    clock::sleep(LOOK);
+                }
+            });
+            clock::sleep(quiet);
+            let from = begun.elapsed();
+            let done = client.batch_execute(statement);
+            over.store(true, Ordering::Relaxed);
+            done.map_err(|error| Failure::of_server(statement, &error))
+                .map(|()| (from, begun.elapsed()))
+        })
+    })?;
+    let memory = [before, most.load(Ordering::Relaxed)];
+    Ok(Run { noted, begun: times.0, changed: times.1, memory })
+}
+
+/// Copies all rows into a table with the same partitions, in the order that they come in; how many seconds that took.
+fn copy(ratings: &Ratings) -> Result<f64, Failure> {
+    let failed = |error| Failure::of_server("copying", &error);
+    let mut client = ratings.connect()?;
+    client
+        .batch_execute("create table copy (viewer int, movie int, rating int not null, primary key (viewer, movie))")
+        .map_err(failed)?;
+    let viewers =
+        client.query("select distinct viewer from ratings order by viewer", &[]).map_err(failed)?;
+    let viewers: Vec<i32> = viewers.iter().map(|row| row.get(0)).collect();
+    let begun = clock::now();
+    std::thread::scope(|scope| {
+        let parts = viewers.chunks(viewers.len().div_ceil(COPIERS));
+        let copy = |part: &[i32]| -> Result<(), Failure> {
+            let mut client = ratings.connect()?;
+            for few in part.chunks(part.len().div_ceil(100)) {
+                let (from, to) = (few[0], few[few.len() - 1]);
+                client
+                    .execute(
+                        "insert into copy select viewer, movie, rating from ratings where viewer between $1 and $2",
+                        &[&from, &to],
+                    )
+                    .map_err(failed)?;
+            }
+            Ok(())
+        };
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || copy(part))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no client panics"))
+    })?;
+    let took = begun.elapsed().as_secs_f64();
+    client.batch_execute("drop table copy").map_err(failed)?;
+    Ok(took)
+}

@@ -1,0 +1,294 @@
+//! Ratings of films (MovieTweetings), served over the PostgreSQL protocol, and clients that use them: what
+//! `isomer demo --scenario reshard` and `isomer bench reshard` change the shard key of.
+//!
+//! ```text
+//!   ratings(movie, viewer, rating, at)     primary key (movie, viewer)     partitions by movie, one in N at each site
+//!
+//!   read     three ratings of one viewer            40 of 100
+//!   update   two ratings of one viewer              40 of 100     with partitions by movie, at two sites mostly
+//!   insert   a rating of another film               20 of 100
+//! ```
+//!
+//! Viewers are chosen by their ratings, so those who rate much are busy. Each client is a session of its own over a
+//! loopback socket, and notes each request: when it began, what it took, and whether it succeeded.
+//!
+//! Transactions over several sites are committed so, and nothing is moved for them: what is shown is what the shard
+//! key does, and not what the autopilot can make of a wrong one.
+
+use crate::clock;
+use crate::failure::Failure;
+use isomer_cluster::Options;
+use isomer_design::SiteId;
+use isomer_plan::learned::Mode;
+use isomer_server::{Decider, Engine, Server, ServerOptions, Trust};
+use postgres::{Client, NoTls, Statement};
+use rand::RngExt;
+use ruzstd::decoding::StreamingDecoder;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// 100,000 ratings, see `data/README.md`.
+const EMBEDDED: &[u8] = include_bytes!("../../../../data/movietweetings_ratings.csv.zst");
+/// Each copy of the ratings is of other viewers, and of the same films.
+const VIEWERS: i32 = 1_000_000;
+/// Of 100 requests so many read, and so many update; the others insert.
+const READS: u32 = 40;
+const UPDATES: u32 = 40;
+
+/// A rating: whose, of which film, and what.
+#[derive(Clone, Copy)]
+struct Rating {
+    viewer: i32,
+    movie: i32,
+    rating: i32,
+}
+
+/// A request, as its client saw it.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) at: Duration,
+    pub(crate) took: Duration,
+    pub(crate) is_read: bool,
+    pub(crate) is_ok: bool,
+}
+
+/// How clients work.
+#[derive(Clone, Copy)]
+pub(crate) struct Work {
+    pub(crate) clients: u16,
+    pub(crate) seed: u64,
+    /// Each client sends a request so often; none: as soon as the one before has been answered.
+    pub(crate) every: Option<Duration>,
+}
+
+/// The server with the ratings.
+pub(crate) struct Ratings {
+    pub(crate) engine: Arc<Engine>,
+    server: Server,
+    /// In the order of viewers.
+    all: Vec<Rating>,
+    films: Vec<i32>,
+}
+
+impl Ratings {
+    /// Serves the ratings, so many times, from so many sites.
+    pub(crate) fn serve(sites: u16, copies: u16) -> Result<Ratings, Failure> {
+        let decider = Decider::named("clay").map_err(Failure::failed)?;
+        let engine = Engine::open(Options::in_memory(sites), decider, Some(Mode::Auto));
+        let engine = engine.map_err(|error| Failure::failed(error.message))?;
+        let listen = "127.0.0.1:0".parse().map_err(Failure::failed)?;
+        let options = ServerOptions {
+            trust: Trust::Loopback,
+            ..ServerOptions::new(listen, clock::now_us, clock::random)
+        };
+        let server = Server::start(engine.clone(), options).map_err(Failure::failed)?;
+        let once = read()?;
+        let other = |copy: i32| {
+            once.iter().map(move |one| Rating { viewer: one.viewer + copy * VIEWERS, ..*one })
+        };
+        let mut all: Vec<Rating> = (0..i32::from(copies)).flat_map(other).collect();
+        all.sort_by_key(|one| (one.viewer, one.movie));
+        let mut films: Vec<i32> = once.iter().map(|one| one.movie).collect();
+        films.sort_unstable();
+        let ratings = Ratings { engine, server, all, films };
+        ratings.load(sites)?;
+        Ok(ratings)
+    }
+
+    /// How many ratings there are at first.
+    pub(crate) fn rows(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A client.
+    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+        let port = self.server.address().port();
+        let config = format!("host=127.0.0.1 port={port} user=isomer dbname=ratings");
+        Client::connect(&config, NoTls).map_err(|error| Failure::of_server("connecting", &error))
+    }
+
+    fn load(&self, sites: u16) -> Result<(), Failure> {
+        let mut client = self.connect()?;
+        let failed = |error| Failure::of_server("loading", &error);
+        client
+            .batch_execute(
+                "create table ratings (movie int, viewer int, rating int not null, primary key (movie, viewer))",
+            )
+            .map_err(failed)?;
+        // A partition for each site, with about as many ratings.
+        for site in 2..=sites {
+            let at = self.films[usize::from(site - 1) * self.films.len() / usize::from(sites)];
+            let split = format!("alter table ratings split at ({at})");
+            let moved = format!("alter table ratings remaster at ({at}) to site {site}");
+            client
+                .batch_execute(&split)
+                .and_then(|()| client.batch_execute(&moved))
+                .map_err(failed)?;
+        }
+        for part in self.all.chunks(10_000) {
+            let mut text = String::new();
+            for Rating { viewer, movie, rating } in part {
+                let _ = writeln!(text, "{movie}\t{viewer}\t{rating}");
+            }
+            let mut copy = client.copy_in("copy ratings from stdin").map_err(failed)?;
+            copy.write_all(text.as_bytes()).map_err(Failure::failed)?;
+            copy.finish().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// How many transactions have committed at one site, and how many over several.
+    pub(crate) fn commits(&self) -> [u64; 2] {
+        let design = self.engine.database().design();
+        let of = |site: SiteId| self.engine.gateway().commits(site);
+        design.sites().iter().map(of).fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+    }
+
+    /// What rows and indexes take at all sites, in bytes.
+    pub(crate) fn memory_bytes(&self, client: &mut Client) -> Result<i64, Failure> {
+        let query = "select sum(memory_bytes)::bigint from isomer.sites";
+        let row = client.query_one(query, &[]);
+        row.map(|row| row.get(0)).map_err(|error| Failure::of_server(query, &error))
+    }
+
+    /// Lets clients work while `meanwhile` runs; gives what they noted, in the order of its beginning, and what came
+    /// of it.
+    pub(crate) fn use_while<T>(
+        &self,
+        work: Work,
+        meanwhile: impl FnOnce(Instant) -> Result<T, Failure>,
+    ) -> Result<(Vec<Request>, T), Failure> {
+        let (begun, stop) = (clock::now(), AtomicBool::new(false));
+        let clients = (0..work.clients).map(|number| self.client(work, number));
+        let clients = clients.collect::<Result<Vec<_>, _>>()?;
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            let run = |client: User<'_>| client.run(begun, stop);
+            let threads: Vec<_> =
+                clients.into_iter().map(|client| scope.spawn(move || run(client))).collect();
+            let came = meanwhile(begun);
+            stop.store(true, Ordering::Relaxed);
+            let noted = threads.into_iter().flat_map(|one| one.join().expect("no client panics"));
+            let mut noted: Vec<Request> = noted.collect();
+            noted.sort_by_key(|request| request.at);
+            came.map(|came| (noted, came))
+        })
+    }
+
+    fn client(&self, work: Work, number: u16) -> Result<User<'_>, Failure> {
+        let mut client = self.connect()?;
+        let mut prepare = |text: &str| {
+            client.prepare(text).map_err(|error| Failure::of_server("preparing", &error))
+        };
+        Ok(User {
+            read: prepare(
+                "select sum(rating) from ratings where viewer = $1 and movie in ($2, $3, $4)",
+            )?,
+            update: prepare(
+                "update ratings set rating = $4 where viewer = $1 and movie in ($2, $3)",
+            )?,
+            insert: prepare(
+                "insert into ratings values ($1, $2, $3) on conflict (movie, viewer) do update set rating = excluded.rating",
+            )?,
+            client,
+            ratings: self,
+            work,
+            number,
+        })
+    }
+}
+
+/// A client at work.
+struct User<'r> {
+    client: Client,
+    ratings: &'r Ratings,
+    work: Work,
+    number: u16,
+    read: Statement,
+    update: Statement,
+    insert: Statement,
+}
+
+impl User<'_> {
+    fn run(mut self, begun: Instant, stop: &AtomicBool) -> Vec<Request> {
+        let seed = self.work.seed.wrapping_mul(1000).wrapping_add(u64::from(self.number));
+        let mut rng = isomer_workload::random(seed);
+        let mut noted = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            if let Some(every) = self.work.every {
+                // Clients take turns, and none sends more because it was late.
+                let turn = every * noted.len() as u32
+                    + every * u32::from(self.number) / u32::from(self.work.clients);
+                clock::sleep(turn.saturating_sub(begun.elapsed()));
+            }
+            let place = rng.random_range(0..self.ratings.all.len());
+            let kind = rng.random_range(0..100_u32);
+            let value = rng.random_range(0..=10_i32);
+            let others = [(); 3].map(|()| rng.random_range(0..usize::from(u16::MAX)));
+            let film = self.ratings.films[rng.random_range(0..self.ratings.films.len())];
+            let at = begun.elapsed();
+            let done = self.request(place, others, kind, value, film);
+            let took = begun.elapsed() - at;
+            noted.push(Request { at, took, is_read: kind < READS, is_ok: done.is_ok() });
+            if done.is_err_and(|error| error.is_closed()) {
+                return noted;
+            }
+        }
+        noted
+    }
+
+    fn request(
+        &mut self,
+        place: usize,
+        others: [usize; 3],
+        kind: u32,
+        value: i32,
+        film: i32,
+    ) -> Result<(), postgres::Error> {
+        let all = &self.ratings.all;
+        let viewer = all[place].viewer;
+        let (first, end) = (
+            all.partition_point(|one| one.viewer < viewer),
+            all.partition_point(|one| one.viewer <= viewer),
+        );
+        let [a, b, c] = others.map(|other| all[first + other % (end - first)].movie);
+        if kind < READS {
+            self.client.query_one(&self.read, &[&viewer, &a, &b, &c]).map(drop)
+        } else if kind < READS + UPDATES {
+            self.client.execute(&self.update, &[&viewer, &a, &b, &value]).map(drop)
+        } else {
+            self.client.execute(&self.insert, &[&film, &viewer, &value]).map(drop)
+        }
+    }
+}
+
+fn read() -> Result<Vec<Rating>, Failure> {
+    let mut text = String::new();
+    let mut unpacked = StreamingDecoder::new(EMBEDDED).map_err(Failure::failed)?;
+    unpacked.read_to_string(&mut text).map_err(Failure::failed)?;
+    let wrong = |line: &str| Failure::failed(format!("no rating: {line}"));
+    let rating = |line: &str| {
+        let mut fields = line.split(',').map(|field| field.parse::<i32>().ok());
+        let mut next = || fields.next().flatten().ok_or_else(|| wrong(line));
+        Ok(Rating { viewer: next()?, movie: next()?, rating: next()? })
+    };
+    text.lines().skip(1).map(rating).collect()
+}
+
+/// The latency that so many of 100 requests do not exceed.
+pub(crate) fn percentile(requests: &[Request], of_100: usize) -> Duration {
+    let mut took: Vec<Duration> = requests.iter().map(|request| request.took).collect();
+    took.sort_unstable();
+    took.get((took.len() * of_100 / 100).min(took.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or_default()
+}
+
+/// Those that began in a span of time.
+pub(crate) fn within(requests: &[Request], from: Duration, to: Duration) -> &[Request] {
+    let at = |time| requests.partition_point(|request| request.at < time);
+    &requests[at(from)..at(to).max(at(from))]
+}
