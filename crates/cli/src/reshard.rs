@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// How often the change is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Gives a table of a running server another shard key, while clients use the table
 ///

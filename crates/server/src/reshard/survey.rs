@@ -98,14 +98,14 @@ impl Survey {
     pub(super) fn notices(&self, table: &Table) -> Vec<String> {
         let names = self.shard.iter().map(|&at| quoted(&table.columns[at].name));
         let key = match self.shard.is_empty() {
-            true => "no shard key".to_owned(),
-            false => format!("shard key ({})", names.collect::<Vec<_>>().join(", ")),
+            true => "without a shard key".to_owned(),
+            false => format!("by shard key ({})", names.collect::<Vec<_>>().join(", ")),
         };
         let mut sites: Vec<String> = self.partitions.iter().map(|(_, at)| at.to_string()).collect();
         sites.sort();
         sites.dedup();
         let mut said = vec![format!(
-            "{} rows by {key}: {} partitions at {}, {:.0} % of the rows change their site",
+            "{} rows {key}: {} partitions at {}, {:.0} % of the rows change their site",
             self.rows,
             self.partitions.len(),
             sites.join(" "),
@@ -115,7 +115,7 @@ impl Survey {
             && (values < self.partitions.len() || self.largest > 0.5)
         {
             said.push(format!(
-                "the {key} has few values: {values} different ones, the most frequent in {:.0} % of the rows",
+                "{key} there are few values: {values} different ones, the most frequent in {:.0} % of the rows",
                 100.0 * self.largest,
             ));
         }
