@@ -48,3 +48,12 @@ with w (a, b) as materialized (select id, random() from t) select (select b from
 select id, v from t natural left join (select id, v from u) z intersect (values (1, 2), (null, 3)) except select v, id from t order by 1 desc fetch first 2 rows with ties
 select set_config('application_name', name, true), to_regtype(name), 'a#%' like name escape '#', pg_get_serial_sequence('w', 'a') from t, current_schema() s
 select exists (select 1 / 0 from t), (select (select (select sum(t.v)))) from t where (select true) and id = (select max(id) from u) and v between (select 1) and (select 9)
+create or replace view x (a, b) as select t.id, count(*) from t join u using (id) where t.v > 1 group by t.id order by 1 limit 5
+select x.a, y.b from x join (select a, b + 1 as b from x where b > 0) as y on y.a = x.a where y.b = 2 and x.a in (1, 2)
+create table k (id int primary key, t int default 1 references t on delete cascade on update set default deferrable initially deferred, up int constraint own references k (id) match full on delete set null not null)
+alter table u add constraint u_t foreign key (id) references t (id) on delete restrict on update cascade not valid, validate constraint u_t
+set constraints own, k_t_fkey immediate
+insert into k values (1, 2, 1), (2, 3, 1), (3, null, 2) on conflict (id) do update set up = excluded.id
+truncate t, k restart identity cascade
+create table if not exists copy as select id, v, x.b from t left join x on x.a = t.id where v is not null
+drop view if exists x cascade

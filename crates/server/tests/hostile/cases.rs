@@ -454,7 +454,15 @@ fn doubled(depth: usize) -> Vec<(&'static str, String)> {
         let names: Vec<String> = (1..=depth).map(|at| format!("c{at} as ({})", from(at))).collect();
         format!("with c0 as (select 1 as a), {} select count(*) from c{depth}", names.join(", "))
     };
+    // An error undoes all of them.
+    let views = |from: &dyn Fn(usize) -> String| {
+        let more = |at| format!("create view d{at} as select x.a from {};", from(at));
+        let all: Vec<String> = (1..=depth).map(more).collect();
+        format!("create view d0 as select 1 as a; {} drop view d0 cascade", all.join(" "))
+    };
     vec![
+        ("views once", views(&|at| format!("d{} x", at - 1))),
+        ("views twice", views(&|at| format!("d{0} x, d{0} y", at - 1))),
         ("names twice", chained(&|at| format!("select 1 from c{0} a, c{0} b", at - 1))),
         ("names once", chained(&|at| format!("select * from c{}", at - 1))),
         ("names wide", chained(&|at| format!("select a.*, b.* from c{0} a, c{0} b", at - 1))),
