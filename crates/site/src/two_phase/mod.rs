@@ -28,6 +28,9 @@
 //! snapshot at or after it waits at a mark, wherever it looks first: nobody sees half. A feed does not
 //! speak for a time at or after an open proposal; replicas follow the `end` as any commit.
 //!
+//! **What a serializable transaction has only read** is locked and prepared like the rest ([`Part::PrepareAll`]), as an
+//! event without rows: so no commit there gets a time before its own that it has not seen, whatever dies meanwhile.
+//!
 //! **Presumed abort.** The coordinator's decision is one frame of its log, with its own writes. It licenses
 //! itself to decide by a note in memory, made before anybody is asked and gone with a crash or with the
 //! request. Who asks about a transaction that is neither noted nor decided is told that it was aborted:
