@@ -273,14 +273,22 @@ impl Resharding<'_> {
         let without_turn = self.alone.savepoint();
         let mut patience_ms = PATIENCE_MS;
         loop {
-            self.engine.take_turn(&mut self.alone, self.cancel)?;
-            if let Some(closed) = self.close(table.id, patience_ms)? {
-                let switched = self.switch_closed(table, keeps_old);
-                drop(closed);
-                self.alone.back_to(without_turn);
+            let turn = self.engine.take_turn(&mut self.alone, self.cancel);
+            let closed = turn.and_then(|()| self.close(table.id, patience_ms));
+            let switched = match closed {
+                Ok(None) => None,
+                Ok(Some(closed)) => {
+                    let switched = self.switch_closed(table, keeps_old);
+                    drop(closed);
+                    Some(switched)
+                }
+                Err(error) => Some(Err(error)),
+            };
+            // Whatever came of it: who clears up after a failure takes a turn, too.
+            self.alone.back_to(without_turn);
+            if let Some(switched) = switched {
                 return switched;
             }
-            self.alone.back_to(without_turn);
             let pause = Duration::from_millis(patience_ms) * PAUSE_TIMES;
             self.engine.gateway().pause(self.cancel, pause).map_err(explain)?;
             patience_ms = (patience_ms * 2).min(PATIENCE_MS_MAX);
