@@ -81,8 +81,8 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     let SimArgs { steps, faults, plant, lines, backups, .. } = *args;
-    let serializable = args.isolation == Isolation::Serializable;
-    let options = SimOptions { steps, faults, plant, lines, backups, serializable };
+    let (serializable, failover) = (args.isolation == Isolation::Serializable, false);
+    let options = SimOptions { steps, faults, plant, lines, backups, serializable, failover };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in args.seeds.clone() {

@@ -83,9 +83,20 @@ async fn add_replica<T: Transport>(
         unreachable!("a follow is answered with a snapshot")
     };
     let (range, rows) = (snapshot.range.clone(), snapshot.rows());
-    let Err(refusal) = ask(transport, site, Step::Install(snapshot)).await else { return Ok(rows) };
+    let installed = ask(transport, site, Step::Install(snapshot)).await;
+    let backed = match installed {
+        // Before it counts as a backup, it has all that was acknowledged without it.
+        Ok(_) => ask(transport, master, Step::BackedBy(table, start.clone(), site)).await,
+        refused => refused,
+    };
+    let Err(refusal) = backed else { return Ok(rows) };
     passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;
-    passing_by(transport, site, Step::Drop(table, range)).await?;
+    let end = match transport.failure(master) {
+        None => Step::Drop(table, range),
+        // Nobody tells the copy that it has been let go.
+        Some(_) => Step::Discard(table, range),
+    };
+    passing_by(transport, site, end).await?;
     Err(refusal)
 }
 

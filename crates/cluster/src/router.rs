@@ -26,6 +26,7 @@ mod change;
 mod failover;
 mod readmission;
 mod reconfigure;
+mod takeover;
 
 pub use change::Job;
 pub use failover::FailedOver;
@@ -50,6 +51,7 @@ use isomer_site::{Body, Committed, Failure, Procedure, Published, Reply, Request
 use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -124,6 +126,8 @@ pub struct Router<T> {
     reconfigurations: Reconfigurations,
     /// Sites whose logs have failed, until others have taken over.
     failures: Backlog<SiteId>,
+    /// Sites that were given up, and have not been readmitted since; and whether others have taken over from them.
+    given_up: Mutex<BTreeMap<SiteId, bool>>,
     /// Sites of other processes that have begun a new run.
     returned: Backlog<SiteId>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.
@@ -173,6 +177,7 @@ impl<T: Transport> Router<T> {
             jobs: Jobs::default(),
             reconfigurations: Reconfigurations::default(),
             failures: Backlog::new(usize::from(SITES_MAX)),
+            given_up: Mutex::default(),
             returned: Backlog::new(usize::from(SITES_MAX)),
             latest: AtomicU64::new(0),
         }

@@ -81,6 +81,9 @@ pub trait Transport {
         None
     }
 
+    /// Others have taken over what they could from a site that is gone: who waits for it may ask elsewhere.
+    fn set_taken_over(&self, _site: SiteId) {}
+
     /// How a site is, as far as the router knows.
     fn load(&self, site: SiteId) -> SiteLoad;
 

@@ -113,6 +113,13 @@ pub enum LogError {
         /// Which log, and how long its owner has heard nothing.
         what: Arc<str>,
     },
+    /// The process of the log's site is gone, and others take over what they can. What the log holds is seen when it is
+    /// back.
+    #[error("the site's process is gone: {what}; what it alone has is there again when it is back")]
+    Gone {
+        /// Which process, and for how long it could not be reached.
+        what: Arc<str>,
+    },
 }
 
 /// What a log lacks that cannot take more for the time being.
@@ -162,7 +169,7 @@ impl LogError {
 
     /// True if the log takes nothing more until it is opened again.
     pub fn is_final(&self) -> bool {
-        matches!(self, LogError::Failed { .. } | LogError::Fenced { .. })
+        matches!(self, LogError::Failed { .. } | LogError::Fenced { .. } | LogError::Gone { .. })
     }
 }
 

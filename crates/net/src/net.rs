@@ -48,6 +48,10 @@ pub struct Options {
     pub release: String,
     /// How long clients wait for a process that has gone.
     pub outage_wait: Duration,
+    /// After so long others take over from a process that cannot be reached, where tables have backups; `None`: never.
+    /// To be asked for only where the design stands still: what a change of it that had begun has done at the process
+    /// nobody knows.
+    pub failover_after: Option<Duration>,
     /// How long nothing may come from a process before it counts as gone. At most 4 s: what waits for the leases of
     /// all sites waits no longer than that.
     pub silence: Duration,
@@ -70,6 +74,7 @@ impl Options {
             known: BTreeSet::new(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             outage_wait: Duration::from_secs(10),
+            failover_after: None,
             silence: Duration::from_secs(3),
             queue_bytes: 64 << 20,
             requests: 2048,
@@ -104,6 +109,7 @@ pub(crate) struct Shared {
     join: Join,
     pub(crate) limits: Limits,
     outage_wait: Duration,
+    failover_after: Option<Duration>,
     members: Vec<Member>,
     peers: Vec<Arc<Peer>>,
     by_site: BTreeMap<SiteId, Arc<Peer>>,
@@ -151,6 +157,7 @@ impl Net {
             join: options.join,
             limits: Limits { silence: options.silence, queue_bytes: options.queue_bytes },
             outage_wait: options.outage_wait,
+            failover_after: options.failover_after,
             members: options.members,
             peers,
             by_site,
@@ -274,6 +281,14 @@ impl Wire for Net {
             Some(peer) => Box::pin(peer.returns(self.shared.outage_wait)),
             None => Box::pin(ready(false)),
         }
+    }
+
+    fn gone(&self, site: SiteId) -> Option<String> {
+        let peer = self.peer(site)?;
+        let longest = self.shared.failover_after?;
+        let away = peer.away_for().filter(|away| *away >= longest)?;
+        let name = &peer.member.name;
+        Some(format!("node {name} could not be reached for {:.1} s", away.as_secs_f64()))
     }
 
     fn open(&self, endpoint: Endpoint) {

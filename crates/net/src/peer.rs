@@ -234,6 +234,13 @@ impl Peer {
         .await
     }
 
+    /// For how long it could not be reached.
+    pub(crate) fn away_for(&self) -> Option<Duration> {
+        let state = self.state.lock();
+        let is_up = state.line.as_ref().is_some_and(|line| !line.is_over());
+        (!is_up).then(|| state.down_since.elapsed())
+    }
+
     async fn until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
         poll_fn(|cx| {
             let mut state = self.state.lock();

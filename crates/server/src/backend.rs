@@ -486,7 +486,7 @@ fn log(error: &LogError) -> &'static str {
         LogError::NoRoom { lack: Lack::Space, .. } => "53100",
         // Pools of connections take these for a server that is going, and connect anew.
         LogError::Fenced { .. } => "57P01",
-        LogError::Unconfirmed { .. } => "57P03",
+        LogError::Unconfirmed { .. } | LogError::Gone { .. } => "57P03",
         _ => "53000",
     }
 }

@@ -20,6 +20,9 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// A client hears of a commit within this time, as a rule.
+const LONG_NS: u64 = 1_000_000_000;
+
 /// See the [module documentation](self).
 pub struct Cluster {
     /// Where it runs.
@@ -34,6 +37,8 @@ pub struct Cluster {
     pub(crate) conflicts: RefCell<Vec<String>>,
     pub(crate) acknowledged: Cell<Time>,
     acks: RefCell<Vec<Ack>>,
+    /// When a client was told of a commit last while some partition had too few backups.
+    lacked: Cell<Time>,
     values: Cell<Value>,
 }
 
@@ -84,6 +89,7 @@ impl Cluster {
             conflicts: RefCell::default(),
             acknowledged: Cell::new(Time::ZERO),
             acks: RefCell::default(),
+            lacked: Cell::new(Time::ZERO),
             values: Cell::new(0),
         }))
     }
@@ -130,7 +136,14 @@ impl Cluster {
         let disk = |id| Some((id, self.world.log(id)?.durable()));
         let durable = self.world.sites().into_iter().filter_map(disk).collect();
         let design = self.router.design();
-        let backups = design.tables().map(|(id, table)| (id, table.backups())).collect();
+        // Where backups are lacking, a commit waits for those that are left; its client hears of it later.
+        let now = self.world.now();
+        if !design.lacking(|_| true).is_empty() {
+            self.lacked.set(now);
+        }
+        let is_whole = self.lacked.get() == Time::ZERO || now.0 - self.lacked.get().0 > LONG_NS;
+        let tables = design.tables().filter(|_| is_whole);
+        let backups = tables.map(|(id, table)| (id, table.backups())).collect();
         self.acks.borrow_mut().push(Ack { site, time, durable, backups });
     }
 
@@ -260,7 +273,8 @@ impl Cluster {
             .into_iter()
             .filter_map(|id| Some((id, self.world.log(id)?)))
             .collect();
-        let (commits, terms) = ledger::read(logs.iter().map(|(site, log)| (*site, &**log)));
+        let (commits, terms) =
+            ledger::read(logs.iter().map(|(site, log)| (*site, &**log)), &self.world.void());
         let transactions = self.transactions.borrow().clone();
         let (opens, conflicts) = (self.opens.borrow().clone(), self.conflicts.borrow().clone());
         let copied = ledger::copied(logs.iter().map(|(site, log)| (*site, &**log)));

@@ -6,6 +6,7 @@
 //! sites is put together from their logs, with the coordinator's decision as its one witness.
 
 use crate::history::{Commit, Copied, CopiedWhat, Term, Value, Written};
+use crate::world::Void;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time};
 use isomer_log::{Log, MemoryLog};
 use isomer_site::{Event, FrameHead, FrameKind, Record, TxnId, read_any_frame, read_frame};
@@ -15,14 +16,23 @@ use std::ops::ControlFlow;
 /// Reads the logs of all sites.
 pub(crate) fn read<'l>(
     logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>,
+    void: &[Void],
 ) -> (Vec<Commit>, Vec<Term>) {
+    let logs: Vec<_> = logs.collect();
+    let promoted = promoted(&logs);
     let (mut commits, mut terms) = (Vec::new(), Vec::new());
     let mut across = Distributed::default();
     for (site, log) in logs {
         let mut account = Account { site, held: BTreeMap::new(), terms: Vec::new() };
-        let read = log.read(log.begin(), &mut |_, frame| {
+        let read = log.read(log.begin(), &mut |position, frame| {
             let (head, records) = read_frame(frame).expect("sites write frames");
+            // The position is that of the frame; the tail of a log is told by what is behind it.
+            let is_void =
+                |void: &Void| void.site == site && (void.from..void.until).contains(&position);
             records.iter().for_each(|record| account.enter(&head, record));
+            if void.iter().any(is_void) {
+                return ControlFlow::Continue(());
+            }
             let writes = writes_of(&records);
             match head.kind {
                 FrameKind::Refresh { .. } => {}
@@ -45,9 +55,49 @@ pub(crate) fn read<'l>(
         read.expect("a log in memory can be read from its beginning");
         terms.extend(account.close());
     }
+    cut_short(&mut terms, &promoted);
     commits.extend(across.commits());
     commits.sort_by_key(|commit| commit.time);
     (commits, terms)
+}
+
+/// That a site has taken a partition from another that was gone, or had not said that it has it.
+struct Promoted {
+    site: SiteId,
+    table: TableId,
+    start: Key,
+    at: Time,
+}
+
+fn promoted(logs: &[(SiteId, &MemoryLog)]) -> Vec<Promoted> {
+    let mut promoted = Vec::new();
+    for (site, log) in logs {
+        let read = log.read(log.begin(), &mut |_, frame| {
+            let (head, records) = read_frame(frame).expect("sites write frames");
+            let own = records.iter().filter(|_| head.kind.origin().is_none());
+            for record in own.filter(|record| matches!(record.event, Event::Promote { .. })) {
+                let (table, start, at) = (record.table, record.start.clone(), head.time);
+                promoted.push(Promoted { site: *site, table, start, at });
+            }
+            ControlFlow::Continue(())
+        });
+        read.expect("a log in memory can be read from its beginning");
+    }
+    promoted
+}
+
+/// A reign ends when another site takes the partition, whether or not its master knows.
+fn cut_short(terms: &mut [Term], promoted: &[Promoted]) {
+    for term in terms {
+        let ends = |p: &&Promoted| {
+            p.site != term.site
+                && p.table == term.table
+                && (term.range.contains(&p.start) || term.range.start == p.start)
+                && p.at > term.from
+        };
+        let until = promoted.iter().filter(ends).map(|promoted| promoted.at).min();
+        term.until = [until, term.until].into_iter().flatten().min();
+    }
 }
 
 /// What replicas' logs hold of what was committed elsewhere.
@@ -157,6 +207,8 @@ impl Account {
             // Not held before its install.
             Event::Copy { .. } => {}
             Event::Drop => {
+                // Of a mastership that others have taken, too.
+                self.end_reign(place.clone(), head.time);
                 self.held.remove(&place);
             }
             Event::Forget => self.held.retain(|(table, _), _| *table != record.table),

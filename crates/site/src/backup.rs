@@ -52,7 +52,7 @@ use isomer_log::{LogError, Position};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -101,6 +101,8 @@ struct Waits {
     books: BTreeMap<Place, Book>,
     /// Who waits for all tickets up to one.
     readers: BTreeMap<Ticket, Vec<Waker>>,
+    /// Tickets of events that others have made void.
+    void: BTreeSet<Ticket>,
 }
 
 /// An event that waits.
@@ -155,6 +157,10 @@ impl Book {
 
 fn place(partition: &SitePartition) -> Place {
     (partition.table, partition.range.start.clone())
+}
+
+fn void() -> LogError {
+    LogError::Gone { what: "others had taken over from it".into() }
 }
 
 fn reached(partition: &SitePartition) -> Reached {
@@ -246,35 +252,92 @@ impl Site {
         // Followers are sent what is durable, whether or not commits wait for the disk.
         self.lasting_for_others(seen.position).await?;
         self.ship();
-        self.acknowledged(own).await;
-        self.acknowledged_up_to(seen.ticket).await;
-        Ok(())
+        self.acknowledged(own).await?;
+        self.acknowledged_up_to(seen.ticket).await
     }
 
     /// Ready when backups have acknowledged these events.
-    pub(crate) async fn acknowledged(&self, tickets: &[Ticket]) {
+    ///
+    /// # Errors
+    /// [`LogError::Gone`] if they are void: others had taken over from this site.
+    async fn acknowledged(&self, tickets: &[Ticket]) -> Result<(), LogError> {
         for ticket in tickets {
             poll_fn(|cx| {
                 let mut waits = self.backups.waits.lock();
-                let Some(open) = waits.open.get_mut(ticket) else { return Poll::Ready(()) };
+                if waits.void.contains(ticket) {
+                    return Poll::Ready(Err(void()));
+                }
+                let Some(open) = waits.open.get_mut(ticket) else { return Poll::Ready(Ok(())) };
                 leave(&mut open.waiting, cx.waker());
-                Poll::Pending
+                if self.is_replaced() { Poll::Ready(Err(void())) } else { Poll::Pending }
             })
-            .await;
+            .await?;
         }
+        Ok(())
     }
 
     /// Ready when backups have acknowledged all events up to this one.
-    pub(crate) async fn acknowledged_up_to(&self, ticket: Ticket) {
+    ///
+    /// # Errors
+    /// [`LogError::Gone`] if events become void while they are waited for.
+    async fn acknowledged_up_to(&self, ticket: Ticket) -> Result<(), LogError> {
+        let mut before = None;
         poll_fn(|cx| {
             let mut waits = self.backups.waits.lock();
+            if *before.get_or_insert(waits.void.len()) != waits.void.len() {
+                return Poll::Ready(Err(void()));
+            }
             if waits.is_closed_up_to(ticket) {
-                return Poll::Ready(());
+                return Poll::Ready(Ok(()));
             }
             leave(waits.readers.entry(ticket).or_default(), cx.waker());
-            Poll::Pending
+            if self.is_replaced() { Poll::Ready(Err(void())) } else { Poll::Pending }
         })
-        .await;
+        .await
+    }
+
+    /// Those who wait for acknowledgements may have to wait no more.
+    pub(crate) fn wake_unacknowledged(&self) {
+        let waits = self.backups.waits.lock();
+        let own = waits.open.values().flat_map(|open| &open.waiting);
+        own.chain(waits.readers.values().flatten()).for_each(Waker::wake_by_ref);
+    }
+
+    /// Waits until a site with a new copy of a partition has acknowledged all that was committed before, if the table
+    /// has backups: from then on it is one.
+    ///
+    /// # Errors
+    /// [`Refusal`]; it is none then.
+    pub(crate) async fn backed_by(
+        &self,
+        table: TableId,
+        start: &Key,
+        site: SiteId,
+    ) -> Result<(), Refusal> {
+        if !self.is_backed(table) {
+            return Ok(());
+        }
+        let (_, partition, held) = self.lock_mastered(table, start).await?;
+        self.end_learning(site, std::iter::once(&partition));
+        let version = partition.version();
+        drop(held);
+        let until = self.time.now().0 + PATIENCE_NS;
+        while !self.has_reached(&partition, site, version) {
+            self.serving()?;
+            if self.time.now().0 > until {
+                return Err(self.unfit(&partition, format!("is not acknowledged by {site}")));
+            }
+            self.send(site, Message::AskAck { partitions: vec![place(&partition)] });
+            self.next_tick().await;
+        }
+        Ok(())
+    }
+
+    fn has_reached(&self, partition: &SitePartition, site: SiteId, version: Version) -> bool {
+        let waits = self.backups.waits.lock();
+        let book = waits.books.get(&place(partition));
+        let reached = book.and_then(|book| book.reached.iter().find(|(other, _)| *other == site));
+        reached.is_some_and(|(_, reached)| *reached >= version)
     }
 
     /// True if backups have acknowledged all events up to this one.
@@ -374,6 +437,15 @@ impl Site {
         }
     }
 
+    /// Others have taken a partition over from this site: what nobody has acknowledged of it is void.
+    pub(crate) fn void_tickets(&self, partition: &SitePartition) {
+        let mut waits = self.backups.waits.lock();
+        if let Some(book) = waits.books.get(&place(partition)) {
+            let open: Vec<Ticket> = book.open.iter().map(|(_, ticket)| *ticket).collect();
+            waits.void.extend(open);
+        }
+    }
+
     /// A partition has left the site: nobody waits for it here any more.
     pub(crate) fn end_tickets(&self, partition: &SitePartition) {
         let place = place(partition);
@@ -457,6 +529,7 @@ impl Site {
     pub(crate) fn expect_acks(&self, table: &Table) {
         for (_, partition) in table.partitions.load().iter().filter(|(_, p)| p.is_master()) {
             self.recount(partition);
+            self.begin_keeping(partition);
             let ticket = self.open_ticket(table.backups(), partition, partition.version());
             let mut waits = self.backups.waits.lock();
             if let Some(open) = ticket.and_then(|ticket| waits.open.get_mut(&ticket)) {

@@ -196,6 +196,7 @@ impl Site {
         self.recount(&partition);
         // It has the copy, or never will; whether it still lacks something of the log, it says itself.
         self.has_copies(site, std::iter::once(&partition));
+        self.review_keeping(site);
         drop(held);
         self.lasting(position).await
     }
@@ -333,6 +334,7 @@ impl Site {
             partition.become_master();
         })?;
         self.expect_followers(&followers, begin);
+        self.begin_keeping(&partition);
         drop(held);
         self.lasting(position).await
     }

@@ -132,6 +132,7 @@ impl Site {
         self.begin_learning(&partition, site);
         partition.set_followers(partition.followers().with(site));
         self.expect_followers(&SiteSet::of(site), position);
+        self.begin_keeping(&partition);
         self.expect_copies(&partition, &SiteSet::of(site), position);
         let version = partition.version();
         let mut context = self.store.context().ok_or(Refusal::Unavailable(self.id))?;

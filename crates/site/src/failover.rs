@@ -167,6 +167,7 @@ impl Site {
         }
         partition.end_publishing(to, time);
         self.expect_followers(&followers, begin);
+        self.begin_keeping(&partition);
         drop(held);
         self.lasting(position).await
     }
@@ -250,6 +251,7 @@ impl Site {
         while let Some(partition) = table.overlapping(range).first().cloned() {
             let mut held = Held::default();
             if held.wait_for(&partition).await {
+                self.void_tickets(&partition);
                 self.end_copy(&table, &partition)?;
             }
         }

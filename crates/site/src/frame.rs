@@ -21,6 +21,9 @@ use isomer_log::Position;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// The code of [`FrameKind::Decide`].
+pub(crate) const DECIDE: u8 = 4;
+
 /// A transaction over several sites.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct TxnId {
@@ -113,7 +116,7 @@ impl FrameKind {
             FrameKind::Commit => 1,
             FrameKind::Refresh { .. } => 2,
             FrameKind::Prepare(_) => 3,
-            FrameKind::Decide { .. } => 4,
+            FrameKind::Decide { .. } => DECIDE,
             FrameKind::End(_) => 5,
         }
     }

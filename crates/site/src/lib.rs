@@ -53,6 +53,7 @@ mod room;
 mod site;
 mod source;
 mod step;
+mod tail;
 mod tick;
 mod two_phase;
 mod txn;
@@ -70,7 +71,9 @@ pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
 pub use frame::{FrameHead, FrameKind, TxnId};
 pub use link::LinkTimeouts;
-pub use message::{Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TimeSource};
+pub use message::{
+    Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TailItem, TimeSource,
+};
 pub use overlay::Overlay;
 pub use record::{
     BadFrame, Event, Install, Record, RowChange, Rows, RowsBuffer, read_any_frame, read_frame,
@@ -84,6 +87,7 @@ pub use room::{Full, MemoryLimit};
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
+pub use tail::{Fenced, FrameBytes, TailCopy, TailFrame, TakeOver, Unended, take_over};
 pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK};
 pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

@@ -22,6 +22,7 @@
 
 use crate::backup::Reached;
 use crate::frame::TxnId;
+use crate::tail::Unended;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,43 @@ pub enum Message {
         /// Their tables and first keys.
         partitions: Vec<(TableId, Key)>,
     },
+    /// The sender keeps the tail of the receiver's log ([`crate::tail`]) up to here.
+    ///
+    /// If it is lost, the next feed with something of the tail leads to another.
+    Tailed {
+        /// The receiver's run.
+        incarnation: u64,
+        /// The position.
+        received: Position,
+    },
+    /// The sender waits for word of its tail.
+    ///
+    /// It asks again until it has it.
+    AskTailed,
+}
+
+impl Message {
+    /// True for what a site says as a master, or as a coordinator: whoever is fenced is neither any more. What it says
+    /// as a follower or participant is as true as ever.
+    pub(crate) fn is_of_master(&self) -> bool {
+        match self {
+            Message::Feed(_)
+            | Message::CloseAhead { .. }
+            | Message::Outcome { .. }
+            | Message::AskAck { .. } => true,
+            Message::Hello { .. }
+            | Message::Subscribe { .. }
+            | Message::Close { .. }
+            | Message::AskCloseAhead { .. }
+            | Message::Ask { .. }
+            | Message::Done { .. }
+            | Message::AskReceived { .. }
+            | Message::Received { .. }
+            | Message::Ack { .. }
+            | Message::Tailed { .. }
+            | Message::AskTailed => false,
+        }
+    }
 }
 
 /// Names a question, so that its answer is told from those of earlier ones.
@@ -220,6 +258,37 @@ pub enum FeedItem {
         /// The replica's keys.
         range: KeyRange,
     },
+    /// Something of the tail of the sender's log.
+    Tail(TailItem),
+}
+
+/// What a backup is told of the tail of its master's log ([`crate::tail`]).
+#[derive(Clone, Debug)]
+pub enum TailItem {
+    /// What was kept of it so far is void; this is where it begins.
+    Begins {
+        /// Up to where the sender has sent it, this feed included.
+        received: Position,
+        /// Up to where it is settled.
+        settled: Position,
+        /// What settled frames have left open.
+        unended: Vec<(TxnId, Unended)>,
+    },
+    /// The next frame.
+    Frame {
+        /// The sender.
+        from: SiteId,
+        /// Position in the sender's log behind the frame.
+        position: Position,
+        /// The frame.
+        frame: Arc<[u8]>,
+    },
+    /// Up to here everybody has what concerns him.
+    Settled(Position),
+    /// All have heard of this decision.
+    Finished(TxnId),
+    /// Nothing is kept of it until it begins anew.
+    Ends,
 }
 
 /// How a site reaches the others. Messages may be late, out of order, doubled or lost.

@@ -342,6 +342,7 @@ impl Site {
             }
         }
         tables.iter().for_each(|table| self.expect_acks(table));
+        self.restore_tail(self.unended().into_iter());
         if self.opened_at > 0 {
             self.outlive_promises();
         }

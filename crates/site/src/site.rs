@@ -205,24 +205,27 @@ impl Sequencer {
         frame: &mut FrameWriter,
         time: Time,
         followers: SmallVec<[SiteSet; 4]>,
+        is_kept: bool,
     ) -> Result<Position, LogError> {
         let bytes = frame.finish(time);
         let position = log.append(bytes)?;
-        if followers.iter().any(|sites| !sites.is_empty()) {
+        if is_kept || followers.iter().any(|sites| !sites.is_empty()) {
             let frame = Arc::from(bytes);
-            self.outgoing.push_back(Outgoing { position, time, frame, followers });
+            self.outgoing.push_back(Outgoing { position, time, frame, followers, is_kept });
         }
         Ok(position)
     }
 }
 
-/// A frame on its way to the sites that follow its partitions.
+/// A frame on its way to the sites that follow its partitions, or keep the log's tail.
 pub(crate) struct Outgoing {
     pub(crate) position: Position,
     pub(crate) time: Time,
     pub(crate) frame: Arc<[u8]>,
     /// Who follows the partition of each record.
     pub(crate) followers: SmallVec<[SiteSet; 4]>,
+    /// It is of the log's tail whoever follows its partitions: prepared, or decided.
+    pub(crate) is_kept: bool,
 }
 
 impl Site {
@@ -361,21 +364,27 @@ impl Site {
         let followers: SmallVec<[SiteSet; 4]> = followers.collect();
         let mut sequencer = self.sequencer.lock();
         let time = self.store.clock.tick(self.time.now());
-        let position = sequencer.enter(&*self.log, &mut frame, time, followers)?;
+        let is_kept = frame.is_decision();
+        let position = sequencer.enter(&*self.log, &mut frame, time, followers, is_kept)?;
         Ok((time, position))
     }
 
     /// Gives what is prepared its place in the log, and the earliest time at which it can take
-    /// effect.
+    /// effect. `is_kept`: it is of the log's [tail](crate::tail).
     pub(crate) fn append_prepare(
         &self,
         txn: TxnId,
         frame: &mut FrameWriter,
-        is_followed: bool,
+        followers: SmallVec<[SiteSet; 4]>,
+        is_kept: bool,
     ) -> Result<(Time, Position), LogError> {
+        let is_followed = followers.iter().any(|sites| !sites.is_empty());
         let mut sequencer = self.sequencer.lock();
         let time = self.store.clock.tick(self.time.now());
-        let position = self.log.append(frame.finish(time))?;
+        let position = match is_kept {
+            true => sequencer.enter(&*self.log, frame, time, followers, true)?,
+            false => self.log.append(frame.finish(time))?,
+        };
         if is_followed {
             sequencer.open.push((txn, time));
         }
@@ -399,7 +408,7 @@ impl Site {
         let followers = followers.collect();
         self.store.clock.raise(time);
         let mut sequencer = self.sequencer.lock();
-        let position = sequencer.enter(&*self.log, &mut frame, time, followers)?;
+        let position = sequencer.enter(&*self.log, &mut frame, time, followers, false)?;
         sequencer.open.retain(|(other, _)| *other != txn);
         Ok(position)
     }

@@ -4,8 +4,10 @@ use crate::change::Holding;
 use crate::copy::Snapshot;
 use crate::error::Refusal;
 use crate::failover::Standing;
+use crate::frame::TxnId;
 use crate::site::Site;
-use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Version};
+use crate::tail::{Fenced, TailFrame};
+use isomer_design::{Backups, Key, KeyRange, SiteId, SiteSet, TableId, Time, Version};
 use serde::{Deserialize, Serialize};
 
 /// One step of a design change. Asked for twice, it answers the second time as the first, so whoever
@@ -50,6 +52,19 @@ pub enum Step {
     Dismiss(SiteId),
     /// Let a table's commits wait for so many backups.
     Backups(TableId, Backups),
+    /// Wait until this site has acknowledged, as a backup, the partition that begins at this key.
+    BackedBy(TableId, Key, SiteId),
+    /// Hear no more of a site that is gone, and say what is known of it.
+    Fence(SiteId),
+    /// Apply what was history at a site that is gone.
+    TakeFrames(SiteId, Vec<TailFrame>),
+    /// End transactions as a site that is gone had decided; those without a time were aborted.
+    EndInDoubt(Vec<(TxnId, Option<Time>)>),
+    /// Others have taken over from a site that is gone: let nobody wait for its word. The site is asked as well, when it
+    /// is back.
+    Replaced(SiteId),
+    /// Hear a site again that was fenced; the site itself is heard again.
+    Admit(SiteId),
 }
 
 /// The answer to a step.
@@ -63,6 +78,8 @@ pub enum Answer {
     Standing(Standing),
     /// What the site holds, after [`Step::Describe`].
     Holdings(Vec<Holding>),
+    /// What is known of a site that is gone, after [`Step::Fence`].
+    Fenced(Box<Fenced>),
 }
 
 impl Site {
@@ -100,6 +117,14 @@ impl Site {
             Step::Finish => self.finish().await?,
             Step::Dismiss(site) => self.dismiss(site),
             Step::Backups(table, backups) => self.set_backups(table, backups).await?,
+            Step::BackedBy(table, start, site) => self.backed_by(table, &start, site).await?,
+            Step::Fence(site) => {
+                return Ok(Answer::Fenced(Box::new(self.fence(site).await?)));
+            }
+            Step::TakeFrames(from, frames) => self.take_frames(from, &frames).await?,
+            Step::EndInDoubt(outcomes) => self.end_in_doubt(outcomes).await?,
+            Step::Replaced(site) => self.replaced(site),
+            Step::Admit(site) => self.admit(site),
         }
         Ok(Answer::Done)
     }

@@ -108,8 +108,13 @@ impl Runtime {
     /// The process of other sites can be reached.
     pub(crate) fn meet(&self, others: &[SiteId], is_new: bool) {
         self.sites().iter().for_each(|site| site.meet(others));
-        if let Some(tell) = self.on_return.get().filter(|_| is_new) {
-            others.iter().for_each(|other| tell(*other));
+        // What was taken from one that was given up it does not know, even if it has run on.
+        let is_stale = |other: &SiteId| {
+            let remote = self.elsewhere(*other);
+            is_new || remote.is_some_and(|remote| remote.failure(*other).is_some())
+        };
+        if let Some(tell) = self.on_return.get() {
+            others.iter().filter(|other| is_stale(other)).for_each(|other| tell(*other));
         }
     }
 

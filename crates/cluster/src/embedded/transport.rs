@@ -229,6 +229,12 @@ impl Transport for Embedded {
         }
     }
 
+    fn set_taken_over(&self, site: SiteId) {
+        if let Some(remote) = self.elsewhere(site) {
+            remote.set_taken_over(site);
+        }
+    }
+
     fn load(&self, site: SiteId) -> SiteLoad {
         match self.elsewhere(site) {
             Some(remote) => remote.load(site),

@@ -3,7 +3,7 @@
 use super::pins::{ClientPin, ClientPins};
 use super::{Reach, Unanswered, Wire};
 use crate::embedded::Mailboxes;
-use isomer_design::{SiteId, Time};
+use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use isomer_site::wire::{
     self, Asked, BadMessage, ClientId, Execute, Leased, PinAt, ReadAt, Rows, Tick,
@@ -15,7 +15,9 @@ use isomer_site::{
 use isomer_strategy::SiteLoad;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Why there is no answer that can be read.
 enum NoAnswer {
@@ -31,6 +33,8 @@ pub(crate) struct Remote {
     pins: Arc<ClientPins>,
     /// What the sites have said of themselves.
     known: Mutex<BTreeMap<SiteId, Leased>>,
+    /// Those whose part others have taken over since.
+    taken_over: Mutex<SiteSet>,
 }
 
 /// An answer that may say that the site's log takes nothing more.
@@ -58,7 +62,8 @@ impl<T> FromSite for Result<T, Refusal> {
 
 impl Remote {
     pub(crate) fn new(wire: Arc<dyn Wire>, mailboxes: Arc<Mailboxes>, client: ClientId) -> Remote {
-        Remote { wire, mailboxes, pins: ClientPins::new(client), known: Mutex::default() }
+        let (known, taken_over) = (Mutex::default(), Mutex::default());
+        Remote { wire, mailboxes, pins: ClientPins::new(client), known, taken_over }
     }
 
     pub(crate) fn reaches(&self, site: SiteId) -> bool {
@@ -118,8 +123,16 @@ impl Remote {
     }
 
     pub(crate) async fn lease(&self, site: SiteId, from: Time) -> Result<Time, Failure> {
-        let leased: Leased = self.answer_of(site, &self.pins.lease(site, from)).await?;
+        let asked: Result<Leased, Failure> =
+            self.answer_of(site, &self.pins.lease(site, from)).await;
+        if asked.is_err() {
+            self.look_whether_gone(site);
+        }
+        let leased = asked?;
         let (from, failure) = (leased.from, leased.failure.clone());
+        let mut taken_over = self.taken_over.lock();
+        *taken_over = taken_over.without(site);
+        drop(taken_over);
         let before = self.known.lock().insert(site, leased);
         let was_known = before.is_some_and(|before| before.failure.is_some());
         if let (Some(error), false) = (&failure, was_known) {
@@ -154,9 +167,31 @@ impl Remote {
         }
     }
 
-    /// As [`Wire::returns`].
+    /// Passes a site by that has been away for long. Leases are asked for all the time, so that is soon noticed.
+    fn look_whether_gone(&self, site: SiteId) {
+        if let Some(what) = self.wire.gone(site) {
+            self.has_failed(site, &LogError::Gone { what: what.into() });
+        }
+    }
+
+    /// Others have taken over what they could from a site that is gone.
+    pub(crate) fn set_taken_over(&self, site: SiteId) {
+        self.taken_over.lock().insert(site);
+    }
+
+    /// As [`Wire::returns`]. If others take over from the site meanwhile, that is worth asking again as well.
     pub(crate) async fn returns(&self, site: SiteId) -> bool {
-        self.wire.returns(site).await
+        let is_taken_over = || self.taken_over.lock().contains(site);
+        if is_taken_over() {
+            return false;
+        }
+        let mut returns = self.wire.returns(site);
+        // Each attempt to reach it wakes those who wait.
+        poll_fn(|cx| match returns.as_mut().poll(cx) {
+            Poll::Pending if is_taken_over() => Poll::Ready(true),
+            returns => returns,
+        })
+        .await
     }
 
     /// As [`Wire::reach`].
@@ -207,16 +242,20 @@ impl Remote {
     /// Passes an answer on; a site whose log has failed is passed by from then on.
     fn heard<T: FromSite>(&self, site: SiteId, answer: T) -> T {
         if let Some(error) = answer.log_error().filter(|error| error.is_final()) {
-            let mut known = self.known.lock();
-            let known_failure = &mut known.entry(site).or_default().failure;
-            let is_new = known_failure.is_none();
-            *known_failure = Some(error.clone());
-            drop(known);
-            if is_new {
-                self.pass_by(site, error);
-            }
+            self.has_failed(site, error);
         }
         answer
+    }
+
+    fn has_failed(&self, site: SiteId, error: &LogError) {
+        let mut known = self.known.lock();
+        let known_failure = &mut known.entry(site).or_default().failure;
+        let is_new = known_failure.is_none();
+        *known_failure = Some(error.clone());
+        drop(known);
+        if is_new {
+            self.pass_by(site, error);
+        }
     }
 
     fn pass_by(&self, site: SiteId, error: &LogError) {

@@ -103,6 +103,12 @@ pub trait Wire: Send + Sync {
         Box::pin(std::future::ready(false))
     }
 
+    /// Why a site is given up, so that others take over what they can: it has been away for too long. `None`: it can be
+    /// reached, or is waited for.
+    fn gone(&self, _site: SiteId) -> Option<String> {
+        None
+    }
+
     /// From now on, brings what others ask and say to the sites of this process, and tells the endpoint whom it
     /// [meets](Endpoint::meet).
     fn open(&self, _endpoint: Endpoint) {}

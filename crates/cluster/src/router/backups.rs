@@ -86,7 +86,7 @@ impl<T: Transport> Router<T> {
     }
 
     fn is_usable(&self, site: SiteId) -> bool {
-        self.transport.failure(site).is_none()
+        self.transport.failure(site).is_none() && !self.given_up.lock().contains_key(&site)
     }
 
     /// Refuses a change that would take away a backup that is needed.

@@ -10,6 +10,9 @@
 //!                                   what nobody can take over stays with it, and is refused with its failure
 //! ```
 //!
+//! A site whose process is gone, and does not come back for some time, is passed by in the same way; but nobody can ask it
+//! how far its partitions are durable ([`super::takeover`]).
+//!
 //! From then on no transaction is placed there but one that needs what is only there, and no change targets it
 //! ([`Router::check_target`]).
 
@@ -17,17 +20,20 @@ use super::Router;
 use crate::error::Error;
 use crate::transport::Transport;
 use futures_util::StreamExt;
-use futures_util::stream::iter;
+use futures_util::future::{Either, join, select};
+use futures_util::stream::{FuturesUnordered, iter};
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId, Version};
-use isomer_site::{Answer, Refusal, Standing, Step};
+use isomer_log::LogError;
+use isomer_site::{Answer, Failure, Refusal, Standing, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::pin::pin;
 
 /// So many partitions are worked on at once.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// A partition, by its table and first key.
-type Place = (TableId, Key);
+pub(super) type Place = (TableId, Key);
 
 /// What became of the partitions of a site whose log has failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,13 +59,13 @@ impl fmt::Display for FailedOver {
 }
 
 /// What is known of a partition that is to have another master.
-struct Surveyed {
+pub(super) struct Surveyed {
     /// What a new master must have applied.
-    version: Version,
+    pub(super) version: Version,
     /// Who could be it, the one that has applied most first.
-    candidates: Vec<SiteId>,
+    pub(super) candidates: Vec<SiteId>,
     /// Partitions that it must be promoted together with.
-    shared: Vec<Place>,
+    pub(super) shared: Vec<Place>,
 }
 
 impl<T: Transport> Router<T> {
@@ -72,9 +78,23 @@ impl<T: Transport> Router<T> {
     /// Lets other sites take over from those whose logs [have failed](Router::site_failed), until the router is
     /// [closed](Router::close). To be run beside the transactions.
     pub async fn fail_over(&self, told: impl Fn(&FailedOver)) {
-        while let Some(site) = self.failures.next().await {
-            told(&self.evacuate(site).await);
-            self.restore_backups();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let site = match under_way.is_empty() {
+                true => self.failures.next().await,
+                // One that waits for a site is not waited for by others.
+                false => match select(pin!(self.failures.next()), under_way.next()).await {
+                    Either::Left((site, _)) => site,
+                    Either::Right((over, _)) => {
+                        over.iter().for_each(&told);
+                        continue;
+                    }
+                },
+            };
+            let Some(site) = site else { break };
+            if self.transport.failure(site).is_some() {
+                under_way.push(self.pass_by(site));
+            }
         }
     }
 
@@ -89,22 +109,31 @@ impl<T: Transport> Router<T> {
                 let (change, refusal) = (Box::new(change.clone()), Refusal::Log(error));
                 Err(Error::Change { change, refusal })
             }
+            None if self.given_up.lock().contains_key(&target) => {
+                let why = "it was away, and still has what others have taken over".to_owned();
+                Err(Error::Failure(Failure::Unreachable { site: target, why }))
+            }
             None => Ok(()),
         }
     }
 
-    async fn evacuate(&self, site: SiteId) -> FailedOver {
-        let reason = format!("the log of {site} has failed");
-        let copies =
-            places(&self.design(), |placement| placement.master != site && placement.holds(site));
-        let release_pin = copies.into_iter().map(|(table, start)| {
-            let change = Change::RemoveReplica { table, start, site };
-            let reason = &reason;
-            // What has been changed meanwhile, or has no master either, is looked at below.
-            async move { drop(self.change(change, reason).await) }
-        });
-        iter(release_pin).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    /// Lets other sites take over from one that has [failed](Transport::failure).
+    pub async fn pass_by(&self, site: SiteId) -> FailedOver {
+        let done = self.evacuate(site).await;
+        self.restore_backups();
+        done
+    }
 
+    async fn evacuate(&self, site: SiteId) -> FailedOver {
+        if let Some(LogError::Gone { .. }) = self.transport.failure(site) {
+            let reason = format!("{site} is gone");
+            // What is only there to be read somewhere else may be read there again when the site is back. A partition may
+            // be locked by what is in doubt until others have taken over.
+            let copies = self.let_go(site, &reason, |table| self.has_backups(table));
+            return join(copies, self.take_over_from(site, &reason)).await.1;
+        }
+        let reason = format!("the log of {site} has failed");
+        self.let_go(site, &reason, |_| true).await;
         let mastered = |design: &Design| places(design, |placement| placement.master == site);
         let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
         let places = mastered(&self.design());
@@ -133,6 +162,28 @@ impl<T: Transport> Router<T> {
                 Err(why) => drop(left.insert(place, why)),
             }
         }
+        self.failed_over(site, &places, left)
+    }
+
+    /// Lets the copies go that a site has of what others master.
+    async fn let_go(&self, site: SiteId, reason: &str, is_of: impl Fn(TableId) -> bool) {
+        let copies =
+            places(&self.design(), |placement| placement.master != site && placement.holds(site));
+        let copies = copies.into_iter().filter(|(table, _)| is_of(*table));
+        let released = copies.map(|(table, start)| {
+            let change = Change::RemoveReplica { table, start, site };
+            // What has been changed meanwhile, or has no master either, is looked at by itself.
+            async move { drop(self.change(change, reason).await) }
+        });
+        iter(released).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+    }
+
+    pub(super) fn failed_over(
+        &self,
+        site: SiteId,
+        places: &[Place],
+        left: BTreeMap<&Place, String>,
+    ) -> FailedOver {
         let (moved, design) = (places.len() - left.len(), self.design());
         let named = |((table, start), why): (&Place, &String)| match design.table(*table) {
             Ok(found) => {
@@ -179,10 +230,18 @@ impl<T: Transport> Router<T> {
     }
 
     /// Lets the first of the candidates that can become the master of a partition.
-    async fn promote(&self, place: &Place, survey: &Surveyed, reason: &str) -> Result<(), String> {
+    pub(super) async fn promote(
+        &self,
+        place: &Place,
+        survey: &Surveyed,
+        reason: &str,
+    ) -> Result<(), String> {
         let (table, start) = (place.0, place.1.clone());
-        let holders = self.placement(table, &start).ok_or("it is gone")?.holders();
-        let healthy = holders.iter().filter(|site| self.transport.failure(*site).is_none());
+        let placement = self.placement(table, &start).ok_or("it is gone")?;
+        // The master may be back meanwhile: with what it had in doubt, which nobody follows.
+        let holders = placement.holders();
+        let others = holders.iter().filter(|site| *site != placement.master);
+        let healthy = others.filter(|site| self.transport.failure(*site).is_none());
         let healthy: SiteSet = healthy.collect();
         let mut why = String::new();
         for to in survey.candidates.iter().copied() {
@@ -235,7 +294,7 @@ impl<T: Transport> Router<T> {
 }
 
 /// The partitions whose placement is so.
-fn places(design: &Design, is_so: impl Fn(&Placement) -> bool) -> Vec<Place> {
+pub(super) fn places(design: &Design, is_so: impl Fn(&Placement) -> bool) -> Vec<Place> {
     let mut places = Vec::new();
     let all = KeyRange::all();
     for (table, _) in design.tables() {
@@ -246,11 +305,14 @@ fn places(design: &Design, is_so: impl Fn(&Placement) -> bool) -> Vec<Place> {
     places
 }
 
-fn ranges(design: &Design, places: &[Place]) -> Vec<(TableId, KeyRange)> {
+pub(super) fn ranges<'p>(
+    design: &Design,
+    places: impl IntoIterator<Item = &'p Place>,
+) -> Vec<(TableId, KeyRange)> {
     let range = |(table, start): &Place| {
         design.partition_of(*table, start).map(|(range, _)| (*table, range))
     };
-    places.iter().filter_map(range).collect()
+    places.into_iter().filter_map(range).collect()
 }
 
 /// Of the partitions that could be promoted, those that share no transaction in doubt with one that cannot, nor with

@@ -7,6 +7,7 @@
 
 use super::Router;
 use crate::error::Error;
+use crate::protocol;
 use crate::transport::Transport;
 use isomer_design::{Change, Design, KeyRange, SiteId, TableId};
 use isomer_site::{Answer, Failure, Refusal, Step};
@@ -37,6 +38,9 @@ impl<T: Transport> Router<T> {
         if !self.design().sites().contains(site) {
             return Ok(());
         }
+        if self.given_up.lock().get(&site) == Some(&true) {
+            self.transport.step(site, Step::Replaced(site)).await?;
+        }
         let Answer::Holdings(held) = self.transport.step(site, Step::Describe).await? else {
             unreachable!("a description was asked for")
         };
@@ -57,13 +61,35 @@ impl<T: Transport> Router<T> {
                 self.transport.step(site, Step::Discard(table, range.clone())).await?;
             }
         }
+        self.admit(site).await
+    }
+
+    /// Lets the others hear a site again that was gone, and has let go of what others have taken over.
+    async fn admit(&self, site: SiteId) -> Result<(), Refusal> {
+        for other in self.design().sites().iter().filter(|other| *other != site) {
+            if self.transport.failure(other).is_none() {
+                protocol::ask(&self.transport, other, Step::Admit(site)).await?;
+            }
+        }
+        self.transport.step(site, Step::Admit(site)).await?;
+        self.given_up.lock().remove(&site);
+        // Nothing was copied to it meanwhile.
+        self.restore_backups();
         Ok(())
     }
 
     /// Refuses a change that needs a site that cannot be reached, before it is begun: once begun, it would wait for
     /// it, and all that waits for the change with it.
     pub(super) fn check_reached(&self, design: &Design, change: &Change) -> Result<(), Error> {
-        sites_of(design, change).into_iter().try_for_each(|site| self.check_site(site))
+        // A copy is let go without the site that has it, if that is passed by.
+        let is_let_go = |site: &SiteId| match change {
+            Change::RemoveReplica { site: of, .. } if of == site => {
+                self.transport.failure(*site).is_some()
+            }
+            _ => false,
+        };
+        let mut needed = sites_of(design, change).into_iter().filter(|site| !is_let_go(site));
+        needed.try_for_each(|site| self.check_site(site))
     }
 
     /// Refuses what needs a site that cannot be reached.

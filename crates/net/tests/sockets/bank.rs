@@ -76,6 +76,7 @@ pub(crate) struct Plan {
     pub(crate) cluster: u64,
     pub(crate) queue_bytes: usize,
     pub(crate) outage_wait: Duration,
+    pub(crate) failover_after: Option<Duration>,
     pub(crate) silence: Duration,
 }
 
@@ -97,6 +98,7 @@ impl Plan {
             cluster: 0x1234,
             queue_bytes: 64 << 20,
             outage_wait: Duration::from_secs(60),
+            failover_after: None,
             silence: Duration::from_secs(3),
         }
     }
@@ -112,6 +114,7 @@ impl Plan {
             members: (0..self.names.len()).filter(|other| *other != at).map(member).collect(),
             cluster,
             outage_wait: self.outage_wait,
+            failover_after: self.failover_after,
             queue_bytes: self.queue_bytes,
             silence: self.silence,
             ..isomer_net::Options::new(self.names[at], role, &self.sites[at])

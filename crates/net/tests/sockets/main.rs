@@ -1,6 +1,7 @@
 //! Clusters over real sockets: what becomes of transactions when connections are cut, and processes go and come.
 
 mod bank;
+mod failover;
 mod proxy;
 
 use bank::{ACCOUNTS, Plan, START, accounts, get, set, total, transfer, until};

@@ -46,6 +46,8 @@ pub(crate) struct Draw {
     pub(crate) cancel_per_mille: u64,
     /// How many backups each table has.
     pub(crate) backups: Backups,
+    /// From one site that stays away to the next, at most; 0: there are none.
+    pub(crate) lose_every_ns: u64,
 }
 
 /// What a run does with a transaction that no single site can run.
@@ -117,7 +119,21 @@ impl Draw {
             // Nobody knows whether what was cancelled on its way has had an effect, as if its answer were lost.
             cancel_per_mille: if faults.network { 100 } else { 0 },
             backups: if options.backups { backups(world, sites) } else { Backups::NONE },
+            lose_every_ns: 0,
         }
+        .with_failover(world, options)
+    }
+
+    /// What is drawn only if it is asked for leaves other runs as they were.
+    fn with_failover(self, world: &World, options: &SimOptions) -> Draw {
+        if !options.failover {
+            return self;
+        }
+        let count = if self.sites > 2 && world.chance(200) { 2 } else { 1 };
+        let backups = Backups { count, on_disk: world.chance(500) };
+        // Others take over only where the design stands still.
+        let (change_every_ns, strategy) = (0, Chosen::TwoPhase);
+        Draw { backups, change_every_ns, strategy, lose_every_ns: world.draw(20..200) * MS, ..self }
     }
 
     pub(crate) fn strategy(&self) -> Box<dyn Strategy> {

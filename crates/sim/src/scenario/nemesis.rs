@@ -15,6 +15,10 @@ pub(crate) fn start(run: &Rc<Run>) {
         let breaker = run.clone();
         run.world().spawn("breaker".into(), async move { break_disks(&breaker).await });
     }
+    if run.draw.lose_every_ns > 0 {
+        let loser = run.clone();
+        run.world().spawn("loser".into(), async move { lose(&loser).await });
+    }
     if run.draw.stall_every_ns > 0 {
         run.world().spawn("staller".into(), async move { stall(&staller).await });
     }
@@ -62,6 +66,40 @@ async fn break_disks(run: &Run) {
         world.crash(site);
         world.sleep(world.draw(1..60_000_000)).await;
         world.start(site);
+    }
+}
+
+/// Kills a site, and has others take over from it; after some time it comes back.
+async fn lose(run: &Rc<Run>) {
+    let world = run.world();
+    while !run.stopping.get() {
+        world.doing(|| "waits for a good moment".into());
+        world.sleep(world.draw(1..run.draw.lose_every_ns)).await;
+        if run.stopping.get() {
+            return;
+        }
+        let site = site(run);
+        world.crash(site);
+        world.sleep(world.draw(1..60_000_000)).await;
+        world.give_up(site);
+        let passing = run.clone();
+        let passed_by = world.spawn(format!("failover of {site}"), async move {
+            let over = passing.cluster.router.pass_by(site).await;
+            let world = passing.world();
+            world.note(format_args!("{over}"));
+            world.set_taken_over(site, over.moved > 0);
+        });
+        world.sleep(world.draw(1..400_000_000)).await;
+        world.start(site);
+        world.wait_for_again(site);
+        world.doing(|| format!("waits until {site} is passed by"));
+        while !world.is_done(passed_by) {
+            world.sleep(5_000_000).await;
+        }
+        world.doing(|| format!("waits until {site} is readmitted"));
+        while run.cluster.router.readmit(site, |_| true).await.is_err() {
+            world.sleep(10_000_000).await;
+        }
     }
 }
 

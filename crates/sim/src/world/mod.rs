@@ -34,6 +34,7 @@
 pub(crate) mod agenda;
 mod cut;
 mod gate;
+mod gone;
 mod host;
 mod network;
 mod tasks;
@@ -49,6 +50,8 @@ use crate::plant::Plant;
 use crate::plant::network::Hidden;
 use agenda::{Agenda, Clock, Event};
 use gate::Gates;
+use gone::Gone;
+pub use gone::Void;
 use host::Host;
 use isomer_design::{SiteId, Time};
 use isomer_site::TimeSource;
@@ -79,6 +82,8 @@ pub struct World {
     /// What a planted bug has hidden of lost feeds.
     hidden: RefCell<Hidden>,
     crashes: Cell<u64>,
+    /// Sites that stay away.
+    gone: Gone,
     /// Polls since time last moved.
     restless: Cell<u64>,
 }
@@ -103,6 +108,7 @@ impl World {
             panicked: RefCell::default(),
             hidden: RefCell::default(),
             crashes: Cell::new(0),
+            gone: Gone::default(),
             restless: Cell::new(0),
         })
     }

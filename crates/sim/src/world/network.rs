@@ -3,7 +3,7 @@
 use super::agenda::Event;
 use super::{Gate, World};
 use isomer_design::{SiteId, Time};
-use isomer_site::{FeedItem, Message, Network, Reached, Subscription};
+use isomer_site::{FeedItem, Message, Network, Reached, Subscription, TailItem};
 use parking_lot::Mutex;
 use std::fmt;
 use std::rc::Rc;
@@ -232,6 +232,10 @@ impl fmt::Display for Said<'_> {
                         write!(f, ", {table}[{start}] v{version}")
                     }
                     FeedItem::Joined { table, range } => write!(f, ", joined {table}{range}"),
+                    FeedItem::Tail(TailItem::Begins { .. }) => write!(f, ", its tail begins"),
+                    FeedItem::Tail(TailItem::Ends) => write!(f, ", its tail ends"),
+                    FeedItem::Tail(TailItem::Frame { .. }) => write!(f, ", a frame of its tail"),
+                    FeedItem::Tail(_) => Ok(()),
                 })
             }
             Message::Close { .. } => write!(f, "close your feed"),
@@ -256,6 +260,8 @@ impl fmt::Display for Said<'_> {
                     write!(f, "{comma} {table}[{start}] v{version}")
                 })
             }
+            Message::Tailed { .. } => write!(f, "keeps the tail"),
+            Message::AskTailed => write!(f, "do you keep the tail?"),
             Message::AskAck { partitions } => {
                 write!(f, "do you have")?;
                 partitions.iter().try_for_each(|(table, start)| write!(f, " {table}[{start}]"))?;

@@ -8,6 +8,7 @@ use super::{Gate, World};
 use crate::plant::{self, Plant};
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
+use isomer_log::LogError;
 use isomer_site::{
     Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Pin, Procedure, Published, Read,
     Refusal, Reply, Request, RowWrite, SeenUpTo, Site, Step, Txn, VisitRow,
@@ -234,17 +235,30 @@ impl Transport for SimTransport {
 
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
         let what = words(&step);
+        let is_own_admission = matches!(step, Step::Admit(of) if of == site);
+        let fenced_site = if let Step::Fence(site) = step { Some(site) } else { None };
         self.world.doing(|| format!("waits for {site} to {what}"));
         let unavailable = Refusal::Unavailable(site);
         let Some((host, run)) = self.arrive(site).await else { return Err(unavailable) };
         self.world.note(format_args!("{site} is asked to {what}"));
         let answer = self.patiently(site, run, host.step(step)).await;
         let answer = answer.ok_or(unavailable.clone())?;
+        if is_own_admission && answer.is_ok() {
+            self.world.set_readmitted(site);
+        }
+        if let (Some(of), Ok(Answer::Fenced(fenced))) = (fenced_site, &answer) {
+            self.world.note_tail(of, fenced);
+        }
         match &answer {
             Ok(_) => self.world.note(format_args!("{site} has done: {what}")),
             Err(refusal) => self.world.note(format_args!("{site} refused to {what}: {refusal}")),
         }
         if self.returns(site, run).await { answer } else { Err(unavailable) }
+    }
+
+    fn failure(&self, site: SiteId) -> Option<LogError> {
+        let what = || "nobody waits for it".into();
+        self.world.is_given_up(site).then(|| LogError::Gone { what: what() })
     }
 
     async fn retry(&self, _site: SiteId) {
@@ -320,5 +334,11 @@ pub(crate) fn words(step: &Step) -> String {
         Step::Finish => "finish what it has decided about".to_owned(),
         Step::Dismiss(site) => format!("keep nothing for {site}"),
         Step::Backups(table, backups) => format!("let {table} have backups: {backups}"),
+        Step::BackedBy(table, start, site) => format!("have {table}[{start}] backed by {site}"),
+        Step::Fence(site) => format!("hear no more of {site}"),
+        Step::TakeFrames(from, frames) => format!("take {} frames of {from}", frames.len()),
+        Step::EndInDoubt(outcomes) => format!("end {} transactions", outcomes.len()),
+        Step::Replaced(site) => format!("wait no more for {site}"),
+        Step::Admit(site) => format!("hear {site} again"),
     }
 }

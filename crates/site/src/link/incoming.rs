@@ -215,7 +215,7 @@ impl Site {
 
     pub(super) fn receive_feed(&self, from: SiteId, feed: Feed) {
         let now = self.time.now();
-        let mut touched = Vec::new();
+        let (mut touched, mut is_awaited) = (Vec::new(), false);
         {
             let mut incoming = self.links.incoming.lock();
             let Some(link) = incoming.get_mut(&from) else { return };
@@ -239,15 +239,38 @@ impl Site {
                 link.next += 1;
                 (link.heard, link.waiting_since) = (now, now);
                 link.stream.since = Some(feed.since);
+                is_awaited |= self.keep_tail(from, feed.from, &feed.items);
                 for item in feed.items {
                     self.take_item(from, item, &link.stream.feed, &mut touched);
                 }
                 link.stream.feed.close(feed.closed);
             }
         }
+        if is_awaited {
+            self.tell_tail(from);
+        }
+        self.apply_touched(&mut touched);
+    }
+
+    fn apply_touched(&self, touched: &mut Vec<Arc<SitePartition>>) {
         touched.dedup_by(|a, b| Arc::ptr_eq(a, b));
         touched.iter().for_each(|partition| self.apply_pending(partition));
         self.send_acks();
+    }
+
+    /// Takes events that did not come by a stream. Gives the partitions that they are of.
+    pub(crate) fn take_items(&self, from: SiteId, items: Vec<FeedItem>) -> Vec<Arc<SitePartition>> {
+        let (feed, mut touched) = (Arc::default(), Vec::new());
+        for item in items {
+            self.take_item(from, item, &feed, &mut touched);
+        }
+        self.apply_touched(&mut touched);
+        touched
+    }
+
+    /// The last run of a site that was heard of; 0: none.
+    pub(crate) fn run_of(&self, site: SiteId) -> u64 {
+        self.links.incoming.lock().get(&site).map_or(0, |link| link.sender)
     }
 
     /// Queues one event at its partition. The queue counts before the feed is closed further.
@@ -283,6 +306,7 @@ impl Site {
                     touched.push(partition);
                 }
             }
+            FeedItem::Tail(_) => {}
         }
     }
 }

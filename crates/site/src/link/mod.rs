@@ -39,6 +39,7 @@ mod received;
 use crate::message::{FeedItem, Message};
 use crate::partition::{SitePartition, Table};
 use crate::site::Site;
+use crate::tail::{OtherTails, OwnTail};
 use incoming::Incoming;
 use isomer_design::{Key, SiteId, TableId, Time, Version};
 use outgoing::Link;
@@ -72,6 +73,9 @@ pub(crate) struct Links {
     outgoing: Mutex<BTreeMap<SiteId, Link>>,
     answers: Mutex<Answers>,
     marks: Mutex<Marks>,
+    /// The tail of this site's log, as others are to keep it; what is kept of theirs.
+    pub(crate) own_tail: Mutex<OwnTail>,
+    pub(crate) other_tails: Mutex<OtherTails>,
     /// When this site looked last for masters that are silent, and replicas that have not joined.
     looked: Mutex<Time>,
     /// Events of partitions that do not exist here yet: their replica is being installed, or a
@@ -101,6 +105,9 @@ impl Site {
 
     /// Takes a message from another site.
     pub fn receive(&self, from: SiteId, message: Message) {
+        if message.is_of_master() && self.is_fenced(from) {
+            return;
+        }
         match message {
             Message::Hello { incarnation } => {
                 self.has_restarted(from, incarnation);
@@ -123,6 +130,10 @@ impl Site {
             Message::Received { question, up_to } => self.hear_received(from, question, up_to),
             Message::Ack { events } => self.hear_ack(from, events),
             Message::AskAck { partitions } => self.asked_for_acks(from, partitions),
+            Message::Tailed { incarnation, received } => {
+                self.hear_tailed(from, incarnation, received);
+            }
+            Message::AskTailed => self.tell_tail(from),
         }
     }
 

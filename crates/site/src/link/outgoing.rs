@@ -11,11 +11,14 @@
 //! ([`crate::close_ahead`]), and is told often from then on.
 
 use super::received::Needs;
-use crate::message::{Epoch, Feed, FeedItem, Message, Question};
+use crate::message::{Epoch, Feed, FeedItem, Message, Question, TailItem};
+use crate::partition::SitePartition;
 use crate::record::{Event, Record, read_frame};
 use crate::site::{Outgoing, Site};
+use crate::tail::TailNews;
 use isomer_design::{Key, SiteId, SiteSet, Time};
 use isomer_log::Position;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A heartbeat that nobody asks for is sent every so many ticks at least: the history that is kept
@@ -41,6 +44,14 @@ pub(super) struct Link {
     pub(super) needs: Needs,
     /// It has had a hello of this run.
     greeted: bool,
+    /// The receiver is to keep the tail of our log.
+    keeps_tail: bool,
+    /// The stream by which it was sent the tail from its beginning.
+    tail_begun_in: Option<Epoch>,
+    /// Up to where it has said to keep it, of what came by the present stream.
+    tailed: Position,
+    /// Up to where it was told that the tail is settled.
+    told_settled: Position,
 }
 
 impl Link {
@@ -49,6 +60,7 @@ impl Link {
     fn open(&mut self, epoch: Epoch, end: Position) -> bool {
         if self.epoch < Some(epoch) {
             (self.epoch, self.sent, self.opened_at) = (Some(epoch), 0, end);
+            self.tailed = 0;
         }
         self.epoch == Some(epoch)
     }
@@ -126,13 +138,17 @@ impl Site {
     fn ship_and_say(&self, is_due: impl Fn(&mut Link) -> bool) {
         let mut links = self.links.outgoing.lock();
         let (frames, closed, durable) = self.take_outgoing();
+        let tail = self.tail_of(&frames, durable, &links);
         let items: Vec<(&SiteSet, FeedItem)> =
             frames.iter().flat_map(|frame| feed_items(self.id, frame)).collect();
         for (site, link) in links.iter_mut() {
             let followed = |(followers, item): &(&SiteSet, FeedItem)| {
                 followers.contains(*site).then(|| item.clone())
             };
-            let items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
+            let mut items: Vec<FeedItem> = items.iter().filter_map(followed).collect();
+            if let Some((frames, news)) = &tail {
+                self.add_tail(link, frames, news, &mut items);
+            }
             if !items.is_empty() {
                 link.interested = true;
                 link.needs.raise(durable);
@@ -146,6 +162,116 @@ impl Site {
                 }
                 self.send_feed(*site, link, items, closed);
             }
+        }
+    }
+
+    /// Extends the tail by what is of it among frames that are sent now. `None`: nobody keeps it.
+    fn tail_of(
+        &self,
+        frames: &[Outgoing],
+        up_to: Position,
+        links: &BTreeMap<SiteId, Link>,
+    ) -> Option<(Vec<TailItem>, TailNews)> {
+        if !links.values().any(|link| link.keeps_tail) {
+            return None;
+        }
+        let is_of_tail = |frame: &&Outgoing| frame.is_kept || self.has_backers(frame);
+        let of_tail: Vec<&Outgoing> = frames.iter().filter(is_of_tail).collect();
+        let news = self.extend_tail(of_tail.iter().copied(), up_to);
+        let item = |outgoing: &Outgoing| TailItem::Frame {
+            from: self.id,
+            position: outgoing.position,
+            frame: outgoing.frame.clone(),
+        };
+        Some((of_tail.into_iter().map(item).collect(), news))
+    }
+
+    /// Adds what a site that keeps the tail is to be told of it.
+    fn add_tail(
+        &self,
+        link: &mut Link,
+        frames: &[TailItem],
+        news: &TailNews,
+        items: &mut Vec<FeedItem>,
+    ) {
+        if !link.keeps_tail || link.epoch.is_none() {
+            return;
+        }
+        if !news.has_begun {
+            if link.tail_begun_in.take().is_some() {
+                items.push(FeedItem::Tail(TailItem::Ends));
+            }
+            return;
+        }
+        if link.tail_begun_in != link.epoch {
+            (link.tail_begun_in, link.told_settled) = (link.epoch, news.settled);
+            items.splice(0..0, self.whole_tail());
+            return;
+        }
+        items.splice(0..0, frames.iter().cloned().map(FeedItem::Tail));
+        items.extend(news.finished.iter().map(|txn| FeedItem::Tail(TailItem::Finished(*txn))));
+        // Not a reason to send something: what is kept for longer does no harm.
+        if !items.is_empty() && link.told_settled < news.settled {
+            link.told_settled = news.settled;
+            items.push(FeedItem::Tail(TailItem::Settled(news.settled)));
+        }
+    }
+
+    /// A site keeps the tail up to a position.
+    pub(super) fn hear_tailed(&self, from: SiteId, incarnation: u64, received: Position) {
+        if incarnation != self.incarnation {
+            return;
+        }
+        if let Some(link) = self.links.outgoing.lock().get_mut(&from) {
+            link.tailed = received.max(link.tailed);
+        }
+        self.ticked.wake();
+    }
+
+    /// How many sites are to keep the tail, and how many have it up to a position.
+    pub(crate) fn tail_keepers(&self, position: Position) -> (usize, usize) {
+        let links = self.links.outgoing.lock();
+        let keeping = links.values().filter(|link| link.keeps_tail);
+        let have = keeping.clone().filter(|link| link.tailed >= position);
+        (keeping.count(), have.count())
+    }
+
+    /// Asks those for word who have not said that they have the tail up to a position.
+    pub(crate) fn ask_for_tails(&self, position: Position) {
+        let links = self.links.outgoing.lock();
+        let lacking = links.iter().filter(|(_, link)| link.keeps_tail && link.tailed < position);
+        lacking.for_each(|(site, _)| self.send(*site, Message::AskTailed));
+    }
+
+    /// Who follows a partition with backups is to keep the tail.
+    pub(crate) fn begin_keeping(&self, partition: &SitePartition) {
+        if self.is_backed(partition.table) {
+            let mut links = self.links.outgoing.lock();
+            for site in partition.followers().iter() {
+                links.entry(site).or_default().keeps_tail = true;
+            }
+        }
+    }
+
+    /// A site that is gone keeps nothing.
+    pub(crate) fn stop_keeping(&self, site: SiteId) {
+        if let Some(link) = self.links.outgoing.lock().get_mut(&site) {
+            (link.keeps_tail, link.tail_begun_in) = (false, None);
+        }
+        self.ticked.wake();
+    }
+
+    /// A site may follow something else now: whether it is to keep the tail.
+    pub(crate) fn review_keeping(&self, site: SiteId) {
+        let tables = self.tables();
+        let is_backer = tables.iter().filter(|table| table.is_backed()).any(|table| {
+            let map = table.partitions.load();
+            let mut masters = map.iter().filter(|(_, partition)| partition.is_master());
+            masters.any(|(_, partition)| partition.followers().contains(site))
+        });
+        match is_backer {
+            true => self.links.outgoing.lock().entry(site).or_default().keeps_tail = true,
+            false => self.stop_keeping(site),
         }
     }
 
@@ -204,7 +330,7 @@ fn feed_items(from: SiteId, outgoing: &Outgoing) -> Vec<(&SiteSet, FeedItem)> {
 
 /// A record as an event of its partition. A merge is the last event of the right partition, too, so
 /// that a replica of it knows what it waits for.
-pub(super) fn feed_item(
+pub(crate) fn feed_item(
     from: SiteId,
     record: &Record<'_>,
     at: usize,

@@ -3,7 +3,7 @@
 
 use super::read::check_rows;
 use super::{DELETED, Event, Record, Rows};
-use crate::frame::FrameKind;
+use crate::frame::{DECIDE, FrameKind};
 use isomer_design::{Key, KeyRange, SiteSet, TableId, Time, Version};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -121,6 +121,11 @@ impl FrameWriter {
         let at = self.records_at;
         self.bytes[at..at + 2].copy_from_slice(&self.records.to_le_bytes());
         &self.bytes
+    }
+
+    /// True if it decides about a transaction over several sites.
+    pub(crate) fn is_decision(&self) -> bool {
+        self.bytes[TIME_BYTES] == DECIDE
     }
 
     /// Rows on their own, for a checkpoint.

@@ -82,6 +82,9 @@ impl Site {
         progress.published(commit);
         seen.position = position;
         self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
+        if has_backups || !tickets.is_empty() {
+            self.tailed(position).await.map_err(Failure::Unknown)?;
+        }
         self.tell(coordinator_guard.txn);
         self.safe(seen, &tickets).await.map_err(Failure::Unknown)?;
         if has_backups {
@@ -198,6 +201,12 @@ impl Site {
     ) -> Result<(Time, Position, Tickets), Failure> {
         let txn = coordinator_guard.txn;
         let mut context = self.context()?;
+        // A checkpoint finds the decision in the book or after its begin in the log; who fences a site finds it in the
+        // book, or it finds the fence.
+        let shaping = self.shaping.read();
+        if let Some((site, _)) = prepared.iter().find(|(site, _)| self.is_fenced(*site)) {
+            return Err(Failure::Participant(*site));
+        }
         let others = prepared.iter().map(|(site, _)| *site).collect::<SiteSet>();
         let proposals = prepared.iter().map(|(_, proposal)| *proposal);
         self.store.clock.raise(proposals.fold(snapshot, Time::max));
@@ -208,8 +217,6 @@ impl Site {
         let branch = self.transactions.lock().branches.remove(&txn).unwrap_or_default();
         let written = branch.write(&mut frame, own);
         let written: Vec<&Arc<SitePartition>> = written.iter().collect();
-        // A checkpoint finds the decision in the book or after its begin in the log.
-        let shaping = self.shaping.read();
         let mut tickets = Tickets::new();
         let published = self.publish(&written, frame, |time| {
             self.install_writes(&mut context, own, time);

@@ -4,11 +4,13 @@
 //! not acknowledged it. A participant that hears nothing asks. Nothing here waits: it happens when a
 //! message arrives, and at every tick.
 
+use super::participant::Branch;
 use super::{Decided, TransactionTable};
 use crate::backup::Seen;
 use crate::frame::TxnId;
 use crate::message::Message;
 use crate::site::Site;
+use crate::tail::{FrameBytes, Unended};
 use isomer_design::{SiteId, SiteSet, Time};
 use isomer_log::LogError;
 use std::collections::BTreeMap;
@@ -152,11 +154,45 @@ impl Site {
         }
     }
 
-    /// Ready when all participants have acknowledged a commit.
+    /// What this site has open with another: transactions that the other coordinates, and decisions that it has not
+    /// acknowledged, with their times.
+    pub(crate) fn shared_with(&self, site: SiteId) -> (Vec<TxnId>, Vec<(TxnId, Time)>) {
+        let transactions = self.transactions.lock();
+        let in_doubt = transactions.branches.keys().filter(|txn| txn.coordinator == site);
+        let decided = transactions.decided.iter().filter(|(_, d)| d.waiting.contains(site));
+        (in_doubt.copied().collect(), decided.map(|(txn, d)| (*txn, d.at)).collect())
+    }
+
+    /// What has not come to its end: shares that are prepared here, and decisions of this site.
+    pub(crate) fn unended(&self) -> Vec<(TxnId, Unended)> {
+        let transactions = self.transactions.lock();
+        let prepared = transactions.branches.iter().filter_map(|(txn, branch)| {
+            Some((*txn, Unended::Prepared(FrameBytes::of(&branch.prepared.as_ref()?.frame))))
+        });
+        let decided = transactions.decided.iter().map(|(txn, d)| (*txn, Unended::Decided(d.at)));
+        prepared.chain(decided).collect()
+    }
+
+    /// True if the transaction was committed here, and not all have acknowledged that.
+    pub(crate) fn is_decided(&self, txn: TxnId) -> bool {
+        self.transactions.lock().decided.contains_key(&txn)
+    }
+
+    /// Those who wait for acknowledgements may have to wait no more.
+    pub(crate) fn wake_coordinators(&self) {
+        let transactions = self.transactions.lock();
+        let waiters = transactions.decided.values().filter_map(|decided| decided.waiter.as_ref());
+        waiters.for_each(|waiter| waiter.wake_by_ref());
+    }
+
+    /// Ready when all participants have acknowledged a commit, but those whose part others have taken over.
     pub(super) async fn until_done(&self, txn: TxnId) {
         poll_fn(|cx| {
             let mut transactions = self.transactions.lock();
             let Some(decided) = transactions.decided.get_mut(&txn) else { return Poll::Ready(()) };
+            if self.are_replaced(&decided.waiting) {
+                return Poll::Ready(());
+            }
             decided.waiter = Some(cx.waker().clone());
             Poll::Pending
         })
@@ -178,6 +214,12 @@ impl Site {
             branch.heard = now;
             self.send(txn.coordinator, Message::Ask { txn: *txn });
         }
+        // Who has only entered is told by nobody else that its coordinator is gone.
+        let is_lost = |txn: &TxnId, branch: &mut Branch| {
+            branch.prepared.is_none() && self.is_fenced(txn.coordinator)
+        };
+        let lost: Vec<_> = branches.extract_if(.., is_lost).collect();
+        lost.into_iter().for_each(|(_, branch)| self.release_pin(branch));
         let telling = decided.iter_mut().filter(|(_, d)| d.position <= durable && is_due(d.told));
         telling.for_each(|(txn, decided)| self.tell_again(*txn, decided));
     }

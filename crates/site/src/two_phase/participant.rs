@@ -45,7 +45,7 @@ pub(crate) struct Branch {
 /// A share that ends as the coordinator says.
 pub(super) struct Prepared {
     /// As it is in the log.
-    frame: Vec<u8>,
+    pub(super) frame: Vec<u8>,
     proposal: Time,
     position: Position,
 }
@@ -121,9 +121,16 @@ impl Site {
         Ok(entered)
     }
 
+    /// Refuses a part in what a fenced site coordinates.
+    fn check_coordinator(&self, txn: TxnId) -> Result<(), Failure> {
+        let is_fenced = self.is_fenced(txn.coordinator);
+        if is_fenced { Err(Failure::Participant(self.id)) } else { Ok(()) }
+    }
+
     /// What the site holds for the transaction so far. Who is prepared does not enter again.
     fn take_branch(&self, txn: TxnId) -> Result<Branch, Failure> {
         let mut transactions = self.transactions.lock();
+        self.check_coordinator(txn)?;
         if transactions.branches.get(&txn).is_some_and(|branch| branch.prepared.is_some()) {
             return Err(Failure::Participant(self.id));
         }
@@ -177,6 +184,9 @@ impl Site {
         let (proposal, seen) = self.propose(txn, at, writes, is_all)?;
         self.lasting_for_others(seen.position).await.map_err(Failure::Unknown)?;
         self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
+        if writes.iter().any(|write| self.is_backed(write.table)) {
+            self.tailed(seen.position).await.map_err(Failure::Unknown)?;
+        }
         Ok(proposal)
     }
 
@@ -190,6 +200,7 @@ impl Site {
         is_all: bool,
     ) -> Result<(Time, Seen), Failure> {
         let mut transactions = self.transactions.lock();
+        self.check_coordinator(txn)?;
         let branch = transactions.branches.get_mut(&txn).ok_or(Failure::Participant(self.id))?;
         branch.heard = self.time.now();
         let ticket = branch.seen.ticket;
@@ -207,8 +218,9 @@ impl Site {
             branch.touch(&mut frame, &mut written);
         }
         written.iter().for_each(|partition| self.begin_publishing(partition));
-        let is_followed = written.iter().any(|partition| !partition.followers().is_empty());
-        match self.append_prepare(txn, &mut frame, is_followed) {
+        let followers = written.iter().map(|partition| partition.followers()).collect();
+        let is_kept = written.iter().any(|partition| self.is_backed(partition.table));
+        match self.append_prepare(txn, &mut frame, followers, is_kept) {
             Ok((proposal, position)) => {
                 let frame = frame.finish(proposal).to_vec();
                 branch.prepared = Some(Prepared { frame, proposal, position });

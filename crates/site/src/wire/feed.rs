@@ -5,11 +5,15 @@
 //!   items    frame 0, record 0 │ frame 0, record 2 │ joined t1[5..9) │ frame 1, record 0
 //! ```
 //!
+//! What a backup keeps of the log's tail ([`crate::tail`]) is among the items, with the same frames.
+//!
 //! An item of a merge may be of its left partition or of its right one ([`crate::link`]), so it says which. All else
 //! that a [`FeedItem`] tells of a record is in the frame, and is read from there.
 
-use crate::message::{Epoch, Feed, FeedItem};
-use crate::record::{Event, Record, read_frame};
+use crate::frame::TxnId;
+use crate::message::{Epoch, Feed, FeedItem, TailItem};
+use crate::record::{Event, Record, read_any_frame, read_frame};
+use crate::tail::Unended;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
 use serde::de::Error;
@@ -40,26 +44,56 @@ struct SentFrame<'a> {
 enum SentItem {
     Record { frame: usize, at: usize, start: Key, previous: Version },
     Joined { table: TableId, range: KeyRange },
+    TailBegins { received: Position, settled: Position, unended: Vec<(TxnId, Unended)> },
+    TailFrame { frame: usize },
+    TailSettled(Position),
+    TailFinished(TxnId),
+    TailEnds,
 }
 
-impl Serialize for Feed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut frames: Vec<SentFrame<'_>> = Vec::new();
-        let items = self.items.iter().map(|item| match item {
+/// The frames of a feed, each once, as long as what is of one frame follows each other.
+#[derive(Default)]
+struct Frames<'a>(Vec<SentFrame<'a>>);
+
+impl<'a> Frames<'a> {
+    /// The number of a frame.
+    fn number(&mut self, from: SiteId, position: Position, bytes: &'a [u8]) -> usize {
+        if !self.0.last().is_some_and(|last| std::ptr::eq(last.bytes, bytes)) {
+            self.0.push(SentFrame { from, position, bytes });
+        }
+        self.0.len() - 1
+    }
+}
+
+impl SentItem {
+    fn of<'a>(item: &'a FeedItem, frames: &mut Frames<'a>) -> SentItem {
+        match item {
             FeedItem::Joined { table, range } => {
                 SentItem::Joined { table: *table, range: range.clone() }
             }
             FeedItem::Record { from, start, previous, frame, at, position, .. } => {
-                // The records of a frame follow each other.
-                let is_last = |last: &SentFrame<'_>| std::ptr::eq(last.bytes, &**frame);
-                if !frames.last().is_some_and(is_last) {
-                    frames.push(SentFrame { from: *from, position: *position, bytes: frame });
-                }
-                let (start, previous) = (start.clone(), *previous);
-                SentItem::Record { frame: frames.len() - 1, at: *at, start, previous }
+                let frame = frames.number(*from, *position, frame);
+                SentItem::Record { frame, at: *at, start: start.clone(), previous: *previous }
             }
-        });
-        let items = items.collect();
+            FeedItem::Tail(TailItem::Begins { received, settled, unended }) => {
+                let (received, settled, unended) = (*received, *settled, unended.clone());
+                SentItem::TailBegins { received, settled, unended }
+            }
+            FeedItem::Tail(TailItem::Frame { from, position, frame }) => {
+                SentItem::TailFrame { frame: frames.number(*from, *position, frame) }
+            }
+            FeedItem::Tail(TailItem::Settled(up_to)) => SentItem::TailSettled(*up_to),
+            FeedItem::Tail(TailItem::Finished(txn)) => SentItem::TailFinished(*txn),
+            FeedItem::Tail(TailItem::Ends) => SentItem::TailEnds,
+        }
+    }
+}
+
+impl Serialize for Feed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut frames = Frames::default();
+        let items = self.items.iter().map(|item| SentItem::of(item, &mut frames)).collect();
+        let frames = frames.0;
         let Feed { from, epoch, since, number, closed, .. } = *self;
         Sent { from, epoch, since, number, closed, frames, items }.serialize(serializer)
     }
@@ -69,12 +103,27 @@ impl<'de> Deserialize<'de> for Feed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Feed, D::Error> {
         let sent = Sent::deserialize(deserializer)?;
         let read = |frame: &SentFrame<'de>| {
+            // What is prepared is checked as well, and has no records that are of interest.
+            read_any_frame(frame.bytes).map_err(D::Error::custom)?;
             let (_, records) = read_frame(frame.bytes).map_err(D::Error::custom)?;
             Ok((Arc::from(frame.bytes), records))
         };
         let frames = sent.frames.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let item = |item| match item {
             SentItem::Joined { table, range } => Ok(FeedItem::Joined { table, range }),
+            SentItem::TailBegins { received, settled, unended } => {
+                Ok(FeedItem::Tail(TailItem::Begins { received, settled, unended }))
+            }
+            SentItem::TailFrame { frame } => {
+                let no_frame = || D::Error::custom("no such frame");
+                let (bytes, _) = frames.get(frame).ok_or_else(no_frame)?;
+                let SentFrame { from, position, .. } = sent.frames[frame];
+                let frame = Arc::clone(bytes);
+                Ok(FeedItem::Tail(TailItem::Frame { from, position, frame }))
+            }
+            SentItem::TailSettled(up_to) => Ok(FeedItem::Tail(TailItem::Settled(up_to))),
+            SentItem::TailFinished(txn) => Ok(FeedItem::Tail(TailItem::Finished(txn))),
+            SentItem::TailEnds => Ok(FeedItem::Tail(TailItem::Ends)),
             SentItem::Record { frame, at, start, previous } => {
                 let (bytes, records) =
                     frames.get(frame).ok_or(D::Error::custom("no such frame"))?;

@@ -7,7 +7,7 @@ use crate::error::{Abort, Failure, Refusal};
 use crate::execute::SeenUpTo;
 use crate::failover::Standing;
 use crate::frame::{FrameKind, TxnId};
-use crate::message::{Epoch, Feed, FeedItem, Message, Question, Subscription};
+use crate::message::{Epoch, Feed, FeedItem, Message, Question, Subscription, TailItem};
 use crate::record::{Event, FrameWriter, Record, RowsBuffer};
 use crate::request::{
     Body, CheckedWrite, CheckedWrites, Committed, Expect, Reply, Request, Shares, Timing,
@@ -15,6 +15,7 @@ use crate::request::{
 use crate::room::Full;
 use crate::source::GatheredRow;
 use crate::step::{Answer, Step};
+use crate::tail::{Fenced, FrameBytes, TailCopy, TailFrame, Unended};
 use crate::two_phase::{Entered, Part, PartAnswer, RowWrite};
 use crate::validate::ReadSet;
 use crate::wire::ask::{Asked, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
@@ -181,7 +182,7 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
         answered::<Lease>(&Ok(Leased { from, busy, memory_bytes, memory_max, hot_locks, failure }))
     });
     add("durable", 1, |_, _| answered::<SeenUpTo>(&Ok(())));
-    add("answer", 4, |g, variant| {
+    add("answer", 5, |g, variant| {
         answered::<Step>(&Ok(match variant {
             0 => Answer::Done,
             1 => Answer::Snapshot(Box::new(g.snapshot())),
@@ -189,7 +190,17 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
                 let shared = g.some(|g| (g.table(), g.key()));
                 Answer::Standing(Standing { version: g.number(), shared })
             }
-            _ => Answer::Holdings(g.some(Gen::holding)),
+            3 => Answer::Holdings(g.some(Gen::holding)),
+            _ => Answer::Fenced(Box::new(Fenced {
+                run: g.number(),
+                tail: Some(TailCopy {
+                    received: g.number(),
+                    frames: g.some(Gen::tail_frame),
+                    unended: g.unended(),
+                }),
+                in_doubt: g.some(Gen::txn),
+                decided: g.some(|g| (g.txn(), g.time())),
+            })),
         }))
     });
     add("refusal", REFUSALS, |g, variant| answered::<Step>(&Err(refusal(g, variant))));
@@ -258,7 +269,7 @@ where
     })
 }
 
-const STEPS: usize = 18;
+const STEPS: usize = 24;
 
 fn step(g: &mut Gen, variant: usize) -> Step {
     let (table, key) = (g.table(), g.key());
@@ -280,11 +291,17 @@ fn step(g: &mut Gen, variant: usize) -> Step {
         14 => Step::Describe,
         15 => Step::Finish,
         16 => Step::Dismiss(g.site()),
-        _ => Step::Backups(table, g.backups()),
+        17 => Step::Backups(table, g.backups()),
+        18 => Step::BackedBy(table, key, g.site()),
+        19 => Step::Fence(g.site()),
+        20 => Step::TakeFrames(g.site(), g.some(Gen::tail_frame)),
+        21 => Step::EndInDoubt(g.some(|g| (g.txn(), g.flag().then(|| g.time())))),
+        22 => Step::Replaced(g.site()),
+        _ => Step::Admit(g.site()),
     }
 }
 
-const MESSAGES: usize = 13;
+const MESSAGES: usize = 16;
 
 fn message(g: &mut Gen, variant: usize) -> Message {
     let (table, start) = (g.table(), g.key());
@@ -301,7 +318,10 @@ fn message(g: &mut Gen, variant: usize) -> Message {
         9 => Message::AskReceived { question: g.question() },
         10 => Message::Received { question: g.question(), up_to: g.time() },
         11 => Message::Ack { events: g.some(Gen::reached) },
-        _ => Message::AskAck { partitions: g.some(|g| (g.table(), g.key())) },
+        12 => Message::AskAck { partitions: g.some(|g| (g.table(), g.key())) },
+        13 => Message::Tailed { incarnation: g.number(), received: g.number() },
+        14 => Message::AskTailed,
+        _ => Message::Feed(g.feed_of_tail()),
     }
 }
 
@@ -353,7 +373,7 @@ fn refusal(g: &mut Gen, variant: usize) -> Refusal {
     }
 }
 
-const LOG_ERRORS: usize = 12;
+const LOG_ERRORS: usize = 13;
 
 fn log_error(g: &mut Gen, variant: usize) -> LogError {
     let (position, what) = (g.number(), Arc::from(g.words()));
@@ -372,7 +392,8 @@ fn log_error(g: &mut Gen, variant: usize) -> LogError {
         8 => LogError::Damaged { position, what },
         9 => LogError::Remove { what },
         10 => LogError::Fenced { durable: position, what },
-        _ => LogError::Unconfirmed { what },
+        11 => LogError::Unconfirmed { what },
+        _ => LogError::Gone { what },
     }
 }
 
@@ -569,6 +590,39 @@ impl Gen {
     fn subscription(&mut self) -> Subscription {
         let (version, position) = (self.number(), self.number());
         Subscription { table: self.table(), range: self.range(), version, position }
+    }
+
+    /// A frame, for whoever does not look at its records.
+    fn frame(&mut self) -> Vec<u8> {
+        let mut frame = FrameWriter::new(FrameKind::Prepare(self.txn()));
+        frame.open_write(self.table(), &self.key(), 7);
+        frame.row(&self.key(), Some(&self.bytes()));
+        frame.close_write();
+        frame.finish(self.time()).to_vec()
+    }
+
+    fn tail_frame(&mut self) -> TailFrame {
+        let (position, bytes) = (self.number(), FrameBytes::of(&self.frame()));
+        TailFrame { position, bytes }
+    }
+
+    fn unended(&mut self) -> Vec<(TxnId, Unended)> {
+        let prepared = Unended::Prepared(FrameBytes::of(&self.frame()));
+        vec![(self.txn(), prepared), (self.txn(), Unended::Decided(self.time()))]
+    }
+
+    /// All that a feed can say of a tail.
+    fn feed_of_tail(&mut self) -> Feed {
+        let (received, settled, unended) = (self.number(), self.number(), self.unended());
+        let (from, position, frame) = (self.site(), self.number(), Arc::from(self.frame()));
+        let items = [
+            TailItem::Begins { received, settled, unended },
+            TailItem::Frame { from, position, frame },
+            TailItem::Settled(self.number()),
+            TailItem::Finished(self.txn()),
+            TailItem::Ends,
+        ];
+        Feed { items: items.map(FeedItem::Tail).to_vec(), ..self.feed() }
     }
 
     fn feed(&mut self) -> Feed {

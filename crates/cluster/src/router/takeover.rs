@@ -1,0 +1,251 @@
+//! Taking over from a site whose process is gone: what the router does where nobody can ask the site itself.
+//!
+//! ```text
+//!   s1 is gone ─▶ fence      all others hear no more of it, and say what they know of it
+//!                 history    the longest tail of its log (isomer-site::tail has the rule)
+//!                 frames     every follower gets what it lacks of that
+//!                 promote    a follower of each partition
+//!                 outcomes   who was in doubt of a transaction of s1 hears of it
+//!                 replaced   nobody waits any more for a word of s1
+//!   s1 is back ─▶ discard    what others have taken over; only then it is heard again (`readmission`)
+//! ```
+//!
+//! **All or nothing.** What s1 had in doubt when it went may be of any of its partitions with backups, and may be there
+//! when it is back. So all of them are taken over, or none: nobody may see half of a transaction. Once the first has
+//! been promoted, the others are promoted however long that takes.
+//!
+//! **All others are asked.** A site that is away as well may be in doubt of a transaction of s1, and could ask nobody what
+//! became of it once s1 has forgotten; so it is waited for, unless others have taken over from it before.
+//!
+//! Tables without backups wait for the site: what was acknowledged may be nowhere else.
+
+use super::Router;
+use super::failover::{AT_ONCE, FailedOver, Place, Surveyed, places, ranges};
+use crate::transport::Transport;
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time};
+use isomer_site::{Answer, Fenced, Holding, Step, TakeOver, TxnId, take_over};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the sites that are left know of one that is gone.
+type Known = BTreeMap<SiteId, Fenced>;
+
+impl<T: Transport> Router<T> {
+    pub(super) fn has_backups(&self, table: TableId) -> bool {
+        self.design().table(table).is_ok_and(|table| table.backups().count > 0)
+    }
+
+    /// Lets others take over from a site that is gone. If they cannot, it is tried again until they can, or the site is
+    /// back.
+    pub(super) async fn take_over_from(&self, site: SiteId, reason: &str) -> FailedOver {
+        // Until it is readmitted, what it holds would be in the way of new copies.
+        self.given_up.lock().entry(site).or_default();
+        loop {
+            match self.try_to_take_over(site, reason).await {
+                Err(over) if self.transport.failure(site).is_none() => return over,
+                Err(_) => self.transport.retry(site).await,
+                Ok(over) => return over,
+            }
+        }
+    }
+
+    async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
+        let mastered = |design: &Design| places(design, |placement| placement.master == site);
+        let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
+        let places = mastered(&self.design());
+        let (backed, others): (Vec<&Place>, Vec<&Place>) =
+            places.iter().partition(|(table, _)| self.has_backups(*table));
+        let why = "its table asks for no backups".to_owned();
+        let mut left: BTreeMap<&Place, String> =
+            others.into_iter().map(|place| (place, why.clone())).collect();
+        if !backed.is_empty() {
+            match self.survey_without(site, &backed).await {
+                Ok((found, surveys)) => {
+                    let promotions = surveys.iter().map(|(place, survey)| async move {
+                        while self.promote(place, survey, reason).await.is_err() {
+                            self.transport.retry(survey.candidates[0]).await;
+                        }
+                    });
+                    iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+                    self.end_in_doubt(site, found).await;
+                    self.given_up.lock().insert(site, true);
+                    self.transport.set_taken_over(site);
+                }
+                Err(why) => {
+                    left.extend(backed.into_iter().map(|place| (place, why.clone())));
+                    return Err(self.failed_over(site, &places, left));
+                }
+            }
+        }
+        Ok(self.failed_over(site, &places, left))
+    }
+
+    /// The sites that can be asked.
+    fn reachable(&self) -> Vec<SiteId> {
+        let design = self.design();
+        let can_be = |site: &SiteId| {
+            self.transport.failure(*site).is_none() && self.check_site(*site).is_ok()
+        };
+        design.sites().iter().filter(can_be).collect()
+    }
+
+    /// Works out how far partitions had come, and lets their followers have what they lack of that. An error says why
+    /// none of them can be taken over.
+    async fn survey_without(
+        &self,
+        site: SiteId,
+        places: &[&Place],
+    ) -> Result<((Known, TakeOver), Vec<(Place, Surveyed)>), String> {
+        self.check_others(site)?;
+        let mut known = Known::new();
+        let surveyed = self.survey_fenced(site, places, &mut known).await;
+        if surveyed.is_err() {
+            // It may be back before others can take over.
+            for other in self.reachable() {
+                let _ = self.transport.step(other, Step::Admit(site)).await;
+            }
+        }
+        surveyed.map(|(found, surveys)| ((known, found), surveys))
+    }
+
+    async fn survey_fenced(
+        &self,
+        site: SiteId,
+        places: &[&Place],
+        known: &mut Known,
+    ) -> Result<(TakeOver, Vec<(Place, Surveyed)>), String> {
+        for other in self.reachable() {
+            match self.transport.step(other, Step::Fence(site)).await {
+                Ok(Answer::Fenced(fenced)) => drop(known.insert(other, *fenced)),
+                Ok(_) => unreachable!("what is known of a site was asked for"),
+                Err(refusal) => return Err(refusal.to_string()),
+            }
+        }
+        let found = take_over(known)?;
+        if let Some((table, start)) = found.undecided.first() {
+            return Err(format!(
+                "it was prepared to write {table}[{start}] for a site that cannot be asked either"
+            ));
+        }
+        for other in known.keys() {
+            let frames = Step::TakeFrames(site, found.frames.clone());
+            self.transport.step(*other, frames).await.map_err(|refusal| refusal.to_string())?;
+        }
+        let places = self.reshape(places, known).await?;
+        let mut surveys = Vec::new();
+        for place in places {
+            let survey = self.survey_with(&place, known, &found).await?;
+            surveys.push((place, survey));
+        }
+        Ok((found, surveys))
+    }
+
+    /// Enters splits and merges that the site had made without being able to say so. Gives the partitions as they are.
+    async fn reshape(&self, places: &[&Place], known: &Known) -> Result<Vec<Place>, String> {
+        let ranges = ranges(&self.design(), places.iter().copied());
+        let mut starts: BTreeMap<&(TableId, KeyRange), BTreeSet<Key>> = BTreeMap::new();
+        for other in known.keys() {
+            let described = self.transport.step(*other, Step::Describe).await;
+            let Answer::Holdings(held) = described.map_err(|refusal| refusal.to_string())? else {
+                unreachable!("a description was asked for")
+            };
+            for range in &ranges {
+                let is_of = |h: &&Holding| h.table == range.0 && h.range.overlaps(&range.1);
+                let of = held.iter().filter(is_of).map(|holding| holding.range.start.clone());
+                let of: BTreeSet<Key> = of.collect();
+                // One that lags behind says nothing of what became of the partition.
+                if !of.is_empty() && starts.insert(range, of.clone()).is_some_and(|it| it != of) {
+                    let (table, range) = range;
+                    return Err(format!("the replicas of {table}{range} were split differently"));
+                }
+            }
+        }
+        let mut now = Vec::new();
+        for place in &ranges {
+            let Some(found) = starts.get(place) else {
+                return Err(format!(
+                    "nobody who can be reached has a replica of {}{}",
+                    place.0, place.1
+                ));
+            };
+            let (table, range) = (place.0, &place.1);
+            if !found.contains(&range.start) {
+                let merge = Change::Merge { table, at: range.start.clone() };
+                self.enter(&merge).map_err(|error| error.to_string())?;
+                continue;
+            }
+            for at in found.iter().filter(|start| range.contains(start)).cloned() {
+                if at != range.start {
+                    let split = Change::Split { table, at: at.clone() };
+                    self.enter(&split).map_err(|error| error.to_string())?;
+                }
+                now.push((table, at));
+            }
+        }
+        Ok(now)
+    }
+
+    /// Whoever is away as well may have acknowledged what nobody else knows of, or be in doubt of what nobody could tell it
+    /// any more; unless others have taken over from it before.
+    fn check_others(&self, site: SiteId) -> Result<(), String> {
+        let (design, reachable) = (self.design(), self.reachable());
+        let given_up = self.given_up.lock();
+        let is_replaced = |other: &SiteId| given_up.get(other) == Some(&true);
+        let is_needed = |other: &SiteId| *other != site && !is_replaced(other);
+        match design.sites().iter().filter(is_needed).find(|other| !reachable.contains(other)) {
+            Some(other) => Err(format!("{other} cannot be reached either")),
+            None => Ok(()),
+        }
+    }
+
+    /// How far a partition had come, and who could take it.
+    async fn survey_with(
+        &self,
+        place: &Place,
+        known: &Known,
+        found: &TakeOver,
+    ) -> Result<Surveyed, String> {
+        let (table, start) = place;
+        let design = self.design();
+        let (_, placement) = design.partition_of(*table, start).ok_or("it is gone")?;
+        let (mut version, mut candidates) =
+            (found.versions.get(place).copied().unwrap_or(0), Vec::new());
+        for other in known.keys().filter(|other| placement.holds(**other)) {
+            let step = Step::Standing(*table, start.clone());
+            match self.transport.step(*other, step).await {
+                Ok(Answer::Standing(standing)) if standing.version > 0 => {
+                    version = standing.version.max(version);
+                    candidates.push((standing.version, *other));
+                }
+                Ok(_) => {}
+                Err(refusal) => return Err(refusal.to_string()),
+            }
+        }
+        candidates.sort();
+        let candidates: Vec<SiteId> = candidates.into_iter().rev().map(|(_, site)| site).collect();
+        match candidates.is_empty() {
+            true => Err(format!("none of the replicas of {table}[{start}] can be reached")),
+            false => Ok(Surveyed { version, candidates, shared: Vec::new() }),
+        }
+    }
+
+    /// Tells those who are in doubt of a transaction of a site what became of it, now that nothing of that can come back;
+    /// and who waits for the site's own word that he need not wait.
+    async fn end_in_doubt(&self, site: SiteId, (known, found): (Known, TakeOver)) {
+        for (other, fenced) in known {
+            let outcome = |txn: &TxnId| (*txn, found.outcomes[txn]);
+            let outcomes: Vec<(TxnId, Option<Time>)> =
+                fenced.in_doubt.iter().map(outcome).collect();
+            for step in [Step::EndInDoubt(outcomes), Step::Replaced(site)] {
+                while self.transport.step(other, step.clone()).await.is_err() {
+                    if self.transport.failure(other).is_some() {
+                        // It asks the site itself once both are back, and waits until then.
+                        break;
+                    }
+                    self.transport.retry(other).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Sites that stay away, and what others have taken for the end of their logs.
+//!
+//! What a site had logged beyond that is void: nobody was told of it, and it is discarded when the site is back. So who
+//! reads the logs for the history must know of it.
+
+use super::World;
+use isomer_design::SiteId;
+use isomer_log::Position;
+use isomer_site::Fenced;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A part of a site's log that is no part of the history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Void {
+    /// The site.
+    pub site: SiteId,
+    /// From this position on.
+    pub from: Position,
+    /// Up to this one.
+    pub until: Position,
+}
+
+/// What the world knows of sites that were given up.
+#[derive(Default)]
+pub(super) struct Gone {
+    given_up: RefCell<BTreeSet<SiteId>>,
+    /// The longest tail that was told of each.
+    tails: RefCell<BTreeMap<SiteId, (u64, Position)>>,
+    void: RefCell<Vec<Void>>,
+}
+
+impl World {
+    /// Nobody waits for a site any more.
+    pub fn give_up(&self, site: SiteId) {
+        self.gone.given_up.borrow_mut().insert(site);
+        self.gone.tails.borrow_mut().remove(&site);
+    }
+
+    pub(super) fn is_given_up(&self, site: SiteId) -> bool {
+        self.gone.given_up.borrow().contains(&site)
+    }
+
+    /// A site says what it knows of one that was given up.
+    pub(super) fn note_tail(&self, of: SiteId, fenced: &Fenced) {
+        if let Some(tail) = &fenced.tail {
+            let mut tails = self.gone.tails.borrow_mut();
+            let longest = tails.entry(of).or_default();
+            *longest = (fenced.run, tail.received).max(*longest);
+        }
+    }
+
+    /// Whether others have taken over from a site.
+    pub fn set_taken_over(&self, site: SiteId, is_so: bool) {
+        if let (true, Some((_, from))) = (is_so, self.gone.tails.borrow().get(&site)) {
+            self.gone.void.borrow_mut().push(Void { site, from: *from, until: Position::MAX });
+        }
+    }
+
+    /// A site is up again.
+    pub fn wait_for_again(&self, site: SiteId) {
+        self.gone.given_up.borrow_mut().remove(&site);
+    }
+
+    /// A site has let go of what others have taken over.
+    pub fn set_readmitted(&self, site: SiteId) {
+        let end = self.log(site).map_or(0, |log| isomer_log::Log::end(&*log));
+        let mut void = self.gone.void.borrow_mut();
+        let open = |void: &&mut Void| void.site == site && void.until == Position::MAX;
+        void.iter_mut().filter(open).for_each(|void| void.until = end);
+    }
+
+    /// All parts of logs that are no part of the history.
+    pub fn void(&self) -> Vec<Void> {
+        self.gone.void.borrow().clone()
+    }
+}
