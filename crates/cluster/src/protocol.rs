@@ -48,7 +48,9 @@ pub(crate) async fn carry_out<T: Transport>(
         }
         Change::AddReplica { table, start, site } => {
             let (_, placement) = place(*table, start);
-            return add_replica(transport, *table, start, placement.master, *site).await;
+            let is_backed = design.table(*table).is_ok_and(|table| table.backups().count > 0);
+            let copy = (placement.master, *site);
+            return add_replica(transport, *table, start, copy, is_backed).await;
         }
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
@@ -75,8 +77,8 @@ async fn add_replica<T: Transport>(
     transport: &T,
     table: TableId,
     start: &Key,
-    master: SiteId,
-    site: SiteId,
+    (master, site): (SiteId, SiteId),
+    is_backed: bool,
 ) -> Result<usize, Refusal> {
     let follow = Step::Follow(table, start.clone(), site);
     let Answer::Snapshot(snapshot) = ask(transport, master, follow).await? else {
@@ -86,8 +88,10 @@ async fn add_replica<T: Transport>(
     let installed = ask(transport, site, Step::Install(snapshot)).await;
     let backed = match installed {
         // Before it counts as a backup, it has all that was acknowledged without it.
-        Ok(_) => ask(transport, master, Step::BackedBy(table, start.clone(), site)).await,
-        refused => refused,
+        Ok(_) if is_backed => {
+            ask(transport, master, Step::BackedBy(table, start.clone(), site)).await
+        }
+        answer => answer,
     };
     let Err(refusal) = backed else { return Ok(rows) };
     passing_by(transport, master, Step::Unfollow(table, start.clone(), site)).await?;

@@ -235,7 +235,10 @@ impl fmt::Display for Said<'_> {
                     FeedItem::Tail(TailItem::Begins { .. }) => write!(f, ", its tail begins"),
                     FeedItem::Tail(TailItem::Ends) => write!(f, ", its tail ends"),
                     FeedItem::Tail(TailItem::Frame { .. }) => write!(f, ", a frame of its tail"),
-                    FeedItem::Tail(_) => Ok(()),
+                    FeedItem::Tail(TailItem::Finished(txn)) => {
+                        write!(f, ", its tail without {txn}")
+                    }
+                    FeedItem::Tail(TailItem::Settled(_)) => Ok(()),
                 })
             }
             Message::Close { .. } => write!(f, "close your feed"),
