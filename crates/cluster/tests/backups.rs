@@ -72,7 +72,8 @@ fn written() -> BTreeSet<i64> {
 }
 
 fn keys(db: &Database, table: TableId) -> BTreeSet<i64> {
-    let footprint = Footprint::new().read_range(table, KeyRange::all());
+    // At the masters: a copy may show what was there before.
+    let footprint = Footprint::new().write_range(table, KeyRange::all());
     let all: Vec<Key> = (0..3 * KEYS).map(Key::int).collect();
     let mut keys = BTreeSet::new();
     db.run(&mut db.session(), &footprint, |txn| {

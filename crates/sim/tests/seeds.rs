@@ -21,6 +21,16 @@ fn sixty_seeds_of_serializable_transactions_keep_every_promise() {
     }
 }
 
+/// Sites stay away one after the other, and nothing else goes wrong.
+#[test]
+fn others_take_over_from_sites_that_stay_away() {
+    for seed in 200..=280 {
+        let options = SimOptions { failover: true, faults: Faults::NONE, ..SimOptions::default() };
+        let summary = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        println!("{summary}");
+    }
+}
+
 /// Seeds that broke a promise once. What a seed draws changes with the code, so the faults
 /// themselves are kept as scripts.
 #[test]
