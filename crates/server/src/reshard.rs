@@ -343,7 +343,7 @@ impl Resharding<'_> {
         let Some(beside) = &table.beside else { return Ok(()) };
         let version = self.engine.catalog().version;
         let pause = || self.engine.gateway().pause(self.cancel, LOOK).map_err(explain);
-        self.engine.readers.outlive(version, pause)?;
+        self.engine.readers.wait_until_past(version, pause)?;
         self.define(table, Table { beside: None, ..Table::clone(table) })?;
         for (id, schema) in beside.layout.own_parts() {
             self.engine.discard_outlived(id, schema, self.cancel);

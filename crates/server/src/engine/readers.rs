@@ -45,7 +45,7 @@ impl Readers {
     }
 
     /// Waits until nobody works with a catalog before this version, looking each time that `pause` is over.
-    pub(crate) fn outlive(
+    pub(crate) fn wait_until_past(
         &self,
         version: u64,
         pause: impl Fn() -> Result<(), SqlError>,
