@@ -188,12 +188,19 @@ impl<T: Transport> Gateway<T> {
         waits: bool,
         cancel: &CancelToken,
     ) -> Result<bool, OpenError> {
-        let asked = self.shared.lock().locks.ask(owner, place, mode, waits);
+        let (asked, held) = {
+            let locks = &mut self.shared.lock().locks;
+            let held = locks.holds(owner, &place);
+            (locks.ask(owner, place.clone(), mode, waits), held)
+        };
         match asked {
             Asked::Granted(is_new) => Ok(is_new),
             Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
             Asked::Waits(_) if !waits => Err(OpenError::Locked),
-            Asked::Waits(_) => self.wait(owner, cancel).await.map(|()| true),
+            Asked::Waits(_) => {
+                let granted = (!held).then_some(place);
+                self.wait(owner, granted, cancel).await.map(|()| true)
+            }
         }
     }
 
@@ -208,7 +215,7 @@ impl<T: Transport> Gateway<T> {
         match asked {
             Asked::Granted(_) => Ok(()),
             Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
-            Asked::Waits(_) => self.wait(owner, cancel).await,
+            Asked::Waits(_) => self.wait(owner, None, cancel).await,
         }
     }
 
@@ -231,13 +238,20 @@ impl<T: Transport> Gateway<T> {
         shared.wake(&woken);
     }
 
-    /// Lets an owner wait as it has been told to.
-    async fn wait(&self, owner: Owner, cancel: &CancelToken) -> Result<(), OpenError> {
-        let _waiting = Waiting { shared: &self.shared, owner };
+    /// Lets an owner wait as it has been told to. `granted`: what it has after that and had not before.
+    async fn wait(
+        &self,
+        owner: Owner,
+        granted: Option<(TableId, Key)>,
+        cancel: &CancelToken,
+    ) -> Result<(), OpenError> {
+        let mut waiting = Waiting { shared: &self.shared, owner, granted };
         poll_fn(|cx| {
             let ended = cancel.poll_over(cx.waker());
             let mut shared = self.shared.lock();
             if !shared.locks.is_waiting(owner) {
+                // From here on the owner knows of it.
+                waiting.granted = None;
                 return Poll::Ready(Ok(()));
             }
             shared.waiters.insert(owner, cx.waker().clone());
@@ -251,13 +265,18 @@ impl<T: Transport> Gateway<T> {
 struct Waiting<'g> {
     shared: &'g Mutex<Shared>,
     owner: Owner,
+    /// What it may have been granted without hearing of it: who gives up just then has it, and would keep it for ever.
+    granted: Option<(TableId, Key)>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut shared = self.shared.lock();
         shared.waiters.remove(&self.owner);
-        let woken = shared.locks.give_up(self.owner);
+        let woken = match self.granted.take().filter(|_| !shared.locks.is_waiting(self.owner)) {
+            Some(place) => shared.locks.release(self.owner, [&place]),
+            None => shared.locks.give_up(self.owner),
+        };
         shared.wake(&woken);
     }
 }

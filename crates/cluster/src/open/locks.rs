@@ -233,6 +233,12 @@ impl RowLocks {
         self.waiting.contains_key(&owner)
     }
 
+    /// True if the owner holds a row, in whatever mode.
+    pub fn holds(&self, owner: Owner, place: &Place) -> bool {
+        let row = self.rows.get(place);
+        row.is_some_and(|row| row.holders.iter().any(|(holder, _)| *holder == owner))
+    }
+
     /// The owner waits no longer. Returns those who go on because of that.
     pub fn give_up(&mut self, owner: Owner) -> Vec<Owner> {
         let Some(place) = self.waiting.remove(&owner) else { return Vec::new() };
