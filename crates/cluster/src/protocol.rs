@@ -3,6 +3,7 @@
 //! ```text
 //!   split, merge     master: split                                  metadata only
 //!   add_replica      master: follow ──snapshot──▶ new replica: install
+//!                    if the table has backups: install ──▶ master: it has acknowledged what it was copied without
 //!   remove_replica   (routing first)  master: unfollow ──▶ replica: drop
 //!   remaster         old master: release ··log··▶ new master: acquire
 //! ```
@@ -14,7 +15,7 @@
 //! A site whose log [has failed](Transport::failure) will never take its step. What is released to it goes back to
 //! the old master, by the same promotion by which others take over from it ([`isomer_site::Site::promote`]); so does
 //! what is released to a site that has no room in its log for long. A copy that is to be dropped there is passed by
-//! with the site.
+//! with the site. A site whose process [is gone](isomer_log::LogError::Gone) is treated likewise.
 
 use crate::transport::Transport;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};

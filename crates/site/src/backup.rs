@@ -30,12 +30,16 @@
 //! | a coordinator, before it replies | that, if a participant wrote to such a table |
 //! | a release of mastership | the partition's tickets: whoever is master next need not know of them |
 //! | a site that has recovered | acknowledgements of all that it masters: it does not know what it had |
+//! | a change that adds a copy | its acknowledgement of what was committed without it: from then on it counts |
 //!
 //! Locks are given back before: others may read and write what is not acknowledged yet, and wait for it in turn.
 //! A request that [does not wait for the disk](crate::Request::is_asynchronous) does not wait here either.
 //!
 //! **Loss.** A follower acknowledges once. A master that waits for long [asks](Message::AskAck) those who may have
 //! what it waits for, again and again.
+//!
+//! **Void.** If others take a partition over ([`crate::tail`]), nobody will acknowledge what its former master has in
+//! doubt: who waits for that hears that the outcome is unknown.
 //!
 //! **Left out.** A reply to what was read at a replica rests on the master and that replica only, however many
 //! backups the table asks for.

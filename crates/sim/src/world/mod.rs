@@ -24,6 +24,7 @@
 //! | disk | [`host`] | a sync takes time; a crash keeps what is durable and a torn piece more |
 //! | checkpoints | [`host`] | every piece takes time; a crash keeps the one that counts |
 //! | clock | [`agenda`] | virtual nanoseconds |
+//! | sites that stay away | [`gone`] | are given up; what their logs hold beyond the end that others took is void |
 //!
 //! A border can be *held* ([`Gate`]), which is how scripts write down one interleaving, and it can
 //! misbehave ([`crate::plant`]), which is how the checkers prove that they would notice.
