@@ -188,19 +188,17 @@ impl<T: Transport> Gateway<T> {
         waits: bool,
         cancel: &CancelToken,
     ) -> Result<bool, OpenError> {
-        let (asked, held) = {
+        let (asked, granted) = {
             let locks = &mut self.shared.lock().locks;
-            let held = locks.holds(owner, &place);
-            (locks.ask(owner, place.clone(), mode, waits), held)
+            let asked = locks.ask(owner, place, mode, waits);
+            let granted = matches!(asked, Asked::Waits(_)).then(|| locks.waits_anew(owner));
+            (asked, granted.flatten())
         };
         match asked {
             Asked::Granted(is_new) => Ok(is_new),
             Asked::Deadlock(circle) => Err(OpenError::Deadlock(circle)),
             Asked::Waits(_) if !waits => Err(OpenError::Locked),
-            Asked::Waits(_) => {
-                let granted = (!held).then_some(place);
-                self.wait(owner, granted, cancel).await.map(|()| true)
-            }
+            Asked::Waits(_) => self.wait(owner, granted, cancel).await.map(|()| true),
         }
     }
 

@@ -233,10 +233,11 @@ impl RowLocks {
         self.waiting.contains_key(&owner)
     }
 
-    /// True if the owner holds a row, in whatever mode.
-    pub fn holds(&self, owner: Owner, place: &Place) -> bool {
-        let row = self.rows.get(place);
-        row.is_some_and(|row| row.holders.iter().any(|(holder, _)| *holder == owner))
+    /// The row that the owner waits for, unless it holds it already in another mode.
+    pub fn waits_anew(&self, owner: Owner) -> Option<Place> {
+        let place = self.waiting.get(&owner)?;
+        let held = self.rows[place].holders.iter().any(|(holder, _)| *holder == owner);
+        (!held).then(|| place.clone())
     }
 
     /// The owner waits no longer. Returns those who go on because of that.
