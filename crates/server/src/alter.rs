@@ -8,7 +8,8 @@
 //!
 //! The store's rows have a layout that their columns decide, so what changes columns that are there means new rows.
 //! So does a new column whose default is another for each row, or that refuses NULL and has no default. The table is
-//! locked against writers meanwhile, and read by everybody until its place is taken.
+//! locked against writers meanwhile, and read by everybody until its place is taken. A primary key alone comes [while
+//! the table is used](crate::reshard).
 //!
 //! Left out: keeping the partitions of rows that are written anew (they begin as one again), dropping a column of
 //! the primary key, and a column's rename where a CHECK looks at it.
@@ -212,15 +213,9 @@ impl Definer<'_> {
         key: Vec<usize>,
         name: Option<String>,
     ) -> Result<(), SqlError> {
-        if table.has_key() {
-            let message =
-                format!("multiple primary keys for table \"{}\" are not allowed", table.name);
-            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
-        }
+        let key_name = check_key(&self.catalog(), table, name)?;
         let mut columns: Vec<TableColumn> = table.columns.clone();
         key.iter().for_each(|&at| columns[at].not_null = true);
-        let key_name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
-        self.check_free(&key_name)?;
         let changed = Table { columns, key, key_name, ..Table::clone(table) };
         self.backend.lock_definition(table)?;
         self.rebuild(table, changed, &|old| Ok(old.to_vec()))
@@ -264,12 +259,38 @@ impl Definer<'_> {
     }
 }
 
+/// The name of a new primary key. Refuses a second one, and a name that a relation has.
+pub(crate) fn check_key(
+    catalog: &Catalog,
+    table: &Table,
+    name: Option<String>,
+) -> Result<String, SqlError> {
+    if table.has_key() {
+        let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
+        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+    }
+    let name = name.unwrap_or_else(|| format!("{}_pkey", table.name));
+    match catalog.has_relation(&name) {
+        true => Err(taken(&name)),
+        false => Ok(name),
+    }
+}
+
+/// 42P07 for a name that a relation has.
+pub(crate) fn taken(name: &str) -> SqlError {
+    let message = format!("relation \"{name}\" already exists");
+    SqlError::new(code::DUPLICATE_TABLE, message)
+}
+
 /// Refuses a table that is kept in two orders: what is defined would have to be so in both.
 pub(crate) fn in_one_order(table: &Table) -> Result<(), SqlError> {
     let Some(beside) = &table.beside else { return Ok(()) };
-    let message = format!("table \"{}\" is also kept as it was before SHARD BY", table.name);
+    let message = format!("table \"{}\" is also kept as it was before", table.name);
     let (stay, go_back) = (sharding(table), sharding(&beside.layout));
-    let hint = format!("{stay} lets go of that, {go_back} goes back to it.");
+    let hint = match beside.layout.key == table.key {
+        true => format!("{stay} lets go of that, {go_back} goes back to it."),
+        false => format!("{stay} lets go of that."),
+    };
     Err(SqlError::new("55006", message).hint(hint))
 }
 

@@ -7,6 +7,7 @@
 //!
 //! None is about a table whose index is being built so: that table's row of the catalog is locked.
 
+use crate::alter::taken;
 use crate::backend::{Backend, explain};
 use crate::dependents::Dependent;
 use crate::engine::Engine;
@@ -147,11 +148,10 @@ impl<'a> Definer<'a> {
 
     /// Refuses a name that a relation has.
     pub(crate) fn check_free(&self, name: &str) -> Result<(), SqlError> {
-        if !self.catalog().has_relation(name) {
-            return Ok(());
+        match self.catalog().has_relation(name) {
+            true => Err(taken(name)),
+            false => Ok(()),
         }
-        let message = format!("relation \"{name}\" already exists");
-        Err(SqlError::new(code::DUPLICATE_TABLE, message))
     }
 
     /// Makes another catalog.

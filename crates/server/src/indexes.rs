@@ -124,7 +124,7 @@ impl Engine {
     }
 
     /// Makes the table of the store for an index.
-    fn store_index(
+    pub(crate) fn store_index(
         &self,
         table: &Table,
         new: &NewIndex,

@@ -29,8 +29,9 @@
 //! unused, too.
 //!
 //! Left out: replicas of the old partitions (whoever wanted them wants others now; backups are made), resuming after
-//! a crash, and changing the primary key in the same way.
+//! a crash, and changing a primary key that is there. One that comes late [goes the same way](key).
 
+mod key;
 mod survey;
 
 use crate::alter::in_one_order;
@@ -38,7 +39,7 @@ use crate::backend::explain;
 use crate::draft::Made;
 use crate::engine::Engine;
 use crate::explain::by;
-use crate::indexes::{Builder, Target, key_index};
+use crate::indexes::{Builder, Target, key_index, sharding};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
 use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::catalog::{Beside, Index, Table, needs_index, place_of, row_schema};
@@ -61,7 +62,14 @@ const LOOK_BRIEFLY: Duration = Duration::from_micros(200);
 /// Who waits for others to end looks so often.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// One ALTER TABLE .. SHARD BY.
+/// The order that a table's rows are to be kept in.
+struct Wanted {
+    key: Vec<usize>,
+    key_name: String,
+    shard: Vec<usize>,
+}
+
+/// One ALTER TABLE .. SHARD BY, or .. ADD PRIMARY KEY.
 struct Resharding<'e> {
     engine: &'e Arc<Engine>,
     cancel: &'e Arc<CancelToken>,
@@ -119,36 +127,42 @@ impl Resharding<'_> {
                 false => self.switch_and_outlive(table, reshard.keeps_old, None),
             };
         }
-        let survey = Survey::of(self.engine, self.cancel, table, &shard)?;
+        let survey = Survey::of(self.engine, self.cancel, table, (&table.key, &shard))?;
         survey.check(table)?;
         survey.notices(table).into_iter().for_each(notice);
         if reshard.is_dry_run {
             return Ok(());
         }
-        self.build(table, shard, &survey, reshard.keeps_old)
+        let (key, key_name) = (table.key.clone(), table.key_name.clone());
+        let layout = self.make(table, Wanted { key, key_name, shard }, &survey)?;
+        self.build((table, table), layout, survey.rows, reshard.keeps_old)
     }
 
     /// The order is the one that is wanted. The other one goes, unless it is to be kept.
     fn stay(&mut self, table: &Arc<Table>, shard: Vec<usize>, keeps: bool) -> Result<(), SqlError> {
         let mut new = Table::clone(table);
         new.shard = shard;
+        // One without the primary key is nothing to go back to.
+        let keeps = keeps && table.beside.as_ref().is_none_or(|b| b.layout.key == table.key);
         new.beside.iter_mut().for_each(|beside| beside.is_kept = keeps);
         let new = self.define(table, new)?;
         if keeps { Ok(()) } else { self.let_go(&new) }
     }
 
+    /// Builds an order of a table as it is, and puts it in its place. Whatever fails before leaves the table as it was
+    /// at first.
     fn build(
         &mut self,
-        table: &Arc<Table>,
-        shard: Vec<usize>,
-        survey: &Survey,
+        (table, first): (&Arc<Table>, &Arc<Table>),
+        layout: Table,
+        rows: u64,
         keeps_old: bool,
     ) -> Result<(), SqlError> {
-        let layout = Arc::new(self.make(table, shard, survey)?);
+        let layout = Arc::new(layout);
         let beside = Some(Beside { layout: layout.clone(), is_kept: false });
         let being_built = self.define(table, Table { beside, ..Table::clone(table) });
         let being_built = being_built.inspect_err(|_| self.forget(&layout))?;
-        let target = Target::Layout(&layout, survey.rows);
+        let target = Target::Layout(&layout, rows);
         let builder = Builder::new(self.engine, &being_built, target, self.cancel);
         builder.now("copies rows");
         let built = builder.build();
@@ -158,20 +172,27 @@ impl Resharding<'_> {
         let now = self.engine.catalog().tables.get(&table.name).cloned();
         if now.is_some_and(|now| now.id != table.id) {
             // It was switched already.
-            return Err(error.hint(
-                "The table is in the new order. The statement, run again, lets go of the old one.",
-            ));
+            let again = sharding(&layout);
+            return Err(error
+                .hint(format!("The table is in the new order. {again} lets go of the old one.")));
         }
+        self.put_back(&being_built, first)?;
+        Err(error)
+    }
+
+    /// Puts a table as it was in the place of itself as it is, and drops what it has got meanwhile.
+    fn put_back(&self, now: &Arc<Table>, before: &Arc<Table>) -> Result<(), SqlError> {
         // Nobody has asked for the end of this wait.
         let never = Arc::default();
         let mut last = self.engine.gateway().begin(Isolation::ReadCommitted, Arc::clone(&never));
         self.engine.take_turn(&mut last, &never)?;
-        self.engine.put_in_place(&being_built, table.clone())?;
+        self.engine.put_in_place(now, before.clone())?;
         drop(last);
-        for (id, schema) in layout.own_parts() {
+        let stays = |id| before.parts().any(|(other, _)| other == id);
+        for (id, schema) in now.parts().filter(|(id, _)| !stays(*id)) {
             self.engine.discard_when_free(id, schema);
         }
-        Err(error)
+        Ok(())
     }
 
     /// Puts a table in the place of another, in the turn of definitions.
@@ -187,14 +208,15 @@ impl Resharding<'_> {
     }
 
     /// Makes the tables of the store for another order: unused ones, so far.
-    fn make(&self, table: &Table, shard: Vec<usize>, survey: &Survey) -> Result<Table, SqlError> {
+    fn make(&self, table: &Table, wanted: Wanted, survey: &Survey) -> Result<Table, SqlError> {
         let mut layout = Table { beside: None, primary: None, readable: None, ..table.clone() };
         layout.indexes.clear();
+        let Wanted { key, key_name, shard } = wanted;
         for (at, column) in layout.columns.iter_mut().enumerate() {
             column.missing = None;
-            column.not_null |= shard.contains(&at);
+            column.not_null |= shard.contains(&at) || key.contains(&at);
         }
-        layout.shard = shard;
+        (layout.key, layout.key_name, layout.shard) = (key, key_name, shard);
         let place = layout.key_slots();
         let (id, schema) = self.engine.store_table_at(&table.name, &survey.partitions, |name| {
             row_schema(name, &layout.columns, &place)
@@ -352,7 +374,7 @@ impl Resharding<'_> {
     }
 }
 
-/// 22004 for values of a shard key that are NULL.
+/// 23502 for rows that have NULL where their place is to be.
 fn nulls(table: &Table, column: usize, rows: u64) -> SqlError {
     let name = &table.columns[column].name;
     let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);

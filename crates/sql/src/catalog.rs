@@ -545,7 +545,7 @@ pub type Copies = Vec<(TableId, Key, Vec<u8>)>;
 /// What is kept of a row in an order, beside the table's own.
 ///
 /// # Errors
-/// 23502 if a value of the shard key is NULL, and if the values do not fit.
+/// 23502 if a value of its place is NULL, and if the values do not fit.
 pub fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
     crate::exec::copies(layout, values)
 }

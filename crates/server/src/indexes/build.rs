@@ -87,6 +87,7 @@ impl Target<'_> {
     fn statement(&self, table: &Table) -> String {
         match self {
             Target::Index(index) => index.definition(table),
+            Target::Layout(layout, _) if layout.key != table.key => adding_key(layout),
             Target::Layout(layout, _) => sharding(layout),
         }
     }
@@ -114,6 +115,13 @@ impl Target<'_> {
 pub(crate) fn sharding(layout: &Table) -> String {
     let by = layout.shard_by().map_or("DEFAULT".to_owned(), |columns| format!("({columns})"));
     format!("ALTER TABLE {} SHARD BY {by}", quoted(&layout.name))
+}
+
+/// The statement that gives a table its primary key.
+fn adding_key(layout: &Table) -> String {
+    let names = layout.key.iter().map(|&at| quoted(&layout.columns[at].name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    format!("ALTER TABLE {} ADD PRIMARY KEY ({names})", quoted(&layout.name))
 }
 
 /// Fills something from a table. See the [module documentation](self).

@@ -1,6 +1,6 @@
 //! What there is to move, and where it would go: found before anything is written.
 //!
-//! One pass over the rows counts them, looks for NULL in the shard key, and takes a sample. The sample, sorted by the
+//! One pass over the rows counts them, looks for NULL in their new places, and takes a sample. The sample, sorted by the
 //! new order, is cut into as many parts as the table has partitions; a part goes where most of its rows are already,
 //! with no site getting more than its share ([`Placement::balanced`], Morphus, section 3.2). Rows that have the shard
 //! key in common stay together, as long as nobody splits them.
@@ -30,8 +30,9 @@ pub(super) struct Survey {
     pub(super) rows: u64,
     /// Where the partitions begin, and their masters.
     pub(super) partitions: Vec<(Key, SiteId)>,
+    place: Vec<usize>,
     shard: Vec<usize>,
-    /// For each column of the shard key, in how many rows it is NULL.
+    /// For each column of the place, in how many rows it is NULL.
     nulls: Vec<u64>,
     /// How many different values the shard key has; none: very many.
     values: Option<usize>,
@@ -64,17 +65,17 @@ impl Survey {
         engine: &Arc<Engine>,
         cancel: &Arc<CancelToken>,
         table: &Table,
-        shard: &[usize],
+        (key, shard): (&[usize], &[usize]),
     ) -> Result<Survey, SqlError> {
-        let place = place_of(&table.key, shard, table.columns.len());
+        let place = place_of(key, shard, table.columns.len());
         let schema = row_schema(&table.name, &table.columns, &place)?;
         let mut pass = Pass {
             table,
             schema,
+            nulls: vec![0; place.len()],
             place,
             shard,
             rows: 0,
-            nulls: vec![0; shard.len()],
             values: BTreeSet::new(),
             sample: Vec::new(),
             step: 1,
@@ -82,15 +83,16 @@ impl Survey {
         pass.run(engine, cancel)?;
         pass.sample.sort();
         let (partitions, moved) = cut(engine, table, &pass.sample)?;
-        let Pass { rows, nulls, values, sample, .. } = pass;
+        let Pass { rows, nulls, values, sample, place, .. } = pass;
         let largest = most_frequent(&sample) as f64 / sample.len().max(1) as f64;
         let values = (values.len() < VALUES_MAX).then_some(values.len());
-        Ok(Survey { rows, partitions, shard: shard.to_vec(), nulls, values, largest, moved })
+        let shard = shard.to_vec();
+        Ok(Survey { rows, partitions, place, shard, nulls, values, largest, moved })
     }
 
     /// Refuses rows that have no place in the new order.
     pub(super) fn check(&self, table: &Table) -> Result<(), SqlError> {
-        let found = self.nulls.iter().zip(&self.shard).find(|(count, _)| **count > 0);
+        let found = self.nulls.iter().zip(&self.place).find(|(count, _)| **count > 0);
         found.map_or(Ok(()), |(count, &at)| Err(nulls(table, at, *count)))
     }
 
@@ -157,7 +159,7 @@ impl Pass<'_> {
         site: &dyn Fn() -> Option<SiteId>,
     ) -> Result<(), SqlError> {
         let read = |slot: usize| self.table.schema.read_column(key, row, slot).map_err(damaged);
-        let mut place = self.shard.iter().map(|&at| read(at)).collect::<Result<Vec<_>, _>>()?;
+        let place = self.place.iter().map(|&at| read(at)).collect::<Result<Vec<_>, _>>()?;
         self.rows += 1;
         let is_null = |value: &Value| *value == Value::Null;
         self.nulls
@@ -167,16 +169,13 @@ impl Pass<'_> {
         if place.iter().any(is_null) {
             return Ok(());
         }
-        let shard = self.schema.encode_prefix(&place).map_err(damaged)?;
+        let shard = self.schema.encode_prefix(&place[..self.shard.len()]).map_err(damaged)?;
         let shard_bytes = shard.len();
         if self.values.len() < VALUES_MAX {
             self.values.insert(shard);
         }
         if !self.rows.is_multiple_of(self.step) {
             return Ok(());
-        }
-        for &slot in &self.place[self.shard.len()..] {
-            place.push(read(slot)?);
         }
         let place = self.schema.encode_key(&place).map_err(damaged)?;
         self.sample.extend(site().map(|site| (place, shard_bytes, site)));

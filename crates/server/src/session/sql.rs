@@ -10,8 +10,28 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{CascadeOption, CreateTable, Query, Statement as Sql, TruncateIdentityOption};
+use sqlparser::ast::{
+    AlterTableOperation, CascadeOption, CreateTable, ObjectName, PrimaryKeyConstraint, Query,
+    Statement as Sql, TableConstraint, TruncateIdentityOption,
+};
 use std::sync::Arc;
+
+/// The primary key that a statement adds to a table, if it does nothing else.
+fn late_key(statement: &Sql) -> Option<(&ObjectName, &PrimaryKeyConstraint)> {
+    let Sql::AlterTable(alter) = statement else { return None };
+    match (&alter.operations[..], alter.if_exists) {
+        (
+            [
+                AlterTableOperation::AddConstraint {
+                    constraint: TableConstraint::PrimaryKey(key),
+                    not_valid: false,
+                },
+            ],
+            false,
+        ) => Some((&alter.name, key)),
+        _ => None,
+    }
+}
 
 impl Session {
     pub(super) fn prepared(
@@ -100,6 +120,9 @@ impl Session {
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
             self.engine.create_index_online(create, &self.cancel, &mut notices)?;
             "CREATE INDEX"
+        } else if let (Some((table, key)), true) = (statement.and_then(late_key), is_alone) {
+            self.engine.add_key(table, key, &self.cancel)?;
+            "ALTER TABLE"
         } else if let (Definition::Reshard(reshard), true) = (definition, is_alone) {
             self.engine.reshard(reshard, &self.cancel, &mut notices)?;
             "ALTER TABLE"

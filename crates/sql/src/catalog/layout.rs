@@ -17,13 +17,16 @@
 //! **Two orders.** A table that changes from one order to the other is kept in both meanwhile ([`Beside`]): whoever
 //! writes a row writes it to both, with its entries in the indexes of both, as these name rows by their places. Rows
 //! are found by, and locked at, their place in the table's own order only.
+//!
+//! **A late primary key** is such a change too: from the order of row ids to that of the key, where rows have no row id
+//! any more. Who writes a row then finds it in the order beside by the unique index that saw to the key's being one.
 
 use super::{Index, Table, TableColumn, quoted};
 use isomer_design::{Schema, TableId, Time};
 use std::sync::Arc;
 
-/// A table's rows in another order. It has the same columns, keys, conditions and indexes as the table, each index
-/// with entries of its own.
+/// A table's rows in another order. It has the same columns, conditions and indexes as the table, each index with
+/// entries of its own; and the same primary key, unless that is what the table is about to get, or has just got.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// The table in this order.
@@ -116,6 +119,8 @@ impl Table {
             id: other.id,
             schema: other.schema.clone(),
             columns: columns.map(column).collect(),
+            key: other.key.clone(),
+            key_name: other.key_name.clone(),
             shard: other.shard.clone(),
             primary: other.primary.clone(),
             indexes: other.indexes.clone(),

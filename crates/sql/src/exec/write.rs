@@ -8,6 +8,7 @@ use crate::plan::RowCheck;
 use crate::transaction::{Base, LockKind};
 use isomer_design::{Key, KeyRange, RowError, TableId, Value};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The key of a row whose key columns have these values.
 pub(crate) fn key_of(table: &Table, values: &[Datum]) -> Result<Key, SqlError> {
@@ -201,6 +202,48 @@ impl Exec<'_> {
         let Some(layout) = table.beside.as_ref().map(|beside| &*beside.layout) else {
             return Ok(());
         };
+        if layout.has_key() || !table.has_key() {
+            return self.mirror_as(layout, old, new);
+        }
+        let id = self.row_id_beside(table, layout, old)?;
+        let with = |values: &[Datum]| [values, std::slice::from_ref(&id)].concat();
+        self.mirror_as(layout, old.map(with).as_deref(), new.map(with).as_deref())
+    }
+
+    /// The row id of a row in an order that has no primary key yet. It is found by the unique index that has seen to
+    /// the key's being one; a new row gets a new one.
+    fn row_id_beside(
+        &self,
+        table: &Table,
+        layout: &Table,
+        old: Option<&[Datum]>,
+    ) -> Result<Datum, SqlError> {
+        let Some(old) = old else {
+            let sequence = crate::system::row_id_sequence(layout.id);
+            return Ok(Datum::Int(self.txn.borrow_mut().next_value(&sequence)?));
+        };
+        let is_it = |index: &&Arc<Index>| index.unique && index.columns == table.key;
+        let wrong = |what: String| SqlError::new(code::INTERNAL, what);
+        let index = layout.indexes.iter().find(is_it);
+        let index = index.ok_or_else(|| wrong("no index has the primary key".to_owned()))?;
+        // It may have been dropped while the statement waited: then the statement is planned again.
+        self.txn.borrow_mut().hold(index.id)?;
+        let (prefix, _) = entry_prefix(layout, index, old);
+        let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
+        let place = self.other_row(layout, index, &prefix, None)?;
+        let place = place.ok_or_else(|| wrong("a row has no place beside".to_owned()))?;
+        match layout.schema.decode_key(&place).map_err(refused)?.pop() {
+            Some(Value::Int64(id)) => Ok(Datum::Int(id)),
+            other => Err(wrong(format!("{other:?} is no row id"))),
+        }
+    }
+
+    fn mirror_as(
+        &self,
+        layout: &Table,
+        old: Option<&[Datum]>,
+        new: Option<&[Datum]>,
+    ) -> Result<(), SqlError> {
         let mut removed: Vec<(TableId, Key)> = match old {
             Some(old) => places(layout, old)?,
             None => Vec::new(),
@@ -296,11 +339,15 @@ fn places(layout: &Table, values: &[Datum]) -> Result<Vec<(TableId, Key)>, SqlEr
 
 /// See [`crate::catalog::copies`].
 pub(crate) fn copies(layout: &Table, values: &[Datum]) -> Result<Copies, SqlError> {
-    if let Some(at) = layout.shard.iter().find(|&&at| values[at].is_null()) {
-        let hint = "The table is being sharded by this column.";
-        return Err(is_null(layout, *at, &show(layout, values)).hint(hint));
+    if let Some(&at) = layout.key_slots().iter().find(|&&at| values[at].is_null()) {
+        let hint = match layout.shard.contains(&at) {
+            true => "The table is being sharded by this column.",
+            false => "The column is about to be one of the primary key.",
+        };
+        return Err(is_null(layout, at, &show(layout, values)).hint(hint));
     }
-    let (key, row) = encode(layout, values)?;
+    // A row id is none where there is a primary key.
+    let (key, row) = encode(layout, &values[..layout.width()])?;
     let mut copies = vec![(layout.id, key, row)];
     for index in layout.maintained() {
         copies.push((index.id, entry_key(layout, index, values)?, Vec::new()));
