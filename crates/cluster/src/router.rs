@@ -45,7 +45,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use isomer_design::{
-    Design, Footprint, KeyRange, Plan, Route, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
+    Design, Footprint, KeyRange, Plan, RoutingTable, SITES_MAX, SiteId, Span, TableId, Time,
 };
 use isomer_site::{Body, Committed, Failure, Procedure, Published, Reply, Request, Timing};
 use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
@@ -134,11 +134,43 @@ pub struct Router<T> {
     latest: AtomicU64,
 }
 
+/// How a transaction comes to the router.
+pub(crate) struct Call<'a> {
+    /// Its number.
+    pub(crate) ticket: u64,
+    /// The strategy wants to hear of it.
+    pub(crate) is_wanted: bool,
+    /// What it has read before, by other ways.
+    pub(crate) before: Option<&'a Heard>,
+    pub(crate) over: Over<'a>,
+}
+
+/// What a transaction has read or written, and what that took.
+#[derive(Clone, Default)]
+pub(crate) struct Heard {
+    pub(crate) footprint: Footprint,
+    pub(crate) measured: Measured,
+}
+
+impl Heard {
+    /// This, and then a commit: as if it had been one.
+    fn with(&self, commit: &Footprint, measured: Measured) -> Heard {
+        let mut footprint = self.footprint.clone();
+        let items = commit.items().iter();
+        items.for_each(|item| footprint.add(item.table, item.span.clone(), item.access));
+        let Measured { rows: [read, _], run_ns, .. } = self.measured;
+        let [read_again, written] = measured.rows;
+        let (rows, run_ns) = ([read.max(read_again), written], run_ns + measured.run_ns);
+        Heard { footprint, measured: Measured { rows, run_ns, ..measured } }
+    }
+}
+
 /// One transaction on its way through the router.
 struct Asked<'a> {
     footprint: &'a Footprint,
     ticket: u64,
     begun: Time,
+    before: Option<&'a Heard>,
     over: Over<'a>,
 }
 
@@ -262,21 +294,23 @@ impl<T: Transport> Router<T> {
         request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        self.serve_until(session, request, published, NEVER).await
+        let (ticket, is_wanted) = self.ticket(session);
+        let call = Call { ticket, is_wanted, before: None, over: NEVER };
+        self.serve_until(session, request, published, call).await
     }
 
-    /// As [`Router::serve`], until `over` is ready.
+    /// As [`Router::serve`], until nobody waits for it any more.
     pub(crate) async fn serve_until(
         &self,
         session: &mut Session,
         mut request: Request<'_>,
         published: Published<'_>,
-        over: Over<'_>,
+        call: Call<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
         let footprint = request.footprint;
-        let (ticket, begun) = (session.next_ticket(), self.transport.now());
-        let asked = Asked { footprint, ticket, begun, over };
-        request.is_measured = self.strategy.wants(asked.ticket);
+        let Call { ticket, is_wanted, before, over } = call;
+        let asked = Asked { footprint, ticket, begun: self.transport.now(), before, over };
+        request.is_measured = is_wanted;
         for _ in 0..STALE_MAX {
             let Verdict::Run(decision) = self.decide(session, &asked, false)? else { break };
             // Whatever becomes of this transaction: the strategy counts on it.
@@ -297,30 +331,31 @@ impl<T: Transport> Router<T> {
         self.run_reserved(session, &asked, request, published).await
     }
 
-    /// A number for a transaction that reads by other ways, if the strategy wants to hear of it.
-    pub(crate) fn wants_reads(&self, session: &mut Session) -> Option<u64> {
+    /// A number for a transaction that begins, and whether the strategy wants to hear of it.
+    pub(crate) fn ticket(&self, session: &mut Session) -> (u64, bool) {
         let ticket = session.next_ticket();
-        self.strategy.wants(ticket).then_some(ticket)
+        (ticket, self.strategy.wants(ticket))
     }
 
-    /// Tells the strategy of reads that were made by other ways. What it wants to change for such
-    /// transactions is done later.
-    pub(crate) fn hear(
-        &self,
-        session: &Session,
-        ticket: u64,
-        footprint: &Footprint,
-        measured: Measured,
-    ) {
-        let begun = Time(self.transport.now().0.saturating_sub(measured.run_ns));
-        let asked = Asked { footprint, ticket, begun, over: NEVER };
-        let Route::Sites(sites) = self.table.load().home(footprint) else { return };
-        let mut site = sites.first().expect("a route has a site");
+    /// Tells the strategy of a transaction that has read, wherever its rows were, and perhaps committed, as if it had
+    /// come with its whole footprint. What it wants to change for such transactions is done later.
+    pub(crate) fn hear(&self, session: &Session, ticket: u64, heard: &Heard) {
+        let Heard { footprint, measured } = heard;
+        let Measured { service_ns, lock_ns, wait_ns, run_ns, commit_ns, .. } = measured;
+        let now = self.transport.now();
+        let took_ns = service_ns + lock_ns + wait_ns + run_ns + commit_ns;
+        let begun = Time(now.0.saturating_sub(took_ns));
+        let asked = Asked { footprint, ticket, begun, before: None, over: NEVER };
+        let first = footprint.items().first();
+        let first =
+            first.and_then(|i| self.table.load().placement(i.table, i.span.start()).cloned());
+        let Some(first) = first else { return };
+        let mut site = first.master;
         if let Ok(Verdict::Run(decision)) = self.decide(session, &asked, false) {
             site = decision.place.site();
             self.defer(decision.deferred);
         }
-        self.tell(&asked, site, 0, Some(measured), self.transport.now());
+        self.tell(&asked, site, 0, Some(*measured), now);
     }
 
     /// Carries out the plans that no transaction waits for, several at once, until the router is
@@ -450,7 +485,12 @@ impl<T: Transport> Router<T> {
         self.note_committed(committed.session(), now);
         session.last_site = Some(site);
         let measured = timing.map(|timing| measured(begun, now, timing));
-        self.tell(asked, site, changes, measured, now);
+        match (asked.before, measured) {
+            (Some(before), Some(commit)) => {
+                self.hear(session, asked.ticket, &before.with(asked.footprint, commit));
+            }
+            (_, measured) => self.tell(asked, site, changes, measured, now),
+        }
         Ok((Ran { place, committed, changes }, output))
     }
 

@@ -22,7 +22,7 @@ use super::reads::Reads;
 use super::snapshot::{LOOKS_MAX, Seen, Snapshot};
 use super::workspace::Workspace;
 use crate::error::Error;
-use crate::router::{Ran, Session, unless};
+use crate::router::{Call, Ran, Session, unless};
 use crate::transport::Transport;
 use isomer_design::{Direction, Key, KeyRange, Span, TableId, Time};
 use isomer_site::{Abort, Body, Expect, Overlay, ReadSet, Request};
@@ -114,8 +114,8 @@ pub struct OpenTransaction<T: Transport> {
     read_bytes: usize,
     locked: Vec<(TableId, Key)>,
     session: Session,
-    /// What it has read, if the strategy wants to know.
-    noted: Option<Reads>,
+    /// What it has read, for the strategy.
+    noted: Reads,
     /// Its client is told without waiting for the disk.
     is_asynchronous: bool,
 }
@@ -441,14 +441,12 @@ impl<T: Transport> OpenTransaction<T> {
         self.end_snapshot();
         self.end_newest();
         let gateway = self.gateway.clone();
-        // What a serializable commit has read is in its footprint.
-        let is_told = self.keeps_reads() && !self.workspace.is_empty();
-        if let Some(reads) = self.noted.take().filter(|_| !is_told) {
-            reads.tell(gateway.router(), &self.session);
-        }
         let cancel = self.cancel.clone();
         let over = |waker: &Waker| cancel.poll_over(waker);
         if self.workspace.is_empty() {
+            if let Some(heard) = self.noted.heard() {
+                gateway.router().hear(&self.session, self.noted.ticket, heard);
+            }
             let durable = unless(&over, self.until_durable()).await;
             return durable.map_err(OpenError::Canceled)?.map(|()| None);
         }
@@ -486,7 +484,9 @@ impl<T: Transport> OpenTransaction<T> {
         };
         let request = Request { is_asynchronous, ..Request::new(&footprint, body) };
         let (router, session) = (gateway.router(), &mut self.session);
-        let ran = match router.serve_until(session, request, &mut published, &over).await {
+        let Reads { ticket, is_wanted, .. } = self.noted;
+        let call = Call { ticket, is_wanted, before: self.noted.heard(), over: &over };
+        let ran = match router.serve_until(session, request, &mut published, call).await {
             Err(Error::Abort(Abort::Changed { .. })) => return Err(OpenError::Changed),
             Err(Error::Abort(Abort::ReadChanged { table, span })) => {
                 return Err(OpenError::ReadChanged { table, span });
@@ -504,15 +504,12 @@ impl<T: Transport> OpenTransaction<T> {
 
     /// When a read begins that is to be noted.
     fn note_begin(&self) -> Option<Time> {
-        self.noted.as_ref().map(|_| self.gateway.transport().now())
+        self.noted.is_noted().then(|| self.gateway.transport().now())
     }
 
     fn note(&mut self, begun: Option<Time>, table: TableId, span: impl Fn() -> Span, rows: usize) {
-        if let (Some(reads), Some(begun)) = (&mut self.noted, begun) {
-            reads.note(table, span(), rows, begun, self.gateway.transport().now());
-            if reads.is_too_much() {
-                self.noted = None;
-            }
+        if let Some(begun) = begun {
+            self.noted.note(table, span(), rows, begun, self.gateway.transport().now());
         }
     }
 

@@ -139,6 +139,15 @@ struct EvaluatedLayout {
 }
 
 impl CandidateDesign {
+    /// What goes where if all that was sampled is divided evenly, whatever that would bring.
+    pub(crate) fn even(situation: &Situation<'_>, batch: usize) -> Option<Vec<(Need, SiteId)>> {
+        let grid = Grid::of(situation.design, situation.outlook.workload.samples());
+        let graph = Graph::of(&grid);
+        let moves = graph.divide(&graph.heat()?, situation, 0.0, batch)?;
+        let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
+        Some(moves.into_iter().map(named).collect())
+    }
+
     /// The draft that serves most, if that is as much as it has to promise. Moves to a site
     /// come in batches of so many.
     pub(crate) fn best(

@@ -20,7 +20,7 @@
 //!
 //! The modules are listed in [`crate::learned`].
 
-use crate::learned::candidate_design::RequiredGain;
+use crate::learned::candidate_design::{CandidateDesign, RequiredGain};
 use crate::learned::change_point::{ChangePointDetector, IntervalLoad};
 use crate::learned::global_plan::{GlobalPlan, GlobalPlanner};
 use crate::learned::journal::Journal;
@@ -175,6 +175,15 @@ impl Learned {
         self.brain.lock().known.costs.clone()
     }
 
+    /// What goes where if everything that was sampled is divided evenly among the sites of a design: the first
+    /// candidate of a global plan, before anybody judges it. For those who want to see what was learned of a workload.
+    pub fn blueprint(&self, design: &Design) -> Vec<(Range, SiteId)> {
+        let known = self.brain.lock().known.clone();
+        let situation = known.situation(&self.options, 0, design, 0);
+        let moves = CandidateDesign::even(&situation, usize::MAX).unwrap_or_default();
+        moves.iter().map(|(need, site)| (Range::of(need), *site)).collect()
+    }
+
     /// One of several sites: where the session ran last, unless another is clearly idler. Which
     /// other is a matter of chance: if all went to the idlest, that would be the busiest before
     /// anybody hears of it.
@@ -288,7 +297,9 @@ impl LearnedState {
         let sites = if across { masters(&needs) } else { SiteSet::of(place.site()) };
         self.known.traffic.begin(sample_weight);
         let begun = UnderWay { sample_weight, work, followers, sites, written };
-        self.under_way.insert(request.ticket, begun);
+        if let Some(again) = self.under_way.insert(request.ticket, begun) {
+            self.known.traffic.end(again.sample_weight);
+        }
     }
 
     /// What a decision is made of, with so many changes left in the budget.

@@ -1,0 +1,118 @@
+//! The autopilot learns the same from transactions that come statement by statement as from procedures whose footprint
+//! is known: of a workload it draws the same global plan, whichever way that came.
+
+mod fixture;
+
+use fixture::options;
+use isomer_cluster::Options;
+use isomer_design::{Footprint, Key};
+use isomer_plan::learned::Mode;
+use isomer_plan::strategy::Learned;
+use isomer_server::{Decider, Engine, Server};
+use postgres::{Client, NoTls};
+use std::sync::Arc;
+
+/// Accounts in partitions of ten, by turns at two sites.
+const TABLE: &str = "create table accounts (id bigint primary key, balance bigint);
+    insert into accounts select n, 100 from generate_series(0, 79) n;";
+
+/// Who reads one account to write another does so with accounts that lie at different sites.
+fn pair(number: i64) -> (i64, i64) {
+    let first = 20 * (number % 4) + number % 7;
+    (first, first + 10)
+}
+
+const TRANSACTIONS: i64 = 800;
+
+struct Subject {
+    engine: Arc<Engine>,
+    learned: Arc<Learned>,
+    server: Server,
+}
+
+impl Subject {
+    /// An autopilot that measures every transaction, and may change nothing: so each finds its accounts at two sites.
+    fn new() -> Subject {
+        let mut tuning = isomer_plan::learned::Options::default();
+        tuning.limits.changes_per_second = 0.0;
+        (tuning.measured_per_second, tuning.measured_when_quiet) = (1e9, 1e9);
+        let learned = Arc::new(Learned::new(tuning));
+        let decider = Decider::Learned(learned.clone());
+        let engine = Engine::open(Options::in_memory(2), decider, Some(Mode::Auto));
+        let engine = engine.expect("a catalog");
+        let server = Server::start(engine.clone(), options()).expect("a free port");
+        let subject = Subject { engine, learned, server };
+        let mut client = subject.client();
+        client.batch_execute(TABLE).expect("a table");
+        for at in (10..80).step_by(10) {
+            let split = format!("alter table accounts split at ({at})");
+            client.batch_execute(&split).expect("a partition");
+        }
+        for at in (10..80).step_by(20) {
+            let remaster = format!("alter table accounts remaster at ({at}) to site 2");
+            client.batch_execute(&remaster).expect("a move");
+        }
+        subject
+    }
+
+    fn client(&self) -> Client {
+        let port = self.server.address().port();
+        let config = format!("host=127.0.0.1 port={port} user=isomer dbname=test");
+        Client::connect(&config, NoTls).expect("the server answers")
+    }
+
+    /// What it would move where.
+    fn blueprint(&self) -> Vec<String> {
+        let design = self.engine.database().design();
+        let moves = self.learned.blueprint(&design).into_iter();
+        let mut moves: Vec<String> = moves
+            .map(|(range, site)| {
+                let table = design.table(range.table).expect("it was not dropped");
+                let keys = table.schema().format_range(&range.keys);
+                format!("{}{keys} to {site}", table.name())
+            })
+            .collect();
+        moves.sort();
+        moves
+    }
+}
+
+fn over_the_wire() -> Vec<String> {
+    let subject = Subject::new();
+    let mut client = subject.client();
+    for number in 0..TRANSACTIONS {
+        let (read, written) = pair(number);
+        let mut txn = client.transaction().expect("it begins");
+        txn.query_one("select balance from accounts where id = $1", &[&read]).expect("a row");
+        let update = "update accounts set balance = balance + 1 where id = $1";
+        assert_eq!(txn.execute(update, &[&written]).expect("it has the row"), 1);
+        txn.commit().expect("nobody else writes");
+    }
+    subject.blueprint()
+}
+
+fn by_procedures() -> Vec<String> {
+    let subject = Subject::new();
+    let db = subject.engine.database();
+    let (table, _) = db.design().find_table("accounts").map(|(id, t)| (id, t.clone())).expect("it");
+    let mut session = db.session();
+    for number in 0..TRANSACTIONS {
+        let (read, written) = pair(number);
+        let [read, written] = [read, written].map(Key::int);
+        let footprint = Footprint::new().read(table, read.clone()).write(table, written.clone());
+        let ran = db.run(&mut session, &footprint, |txn| {
+            txn.get(table, &read)?;
+            let row = txn.get(table, &written)?.expect("it was inserted").to_vec();
+            txn.put(table, &written, &row)
+        });
+        ran.expect("it commits");
+    }
+    subject.blueprint()
+}
+
+#[test]
+fn a_global_plan_is_the_same_over_the_wire_and_from_procedures() {
+    let moves = by_procedures();
+    assert!(moves.len() == 4, "one of each pair of partitions goes to the other: {moves:?}");
+    assert_eq!(over_the_wire(), moves);
+}
