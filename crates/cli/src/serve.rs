@@ -9,7 +9,7 @@ use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
 use isomer_design::SiteId;
 use isomer_net::{Net, Role};
-use isomer_plan::learned::Mode;
+use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
@@ -282,7 +282,7 @@ fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<u
 
 /// What the autopilot does, and how that is changed.
 fn autopilot(decider: &Decider) -> String {
-    let isomer_plan::learned::Options { horizon_ns, limits, .. } = Default::default();
+    let Tuning { horizon_ns, changes_per_second, cooldown_ns, .. } = Tuning::default();
     match (decider.mode(), decider) {
         (Mode::Auto, Decider::Elastic(_)) => {
             "the autopilot is auto: when a site is overloaded, it moves what overloads it; isomer.decisions tells; \
@@ -293,8 +293,8 @@ fn autopilot(decider: &Decider) -> String {
             "the autopilot is auto: it changes the design where that pays within {} s, at most {} times a second, a \
              partition at most every {} ms; ALTER SYSTEM SET autopilot = off leaves the design as it is",
             horizon_ns / 1_000_000_000,
-            limits.changes_per_second,
-            limits.cooldown_ns / 1_000_000
+            changes_per_second,
+            cooldown_ns / 1_000_000
         ),
         (Mode::Recommend, _) => {
             "the autopilot is recommend: isomer.decisions has what it would change; \

@@ -26,6 +26,7 @@
 //! | [`changes`](Measured), [`shift`](Shift) | what is not counted per transaction: changes taken back, hot spots that move |
 //! | [`metric`](Metric), [`claim`](Claim), [`results`](rows) | what came out, beside what the paper says |
 //! | [`page`], `plot` | the same for people |
+//! | [`ablation`](rules) | what each rule of the autopilot is worth |
 //!
 //! # Invariants
 //!
@@ -39,6 +40,7 @@
 //! Caches, memory bandwidth and the
 //! clients' own machines are not modelled. A thought of the autopilot takes a constant time.
 
+mod ablation;
 mod calibrate;
 mod changes;
 mod claim;
@@ -64,6 +66,7 @@ mod think;
 mod transport;
 mod watched;
 
+pub use ablation::{Rule, ablation_experiments, ablation_page, rules};
 pub use calibrate::calibrate;
 pub use claim::{Claim, Relation};
 pub use costs::Costs;

@@ -174,7 +174,7 @@ fn cell(mean: Option<Mean>) -> String {
 }
 
 /// A mean with its confidence, in as many digits as make sense.
-fn number(Mean { mean, ci95 }: Mean) -> String {
+pub(crate) fn number(Mean { mean, ci95 }: Mean) -> String {
     let digits = match mean.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,

@@ -18,6 +18,7 @@
 //! also has tables that are only read at every site.
 
 use isomer_design::{Placement, SiteId};
+use isomer_plan::learned::Tuning;
 use isomer_plan::strategy::{Adr, Learned, PeriodicClay, Replicated};
 use isomer_sim::world::World;
 use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
@@ -93,7 +94,14 @@ pub const SYSTEMS: [System; 10] = [
 ];
 
 fn learned() -> Decider {
-    let learned = Arc::new(Learned::default());
+    tuned(|_| {})
+}
+
+/// The autopilot with another tuning.
+pub(crate) fn tuned(tune: impl FnOnce(&mut Tuning)) -> Decider {
+    let mut tuning = Tuning::default();
+    tune(&mut tuning);
+    let learned = Arc::new(Learned::new(tuning));
     Decider { strategy: Box::new(learned.clone()), learned: Some(learned) }
 }
 
@@ -113,6 +121,11 @@ const fn fixed(name: &'static str, strategy: fn() -> Decider) -> System {
 }
 
 impl System {
+    /// The autopilot.
+    pub(crate) fn autopilot() -> System {
+        SYSTEMS[0]
+    }
+
     /// The system of a name.
     ///
     /// # Errors

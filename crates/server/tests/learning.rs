@@ -6,7 +6,7 @@ mod fixture;
 use fixture::options;
 use isomer_cluster::Options;
 use isomer_design::{Footprint, Key};
-use isomer_plan::learned::Mode;
+use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
 use isomer_server::{Decider, Engine, Server};
 use postgres::{Client, NoTls};
@@ -33,9 +33,13 @@ struct Subject {
 impl Subject {
     /// An autopilot that measures every transaction, and may change nothing: so each finds its accounts at two sites.
     fn new() -> Subject {
-        let mut tuning = isomer_plan::learned::Options::default();
-        tuning.limits.changes_per_second = 0.0;
-        (tuning.measured_per_second, tuning.measured_when_quiet) = (1e9, 1e9);
+        let (measured_per_second, measured_when_quiet) = (1e9, 1e9);
+        let tuning = Tuning {
+            measured_per_second,
+            measured_when_quiet,
+            changes_per_second: 0.0,
+            ..Tuning::default()
+        };
         let learned = Arc::new(Learned::new(tuning));
         let decider = Decider::Learned(learned.clone());
         let engine = Engine::open(Options::in_memory(2), decider, Some(Mode::Auto));

@@ -22,7 +22,7 @@ use isomer_design::{
     Time,
 };
 use isomer_lab::{Mean, Row};
-use isomer_plan::learned::{Mode, Options};
+use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{Measured, Report, Request, SiteLoad, Strategy, Verdict};
 use isomer_workload::{Random, random};
@@ -190,7 +190,7 @@ impl Subject {
         design.create_table(TABLE, schema, partitions).map_err(Failure::failed)?;
         let table = RoutingTable::of(&design);
         // Decisions are made as ever; but nobody is here to carry them out.
-        let learned = Learned::new(Options { mode: Mode::Recommend, ..Options::default() });
+        let learned = Learned::new(Tuning { mode: Mode::Recommend, ..Tuning::default() });
         let (partitions, rng) = (args.partitions, random(args.seed));
         Ok(Subject { sites, partitions, rng, design, table, learned, now_ns: 0, ticket: 0 })
     }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `lab list` | the experiments and systems there are |
 //! | `lab calibrate` | measures what the code costs on this machine, and compares a laboratory with it |
+//! | `lab ablation` | measures what each rule of the autopilot is worth, and writes a page |
 //! | `lab run FILE, NAME or all` | runs them, two at a time, and writes lines of JSON, plots and a page |
 
 mod calibrate;
@@ -20,6 +21,7 @@ pub(crate) enum LabCommand {
     /// Lists the experiments and the systems
     List,
     Run(RunArgs),
+    Ablation(AblationArgs),
     Calibrate(calibrate::CalibrateArgs),
 }
 
@@ -55,6 +57,25 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
+/// Runs the autopilot without each of its rules, in short forms of some experiments
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Example:
+  isomer lab ablation --out docs/results")]
+pub(crate) struct AblationArgs {
+    /// Where the page `ablation.md` goes; nowhere if missing
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// How many seeds
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// How many runs at once
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// A small version, in seconds: to see that all works
+    #[arg(long)]
+    smoke: bool,
+}
+
 /// Runs a command of the laboratory.
 pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
     match command {
@@ -63,6 +84,7 @@ pub(crate) fn run(command: &LabCommand) -> Result<(), Failure> {
             Ok(())
         }
         LabCommand::Run(args) => run::run(args),
+        LabCommand::Ablation(args) => run::ablation(args),
         LabCommand::Calibrate(args) => calibrate::run(args),
     }
 }

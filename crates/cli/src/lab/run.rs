@@ -1,9 +1,12 @@
 //! Running experiments: every run of every one is a job, and threads take one job after the other.
 
-use super::RunArgs;
+use super::{AblationArgs, RunArgs};
 use crate::failure::Failure;
 use crate::{clock, out};
-use isomer_lab::{Costs, Experiment, Measured, Row, Sample, System, draw, page, rows};
+use isomer_lab::{
+    Costs, Experiment, Measured, Row, Sample, System, ablation_experiments, ablation_page, draw,
+    page, rows, rules,
+};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
@@ -21,15 +24,52 @@ struct Job {
 /// Runs what was asked for.
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let experiments = experiments(args)?;
+    let named = |experiment: &Experiment| -> Result<Vec<System>, Failure> {
+        experiment.systems.iter().map(|name| System::named(name).map_err(Failure::usage)).collect()
+    };
+    let systems: Vec<Vec<System>> = experiments.iter().map(named).collect::<Result<_, _>>()?;
+    let samples = samples(&experiments, &systems, args.threads, &costs(args)?);
+    tell(args, &experiments, &samples)
+}
+
+/// Runs the autopilot without each of its rules.
+pub(super) fn ablation(args: &AblationArgs) -> Result<(), Failure> {
+    let mut experiments = ablation_experiments();
+    for experiment in &mut experiments {
+        if args.smoke {
+            *experiment = experiment.smoke();
+        } else {
+            experiment.seeds = args.seeds;
+        }
+    }
+    let systems: Vec<System> = rules().iter().map(|rule| rule.system).collect();
+    let systems = vec![systems; experiments.len()];
+    let samples = samples(&experiments, &systems, args.threads, &Costs::standard());
+    let text = ablation_page(&experiments, &samples);
+    out::print(&text);
+    if let Some(folder) = &args.out {
+        fs::create_dir_all(folder).map_err(Failure::failed)?;
+        fs::write(folder.join("ablation.md"), &text).map_err(Failure::failed)?;
+    }
+    let failures: usize = samples.iter().flatten().map(|sample| sample.failures.len()).sum();
+    if failures == 0 { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Runs each experiment for each of its systems at each of its points with each seed.
+fn samples(
+    experiments: &[Experiment],
+    systems: &[Vec<System>],
+    threads: u16,
+    costs: &Costs,
+) -> Vec<Vec<Sample>> {
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
-    for (at, experiment) in experiments.iter().enumerate() {
+    for (at, (experiment, systems)) in experiments.iter().zip(systems).enumerate() {
         let mut of_this: Vec<Sample> = Vec::new();
-        for name in &experiment.systems {
-            let system = System::named(name).map_err(Failure::usage)?;
+        for &system in systems {
             for (x, point) in experiment.points() {
                 let sample = (at, of_this.len());
                 of_this.push(Sample {
-                    system: name.clone(),
+                    system: system.name.to_owned(),
                     x,
                     runs: Vec::new(),
                     failures: Vec::new(),
@@ -40,15 +80,14 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
         samples.push(of_this);
     }
-    let results = carry_out(&jobs, args.threads, &costs(args)?);
-    for (job, result) in jobs.iter().zip(results) {
-        let sample = &mut samples[job.sample.0][job.sample.1];
+    for (job, result) in jobs.iter().zip(carry_out(&jobs, threads, costs)) {
+        let sample: &mut Sample = &mut samples[job.sample.0][job.sample.1];
         match result {
             Ok(measured) => sample.runs.push(measured),
             Err(why) => sample.failures.push(why),
         }
     }
-    tell(args, &experiments, &samples)
+    samples
 }
 
 fn experiments(args: &RunArgs) -> Result<Vec<Experiment>, Failure> {

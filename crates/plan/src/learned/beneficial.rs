@@ -11,15 +11,13 @@
 //! | | at a site that is nearly out of memory: the one that is missed least |
 //! | move a master | from a site that is nearly out of memory and has no replicas left, while nothing else moves |
 //!
-//! Partitions that move along with those a transaction needs are the matter of [`super::clump`].
-//!
 //! The thresholds of splitting and merging are apart, so that a split is not followed by the merge
 //! that undoes it. While a global plan is carried out only hot locks are split: other locks are
 //! held for long because partitions are on their way. A distributed transaction may trigger a
 //! split, too: at borders between sites locks are held the longest.
 
+use super::known::Situation;
 use super::range::Range;
-use super::situation::Situation;
 use super::workload::even_cuts;
 use isomer_design::{Access, Change, Design, HotLock, Key, KeyRange, Placement, SiteId, Step};
 use isomer_strategy::Need;
@@ -36,8 +34,6 @@ const EVICTED_MAX: usize = 8;
 const EVICTED_MASTERS_OF: usize = 8;
 /// A partition with this share of all accesses is too large to be placed well.
 const SHARE_MAX: f64 = 1.0 / 32.0;
-/// Waiters for which a hot partition is split into one part more.
-const WAITING: f64 = 16.0;
 /// Partitions are split at a heat of 1; two that are merged have less than this each.
 const COLD: f64 = 0.25;
 /// A partition with this share of all accesses is not cold, however few partitions there are.
@@ -85,17 +81,17 @@ pub(crate) fn extras(
         }
         let range = Range::of(&need);
         let held = situation.outlook.held(&range);
-        let heat = (held / situation.options.hot).max(share / SHARE_MAX);
+        let heat = (held / situation.tuning.hot).max(share / SHARE_MAX);
         if heat >= 1.0 {
             let may_split = !situation.in_probation;
             let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
             let cuts = || situation.outlook.workload.cuts(&range, parts(heat));
-            extras.extend(may_split.then(|| split(situation, &need, cuts(), why())).flatten());
-        } else if site.is_some() && share <= situation.options.cold * average && heat < COLD {
+            extras.extend(may_split.then(|| split(&need, cuts(), why())).flatten());
+        } else if site.is_some() && share <= situation.tuning.cold * average && heat < COLD {
             extras.extend(merge(situation, design, &need, average));
         }
         if site.is_some() && need.access == Access::Write {
-            let upkeep_us = situation.options.upkeep_us;
+            let upkeep_us = situation.tuning.upkeep_us;
             extras.extend(
                 need.placement
                     .replicas
@@ -113,7 +109,7 @@ pub(crate) fn split_hot_lock(
     situation: &Situation<'_>,
     hot_lock: &HotLock,
 ) -> Option<OptionalChange> {
-    let Situation { outlook, recent, options, now_ns, design, .. } = situation;
+    let Situation { outlook, recent, tuning, now_ns, design, .. } = situation;
     let HotLock { table, start, waiting, keys: wanted } = hot_lock;
     let (range, placement) = design.partition_of(*table, start)?;
     let changes = recent.rests(*now_ns, *table, start) || recent.is_asked(*now_ns, *table, &range);
@@ -122,18 +118,18 @@ pub(crate) fn split_hot_lock(
     }
     let need = Need { table: *table, range, access: Access::Write, placement };
     let (range, waiting) = (Range::of(&need), *waiting as f64);
-    let heat = (outlook.held(&range) / options.hot).max(waiting / WAITING);
+    let heat = (outlook.held(&range) / tuning.hot).max(waiting / tuning.queue_max);
     let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
     // Since they queued, it may have been cut.
     let wanted = wanted.iter().filter(|key| range.keys.contains(key));
     wanted.for_each(|key| *counts.entry(key).or_default() += 1);
     let cuts = even_cuts(counts.iter().map(|(key, count)| (*key, *count)), parts(heat));
-    let extra = split(situation, &need, cuts, format!("{waiting} transactions wait for its lock"))?;
+    let extra = split(&need, cuts, format!("{waiting} transactions wait for its lock"))?;
     // As many as wait now are thought to wait all the time: of them, one part in so many goes on
     // to.
     let parts = extra.steps.len() as f64 + 1.0;
-    let waited_us = waiting * options.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
-    Some(OptionalChange { upkeep_us: extra.upkeep_us.max(waited_us), ..extra })
+    let waited_us = waiting * tuning.horizon_ns as f64 / 1e3 * (1.0 - 1.0 / parts);
+    Some(OptionalChange { upkeep_us: waited_us, ..extra })
 }
 
 fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
@@ -156,19 +152,13 @@ fn parts(heat: f64) -> usize {
 }
 
 /// A split at some keys, if there are any besides its first.
-fn split(
-    situation: &Situation<'_>,
-    need: &Need,
-    mut cuts: Vec<Key>,
-    why: String,
-) -> Option<OptionalChange> {
+fn split(need: &Need, mut cuts: Vec<Key>, why: String) -> Option<OptionalChange> {
     let table = need.table;
     cuts.retain(|at| *at != need.range.start);
-    let upkeep_us = situation.outlook.unlocked_us(&Range::of(need), &cuts);
     let cuts = cuts.into_iter();
     let steps: Vec<Step> =
         cuts.map(|at| Step::new(Change::Split { table, at }, why.clone())).collect();
-    (!steps.is_empty()).then(|| OptionalChange { upkeep_us, ..extra(need, steps) })
+    (!steps.is_empty()).then(|| extra(need, steps))
 }
 
 /// With the neighbour to the right, or else to the left.
@@ -184,8 +174,8 @@ fn merge(
     let left = left.and_then(|(start, _)| table.partition_of(start));
     let both = [right, left].into_iter().flatten().find_map(|(other, placement)| {
         let range = Range { table: need.table, keys: other.clone() };
-        let cold = accesses(situation, &range) <= situation.options.cold * average
-            && situation.outlook.held(&range) < COLD * situation.options.hot;
+        let cold = accesses(situation, &range) <= situation.tuning.cold * average
+            && situation.outlook.held(&range) < COLD * situation.tuning.hot;
         let rests = situation.recent.rests(situation.now_ns, need.table, &other.start);
         (placement == need.placement && cold && !rests).then_some(other)
     })?;
@@ -194,7 +184,7 @@ fn merge(
     let (table, at) = (need.table, high.start.clone());
     let keys = KeyRange::new(low.start.clone(), high.end.clone());
     let why = "both are hardly accessed, and one partition is less to keep than two".to_owned();
-    let upkeep_us = situation.options.upkeep_us;
+    let upkeep_us = situation.tuning.upkeep_us;
     let range = Range { table, keys };
     let steps = vec![Step::new(Change::Merge { table, at }, why)];
     Some(OptionalChange { steps, range, placement: need.placement.clone(), upkeep_us })

@@ -22,7 +22,7 @@
 //!
 //! **What a candidate must beat** is the measured throughput. Under overload that is less than half
 //! of what the forecast says of today's design. The prediction must also exceed the prediction for
-//! today's design by 10 %: under light load, measured throughput says nothing about capacity.
+//! today's design: under light load, measured throughput says nothing about capacity.
 //!
 //! **How even is best** depends on what must stay together. If the keys after a hot spot are all
 //! co-accessed, a cut through them makes distributed commits hold the hottest locks; if all stay at
@@ -47,10 +47,9 @@
 
 use super::forecast::Network;
 use super::grid::{Grid, Layout};
-use super::order::in_order;
+use super::known::Situation;
 use super::range::Range;
 use super::rebalance::rebalanced;
-use super::situation::Situation;
 use crate::heat::HeatGraph;
 use crate::partition;
 use crate::problem::{Cost, Placement, Problem, Site};
@@ -66,9 +65,6 @@ const COVERAGE_MIN: f64 = 0.5;
 const CO_ACCESS_CLIQUE_MAX: usize = 32;
 /// A sample that accesses more partitions than this (a scan of everything) adds no edges.
 const CHAIN_MAX: usize = 1024;
-/// Weight of an edge between adjacent partitions, or equal keys of different tables, in
-/// co-accesses.
-const NEIGHBOURS: f64 = 0.25;
 /// Weight of a partition that no sample accesses, in accesses.
 const UNACCESSED_WEIGHT: f64 = 0.02;
 /// METIS takes integers: the weight of one access.
@@ -83,22 +79,15 @@ const EXTRA_SHARES: [f64; 5] = [0.0, 0.07, 0.15, 0.25, 0.4];
 /// Response times are compared at this share of the current throughput: near saturation, a few
 /// samples that wait without end would outweigh all others.
 const AT: f64 = 0.8;
-/// The predicted throughput must be at least this factor times the prediction for the design as it
-/// is.
-const PREDICTED_GAIN_MIN: f64 = 1.1;
 /// A less even candidate must serve this factor more than the best one so far.
 const UNEVEN_GAIN_MIN: f64 = 1.25;
 /// A site may hand partitions over if it is busier than the mean by this factor.
 const UNEVEN: f64 = 1.06;
 /// A rebalance may raise the share of distributed transactions by this much.
 const ACROSS_MORE: f64 = 0.01;
-/// A partition is split if its lock would be held for a larger share of the time.
-const HELD_MAX: f64 = 0.1;
 /// Parts that one split makes at most, and rounds of splits.
 const PARTS_MAX: usize = 8;
 const SPLIT_ROUNDS: usize = 2;
-/// Splits are part of a candidate only if it serves more with them by this factor.
-const SPLITS_PAY: f64 = 1.1;
 
 /// How partitions belong together, and how heavy they are.
 struct Graph<'g> {
@@ -118,7 +107,7 @@ pub(crate) struct RequiredGain {
 
 /// A candidate: moves, splits, and the throughput that they would bring.
 pub(crate) struct CandidateDesign {
-    /// What goes where, in order.
+    /// What goes where.
     pub(crate) moves: Vec<(Need, SiteId)>,
     /// Where partitions are to be split, when all that is there.
     pub(crate) splits: Vec<(TableId, Key)>,
@@ -140,20 +129,18 @@ struct EvaluatedLayout {
 
 impl CandidateDesign {
     /// What goes where if all that was sampled is divided evenly, whatever that would bring.
-    pub(crate) fn even(situation: &Situation<'_>, batch: usize) -> Option<Vec<(Need, SiteId)>> {
+    pub(crate) fn even(situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
-        let graph = Graph::of(&grid);
-        let moves = graph.divide(&graph.heat()?, situation, 0.0, batch)?;
+        let graph = Graph::of(&grid, situation.tuning.neighbours);
+        let moves = graph.divide(&graph.heat()?, situation, 0.0)?;
         let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
         Some(moves.into_iter().map(named).collect())
     }
 
-    /// The draft that serves most, if that is as much as it has to promise. Moves to a site
-    /// come in batches of so many.
+    /// The candidate that serves most, if that is as much as it has to promise.
     pub(crate) fn best(
         situation: &Situation<'_>,
         required_gain: RequiredGain,
-        batch: usize,
     ) -> Option<CandidateDesign> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
         if grid.coverage() < COVERAGE_MIN {
@@ -168,12 +155,12 @@ impl CandidateDesign {
         let predicted = as_it_is.per_second(clients);
         let lately = traffic.lately();
         let now = lately.map_or(predicted, |[last, before]| last.max(before));
-        let least = (required_gain.serves * now).max(PREDICTED_GAIN_MIN * predicted);
-        let graph = Graph::of(&grid);
+        let least = (required_gain.serves * now).max(predicted);
+        let graph = Graph::of(&grid, situation.tuning.neighbours);
         let heat = graph.heat()?;
         let mut best: Option<EvaluatedLayout> = None;
         for besides in EXTRA_SHARES {
-            let Some(moves) = graph.divide(&heat, situation, besides, batch) else { continue };
+            let Some(moves) = graph.divide(&heat, situation, besides) else { continue };
             let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
             let least = best.as_ref().map_or(least, |best| UNEVEN_GAIN_MIN * best.serves);
             if sketch.serves > least && sketch.network.is_significantly_faster(&as_it_is, AT * now)
@@ -183,8 +170,7 @@ impl CandidateDesign {
         }
         let is_rebalance = best.is_none();
         let best = best.or_else(|| {
-            let (moves, gain) =
-                graph.rebalance(&heat, situation, required_gain.relief_ratio, batch)?;
+            let (moves, gain) = graph.rebalance(&heat, situation, required_gain.relief_ratio)?;
             let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
             let is_worse = sketch.network.across() > as_it_is.across() + ACROSS_MORE;
             (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
@@ -223,8 +209,7 @@ impl EvaluatedLayout {
             let serves = network.per_second(clients);
             split = Some((network, serves));
         }
-        let Some((network, serves)) = split.filter(|(_, serves)| *serves >= SPLITS_PAY * unsplit)
-        else {
+        let Some((network, serves)) = split.filter(|(_, serves)| *serves > unsplit) else {
             return EvaluatedLayout { moves, splits: Vec::new(), network: whole, serves: unsplit };
         };
         let cuts = grid.partitions.iter().zip(layout.cuts);
@@ -243,7 +228,7 @@ fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[
         let mut start = need.range.start.clone();
         let mut more = Vec::new();
         for end in ends {
-            let parts = (held[lock] / HELD_MAX).ceil();
+            let parts = (held[lock] / situation.tuning.held_max).ceil();
             lock += 1;
             if parts > 1.0 {
                 let keys = KeyRange::new(start.clone(), end.clone());
@@ -263,7 +248,7 @@ fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[
 
 impl<'g> Graph<'g> {
     /// Of every other sample; only what somebody writes is placed.
-    fn of(grid: &'g Grid<'_>) -> Graph<'g> {
+    fn of(grid: &'g Grid<'_>, neighbours: f64) -> Graph<'g> {
         let partitions = &grid.partitions;
         let tables = &grid.written;
         let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
@@ -279,19 +264,19 @@ impl<'g> Graph<'g> {
             together.sort_by(|a, b| key(a).cmp(&key(b)));
             graph.tie(&together);
         }
-        let neighbours: Vec<(TableId, u32)> = grid.in_order().collect();
-        for pair in neighbours.windows(2) {
+        let in_order: Vec<(TableId, u32)> = grid.in_order().collect();
+        for pair in in_order.windows(2) {
             if pair[0].0 == pair[1].0 && tables.contains(&pair[0].0) {
-                graph.add(pair[0].1, pair[1].1, NEIGHBOURS);
+                graph.add(pair[0].1, pair[1].1, neighbours);
             }
         }
-        graph.tie_kin(grid);
+        graph.tie_kin(grid, neighbours);
         graph
     }
 
     /// Ties partitions to those of other tables that hold their first keys. Where many of one table
     /// begin within one of the other, they share its tie.
-    fn tie_kin(&mut self, grid: &Grid<'_>) {
+    fn tie_kin(&mut self, grid: &Grid<'_>, neighbours: f64) {
         let placed = grid.in_order().filter(|(table, _)| grid.written.contains(table));
         let start = |at: u32| &self.partitions[at as usize].range.start;
         let mut placed: Vec<_> = placed.map(|(table, at)| (start(at), table, at)).collect();
@@ -307,7 +292,7 @@ impl<'g> Graph<'g> {
             last.insert(table, at);
         }
         for ((other, _), these) in co_partitioned {
-            let each = NEIGHBOURS / these.len() as f64;
+            let each = neighbours / these.len() as f64;
             these.into_iter().for_each(|at| self.add(at, other, each));
         }
     }
@@ -352,30 +337,26 @@ impl<'g> Graph<'g> {
         heat: &HeatGraph,
         situation: &Situation<'_>,
         relief_ratio: f64,
-        batch: usize,
     ) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = situation.outlook.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
         let (moves, gain) = rebalanced(heat, self.masters(&sites), &busy, UNEVEN.max(relief_ratio));
-        let moves = self.ordered(heat, situation, moves.into_iter(), &sites, batch);
+        let moves = self.accessed(situation, moves.into_iter(), &sites);
         (gain >= relief_ratio).then_some((moves, gain))
     }
 
-    /// What is accessed at all, in order.
-    fn ordered(
+    /// Of the moves, those of what is accessed at all.
+    fn accessed(
         &self,
-        heat: &HeatGraph,
         situation: &Situation<'_>,
         moves: impl Iterator<Item = (u32, Site)>,
         sites: &[SiteId],
-        batch: usize,
     ) -> Vec<(u32, SiteId)> {
         let moved = moves.filter(|(at, _)| {
             situation.outlook.is_accessed(&Range::of(&self.partitions[*at as usize]))
         });
-        let ordered = in_order(heat, moved, batch).into_iter();
-        ordered.map(|(at, to)| (at, sites[usize::from(to)])).collect()
+        moved.map(|(at, to)| (at, sites[usize::from(to)])).collect()
     }
 
     /// What moves where if the graph is divided among the sites, one of which gets something
@@ -385,7 +366,6 @@ impl<'g> Graph<'g> {
         heat: &HeatGraph,
         situation: &Situation<'_>,
         besides: f64,
-        batch: usize,
     ) -> Option<Vec<(u32, SiteId)>> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let before = Placement::new(sites.len(), self.masters(&sites));
@@ -395,7 +375,7 @@ impl<'g> Graph<'g> {
         let share = even + besides * (1.0 - even);
         let after = partition::place_unevenly(&problem, IMBALANCE, share).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
-        Some(self.ordered(heat, situation, moved, &sites, batch))
+        Some(self.accessed(situation, moved, &sites))
     }
 }
 
@@ -406,6 +386,7 @@ mod tests {
     use isomer_design::{Column, ColumnType, Footprint, Placement as Place, Schema};
 
     const U: TableId = TableId(2);
+    const NEIGHBOURS: f64 = 0.25;
 
     /// What ties partitions of two tables that no transaction accesses together: their first keys
     /// and how strongly.
@@ -420,7 +401,7 @@ mod tests {
             workload.offer(1, &footprint, [1, 1], 500.0, [0.0; 2]);
         }
         let grid = Grid::of(&design, workload.samples());
-        let graph = Graph::of(&grid);
+        let graph = Graph::of(&grid, NEIGHBOURS);
         let start = |at: u32| {
             let start = &graph.partitions[at as usize].range.start;
             (0..40).find(|key| Key::int(*key) == *start)

@@ -139,11 +139,6 @@ const LOAD: &[Feature] = &[
     feature("parts of transactions over several sites per second", 10_000.0, 100.0),
 ];
 
-/// However little was seen of it: a busy site is slower than an idle one by so much.
-const SERVICE_SLOPE_MIN: f64 = 20.0;
-/// And of a queue, so much is waited for.
-const LOCK_SLOPE_MIN: f64 = 0.25;
-
 /// Up to this utilisation, waiting follows the queueing formula.
 const USED_MAX: f64 = 0.9;
 
@@ -201,7 +196,7 @@ impl Costs {
     pub fn transaction(&self, work: &Work) -> Parts {
         let if_some = |amount: f64, cost: f64| if amount > 0.0 { cost } else { 0.0 };
         let wait = self.wait.predict(&[work.updates]);
-        let lock = self.lock(work.queue_us);
+        let lock = self.lock.predict(&[work.queue_us]);
         Parts {
             service: self.service(work.load),
             wait: if_some(work.updates, wait),
@@ -223,14 +218,7 @@ impl Costs {
 
     /// What it takes to reach a site of this load, and be served.
     pub fn service(&self, load: f64) -> f64 {
-        let idle = self.service.predict(&[0.0]);
-        self.service.predict(&[load]).max(idle + SERVICE_SLOPE_MIN * load)
-    }
-
-    /// How long locks are waited for with such a queue.
-    fn lock(&self, queue_us: f64) -> f64 {
-        let [free, after] = [0.0, queue_us].map(|us| self.lock.predict(&[us]));
-        after.max(free + LOCK_SLOPE_MIN * queue_us)
+        self.service.predict(&[load])
     }
 
     /// What a change will take. Sites come and go at no cost that is learned.
@@ -357,22 +345,5 @@ mod tests {
         (0..50).for_each(|_| costs.learn_change(&split, &effort, 7000.0));
         assert!((costs.change(&split, &effort) - 7000.0).abs() < 10.0);
         assert_eq!(costs.change(&merge, &effort), merging);
-    }
-
-    #[test]
-    fn a_busier_site_is_a_slower_one_whatever_was_seen() {
-        let mut costs = Costs::default();
-        for load in [0.1, 0.3, 0.5, 0.7, 0.9].repeat(20) {
-            let took = Parts { service: 30.0 + 100.0 * load, ..Parts::default() };
-            costs.learn_transaction(&Work { load, ..WORK }, &took);
-        }
-        assert!(
-            (costs.service(0.2) - 50.0).abs() < 2.0 && (costs.service(0.8) - 110.0).abs() < 2.0
-        );
-        for load in [0.1, 0.9].repeat(500) {
-            let took = Parts { service: 100.0 - 50.0 * load, ..Parts::default() };
-            costs.learn_transaction(&Work { load, ..WORK }, &took);
-        }
-        assert!(costs.service(0.9) > costs.service(0.1));
     }
 }

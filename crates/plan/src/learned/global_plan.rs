@@ -1,8 +1,9 @@
 //! The global plan: where everything would be if it could be placed anew.
 //!
-//! Local improvement around single transactions ([`super::clump`]) ends in a local optimum: from
+//! Local improvement around single transactions ([`super::planner`]) ends in a local optimum: from
 //! masters placed by chance it stops with pieces of some ten partitions, whose borders no single
-//! step improves. So once in a while all samples are partitioned together:
+//! step improves. So once in a while all samples are partitioned together; what the paper moves along with
+//! single transactions' partitions (5.3.3, piggybacking) is brought together here:
 //!
 //! ```text
 //!   samples ─▶ candidates ─▶ the best ── large gain, worth its copies? ─▶ adopted
@@ -10,8 +11,8 @@
 //!   journal ◀── batches of 128 ◀── moves first; when all have arrived, splits ◀┘
 //! ```
 //!
-//! An adopted plan is carried out in batches, each a decision in the journal; partitions that are
-//! accessed together move together ([`super::order`]). Partitions that no sample accesses stay.
+//! An adopted plan is carried out in batches, each a decision in the journal. Partitions that no
+//! sample accesses stay.
 //! While a plan is on probation nothing else is replicated and only hot locks are split. After the
 //! first plan, single transactions no longer move masters. A plan that only rebalances
 //! ([`super::rebalance`]) restricts nothing.
@@ -26,33 +27,25 @@
 //! **Damping.**
 //!
 //! - A plan is drawn for the design with all changes in flight applied, so nothing is moved twice.
-//! - After a plan that was not adopted the pause doubles. It ends early if more transactions have
-//!   become distributed, and at once if a hot spot has moved ([`super::change_point`]).
+//! - After a plan that was not adopted the pause doubles. It ends at once if a hot spot has moved
+//!   ([`super::regime`]).
 //! - Each recent adoption raises the gain that the next plan must predict: a forecast that promises
-//!   too much would do so again. With many more samples, less is required.
+//!   too much would do so again.
 //! - If clearly less is served after a plan than before it, it is rolled back ([`super::trial`]).
 
 use super::Range;
 use super::candidate_design::{CandidateDesign, RequiredGain};
-use super::situation::Situation;
+use super::known::Situation;
 use super::trial::{Trial, TrialOutcome};
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
 use std::collections::VecDeque;
 
-/// Samples that are needed to draw a plan.
-const SAMPLES_MIN: usize = 500;
-/// Adopt a plan only if its predicted throughput is at least 1.2 times the current one. Each recent
-/// adoption raises that by 1.05 times.
-const GAIN_MIN: (f64, f64) = (1.2, 1.05);
 /// The number of recent adoptions halves in this time.
 const ADOPTION_HALF_LIFE_NS: u64 = 20_000_000_000;
 /// A rebalance must make the busiest site less busy by this share for each 2 s of the current
 /// pause.
 const RELIEF_MIN: f64 = 0.02;
-/// With more than twice the samples of the last adopted plan, a predicted gain of 1.1 times is
-/// enough.
-const MORE_SAMPLES: (usize, f64) = (2, 1.1);
 /// A plan that was rolled back counts as this many adoptions.
 const ROLLBACK_WEIGHT: f64 = 4.0;
 /// Partitions that move in one decision.
@@ -61,10 +54,6 @@ const BATCH: usize = 128;
 /// The pause before the next plan, in nanoseconds: after an adopted one, and the longest after
 /// others.
 const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
-
-/// The pause is the shortest one if the share of distributed transactions has risen by this since
-/// the last plan was drawn.
-const DISTRIBUTED_RISE: f64 = 0.1;
 
 /// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
@@ -98,8 +87,6 @@ pub(crate) struct GlobalPlanner {
     pause_ns: u64,
     last: Option<Last>,
     has_adopted: bool,
-    /// Of how many samples the last global plan was drawn.
-    adopted_samples: usize,
     /// How many global plans there were lately, as of the last drawing.
     lately: f64,
 }
@@ -108,10 +95,6 @@ pub(crate) struct GlobalPlanner {
 #[derive(Clone, Copy, Debug)]
 struct Last {
     drawn_ns: u64,
-    /// How many samples there were.
-    samples: usize,
-    /// The share of transactions over several sites then.
-    across: f64,
     /// What was served then, if that is known.
     per_second: Option<f64>,
     adopted: bool,
@@ -126,7 +109,6 @@ impl Default for GlobalPlanner {
             pause_ns,
             last: None,
             has_adopted: false,
-            adopted_samples: 0,
             lately: 0.0,
         }
     }
@@ -138,6 +120,11 @@ impl GlobalPlanner {
         self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
     }
 
+    /// True while there is something left to carry out.
+    pub(crate) fn is_carried_out(&self) -> bool {
+        !self.global_plan.is_done()
+    }
+
     /// True once a global plan was adopted.
     pub(crate) fn has_adopted(&self) -> bool {
         self.has_adopted
@@ -145,11 +132,7 @@ impl GlobalPlanner {
 
     /// The pause is over, or the workload has changed so that it should be.
     fn is_time(&self, situation: &Situation<'_>) -> bool {
-        self.last.is_none_or(|last| {
-            let is_astray = situation.outlook.traffic.across() > last.across + DISTRIBUTED_RISE;
-            let pause_ns = if is_astray { PAUSE_NS.0 } else { self.pause_ns };
-            situation.now_ns >= last.drawn_ns + pause_ns
-        })
+        self.last.is_none_or(|last| situation.now_ns >= last.drawn_ns + self.pause_ns)
     }
 
     /// The workload has become another one: what was tried before says nothing about it.
@@ -163,7 +146,8 @@ impl GlobalPlanner {
         let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
         self.judge(situation);
         let workload = situation.outlook.workload;
-        let is_known = workload.len() >= SAMPLES_MIN && !workload.is_comparing();
+        let is_known =
+            workload.len() >= situation.tuning.plan_samples_min && !workload.is_comparing();
         // Where nobody runs over several sites, nothing is gained.
         let is_needed = is_known && traffic.across() > 0.0;
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
@@ -171,14 +155,14 @@ impl GlobalPlanner {
         }
         let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
         self.lately *= 0.5f64.powf(since_ns as f64 / ADOPTION_HALF_LIFE_NS as f64);
-        let (across, per_second) = (traffic.across(), traffic.lately().map(|[last, _]| last));
-        let samples = workload.len();
-        self.last = Some(Last { drawn_ns: now_ns, samples, across, per_second, adopted: false });
-        let is_better_known = self.has_adopted && samples > MORE_SAMPLES.0 * self.adopted_samples;
-        let clearly = if is_better_known { MORE_SAMPLES.1 } else { GAIN_MIN.0 };
+        let per_second = traffic.lately().map(|[last, _]| last);
+        self.last = Some(Last { drawn_ns: now_ns, per_second, adopted: false });
         // The longer the design was left as it is, the more it takes to touch it.
         let relief_ratio = 1.0 + RELIEF_MIN * self.pause_ns as f64 / PAUSE_NS.0 as f64;
-        Some(RequiredGain { serves: clearly * GAIN_MIN.1.powf(self.lately), relief_ratio })
+        Some(RequiredGain {
+            serves: situation.tuning.gain_min * situation.tuning.gain_raised.powf(self.lately),
+            relief_ratio,
+        })
     }
 
     /// What was [begun](GlobalPlanner::begin) is drawn, and adopted if there is something.
@@ -196,7 +180,7 @@ impl GlobalPlanner {
         } else {
             self.pause_ns = PAUSE_NS.0;
             self.lately += 1.0;
-            (self.has_adopted, self.adopted_samples) = (true, last.samples);
+            self.has_adopted = true;
             last.adopted = true;
         }
         self.global_plan = global_plan;
@@ -211,7 +195,12 @@ impl GlobalPlanner {
             return;
         }
         let is_carried_out = self.global_plan.is_done() && !situation.recent.is_moving(now_ns);
-        match trial.judge(now_ns, is_carried_out, situation.outlook.traffic.lately()) {
+        match trial.judge(
+            now_ns,
+            is_carried_out,
+            situation.outlook.traffic.lately(),
+            situation.tuning.rollback_ratio,
+        ) {
             None => self.trial = Some(trial),
             Some(TrialOutcome::Keep) => {}
             Some(TrialOutcome::RollBack(after)) => {
@@ -235,12 +224,12 @@ impl GlobalPlan {
         let design = situation.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
         let CandidateDesign { moves, splits, is_rebalance, serves, now } =
-            CandidateDesign::best(situation, required_gain, BATCH)?;
+            CandidateDesign::best(situation, required_gain)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
         // What all clients take in this time, and by which share of it they will be sooner.
-        let seconds = situation.options.horizon_ns as f64 / 1e9;
+        let seconds = situation.tuning.horizon_ns as f64 / 1e9;
         let all_us = 1e6 * seconds * situation.outlook.traffic.clients();
         let saved_us = (1.0 - now / serves) * all_us;
         if saved_us <= copying_us {

@@ -15,13 +15,12 @@
 //! Left out is the state of the strategy itself: its journal, its transactions in flight, when it
 //! plans again.
 
-use super::change_point::access_shares_differ;
 use super::cost::Costs;
-use super::options::Options;
 use super::outlook::Outlook;
 use super::recent::Recent;
-use super::situation::Situation;
+use super::regime::access_shares_differ;
 use super::traffic::Traffic;
+use super::tuning::Tuning;
 use super::workload::Workload;
 use isomer_design::{Design, TableId};
 use std::collections::BTreeMap;
@@ -46,24 +45,24 @@ impl Known {
     ///
     /// # Panics
     /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
-    pub(crate) fn new(options: &Options) -> Known {
+    pub(crate) fn new(tuning: &Tuning) -> Known {
         Known {
-            workload: Workload::new(options.damping, 0),
+            workload: Workload::new(tuning.damping, 0),
             costs: Costs::default(),
             traffic: Traffic::new(0),
-            recent: Recent::new(options.limits, 0),
+            recent: Recent::new(*tuning, 0),
             rows: BTreeMap::new(),
-            horizon_ns: options.horizon_ns,
+            horizon_ns: tuning.horizon_ns,
         }
     }
 
     /// If it is told by now whether the workload has become another one: whether it has. Then what
     /// speaks of the old one is forgotten.
-    pub(crate) fn end_comparison(&mut self, now_ns: u64, design: &Design) -> bool {
+    pub(crate) fn end_comparison(&mut self, tuning: &Tuning, now_ns: u64, design: &Design) -> bool {
         if !self.workload.is_told(now_ns) {
             return false;
         }
-        let is_another = access_shares_differ(&self.workload, design);
+        let is_another = access_shares_differ(&self.workload, design, tuning.distance_min);
         self.workload.end_comparison(is_another);
         if is_another {
             self.traffic.regime_changed();
@@ -79,23 +78,38 @@ impl Known {
     /// What a decision about a design is made of, if so many changes may be asked for.
     pub(crate) fn situation<'s>(
         &'s self,
-        options: &'s Options,
+        tuning: &'s Tuning,
         now_ns: u64,
         design: &'s Design,
         budget: usize,
     ) -> Situation<'s> {
-        let may_add = self.workload.len() >= SAMPLES_MIN && budget >= 1;
-        let (recent, outlook, in_probation, may_move) = (&self.recent, self.outlook(), false, true);
         Situation {
             now_ns,
             design,
-            outlook,
-            recent,
-            options,
-            may_add,
-            in_probation,
-            may_move,
+            outlook: self.outlook(),
+            recent: &self.recent,
+            tuning,
+            may_add: self.workload.len() >= SAMPLES_MIN && budget >= 1,
+            in_probation: false,
+            may_move: true,
             budget,
         }
     }
+}
+
+/// What a decision is made of: the design, what is predicted of it, and what may be changed now.
+#[derive(Clone, Copy)]
+pub(crate) struct Situation<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) design: &'a Design,
+    pub(crate) outlook: Outlook<'a>,
+    pub(crate) recent: &'a Recent,
+    pub(crate) tuning: &'a Tuning,
+    /// Changes may be asked for, and so many.
+    pub(crate) may_add: bool,
+    /// A global plan is being carried out, or was a moment ago.
+    pub(crate) in_probation: bool,
+    /// Masters may be moved for a transaction's sake.
+    pub(crate) may_move: bool,
+    pub(crate) budget: usize,
 }

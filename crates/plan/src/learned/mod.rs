@@ -18,37 +18,30 @@
 //! | **observe** | |
 //! | [`reservoir`] | a bounded sample of transactions, biased towards the recent |
 //! | [`workload`], `range` | access and co-access probabilities of any key range, read off the sample |
-//! | `writers` | how many samples write to a partition |
 //! | [`linear`], [`score`] | recursive least squares; R² of its predictions |
 //! | [`cost`] | the cost functions of Table 1, and their inputs |
 //! | [`traffic`] | load and throughput of the sites |
-//! | `known` | all of that in one value, to be copied |
+//! | `known` | all of that in one value, to be copied; and what one decision is made from |
 //! | **propose** | |
-//! | `situation` | what one decision is made from |
 //! | `planner` | for one transaction: which site, and which changes it needs |
-//! | `clump` | partitions that are co-accessed and move along |
 //! | `beneficial` | splits, merges, replicas that go |
 //! | `global_plan` | the global plan: where everything would be if it were placed anew |
 //! | `draft` | its candidates: a graph of co-accesses, partitioned by METIS |
 //! | `even` | boundary refinement: what full sites hand to others where no candidate is better |
-//! | `order` | in which order a global plan is carried out |
 //! | **judge** | |
 //! | `outlook` | what a change saves the sampled transactions |
 //! | `grid`, `forecast` | throughput of a design: samples laid over partitions, a queueing network |
 //! | `trial` | throughput before and after a global plan, and rollback |
 //! | **damp** | |
 //! | [`recent`] | changes in flight, cooldown, price of undoing, budget |
-//! | `throttle` | a budget that decays while the workload holds still |
-//! | `shift` | change-point detection: has a hot spot moved? |
+//! | `regime` | does the workload hold still, has it changed, may a hot spot have moved? |
 //! | **remember** | |
 //! | [`journal`] | decisions: what was considered, chosen and why, and its effect |
 //! | [`memory`] | what is kept when the database stops |
-//! | [`options`] | constants that callers may set |
+//! | [`tuning`] | every number that was tuned |
 
 mod beneficial;
 pub(crate) mod candidate_design;
-pub(crate) mod change_point;
-mod clump;
 pub mod cost;
 pub(crate) mod forecast;
 pub(crate) mod global_plan;
@@ -57,28 +50,25 @@ pub mod journal;
 pub(crate) mod known;
 pub mod linear;
 pub mod memory;
-pub mod options;
-pub(crate) mod order;
 pub(crate) mod outlook;
 pub(crate) mod planner;
 pub(crate) mod range;
 mod rebalance;
 pub mod recent;
+pub(crate) mod regime;
 pub mod reservoir;
 pub mod score;
-pub(crate) mod situation;
-pub(crate) mod throttle;
 pub mod traffic;
 pub(crate) mod trial;
+pub mod tuning;
 pub mod workload;
-pub(crate) mod writers;
 
 pub use cost::{Costs, Effort, Parts, Work};
 pub use linear::{Feature, Linear};
 pub use memory::Memory;
-pub use options::{Mode, Options};
 pub use planner::{Answer, Candidate};
 pub use range::Range;
 pub use reservoir::Reservoir;
 pub use score::Score;
+pub use tuning::{Mode, Tuning};
 pub use workload::Workload;

@@ -26,18 +26,14 @@
 use super::cost::{Costs, Effort, Work, queue};
 use super::range::Range;
 use super::traffic::{Rates, Traffic};
+use super::tuning::Tuning;
 use super::workload::{Sample, Shares, Workload};
-use isomer_design::{
-    Access, Change, Design, Footprint, Key, KeyRange, Placement, SiteId, SiteSet, TableId,
-};
+use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
 use isomer_strategy::{Need, needs};
 use std::collections::BTreeMap;
 
 /// The most samples that are placed to judge a change.
 pub(crate) const SAMPLES_MAX: usize = 32;
-
-/// A saving counts at its estimate less this many standard errors.
-const STANDARD_ERRORS: f64 = 2.0;
 
 /// What a change saves within the horizon, in microseconds, and how much of that may be chance: few
 /// samples say little.
@@ -49,16 +45,8 @@ pub(crate) struct Saved {
 
 impl Saved {
     /// What it saves at least, as far as can be told.
-    pub(crate) fn lower_bound_us(&self) -> f64 {
-        self.us - STANDARD_ERRORS * self.variance.sqrt()
-    }
-}
-
-impl std::ops::Add for Saved {
-    type Output = Saved;
-
-    fn add(self, other: Saved) -> Saved {
-        Saved { us: self.us + other.us, variance: self.variance + other.variance }
+    pub(crate) fn lower_bound_us(&self, tuning: &Tuning) -> f64 {
+        self.us - tuning.standard_errors * self.variance.sqrt()
     }
 }
 
@@ -197,21 +185,6 @@ impl<'a> Outlook<'a> {
         us * queue(self.writes(range) * us / 1e6)
     }
 
-    /// What is waited within the horizon for the lock of a range, as it is, less what will be for
-    /// those of its parts. Who writes to several parts still waits for all of them.
-    pub(crate) fn unlocked_us(&self, range: &Range, cuts: &[Key]) -> f64 {
-        let starts = std::iter::once(&range.keys.start).chain(cuts);
-        let ends = cuts.iter().map(Some).chain([range.keys.end.as_ref()]);
-        let parts = starts.zip(ends).map(|(start, end)| {
-            let keys = KeyRange::new(start.clone(), end.cloned());
-            Range { table: range.table, keys }
-        });
-        let waited =
-            |range: &Range| self.writes(range) * self.held_us(range) * queue(self.held(range));
-        let apart: f64 = parts.map(|part| waited(&part)).sum();
-        self.horizon_ns as f64 / 1e9 * (waited(range) - apart)
-    }
-
     /// What whoever holds the lock of a range still needs.
     fn holder_us(&self, range: &Range) -> f64 {
         self.held_us(range) * self.held(range).min(1.0)
@@ -239,12 +212,9 @@ impl<'a> Outlook<'a> {
     }
 
     /// What a transaction will take that commits over all the sites where its partitions are.
-    /// Whatever was learned: no less than what it would take at one of them, once for each.
     pub(crate) fn across_us(&self, needs: &[Need], coordinator: SiteId) -> f64 {
         let work = self.work(needs, [0.0; 2], coordinator);
-        let sites = masters(needs).len();
-        let alone = self.costs.transaction(&work).total();
-        self.costs.across(&work, sites).max(sites as f64 * alone)
+        self.costs.across(&work, masters(needs).len())
     }
 
     /// Each of the masters has its share to do.

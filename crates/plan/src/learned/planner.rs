@@ -3,8 +3,7 @@
 //!
 //! ```text
 //!   footprint ─▶ candidate sites ─▶ for each S:   necessary   replicas and masters that S lacks
-//!                                                 beneficial  the clump that is accessed with it;
-//!                                                             split what is hot, merge what is cold,
+//!                                                 beneficial  split what is hot, merge what is cold,
 //!                                                             drop replicas that nobody reads
 //!                                                 net(S) = λ·E(S) − C(S)
 //!              ─▶ the site with the largest net(S)
@@ -18,6 +17,9 @@
 //! the paper: it can commit over several sites. So every change has to pay, and a one-off
 //! transaction causes none. Changes are deferred: making the transaction wait was faster for it and
 //! slower for all, since it holds what others wait for.
+//!
+//! **Nothing is piggybacked.** What is accessed together is brought together by the global plan, once for all
+//! ([`super::global_plan`]): moved along with single transactions' partitions, it was nowhere served faster.
 //!
 //! **Masters move for single transactions only until the first global plan**
 //! ([`super::global_plan`]). Later moves would break up what that has placed, until the next one
@@ -37,20 +39,14 @@
 //! Pure: the same situation gives the same answer.
 
 use super::beneficial::{self, OptionalChange, evictions, extras};
-use super::clump;
+use super::known::Situation;
 use super::outlook::{Saved, free_sites, rows_of};
 use super::range::Range;
-use super::situation::Situation;
 use isomer_design::{Change, Design, Footprint, HotLock, SiteId, SiteSet, Step};
 use isomer_strategy::{Need, Place, needs};
 
 /// Candidate sites for one transaction: those that need the least, and besides the least busy.
 const CANDIDATES_MAX: usize = 4;
-/// Candidates, the best first, that may bring along a clump.
-const GROWING: usize = 2;
-/// If a larger share of transactions is distributed, masters are in the wrong places, and splitting
-/// what they wait for cures nothing.
-const ACROSS_MAX: f64 = 0.1;
 /// A transaction over more partitions than this is considered at the cheapest site only.
 const NEEDS_MAX: usize = 64;
 
@@ -153,16 +149,12 @@ impl Situation<'_> {
         let sites = sites.filter(|site| free.contains(*site) || comes(*site));
         let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
         bases.sort_by(|a, b| b.net_us().total_cmp(&a.net_us()));
-        let mut candidates: Vec<Candidate> = Vec::new();
-        for (rank, base) in bases.into_iter().enumerate() {
-            let grows = rank < GROWING && needs.len() <= NEEDS_MAX;
-            let grows = grows && still && self.may_move && !crowded(base.site);
-            candidates.push(self.candidate(base, footprint, &needs, grows));
-        }
+        let bases = bases.into_iter().map(|base| self.candidate(base, footprint, &needs));
+        let mut candidates: Vec<Candidate> = bases.collect();
         candidates.extend(coordinator.map(|site| self.across(site, &needs)));
         // A site that can run it has its place unless another is clearly better.
         let rank = |candidate: &Candidate| {
-            let margin = if candidate.necessary.is_empty() { 0.0 } else { self.options.margin };
+            let margin = if candidate.necessary.is_empty() { 0.0 } else { self.tuning.margin };
             candidate.net_us() - candidate.run_us - margin * candidate.cost_us
         };
         candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
@@ -180,7 +172,7 @@ impl Situation<'_> {
 
     /// Splits of what many wait for, on the occasion of a transaction that may be any.
     pub(crate) fn split_hot_locks(&self, hot_locks: &[HotLock], place: Place) -> Option<Answer> {
-        if self.outlook.traffic.across() >= ACROSS_MAX {
+        if self.outlook.traffic.across() >= self.tuning.across_many {
             return None;
         }
         let design = self.design.clone();
@@ -198,7 +190,7 @@ impl Situation<'_> {
         let run_us = self.outlook.across_us(needs, coordinator);
         let (steps, design) = (Vec::new(), self.design.clone());
         let mut besides = OptionalChanges { steps, design, cost_us: 0.0, benefit_us: 0.0 };
-        if self.outlook.traffic.across() < ACROSS_MAX {
+        if self.outlook.traffic.across() < self.tuning.across_many {
             self.add_extras(&mut besides, None, needs);
         }
         let OptionalChanges { steps: beneficial, cost_us, benefit_us, .. } = besides;
@@ -238,27 +230,10 @@ impl Situation<'_> {
     }
 
     /// A site with all that pays there.
-    fn candidate(
-        &self,
-        base: Base,
-        footprint: &Footprint,
-        needs: &[Need],
-        grows: bool,
-    ) -> Candidate {
+    fn candidate(&self, base: Base, footprint: &Footprint, needs: &[Need]) -> Candidate {
         let Base { site, necessary, design, saved, cost_us } = base;
-        let mut besides = if grows {
-            let room = self.budget.saturating_sub(necessary.len());
-            let clump = clump::grow(self, site, design, needs, (saved, cost_us), room);
-            let (cost_us, benefit_us) = (clump.cost_us, clump.saved.lower_bound_us());
-            OptionalChanges { steps: clump.steps, design: clump.design, cost_us, benefit_us }
-        } else {
-            OptionalChanges {
-                steps: Vec::new(),
-                design,
-                cost_us,
-                benefit_us: saved.lower_bound_us(),
-            }
-        };
+        let (steps, benefit_us) = (Vec::new(), saved.lower_bound_us(self.tuning));
+        let mut besides = OptionalChanges { steps, design, cost_us, benefit_us };
         self.add_extras(&mut besides, Some(site), needs);
         let OptionalChanges { steps: beneficial, design, cost_us, benefit_us } = besides;
         let now = isomer_strategy::needs(&design, footprint);
@@ -281,7 +256,7 @@ impl Situation<'_> {
     /// Adds a proposal, if it pays.
     fn add(&self, besides: &mut OptionalChanges, extra: OptionalChange) {
         let Some((after, gain, cost)) = self.judge(&besides.design, &extra) else { return };
-        if gain > (1.0 + self.options.margin) * cost {
+        if gain > (1.0 + self.tuning.margin) * cost {
             let share = extra.steps.len() as f64;
             let predicted = |step: Step| step.predicted(cost / share, gain / share);
             besides.steps.extend(extra.steps.into_iter().map(predicted));
@@ -312,7 +287,8 @@ impl Situation<'_> {
         }
         let saved = self.outlook.saved(design, &after, std::slice::from_ref(&extra.range));
         // What is saved by having less to keep is no guess.
-        let gain = if saved.us > 0.0 { saved.lower_bound_us() } else { saved.us } + extra.upkeep_us;
+        let gain = if saved.us > 0.0 { saved.lower_bound_us(self.tuning) } else { saved.us }
+            + extra.upkeep_us;
         Some((after, gain, cost))
     }
 

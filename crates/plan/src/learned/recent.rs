@@ -4,55 +4,29 @@
 //! | rule | what it says |
 //! | --- | --- |
 //! | in flight | a change that was asked for is not asked for again until its outcome is known |
-//! | cooldown | a partition that was changed less than [`Limits::cooldown_ns`] ago is left alone |
-//! | undoing | a change that takes back one of the last [`Limits::undo_ns`] is charged [`Limits::undo_charge`] times its cost |
-//! | budget | a token bucket: [`Limits::changes_per_second`] on average, bursts of a quarter of a second |
+//! | cooldown | a partition that was changed less than [`Tuning::cooldown_ns`] ago is left alone |
+//! | undoing | a change that takes back one of the last [`Tuning::undo_ns`] is charged [`Tuning::undo_charge`] times its cost |
+//! | budget | a token bucket: as many a second as the [regime](super::regime) allows, bursts of a quarter of a second |
 //!
 //! Memory is bounded: changes older than all rules look back are forgotten, and at most
 //! [`CHANGES_MAX`] are kept.
 
+use super::tuning::Tuning;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Changes that are kept at most.
-pub const CHANGES_MAX: usize = 4096;
-/// Up to this many recent changes count as none.
-const QUIET_MAX: usize = 10;
+const CHANGES_MAX: usize = 4096;
 /// The size of the token bucket, in seconds of its rate.
 const BURST_S: f64 = 0.25;
 /// A change in flight that was not heard of for this long is not in flight any more, in
 /// nanoseconds.
 const LOST_NS: u64 = 5_000_000_000;
 
-/// Constants of the rules.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Limits {
-    /// How long a changed partition is left alone.
-    pub cooldown_ns: u64,
-    /// How long a change may not be taken back at its price.
-    pub undo_ns: u64,
-    /// What taking it back costs, in its cost.
-    pub undo_charge: f64,
-    /// Changes a second.
-    pub changes_per_second: f64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        let second = 1_000_000_000;
-        Limits {
-            cooldown_ns: second / 2,
-            undo_ns: 10 * second,
-            undo_charge: 4.0,
-            changes_per_second: 1500.0,
-        }
-    }
-}
-
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Recent {
-    limits: Limits,
+    tuning: Tuning,
     /// What was made, in order, and when it was made last.
     made: VecDeque<(u64, Change)>,
     last: BTreeMap<Change, u64>,
@@ -67,11 +41,11 @@ pub struct Recent {
 
 impl Recent {
     /// Nothing was changed.
-    pub fn new(limits: Limits, now_ns: u64) -> Recent {
+    pub fn new(tuning: Tuning, now_ns: u64) -> Recent {
         let (made, last) = (VecDeque::new(), BTreeMap::new());
         let (places, asked) = (BTreeMap::new(), BTreeMap::new());
-        let budget = at_once(limits.changes_per_second).min(limits.changes_per_second);
-        Recent { limits, made, last, places, asked, budget, filled_ns: now_ns }
+        let budget = at_once(tuning.changes_per_second).min(tuning.changes_per_second);
+        Recent { tuning, made, last, places, asked, budget, filled_ns: now_ns }
     }
 
     /// A change is asked for.
@@ -103,7 +77,7 @@ impl Recent {
         }
         self.last.insert(change.clone(), now_ns);
         self.made.push_back((now_ns, change.clone()));
-        let horizon = self.limits.undo_ns.max(self.limits.cooldown_ns);
+        let horizon = self.tuning.undo_ns.max(self.tuning.cooldown_ns);
         while let Some((at, _)) = self.made.front()
             && (self.made.len() > CHANGES_MAX || now_ns.saturating_sub(*at) > horizon)
         {
@@ -146,39 +120,31 @@ impl Recent {
         asked.any(|(change, at)| moves(change) && now_ns.saturating_sub(*at) < LOST_NS)
     }
 
-    /// True if hardly anything was changed within [`Limits::undo_ns`].
-    pub fn is_quiet(&self, now_ns: u64) -> bool {
-        let lately = self.made.iter().rev().take(QUIET_MAX + 1);
-        lately.filter(|(at, _)| now_ns.saturating_sub(*at) < self.limits.undo_ns).count()
-            <= QUIET_MAX
-    }
-
     /// True if the partition that starts here was changed a moment ago.
     pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
         let last = self.places.get(&(table, start.clone()));
-        last.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.cooldown_ns)
+        last.is_some_and(|at| now_ns.saturating_sub(*at) < self.tuning.cooldown_ns)
     }
 
     /// By what the cost of a change counts: more than once if it takes back a recent one. `from`
     /// is the master before a remaster.
     pub fn charge(&self, now_ns: u64, change: &Change, from: SiteId) -> f64 {
         let made = self.last.get(&change.opposite(from));
-        let recent = made.is_some_and(|at| now_ns.saturating_sub(*at) < self.limits.undo_ns);
-        if recent { self.limits.undo_charge } else { 1.0 }
+        let recent = made.is_some_and(|at| now_ns.saturating_sub(*at) < self.tuning.undo_ns);
+        if recent { self.tuning.undo_charge } else { 1.0 }
     }
 
-    /// How many changes may be made now. It may have been overdrawn.
-    pub fn budget(&mut self, now_ns: u64) -> f64 {
+    /// How many changes may be made now, at so many a second. It may have been overdrawn.
+    pub fn budget(&mut self, now_ns: u64, rate: f64) -> f64 {
         let seconds = now_ns.saturating_sub(self.filled_ns) as f64 / 1e9;
-        let rate = self.limits.changes_per_second;
         self.budget = (self.budget + seconds * rate).min(at_once(rate));
         self.filled_ns = self.filled_ns.max(now_ns);
         self.budget
     }
 
     /// So many changes are asked for.
-    pub fn spend(&mut self, now_ns: u64, changes: usize) {
-        self.budget = self.budget(now_ns) - changes as f64;
+    pub fn spend(&mut self, changes: usize) {
+        self.budget -= changes as f64;
     }
 }
 
@@ -203,13 +169,17 @@ mod tests {
     const S2: SiteId = SiteId(2);
     const SECOND: u64 = 1_000_000_000;
 
+    fn recent() -> Recent {
+        Recent::new(Tuning::default(), 0)
+    }
+
     fn remaster(to: SiteId) -> Change {
         Change::Remaster { table: T, start: Key::int(5), to }
     }
 
     #[test]
     fn what_is_taken_back_at_once_costs_more() {
-        let mut recent = Recent::new(Limits::default(), 0);
+        let mut recent = recent();
         recent.hear(SECOND, &remaster(S2), true);
         assert_eq!(recent.charge(2 * SECOND, &remaster(S1), S2), 4.0);
         assert_eq!(
@@ -230,7 +200,7 @@ mod tests {
         let placement = Placement::new(S1, [S2]);
         let parts = [(Key::min(), placement.clone()), (Key::int(5), placement)];
         design.create_table(T, schema, parts).unwrap();
-        let mut recent = Recent::new(Limits::default(), 0);
+        let mut recent = recent();
         recent.ask(SECOND, &remaster(S2));
         // Overtaken: there is no such site any more.
         recent.ask(SECOND, &Change::Remaster { table: T, start: Key::min(), to: SiteId(9) });
@@ -245,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_is_known_but_not_for_ever() {
-        let mut recent = Recent::new(Limits::default(), 0);
+        let mut recent = recent();
         let asked =
             |recent: &Recent, now, from, to| recent.is_asked(now, T, &KeyRange::ints(from, to));
         recent.ask(0, &remaster(S2));
@@ -258,30 +228,22 @@ mod tests {
 
     #[test]
     fn the_budget_is_kept_on_average_and_may_be_nothing() {
-        let limits = Limits { changes_per_second: 10.0, ..Limits::default() };
-        let mut recent = Recent::new(limits, 0);
-        recent.spend(0, 12);
-        assert_eq!([0, SECOND / 2, SECOND].map(|at| recent.budget(at)), [-9.5, -4.5, 0.5]);
-        assert_eq!(recent.budget(100 * SECOND), 2.5, "what is not used is not saved up");
-        let mut few = Recent::new(Limits { changes_per_second: 0.5, ..limits }, 0);
-        assert!(few.budget(0) < 1.0 && few.budget(2 * SECOND) == 1.0, "one every two seconds");
-        let mut none = Recent::new(Limits { changes_per_second: 0.0, ..limits }, 0);
-        assert_eq!(none.budget(100 * SECOND), 0.0);
-    }
-
-    #[test]
-    fn it_is_quiet_when_hardly_anything_was_changed_for_a_while() {
-        let mut recent = Recent::new(Limits::default(), 0);
-        (0..=QUIET_MAX as u64).for_each(|at| {
-            assert!(recent.is_quiet(at));
-            recent.hear(at, &remaster(S2), true);
-        });
-        assert!(!recent.is_quiet(9 * SECOND) && recent.is_quiet(10 * SECOND));
+        let mut recent = recent();
+        recent.budget(0, 10.0);
+        recent.spend(12);
+        let budget = [0, SECOND / 2, SECOND].map(|at| recent.budget(at, 10.0));
+        assert_eq!(budget, [-9.5, -4.5, 0.5]);
+        assert_eq!(recent.budget(100 * SECOND, 10.0), 2.5, "what is not used is not saved up");
+        assert_eq!(recent.budget(101 * SECOND, 0.5), 1.0, "at least one at a time");
+        recent.spend(1);
+        assert_eq!([102, 103].map(|at| recent.budget(at * SECOND, 0.5)), [0.5, 1.0]);
+        recent.spend(1);
+        assert_eq!(recent.budget(1000 * SECOND, 0.0), 0.0);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let mut recent = Recent::new(Limits::default(), 0);
+        let mut recent = recent();
         for key in 0..10_000 {
             let change = Change::Split { table: T, at: Key::int(key) };
             recent.ask(1, &change);

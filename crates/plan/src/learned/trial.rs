@@ -15,8 +15,6 @@
 use super::Range;
 use isomer_design::SiteId;
 
-/// A plan is rolled back if throughput is below this share of what it was before.
-const ROLLBACK_RATIO: f64 = 0.85;
 /// Throughput is steady if two successive moments differ by at most this share.
 const STEADY_TOLERANCE: f64 = 0.15;
 /// This long after its last change a plan is judged, in nanoseconds.
@@ -56,6 +54,7 @@ impl Trial {
         now_ns: u64,
         is_carried_out: bool,
         lately: Option<[f64; 2]>,
+        rollback_ratio: f64,
     ) -> Option<TrialOutcome> {
         if !is_carried_out {
             self.since_ns = None;
@@ -68,7 +67,7 @@ impl Trial {
         let steady =
             lately.filter(|[last, before]| (last / before - 1.0).abs() <= STEADY_TOLERANCE);
         match steady {
-            Some([last, _]) if last < ROLLBACK_RATIO * self.before => {
+            Some([last, _]) if last < rollback_ratio * self.before => {
                 Some(TrialOutcome::RollBack(last))
             }
             Some(_) => Some(TrialOutcome::Keep),
@@ -87,7 +86,7 @@ mod tests {
     /// figures of the function.
     fn judged(lately: impl Fn(u64) -> Option<[f64; 2]>) -> (u64, TrialOutcome) {
         let mut trial = Trial::new(10_000.0, Vec::new());
-        let verdict = |at| Some((at, trial.judge(at * SECOND, at >= 2, lately(at))?));
+        let verdict = |at| Some((at, trial.judge(at * SECOND, at >= 2, lately(at), 0.85)?));
         (1..60).find_map(verdict).expect("there is one")
     }
 
@@ -116,9 +115,12 @@ mod tests {
     fn it_begins_again_if_there_is_more_to_carry_out() {
         let mut trial = Trial::new(10_000.0, Vec::new());
         let lately = Some([6000.0, 6000.0]);
-        assert_eq!(trial.judge(SECOND, true, lately), None);
-        assert_eq!(trial.judge(3 * SECOND, false, lately), None);
-        assert_eq!(trial.judge(5 * SECOND, true, lately), None);
-        assert_eq!(trial.judge(9 * SECOND, true, lately), Some(TrialOutcome::RollBack(6000.0)));
+        assert_eq!(trial.judge(SECOND, true, lately, 0.85), None);
+        assert_eq!(trial.judge(3 * SECOND, false, lately, 0.85), None);
+        assert_eq!(trial.judge(5 * SECOND, true, lately, 0.85), None);
+        assert_eq!(
+            trial.judge(9 * SECOND, true, lately, 0.85),
+            Some(TrialOutcome::RollBack(6000.0))
+        );
     }
 }

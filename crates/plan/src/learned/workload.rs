@@ -14,8 +14,8 @@
 //! known, not assumed to be even.
 //!
 //! How much a key is read and written is counted where its samples are found, so that the share of
-//! a range costs a step for each sampled key in it. Who writes to a partition is remembered
-//! (`writers`).
+//! a range costs a step for each sampled key in it. Every measured transaction asks who writes to its
+//! partitions, so that is remembered until a part of the samples has been replaced.
 //!
 //! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
@@ -25,7 +25,6 @@
 
 use super::range::{Range, lies_in};
 use super::reservoir::{Damping, Reservoir};
-use super::writers::Writers;
 use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -37,6 +36,8 @@ pub const ITEMS_MAX: usize = 64;
 
 /// The most partitions whose locks are remembered.
 const REMEMBERED_MAX: usize = 16_384;
+/// Who writes to a range is counted again when one in this many samples is new.
+const RECOUNTED: u64 = 32;
 /// Weight of a new observation in the running average of how long a lock is held.
 const HELD_PACE: f64 = 0.1;
 
@@ -58,11 +59,6 @@ impl Sample {
     /// How many rows it read and wrote.
     pub fn rows(&self) -> [usize; 2] {
         self.rows
-    }
-
-    /// Samples are numbered as they are taken.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// True for every other sample.
@@ -101,6 +97,14 @@ struct Touched {
     shares: [u32; 2],
 }
 
+/// Who writes to a range, as of a sample.
+#[derive(Clone, Debug)]
+struct Writers {
+    keys: KeyRange,
+    count: u32,
+    taken: u64,
+}
+
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -110,7 +114,8 @@ pub struct Workload {
     ranges: BTreeMap<(TableId, Access), Vec<Ranged>>,
     accesses: usize,
     taken: u64,
-    writers: RefCell<Writers>,
+    /// How many samples write to a range, by its start; and how many were taken when they were counted.
+    writers: RefCell<BTreeMap<(TableId, Key), Writers>>,
     /// For how long the locks of partitions were held lately, by their start.
     held_us: BTreeMap<(TableId, Key), f64>,
 }
@@ -219,12 +224,16 @@ impl Workload {
     /// The share of all transactions that write to the range.
     pub fn writers(&self, range: &Range) -> f64 {
         let mut writers = self.writers.borrow_mut();
-        let count = writers.get(range).unwrap_or_else(|| {
-            let count = self.count_writers(range);
-            writers.remember(range, count);
-            count
-        });
-        f64::from(count) / self.len().max(1) as f64
+        if writers.len() >= REMEMBERED_MAX {
+            writers.clear();
+        }
+        let (taken, keys) = (self.taken, &range.keys);
+        let count = || Writers { keys: keys.clone(), count: self.count_writers(range), taken };
+        let found = writers.entry((range.table, keys.start.clone())).or_insert_with(count);
+        if found.keys != *keys || taken - found.taken > self.len() as u64 / RECOUNTED {
+            *found = count();
+        }
+        (f64::from(found.count) / self.len().max(1) as f64).min(1.0)
     }
 
     fn count_writers(&self, range: &Range) -> u32 {
@@ -315,7 +324,6 @@ impl Workload {
     }
 
     fn enter(&mut self, sample: &Arc<Sample>) {
-        self.writers.get_mut().enter(&sample.footprint);
         self.accesses += sample.footprint.items().len();
         for item in sample.footprint.items() {
             match &item.span {
@@ -333,7 +341,6 @@ impl Workload {
     }
 
     fn forget(&mut self, sample: &Arc<Sample>) {
-        self.writers.get_mut().leave(&sample.footprint);
         self.accesses -= sample.footprint.items().len();
         for item in sample.footprint.items() {
             if let Span::Key(key) = &item.span {
@@ -433,15 +440,17 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_is_counted_once_and_kept_up_to_date() {
+    fn who_writes_is_counted_once_and_again_when_many_are_new_or_the_range_is_another() {
         let mut workload = workload(64, &vec![write(&[3, 4]); 64]);
         assert_eq!(workload.writers(&range(0, 10)), 1.0, "each once, whatever it writes");
         assert_eq!(workload.writers(&range(10, 20)), 0.0);
         for taken in 1..=3 {
             let replaced = f64::from(taken) / 64.0;
             assert!(workload.offer(1, &write(&[20]), [0, 0], 0.0, [0.0, replaced]));
-            assert_eq!(workload.writers(&range(0, 10)), f64::from(64 - taken) / 64.0);
         }
+        assert_eq!(workload.writers(&range(0, 10)), 61.0 / 64.0);
+        assert_eq!(workload.writers(&range(0, 4)), 61.0 / 64.0, "it was split");
+        assert_eq!(workload.writers(&range(0, 3)), 0.0);
     }
 
     #[test]

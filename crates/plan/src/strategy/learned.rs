@@ -12,8 +12,8 @@
 //! ```
 //!
 //! **Cost.** The common transaction reads a few words that are hardly ever written: no lock, no
-//! allocation. About [`Options::measured_per_second`] transactions are measured, and
-//! [`Options::measured_when_quiet`] while hardly anything changes; these take the lock of the model,
+//! allocation. About [`Tuning::measured_per_second`] transactions are measured, and
+//! [`Tuning::measured_when_quiet`] while hardly anything changes; these take the lock of the model,
 //! unless somebody holds it. A planning pass runs every 5 ms while it finds changes, and down to
 //! every 100 ms while it finds none. Global plans ([`Strategy::plan_globally`]) are drawn with the model
 //! unlocked.
@@ -21,17 +21,15 @@
 //! The modules are listed in [`crate::learned`].
 
 use crate::learned::candidate_design::{CandidateDesign, RequiredGain};
-use crate::learned::change_point::{ChangePointDetector, IntervalLoad};
 use crate::learned::global_plan::{GlobalPlan, GlobalPlanner};
 use crate::learned::journal::Journal;
-use crate::learned::known::Known;
+use crate::learned::known::{Known, Situation};
 use crate::learned::memory::{DecisionText, Memory};
 use crate::learned::outlook::{masters, rows_of};
 use crate::learned::planner::Answer;
-use crate::learned::situation::Situation;
-use crate::learned::throttle::{ChangeThrottle, Signals};
+use crate::learned::regime::{Regime, Signals};
 use crate::learned::traffic::Seen;
-use crate::learned::{Candidate, Costs, Mode, Options, Parts, Range, Work};
+use crate::learned::{Candidate, Costs, Mode, Parts, Range, Tuning, Work};
 use isomer_design::{
     Access, Change, Design, HotLock, Key, Plan, Route, SITES_MAX, SiteId, SiteSet, Step, TableId,
     Time,
@@ -52,8 +50,6 @@ const LOADS_EVERY_NS: u64 = 100_000_000;
 const PLAN_PAUSE_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
 /// Measured transactions that are under way, at most.
 const UNDER_WAY_MAX: usize = 4096;
-/// A lock with this many waiters is split whatever the budget for single transactions says.
-const SPLIT_AT_ONCE_QUEUED: usize = 32;
 /// A site that is busier than another by this share of its time loses some of its readers to it.
 const IMBALANCE: f64 = 0.1;
 /// One transaction in this many looks for another site then.
@@ -63,7 +59,7 @@ const MASK_MAX: u64 = 0xffff;
 
 /// See the [module documentation](self).
 pub struct Learned {
-    options: Options,
+    tuning: Tuning,
     mode: AtomicU8,
     /// Tickets with none of these bits are measured.
     mask: AtomicU64,
@@ -93,8 +89,7 @@ struct LearnedState {
     /// Until it should_plan again, as in [`Learned::plan_at`].
     pause_ns: [u64; 2],
     drawing: GlobalPlanner,
-    throttle: ChangeThrottle,
-    shift: ChangePointDetector,
+    regime: Regime,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
     hot_locks: Vec<HotLock>,
 }
@@ -115,7 +110,7 @@ struct UnderWay {
 
 impl Default for Learned {
     fn default() -> Learned {
-        Learned::new(Options::default())
+        Learned::new(Tuning::default())
     }
 }
 
@@ -124,9 +119,9 @@ impl Learned {
     ///
     /// # Panics
     /// As [`crate::learned::Reservoir::new`], for constants that make no sense.
-    pub fn new(options: Options) -> Learned {
+    pub fn new(tuning: Tuning) -> Learned {
         let brain = LearnedState {
-            known: Known::new(&options),
+            known: Known::new(&tuning),
             journal: Journal::default(),
             before: Vec::new(),
             under_way: BTreeMap::new(),
@@ -135,13 +130,12 @@ impl Learned {
             thoughts: 0,
             pause_ns: PLAN_PAUSE_NS.map(|(least, _)| least),
             drawing: GlobalPlanner::default(),
-            throttle: ChangeThrottle::default(),
-            shift: ChangePointDetector::default(),
+            regime: Regime::new(tuning),
             hot_locks: Vec::new(),
         };
         Learned {
-            options,
-            mode: AtomicU8::new(options.mode as u8),
+            tuning,
+            mode: AtomicU8::new(tuning.mode as u8),
             mask: AtomicU64::new(0),
             loads_at: AtomicU64::new(0),
             plan_at: Default::default(),
@@ -179,8 +173,8 @@ impl Learned {
     /// candidate of a global plan, before anybody judges it. For those who want to see what was learned of a workload.
     pub fn blueprint(&self, design: &Design) -> Vec<(Range, SiteId)> {
         let known = self.brain.lock().known.clone();
-        let situation = known.situation(&self.options, 0, design, 0);
-        let moves = CandidateDesign::even(&situation, usize::MAX).unwrap_or_default();
+        let situation = known.situation(&self.tuning, 0, design, 0);
+        let moves = CandidateDesign::even(&situation).unwrap_or_default();
         moves.iter().map(|(need, site)| (Range::of(need), *site)).collect()
     }
 
@@ -215,7 +209,7 @@ impl Learned {
             return decision;
         }
         let mode = self.mode();
-        let answer = brain.plan(&self.options, request, &design, place);
+        let answer = brain.plan(&self.tuning, request, &design, place);
         let changes = answer.candidates[0].steps().count();
         self.pause(&mut brain, request.now.0, place, changes);
         if changes > 0 {
@@ -305,88 +299,85 @@ impl LearnedState {
     /// What a decision is made of, with so many changes left in the budget.
     fn situation<'s>(
         &'s self,
-        options: &'s Options,
+        tuning: &'s Tuning,
         now_ns: u64,
         design: &'s Design,
         budget: usize,
     ) -> Situation<'s> {
         let in_probation = self.drawing.in_probation(now_ns);
         let may_move = !self.drawing.has_adopted() || !self.known.traffic.full().is_empty();
-        let situation = self.known.situation(options, now_ns, design, budget);
+        let situation = self.known.situation(tuning, now_ns, design, budget);
         Situation { in_probation, may_move, ..situation }
     }
 
     fn plan(
         &mut self,
-        options: &Options,
+        tuning: &Tuning,
         request: &Request<'_>,
         design: &Design,
         place: Place,
     ) -> Answer {
         self.thoughts += 1;
         let now_ns = request.now.0;
-        let budget = self.known.recent.budget(now_ns).max(0.0) as usize;
-        let situation = self.situation(options, now_ns, design, budget);
+        let rate = self.regime.changes_per_second(now_ns);
+        let budget = self.known.recent.budget(now_ns, rate).max(0.0) as usize;
+        let situation = self.situation(tuning, now_ns, design, budget);
         let may_add = situation.may_add;
         if let Some(answer) = situation.relief(place).filter(|_| may_add) {
             return answer;
         }
-        // What is done for single transactions' sake has a budget of its own besides.
-        let single = self.throttle.budget(now_ns).min(budget);
-        let mut hot_locks = std::mem::take(&mut self.hot_locks);
-        if single == 0 {
-            hot_locks.retain(|hot_lock| hot_lock.waiting >= SPLIT_AT_ONCE_QUEUED);
-        }
-        let situation = self.situation(options, now_ns, design, budget);
+        let hot_locks = std::mem::take(&mut self.hot_locks);
+        let situation = self.situation(tuning, now_ns, design, budget);
         if let Some(answer) = situation.split_hot_locks(&hot_locks, place).filter(|_| may_add) {
-            if single > 0 {
-                self.throttle.spend(answer.candidates[0].steps().count());
-            }
             return answer;
         }
         if is_distributed(place) && may_add {
             let LearnedState { known, drawing, .. } = self;
-            let beneficial = drawing.next(&known.situation(options, now_ns, design, budget));
+            let beneficial = drawing.next(&known.situation(tuning, now_ns, design, budget));
             if !beneficial.is_empty() {
                 return Answer { candidates: vec![Candidate::of_steps(place, beneficial)] };
             }
         }
-        let situation = self.situation(options, now_ns, design, single);
+        let situation = self.situation(tuning, now_ns, design, budget);
         let coordinator = match place {
             Place::Distributed { coordinator } => Some(coordinator),
             Place::At(_) => None,
         };
-        let answer = situation.plan(request.footprint, request.last_site, coordinator);
-        self.throttle.spend(answer.candidates[0].steps().count());
-        answer
+        situation.plan(request.footprint, request.last_site, coordinator)
     }
 
     /// What is known, to draw a global plan of it, if it is time to; and what that has to promise.
     fn begin_global_plan(
         &mut self,
-        options: &Options,
+        tuning: &Tuning,
         now_ns: u64,
         design: &Design,
     ) -> Option<(Known, RequiredGain)> {
-        if self.known.end_comparison(now_ns, design) {
+        if self.known.end_comparison(tuning, now_ns, design) {
             self.drawing.regime_changed();
-            self.throttle.reset(now_ns);
+            self.regime.disturb(now_ns);
         }
-        let situation = self.known.situation(options, now_ns, design, usize::MAX);
+        let situation = self.known.situation(tuning, now_ns, design, usize::MAX);
         let required_gain = self.drawing.begin(&situation)?;
         Some((self.known.clone(), required_gain))
     }
 
-    /// Looks whether something speaks for it that the workload has become another one, where each
-    /// measured transaction stands for so many.
-    fn watch(&mut self, now_ns: u64, sample_weight: f64) {
-        let LearnedState { known, drawing, shift, .. } = self;
-        let is_moving = drawing.in_probation(now_ns) || known.recent.is_moving(now_ns);
-        if is_moving || known.workload.is_comparing() {
-            shift.reset(now_ns);
+    /// Looks at the signals of an interval, where each measured transaction stands for so many: whether the workload
+    /// holds still, and whether something speaks for it that it has become another one.
+    fn watch(&mut self, tuning: &Tuning, now_ns: u64, sample_weight: f64) {
+        let LearnedState { known, drawing, regime, hot_locks, .. } = self;
+        let is_moving = known.recent.is_moving(now_ns);
+        if is_moving || drawing.in_probation(now_ns) || known.workload.is_comparing() {
+            regime.unsettle(now_ns);
         }
-        let (served, uneven) = (known.traffic.throughput_now(), known.traffic.uneven());
-        if shift.see(now_ns, IntervalLoad { served, sample_weight, uneven }) {
+        let traffic = &known.traffic;
+        let waits = hot_locks.iter().any(|hot_lock| hot_lock.waiting >= tuning.long_queue);
+        if waits || drawing.is_carried_out() || !traffic.full().is_empty() {
+            regime.disturb(now_ns);
+        }
+        let (served, across, uneven) =
+            (traffic.throughput_now(), traffic.across(), traffic.uneven());
+        if regime.see(now_ns, Signals { served, across, uneven }, sample_weight) {
             known.workload.regime_changed(now_ns);
         }
     }
@@ -399,7 +390,7 @@ impl LearnedState {
         answer: Answer,
         (place, in_force): (Place, bool),
     ) {
-        self.known.recent.spend(request.now.0, answer.candidates[0].steps().count());
+        self.known.recent.spend(answer.candidates[0].steps().count());
         let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
         let mut ranges = BTreeSet::new();
         for change in &steps {
@@ -545,14 +536,14 @@ impl Strategy for Learned {
         if self.mode() == Mode::Off {
             return;
         }
-        let begun = self.brain.lock().begin_global_plan(&self.options, now.0, design);
+        let begun = self.brain.lock().begin_global_plan(&self.tuning, now.0, design);
         let Some((known, required_gain)) = begun else { return };
         // What takes long is done with nobody waiting.
-        let situation = known.situation(&self.options, now.0, design, usize::MAX);
+        let situation = known.situation(&self.tuning, now.0, design, usize::MAX);
         let drawn = GlobalPlan::draw(&situation, required_gain);
         let mut brain = self.brain.lock();
         if drawn.is_some() {
-            brain.throttle.reset(now.0);
+            brain.regime.disturb(now.0);
         }
         brain.drawing.end(drawn);
     }
@@ -570,13 +561,8 @@ impl Strategy for Learned {
         // Whoever brings the news is on its way with a transaction: the next one will bring them.
         let Some(mut brain) = self.brain.try_lock() else { return };
         brain.known.traffic.close(now.0, loads);
-        let traffic = &brain.known.traffic;
-        let sight = Signals { served: traffic.transactions(), across: traffic.across() };
-        brain.throttle.see(now.0, sight);
-        if self.mode() != Mode::Off {
-            brain.watch(now.0, self.sample_weight());
-        }
         brain.hot_locks = loads.iter().flat_map(|load| load.hot_locks.iter().cloned()).collect();
+        brain.watch(&self.tuning, now.0, self.sample_weight());
         for load in loads {
             let site = brain.known.traffic.site(load.site);
             brain.known.costs.learn_load(site.rates, site.busy);
@@ -584,10 +570,10 @@ impl Strategy for Learned {
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
         let per_second = match self.mode() {
-            Mode::Recommend | Mode::Auto if !brain.known.recent.is_quiet(now.0) => {
-                self.options.measured_per_second
+            Mode::Recommend | Mode::Auto if brain.regime.steady_s(now.0) < self.tuning.usual_s => {
+                self.tuning.measured_per_second
             }
-            _ => self.options.measured_when_quiet,
+            _ => self.tuning.measured_when_quiet,
         };
         let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
@@ -596,7 +582,7 @@ impl Strategy for Learned {
         let mask = match measured / wanted {
             // What comes now may be another workload: as many as it takes to tell.
             _ if self.mode() != Mode::Off && brain.known.workload.is_comparing() => {
-                mask_for(came, self.options.damping.enough.0 as f64)
+                mask_for(came, self.tuning.damping.enough.0 as f64)
             }
             // To know more soon is worth it, as long as there is room for it.
             share if share > 2.0 && !brain.known.workload.is_full() => {

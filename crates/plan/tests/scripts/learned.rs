@@ -18,7 +18,7 @@
 use crate::{parse, run, set_up, site};
 use goldenscript::{Command, Context, Runner};
 use isomer_design::{Design, Footprint, HotLock, Key, RoutingTable, SiteId, TableId, Time};
-use isomer_plan::learned::{Mode, Options};
+use isomer_plan::learned::{Mode, Tuning};
 use isomer_plan::strategy::Learned;
 use isomer_strategy::{
     Changed, Decision, Measured, Place, Report, Request, SiteLoad, Strategy, Verdict,
@@ -36,18 +36,18 @@ const MS: u64 = 1_000_000;
 struct State {
     design: Design,
     learned: Learned,
-    options: Options,
+    tuning: Tuning,
     now: u64,
     ticket: u64,
 }
 
 impl Default for State {
     fn default() -> State {
-        let options = Options::default();
+        let tuning = Tuning::default();
         State {
             design: Design::new([SiteId(1)]).expect("one site makes a design"),
-            learned: Learned::new(options),
-            options,
+            learned: Learned::new(tuning),
+            tuning,
             now: 1000 * MS,
             ticket: 0,
         }
@@ -110,13 +110,13 @@ impl Runner for State {
             "mode" => self.learned.set_mode(args.next_pos().ok_or("which?")?.parse::<Mode>()?),
             "options" => {
                 if let Some(rate) = args.take_key("changes_per_second") {
-                    self.options.limits.changes_per_second = parse("changes_per_second", rate)?;
+                    self.tuning.changes_per_second = parse("changes_per_second", rate)?;
                 }
                 if let Some(rate) = args.take_key("measured_per_second") {
-                    self.options.measured_per_second = parse("measured_per_second", rate)?;
-                    self.options.measured_when_quiet = self.options.measured_per_second;
+                    self.tuning.measured_per_second = parse("measured_per_second", rate)?;
+                    self.tuning.measured_when_quiet = self.tuning.measured_per_second;
                 }
-                self.learned = Learned::new(self.options);
+                self.learned = Learned::new(self.tuning);
             }
             "wait" => {
                 let ms: u64 = parse("milliseconds", args.next_pos().ok_or("how long?")?)?;
@@ -131,7 +131,7 @@ impl Runner for State {
                 let key = Key::int(parse("key", args.next_pos().ok_or("which?")?)?);
                 return Ok(self.learned.with_journal(|journal| {
                     let about = journal.about(TableId(1), &key);
-                    about.map(|entry| entry.to_text(&self.design)).collect()
+                    about.map(|entry| told(&entry.to_text(&self.design))).collect()
                 }));
             }
             other => return Err(format!("there is no command {other}").into()),
@@ -140,6 +140,15 @@ impl Runner for State {
         self.now += MS;
         Ok(String::new())
     }
+}
+
+/// A decision without its figures, which change with every tuning: what was considered, the best first, and why.
+fn told(text: &str) -> String {
+    let line = |line: &str| match line.split_once(": saves ") {
+        Some((place, _)) => format!("{place}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 /// Sites of a design are counted from s1, planners count theirs from zero.
@@ -207,7 +216,7 @@ impl State {
         };
         let text = self.learned.with_journal(|journal| {
             let new = journal.entries().take((journal.len() - known) as usize);
-            new.map(|entry| entry.to_text(&self.design)).collect::<String>()
+            new.map(|entry| told(&entry.to_text(&self.design))).collect::<String>()
         });
         let mut text = match place {
             _ if !text.is_empty() => text,

@@ -1,0 +1,167 @@
+//! Ablation: what is each rule of the autopilot worth?
+//!
+//! ```text
+//!   RULES          the autopilot without one of its rules: a tuning in which that has no weight
+//!     ×            short forms of the experiments that it was tuned with
+//!     ×            seeds
+//!                       │
+//!                       ▼
+//!   a table        what is served without the rule, as a share of what is served with it
+//! ```
+//!
+//! Time is virtual, so it does not matter what else the machine does. Short forms have four sites of four cores, and a
+//! quarter to half of the rows: a run takes seconds, and all of them less than half an hour on two cores. What they say
+//! scatters by a tenth from seed to seed; a rule is kept if something is clearly worse without it, or if it is what the
+//! paper says, or if it keeps the autopilot quiet.
+
+use crate::experiment::{Experiment, Varied, WorkloadSpec};
+use crate::metric::Metric;
+use crate::page::number;
+use crate::sample::{Mean, Sample};
+use crate::system::{System, tuned};
+use std::fmt::Write as _;
+
+/// A rule that can be taken out.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// The autopilot without it, by this name.
+    pub system: System,
+    /// What it does.
+    pub what: &'static str,
+}
+
+/// The rules, each with the tuning in which it has no weight. The first line is the autopilot as it is.
+pub fn rules() -> Vec<Rule> {
+    let rule = |name, what, strategy| Rule {
+        system: System { name, strategy, ..System::autopilot() },
+        what,
+    };
+    vec![
+        rule("(all)", "the autopilot as it is", || tuned(|_| {})),
+        rule("global plan", "everything is placed at once, by a graph partitioner", || {
+            tuned(|t| t.plan_samples_min = usize::MAX)
+        }),
+        rule(
+            "neighbours",
+            "adjacent keys, and equal keys of two tables, belong together a little",
+            || tuned(|t| t.neighbours = 0.0),
+        ),
+        rule("plans split", "a plan cuts what would be locked for long", || {
+            tuned(|t| t.held_max = f64::INFINITY)
+        }),
+        rule("trial", "a plan after which less is served is taken back", || {
+            tuned(|t| t.rollback_ratio = 0.0)
+        }),
+        rule("gain", "a plan must promise a fifth more, and more after others", || {
+            tuned(|t| (t.gain_min, t.gain_raised) = (1.0, 1.0))
+        }),
+        rule(
+            "suspicion",
+            "a sudden drop, or a site much busier than usual: are old samples of another workload?",
+            || tuned(|t| (t.drop_surely, t.uneven_rise) = (f64::INFINITY, f64::INFINITY)),
+        ),
+        rule("calm", "the budget of changes decays while the workload holds still", || {
+            tuned(|t| t.halves_s = f64::INFINITY)
+        }),
+        rule(
+            "gate",
+            "a change must save half as much again as it costs, less two standard errors",
+            || tuned(|t| (t.margin, t.standard_errors) = (0.0, 0.0)),
+        ),
+        rule("rest", "what was just changed rests, and is dear to take back", || {
+            tuned(|t| (t.cooldown_ns, t.undo_charge) = (0, 1.0))
+        }),
+        rule(
+            "hot is split",
+            "locks that are held for long, or waited for by many, are split",
+            || tuned(|t| (t.hot, t.queue_max) = (f64::INFINITY, f64::INFINITY)),
+        ),
+        rule("cold is merged", "neighbours that are hardly accessed are merged", || {
+            tuned(|t| t.cold = -1.0)
+        }),
+    ]
+}
+
+/// The experiments that rules are measured with, in their short forms.
+pub fn ablation_experiments() -> Vec<Experiment> {
+    let names = ["ycsb-write-zipf", "ycsb-read-zipf", "ycsb-shift", "tpcc", "smallbank", "twitter"];
+    let short = |name: &&str| Experiment::named(name).expect("it is one of ours").short();
+    names.iter().map(short).collect()
+}
+
+impl Experiment {
+    /// The same question to a small cluster, so that it is answered in seconds.
+    #[must_use]
+    fn short(&self) -> Experiment {
+        let mut short = self.clone();
+        (short.cluster.sites, short.cluster.cores, short.clients_per_site) = (4, 4, 20);
+        (short.warm_up_s, short.seconds) = (11.0, 2.0);
+        assert!(short.vary.as_ref().is_none_or(|vary| vary.what != Varied::Sites), "it has few");
+        match &mut short.workload {
+            WorkloadSpec::Ycsb(ycsb) => {
+                ycsb.rows /= 2;
+                ycsb.of = ycsb.of.map(|of| of / 2);
+                if let Some(every_s) = &mut ycsb.shift_every_s {
+                    (short.warm_up_s, short.seconds, *every_s) = (4.0, 20.0, 12.0);
+                }
+            }
+            WorkloadSpec::SmallBank(bank) => bank.customers /= 2,
+            WorkloadSpec::Tpcc(tpcc) => tpcc.warehouses_per_site = 3,
+            WorkloadSpec::Twitter(twitter) => twitter.users /= 2,
+        }
+        short
+    }
+}
+
+/// The page: a line for each rule, a column for each experiment.
+pub fn ablation_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> String {
+    let seeds = experiments.first().map_or(0, |experiment| experiment.seeds);
+    let mut page = format!(
+        "# What each rule of the autopilot is worth\n\n\
+         Written by `isomer lab ablation --seeds {seeds}`: {seeds} seeds, short forms of the experiments (4 sites of 4 \
+         cores), virtual time. Each line is the autopilot without one of its rules: throughput without it over \
+         throughput with it, ± the 95 percent confidence of the mean over seeds, paired by seed. In the first line, what \
+         it serves per second. Last: changes of the design in 10 s at the end, as a mean over the experiments without a \
+         moving hot spot; by how many percent latency rises when the hot spot moves, and for how many seconds.\n\n"
+    );
+    let names: Vec<&str> = experiments.iter().map(|e| e.name.as_str()).collect();
+    let _ = writeln!(
+        page,
+        "| without | what it does | {} | changes/10 s | rise % | for s |",
+        names.join(" | ")
+    );
+    let _ = writeln!(page, "| --- | --- |{} ---: | ---: | ---: |", " ---: |".repeat(names.len()));
+    for (at, rule) in rules().iter().enumerate() {
+        let of_rule: Vec<(&Sample, &Sample)> =
+            samples.iter().map(|samples| (&samples[at], &samples[0])).collect();
+        let cell = |(without, with): &(&Sample, &Sample)| match at {
+            0 => with.mean(Metric::Throughput).map(number),
+            _ => ratio(without, with).map(number),
+        };
+        let cells: Vec<String> = of_rule.iter().map(|s| cell(s).unwrap_or("–".into())).collect();
+        let still = of_rule.iter().map(|(sample, _)| *sample);
+        let still = still.filter(|sample| sample.mean(Metric::Rise).is_none());
+        let changes: Vec<f64> =
+            still.filter_map(|sample| Some(sample.mean(Metric::Restlessness)?.mean)).collect();
+        let changes = changes.iter().sum::<f64>() / changes.len().max(1) as f64;
+        let shift = |metric| of_rule.iter().find_map(|(sample, _)| sample.mean(metric));
+        let shift = [Metric::Rise, Metric::Recovery]
+            .map(|metric| shift(metric).map_or("–".to_owned(), number));
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {changes:.1} | {} |",
+            rule.system.name,
+            rule.what,
+            cells.join(" | "),
+            shift.join(" | ")
+        );
+    }
+    page
+}
+
+/// What is served without a rule over what is served with it.
+fn ratio(without: &Sample, with: &Sample) -> Option<Mean> {
+    let pairs = without.runs.iter().zip(&with.runs);
+    let ratios: Vec<f64> = pairs.map(|(a, b)| a.throughput_per_s / b.throughput_per_s).collect();
+    Mean::of(&ratios)
+}
