@@ -21,6 +21,7 @@ const PAUSE: Duration = Duration::from_millis(200);
   isomer sim --seeds 42 --steps 1000 --faults crashes,network
   isomer sim --seeds 1..500 --backups
   isomer sim --seeds 1..1000 --isolation serializable
+  isomer sim --seeds 1..1000 --reshard
   isomer sim --seeds 1..200 --plant dropped-events      must fail")]
 pub(crate) struct SimArgs {
     /// Which seeds: a first and a last one, or a single one
@@ -36,6 +37,9 @@ pub(crate) struct SimArgs {
     /// Lets tables have synchronous backups, as the seed draws them
     #[arg(long)]
     backups: bool,
+    /// Has a table change its order again and again, as ALTER TABLE .. SHARD BY does, with crashes in every phase
+    #[arg(long)]
+    reshard: bool,
     /// How transactions are isolated that come statement by statement: snapshot (READ COMMITTED or REPEATABLE READ, as
     /// the seed draws them), or serializable
     #[arg(long, value_name = "LEVEL", default_value = "snapshot")]
@@ -80,9 +84,10 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// # Errors
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
-    let SimArgs { steps, faults, plant, lines, backups, .. } = *args;
+    let SimArgs { steps, faults, plant, lines, backups, reshard, .. } = *args;
     let (serializable, failover) = (args.isolation == Isolation::Serializable, false);
-    let options = SimOptions { steps, faults, plant, lines, backups, serializable, failover };
+    let options =
+        SimOptions { steps, faults, plant, lines, backups, serializable, failover, reshard };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in args.seeds.clone() {
@@ -141,7 +146,8 @@ fn summary_json(summary: &isomer_sim::Summary) -> serde_json::Value {
     json!({
         "seed": summary.seed, "ok": true, "sites": summary.sites, "clients": summary.clients,
         "committed": summary.committed, "without_effect": summary.without_effect,
-        "unknown": summary.unknown, "changes": summary.changes, "crashes": summary.crashes,
+        "unknown": summary.unknown, "changes": summary.changes,
+        "switches": summary.switches, "restarts": summary.restarts, "crashes": summary.crashes,
         "virtual_ms": summary.virtual_ms, "trace_hash": format!("{:016x}", summary.trace_hash),
     })
 }

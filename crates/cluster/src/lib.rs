@@ -22,6 +22,7 @@
 //! | `protocol` | how each change is carried out at the sites |
 //! | [`reconfiguration`](Reconfiguration) | a plan that an operator asks for, pauses, cancels and reverses |
 //! | `branches` | who serves what of a transaction over several sites |
+//! | [`reorder`] | another order of a table's rows, while it is used: what is done after what |
 //! | [`open`] | transactions that arrive statement by statement: snapshots, row locks, intents |
 //! | [`shell`](OpenTransaction) | the same for threads that block |
 //! | `embedded` | sites of this process: threads, disks, messages, checkpoints, opening |
@@ -46,6 +47,7 @@ pub mod open;
 mod protocol;
 mod reconfiguration;
 mod remote;
+pub mod reorder;
 mod reservation;
 mod router;
 mod shell;

@@ -6,6 +6,7 @@
 use crate::database::Database;
 use crate::embedded::{Embedded, Runtime};
 use crate::open::{self, CancelReason, CancelToken, Isolation, LockMode, Locked, OpenError};
+use crate::reorder::{Batch, Copied, Entries};
 use crate::router::Ran;
 use isomer_design::{Direction, Key, KeyRange, TableId};
 use std::ops::{ControlFlow, Deref, DerefMut};
@@ -168,6 +169,17 @@ impl OpenTransaction {
                 self.runtime.block_on_for(locked, limit).unwrap_or(Err(late))
             }
         }
+    }
+
+    /// Enters what is to be entered for rows of a table; not waiting for rows that others have.
+    pub fn copy_rows(
+        &mut self,
+        table: TableId,
+        batch: &Batch,
+        entries: impl FnMut(&[u8], &[u8]) -> Option<Entries>,
+    ) -> Result<Copied, OpenError> {
+        let work = self.txn.copy_rows(table, batch, entries);
+        self.runtime.block_on_until(&self.cancel, work).map_err(OpenError::Canceled)?
     }
 
     /// About how many bytes of memory it takes to remember what it has read.

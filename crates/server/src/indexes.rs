@@ -81,32 +81,51 @@ impl Engine {
             return Ok(());
         };
         let mut index = self.store_index(&table, &new, name, false)?;
+        index.is_entered = false;
         let with = |index: &Index| {
             let mut changed = Table::clone(&table);
             changed.indexes.push(Arc::new(index.clone()));
             Arc::new(changed)
         };
-        let being_built = with(&index);
-        self.put_in_place(&table, being_built.clone())?;
+        let known = with(&index);
+        self.put_in_place(&table, known.clone())?;
         alone.back_to(without_turn);
-        let built = Builder::new(self, &being_built, Target::Index(&index), cancel).build();
-        let built =
-            built.and_then(|()| self.take_turn(&mut alone, cancel)).map(|()| self.present());
-        match built {
+        let built = self.build_last(&mut alone, &known, cancel);
+        let built = built.and_then(|()| self.take_turn(&mut alone, cancel));
+        match built.map(|()| self.present()) {
             Ok(now) => {
-                index.readable = Some(now);
-                self.put_in_place(&being_built, with(&index))
+                (index.readable, index.is_entered) = (Some(now), true);
+                self.put_in_place(&known, with(&index))
             }
             Err(error) => {
                 // Nobody has asked for the end of this wait.
                 let mut last = self.gateway().begin(Isolation::ReadCommitted, Arc::default());
                 self.take_turn(&mut last, &Arc::default())?;
-                self.put_in_place(&being_built, table.clone())?;
+                self.put_in_place(&known, table.clone())?;
                 drop(last);
                 self.discard_when_free(index.id, &index.schema);
                 Err(error)
             }
         }
+    }
+
+    /// Builds the last index of a table, which is known to those who write.
+    pub(crate) fn build_last(
+        self: &Arc<Engine>,
+        alone: &mut OpenTransaction,
+        known: &Arc<Table>,
+        cancel: &Arc<CancelToken>,
+    ) -> Result<(), SqlError> {
+        let index = known.indexes.last().expect("it has just come");
+        let builder = Builder::new(self, known, Target::Index(index), cancel);
+        builder.outlive_writers()?;
+        let mut entered = Table::clone(known);
+        entered.indexes.iter_mut().for_each(|index| Arc::make_mut(index).is_entered = true);
+        let without_turn = alone.savepoint();
+        let turn = self.take_turn(alone, cancel);
+        let placed = turn.and_then(|()| self.put_in_place(known, Arc::new(entered)));
+        alone.back_to(without_turn);
+        placed.and_then(|()| builder.build())
     }
 
     /// Waits until nobody else defines anything.
@@ -150,7 +169,8 @@ impl Engine {
         })?;
         self.inherit_backups(table.id, id)?;
         let (columns, unique, oid) = (new.columns.clone(), new.unique, self.fresh_oid());
-        Ok(Index { id, oid, name, columns, unique, constraint, readable: None, schema })
+        let (readable, is_entered) = (None, true);
+        Ok(Index { id, oid, name, columns, unique, constraint, readable, is_entered, schema })
     }
 }
 

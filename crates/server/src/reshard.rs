@@ -1,9 +1,11 @@
 //! ALTER TABLE .. SHARD BY: a table's rows are put in another order while they are used (after Morphus, section 2).
 //!
 //! The other order is built beside the table's own like an index that holds the rows, and then the two change places.
+//! What comes after what is said by [`Reorder`], which is tested in the simulator; here is the catalog's part of it.
 //!
 //! ```text
 //!   surveyed    what is there, and where it would go: nothing has been written, so here most of what is wrong is found
+//!   known       who writes removes from the new order what is not so any more, so nothing false can be left in it
 //!   entered     who writes keeps both orders, in the same transaction; nobody reads the new one
 //!   filled      the rows that are there, by the builder of indexes, beside those who write
 //!   switched    nobody has a row locked just then; the catalog changes, and with it all plans that are made
@@ -40,6 +42,7 @@ use crate::draft::Made;
 use crate::engine::Engine;
 use crate::explain::by;
 use crate::indexes::{Builder, Target, key_index, sharding};
+use isomer_cluster::reorder::{Came, Reorder, Step};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
 use isomer_design::{Key, SiteId, TableId};
 use isomer_sql::catalog::{Beside, Index, Table, needs_index, place_of, row_schema};
@@ -51,11 +54,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use survey::Survey;
 
-/// Who wants to write waits so long for the switch, at first and at most.
-const PATIENCE_MS: u64 = 2;
-const PATIENCE_MS_MAX: u64 = 1_000;
-/// Between two attempts is so many times that.
-const PAUSE_TIMES: u32 = 8;
 /// It looks so often for a moment without writers until it asks for one, and so long after each look.
 const LOOKS: usize = 100;
 const LOOK_BRIEFLY: Duration = Duration::from_micros(200);
@@ -124,7 +122,10 @@ impl Resharding<'_> {
             ));
             return match reshard.is_dry_run {
                 true => Ok(()),
-                false => self.switch_and_outlive(table, reshard.keeps_old, None),
+                false => {
+                    let mut change = Reorder::back(reshard.keeps_old);
+                    self.drive(&mut change, table, reshard.keeps_old, None)
+                }
             };
         }
         let survey = Survey::of(self.engine, self.cancel, table, (&table.key, &shard))?;
@@ -146,7 +147,12 @@ impl Resharding<'_> {
         let keeps = keeps && table.beside.as_ref().is_none_or(|b| b.layout.key == table.key);
         new.beside.iter_mut().for_each(|beside| beside.is_kept = keeps);
         let new = self.define(table, new)?;
-        if keeps { Ok(()) } else { self.let_go(&new) }
+        if keeps {
+            return Ok(());
+        }
+        let version = self.engine.catalog().version;
+        self.engine.readers.wait_until_past(version, || self.pause(LOOK))?;
+        self.let_go(&new)
     }
 
     /// Builds an order of a table as it is, and puts it in its place. Whatever fails before leaves the table as it was
@@ -159,34 +165,31 @@ impl Resharding<'_> {
         keeps_old: bool,
     ) -> Result<(), SqlError> {
         let layout = Arc::new(layout);
-        let beside = Some(Beside { layout: layout.clone(), is_kept: false });
+        let beside = Some(Beside { layout: layout.clone(), is_kept: false, is_entered: false });
         let being_built = self.define(table, Table { beside, ..Table::clone(table) });
         let being_built = being_built.inspect_err(|_| self.forget(&layout))?;
         let target = Target::Layout(&layout, rows);
         let builder = Builder::new(self.engine, &being_built, target, self.cancel);
-        builder.now("copies rows");
-        let built = builder.build();
-        let switched =
-            built.and_then(|()| self.switch_and_outlive(&being_built, keeps_old, Some(&builder)));
-        let Err(error) = switched else { return Ok(()) };
-        let now = self.engine.catalog().tables.get(&table.name).cloned();
-        if now.is_some_and(|now| now.id != table.id) {
-            // It was switched already.
+        let mut change = Reorder::begin(keeps_old);
+        let driven = self.drive(&mut change, &being_built, keeps_old, Some(&builder));
+        let Err(error) = driven else { return Ok(()) };
+        if change.is_switched() {
             let again = sharding(&layout);
             return Err(error
                 .hint(format!("The table is in the new order. {again} lets go of the old one.")));
         }
-        self.put_back(&being_built, first)?;
+        self.put_back(first)?;
         Err(error)
     }
 
     /// Puts a table as it was in the place of itself as it is, and drops what it has got meanwhile.
-    fn put_back(&self, now: &Arc<Table>, before: &Arc<Table>) -> Result<(), SqlError> {
+    fn put_back(&self, before: &Arc<Table>) -> Result<(), SqlError> {
         // Nobody has asked for the end of this wait.
         let never = Arc::default();
         let mut last = self.engine.gateway().begin(Isolation::ReadCommitted, Arc::clone(&never));
         self.engine.take_turn(&mut last, &never)?;
-        self.engine.put_in_place(now, before.clone())?;
+        let now = self.engine.catalog().table(&before.name)?.clone();
+        self.engine.put_in_place(&now, before.clone())?;
         drop(last);
         let stays = |id| before.parts().any(|(other, _)| other == id);
         for (id, schema) in now.parts().filter(|(id, _)| !stays(*id)) {
@@ -274,51 +277,96 @@ impl Resharding<'_> {
         self.engine.forget_made(&made.collect::<Vec<_>>());
     }
 
-    /// Puts the two orders of a table in each other's place; and then lets go of the one that was, or keeps it.
-    fn switch_and_outlive(
+    /// Does what a change of order says, one step after the other.
+    fn drive(
         &mut self,
+        change: &mut Reorder,
         table: &Arc<Table>,
         keeps_old: bool,
         builder: Option<&Builder<'_>>,
     ) -> Result<(), SqlError> {
-        let now = |doing| builder.iter().for_each(|builder| builder.now(doing));
-        now("waits for a moment without writers");
-        let switched = self.switch(table, keeps_old)?;
-        if keeps_old {
-            return Ok(());
-        }
-        now("waits for readers of the old order");
-        self.let_go(&switched)
-    }
-
-    fn switch(&mut self, table: &Arc<Table>, keeps_old: bool) -> Result<Arc<Table>, SqlError> {
         let without_turn = self.alone.savepoint();
-        let mut patience_ms = PATIENCE_MS;
-        loop {
-            let turn = self.engine.take_turn(&mut self.alone, self.cancel);
-            let closed = turn.and_then(|()| self.close(table.id, patience_ms));
-            let switched = match closed {
-                Ok(None) => None,
-                Ok(Some(closed)) => {
-                    let switched = self.switch_closed(table, keeps_old);
-                    drop(closed);
-                    Some(switched)
-                }
-                Err(error) => Some(Err(error)),
+        let (mut now, mut closed) = (table.clone(), None);
+        let mut done = Ok(());
+        while !matches!(change.step(), Step::Done) && done.is_ok() {
+            let came = match change.step() {
+                Step::Close(patience_ms) => self.close(table.id, patience_ms).map(|found| {
+                    let came = if found.is_some() { Came::Done } else { Came::Open };
+                    closed = found;
+                    came
+                }),
+                Step::Enter => self.enter(&now).map(|entered| {
+                    now = entered;
+                    Came::Done
+                }),
+                Step::Switch => self.switch(&now, keeps_old).map(|switched| {
+                    now = switched;
+                    Came::Done
+                }),
+                step => self.carry_out(&step, &now, builder),
             };
-            // Whatever came of it: who clears up after a failure takes a turn, too.
-            self.alone.back_to(without_turn);
-            if let Some(switched) = switched {
-                return switched;
+            if !matches!(change.step(), Step::Close(_)) || !matches!(came, Ok(Came::Done)) {
+                // Whatever came of it: who clears up after a failure takes a turn, too.
+                closed = None;
+                self.alone.back_to(without_turn);
             }
-            let pause = Duration::from_millis(patience_ms) * PAUSE_TIMES;
-            self.engine.gateway().pause(self.cancel, pause).map_err(explain)?;
-            patience_ms = (patience_ms * 2).min(PATIENCE_MS_MAX);
+            done = came.map(|came| change.came(&came));
         }
+        done
     }
 
-    /// Keeps writers out of a table; nothing if those who are in it have not ended for so long.
-    fn close(&self, table: TableId, patience_ms: u64) -> Result<Option<OpenTransaction>, SqlError> {
+    /// Has writers add rows to the order that they know of.
+    fn enter(&mut self, table: &Arc<Table>) -> Result<Arc<Table>, SqlError> {
+        let mut entered = Table::clone(table);
+        entered.beside.iter_mut().for_each(|beside| beside.is_entered = true);
+        self.define(table, entered)
+    }
+
+    fn carry_out(
+        &mut self,
+        step: &Step,
+        table: &Arc<Table>,
+        builder: Option<&Builder<'_>>,
+    ) -> Result<Came, SqlError> {
+        let now = |doing| builder.iter().for_each(|builder| builder.now(doing));
+        let built = || builder.expect("an order that comes to be has somebody who fills it");
+        let done = match step {
+            Step::AwaitWriters => {
+                now("copies rows");
+                built().outlive_writers()
+            }
+            Step::Copy(batch) => {
+                let (copied, ns) = built().copy(batch)?;
+                if copied.is_end {
+                    now("waits for a moment without writers");
+                }
+                return Ok(Came::Copied(copied, ns));
+            }
+            Step::Pause(ns) => self.pause(Duration::from_nanos(*ns)),
+            Step::AwaitReaders => {
+                now("waits for readers of the old order");
+                let version = self.engine.catalog().version;
+                self.engine.readers.wait_until_past(version, || self.pause(LOOK))
+            }
+            Step::LetGo => self.let_go(table),
+            Step::Enter | Step::Close(_) | Step::Switch | Step::Done => {
+                unreachable!("it has been done")
+            }
+        };
+        done.map(|()| Came::Done)
+    }
+
+    fn pause(&self, time: Duration) -> Result<(), SqlError> {
+        self.engine.gateway().pause(self.cancel, time).map_err(explain)
+    }
+
+    /// Keeps writers out of a table, and other definitions; nothing if those who are in it have not ended for so long.
+    fn close(
+        &mut self,
+        table: TableId,
+        patience_ms: u64,
+    ) -> Result<Option<OpenTransaction>, SqlError> {
+        self.engine.take_turn(&mut self.alone, self.cancel)?;
         let patience = Arc::new(CancelToken::default());
         patience.set_lock_limit(patience_ms);
         let mut closed = self.engine.gateway().begin(Isolation::ReadCommitted, patience);
@@ -329,7 +377,7 @@ impl Resharding<'_> {
                 Err(OpenError::Locked) => {}
                 Err(error) => return Err(explain(error)),
             }
-            self.engine.gateway().pause(self.cancel, LOOK_BRIEFLY).map_err(explain)?;
+            self.pause(LOOK_BRIEFLY)?;
         }
         match lock(true) {
             Ok(()) => Ok(Some(closed)),
@@ -340,7 +388,7 @@ impl Resharding<'_> {
     }
 
     /// Switches a table that nobody writes to meanwhile.
-    fn switch_closed(&self, table: &Arc<Table>, keeps_old: bool) -> Result<Arc<Table>, SqlError> {
+    fn switch(&self, table: &Arc<Table>, keeps_old: bool) -> Result<Arc<Table>, SqlError> {
         let engine = self.engine;
         let mut new = table.switched(keeps_old);
         if new.readable.is_none() {
@@ -360,12 +408,9 @@ impl Resharding<'_> {
         Ok(new)
     }
 
-    /// Drops the order that a table has beside its own, when nobody reads in it any more.
+    /// Drops the order that a table has beside its own, in which nobody reads any more.
     fn let_go(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
         let Some(beside) = &table.beside else { return Ok(()) };
-        let version = self.engine.catalog().version;
-        let pause = || self.engine.gateway().pause(self.cancel, LOOK).map_err(explain);
-        self.engine.readers.wait_until_past(version, pause)?;
         self.define(table, Table { beside: None, ..Table::clone(table) })?;
         for (id, schema) in beside.layout.own_parts() {
             self.engine.discard_outlived(id, schema, self.cancel);

@@ -106,6 +106,17 @@ pub enum OpenStep {
         /// The version that this is in place of.
         base: Option<Time>,
     },
+    /// It wrote a row, or deleted it, whose lock is that of another row.
+    Entered {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Option<Value>,
+        /// The version that was there, as far as it could see.
+        base: Option<Time>,
+    },
     /// It marked a place to go back to.
     Savepoint,
     /// It went back to the place of this number; later ones are gone.
@@ -127,7 +138,8 @@ impl Open {
         let (mut left, mut savepoints) = (Left::new(), Vec::new());
         for step in &self.steps {
             match step {
-                OpenStep::Write { table, key, value, base } => {
+                OpenStep::Write { table, key, value, base }
+                | OpenStep::Entered { table, key, value, base } => {
                     left.insert((*table, key.clone()), (*value, *base));
                 }
                 OpenStep::Savepoint => savepoints.push(left.clone()),

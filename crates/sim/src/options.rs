@@ -83,6 +83,8 @@ pub struct SimOptions {
     /// Tables have them, the design stands still, and others take over from sites that stay away. Not with other
     /// faults yet: what becomes of two sites at once is not right in all runs.
     pub failover: bool,
+    /// There is a table whose order changes again and again, as under ALTER TABLE .. SHARD BY.
+    pub reshard: bool,
     /// A bug to plant at a border of the world.
     pub plant: Option<Plant>,
     /// How many lines of its trace a failure shows, the last ones.
@@ -93,6 +95,7 @@ impl Default for SimOptions {
     fn default() -> SimOptions {
         let (steps, lines) = (250, 400);
         let (faults, backups, serializable, plant) = (Faults::ALL, false, false, None);
-        SimOptions { steps, faults, backups, serializable, failover: false, plant, lines }
+        let (failover, reshard) = (false, false);
+        SimOptions { steps, faults, backups, serializable, failover, reshard, plant, lines }
     }
 }

@@ -20,6 +20,10 @@ pub struct Summary {
     pub unknown: usize,
     /// Design changes that were made.
     pub changes: u64,
+    /// How often a table was switched to another order.
+    pub switches: u64,
+    /// How often the process that does so began anew.
+    pub restarts: u64,
     /// Crashes of sites.
     pub crashes: u64,
     /// Virtual time, in milliseconds.
@@ -44,7 +48,11 @@ impl fmt::Display for Summary {
             self.crashes,
             self.virtual_ms,
             self.trace_hash
-        )
+        )?;
+        match (self.switches, self.restarts) {
+            (0, 0) => Ok(()),
+            (switches, restarts) => write!(f, "  {switches} switches  {restarts} restarts"),
+        }
     }
 }
 
@@ -66,13 +74,14 @@ pub struct Failure {
 impl Failure {
     /// The command that shows it again.
     pub fn command(&self) -> String {
-        let SimOptions { steps, faults, plant, backups, serializable, .. } = self.options;
+        let SimOptions { steps, faults, plant, backups, serializable, reshard, .. } = self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
         let backups = if backups { " --backups" } else { "" };
+        let reshard = if reshard { " --reshard" } else { "" };
         let isolation = if serializable { " --isolation serializable" } else { "" };
         format!(
-            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{backups}{isolation}{plant}"
+            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{backups}{reshard}{isolation}{plant}"
         )
     }
 }

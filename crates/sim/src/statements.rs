@@ -6,6 +6,8 @@
 //! Row locks are watched as they are granted. A holder is off the books from the moment it wants to
 //! commit or roll back, as nobody can say from outside when exactly its locks are released.
 
+mod orders;
+
 use crate::cluster::Cluster;
 use crate::history::{Op, Open, OpenStep, Outcome, Transaction, Value};
 use crate::ledger;
@@ -19,6 +21,8 @@ use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
+
+pub(crate) use orders::Entered;
 
 /// Of a thousand occasions for a planted bug, so many are used.
 const SPOILT_PER_MILLE: u64 = 100;

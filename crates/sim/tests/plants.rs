@@ -9,8 +9,10 @@ const SEEDS_MAX: u64 = 200;
 /// Runs seeds with a planted bug until one of these checkers finds it.
 fn caught(plant: Plant, checkers: &[&str]) {
     let backups = plant == Plant::EarlyAck;
+    let reshard = checkers.contains(&"orders_agree");
     let serializable = checkers == ["serializable"];
-    let options = SimOptions { plant: Some(plant), backups, serializable, ..SimOptions::default() };
+    let plant_it = SimOptions { plant: Some(plant), ..SimOptions::default() };
+    let options = SimOptions { backups, serializable, reshard, ..plant_it };
     let mut others = Vec::new();
     for seed in 1..=SEEDS_MAX {
         let Err(failure) = run(seed, &options) else { continue };
@@ -130,6 +132,26 @@ fn a_commit_that_looks_at_no_range_lets_phantoms_in() {
 #[test]
 fn validation_without_the_locks_of_the_commit_is_too_early() {
     caught(Plant::EarlyValidation, &["serializable"]);
+}
+
+#[test]
+fn an_order_that_not_all_who_write_know_of_keeps_what_is_not_so() {
+    caught(Plant::SuddenOrder, &["orders_agree"]);
+}
+
+#[test]
+fn rows_that_are_copied_before_writers_of_one_order_have_ended_are_missed() {
+    caught(Plant::MissedWriters, &["orders_agree"]);
+}
+
+#[test]
+fn rows_that_are_copied_without_locks_overwrite_newer_ones() {
+    caught(Plant::UnlockedCopy, &["orders_agree", "open_transactions"]);
+}
+
+#[test]
+fn a_switch_that_does_not_wait_for_writers_lets_two_have_one_row() {
+    caught(Plant::EarlySwitch, &["orders_agree", "open_transactions"]);
 }
 
 #[test]

@@ -31,6 +31,21 @@ fn others_take_over_from_sites_that_stay_away() {
     }
 }
 
+/// A table changes its order again and again, with crashes in every phase, of sites and of the process that does it.
+#[test]
+fn sixty_seeds_of_changing_orders_keep_every_promise() {
+    let (mut switches, mut restarts) = (0, 0);
+    for seed in 1..=60 {
+        // In every third run nothing fails but the process.
+        let faults = if seed % 3 == 0 { Faults::NONE } else { Faults::ALL };
+        let options = SimOptions { reshard: true, faults, ..SimOptions::default() };
+        let summary = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        println!("{summary}");
+        (switches, restarts) = (switches + summary.switches, restarts + summary.restarts);
+    }
+    assert!(switches > 40 && restarts > 10, "only {switches} switches and {restarts} restarts");
+}
+
 /// Seeds that broke a promise once. What a seed draws changes with the code, so the faults
 /// themselves are kept as scripts.
 #[test]

@@ -153,6 +153,9 @@ pub struct Index {
     /// Since when every row has its entry, so that rows can be found by it. None: it is being built; who writes
     /// maintains it, nobody reads it.
     pub readable: Option<Time>,
+    /// True if who writes adds entries. One that is about to be built is only made known at first: who changes a row
+    /// removes what there may be of it (`isomer_cluster::reorder` says why).
+    pub is_entered: bool,
     /// How the store keeps its entries.
     pub schema: Arc<Schema>,
 }

@@ -11,16 +11,20 @@
 //! The ratings and the clients are those of [`crate::ratings`]. Server and clients share the machine, so figures say
 //! more about each other than about servers.
 
+mod plot;
+
 use crate::failure::Failure;
 use crate::ratings::{Ratings, Request, Work, percentile, within};
 use crate::{clock, out, text};
+use postgres::Client;
 use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BY_VIEWER: &str = "alter table ratings shard by (viewer)";
 const BY_FILM: &str = "alter table ratings shard by default";
-/// The memory of the sites is looked at so often.
+/// The memory of the sites, and what the change does, is looked at so often.
 const LOOK: Duration = Duration::from_millis(20);
 /// So many clients copy rows.
 const COPIERS: usize = 4;
@@ -29,6 +33,7 @@ const COPIERS: usize = 4;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   isomer bench reshard
+  isomer bench reshard --plot reshard.svg
   isomer bench reshard --copies 10 --json          a million ratings")]
 pub(crate) struct ReshardArgs {
     /// How many sites the database has
@@ -46,6 +51,9 @@ pub(crate) struct ReshardArgs {
     /// Where the chance of the run comes from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Draws latency and throughput through the phases of a change, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
@@ -85,6 +93,8 @@ struct Run {
     changed: Duration,
     /// The memory of all sites before, and at most during it.
     memory: [i64; 2],
+    /// What the change was seen doing, and since when.
+    phases: Vec<(Duration, String)>,
 }
 
 impl Run {
@@ -157,6 +167,10 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         let of: Vec<&Request> = all.filter(|request| request.is_read == is_read).collect();
         of.iter().filter(|request| request.is_ok).count() as f64 / of.len().max(1) as f64
     };
+    if let Some(path) = &args.plot {
+        plot::draw(path, &paced, &closed).map_err(Failure::failed)?;
+        say(format!("plot     {}", path.display()));
+    }
     let report = Report {
         rows: ratings.rows(),
         sites: args.sites,
@@ -220,25 +234,42 @@ fn change(ratings: &Ratings, work: Work, statement: &str, quiet: Duration) -> Re
     let (noted, times) = ratings.use_while(work, |begun| {
         std::thread::scope(|scope| {
             let (most, over) = (&most, &over);
-            scope.spawn(move || {
+            let looks = scope.spawn(move || {
+                let mut phases = Vec::new();
                 while !over.load(Ordering::Relaxed) {
-                    most.fetch_max(
-                        ratings.memory_bytes(&mut looker).unwrap_or(0),
-                        Ordering::Relaxed,
-                    );
+                    let memory = ratings.memory_bytes(&mut looker).unwrap_or(0);
+                    most.fetch_max(memory, Ordering::Relaxed);
+                    note_phase(&mut looker, begun, &mut phases);
                     clock::sleep(LOOK);
                 }
+                phases
             });
             clock::sleep(quiet);
             let from = begun.elapsed();
             let done = client.batch_execute(statement);
+            let to = begun.elapsed();
+            // What comes after it is a part of the picture.
+            clock::sleep(quiet / 5);
             over.store(true, Ordering::Relaxed);
-            done.map_err(|error| Failure::of_server(statement, &error))
-                .map(|()| (from, begun.elapsed()))
+            let phases = looks.join().expect("nobody panics who looks on");
+            done.map_err(|error| Failure::of_server(statement, &error)).map(|()| (from, to, phases))
         })
     })?;
     let memory = [before, most.load(Ordering::Relaxed)];
-    Ok(Run { noted, begun: times.0, changed: times.1, memory })
+    let (begun, changed, phases) = times;
+    Ok(Run { noted, begun, changed, memory, phases })
+}
+
+/// Notes what the change does, if that is something else than before.
+fn note_phase(looker: &mut Client, begun: Instant, phases: &mut Vec<(Duration, String)>) {
+    let Ok(Some(row)) = looker.query_opt("select state from isomer.jobs", &[]) else { return };
+    let state: String = row.get(0);
+    let doing = state.split(',').next().unwrap_or_default().to_owned();
+    // The copying waits for rows now and then; that is no phase.
+    let is_pause = doing == "waits for transactions" && !phases.is_empty();
+    if !is_pause && phases.last().is_none_or(|(_, last)| *last != doing) {
+        phases.push((begun.elapsed(), doing));
+    }
 }
 
 /// Copies all rows into a table with the same partitions, in the order that they come in; how many seconds that took.

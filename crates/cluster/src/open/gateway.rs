@@ -17,7 +17,7 @@ use isomer_strategy::Place;
 use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 /// Where open transactions meet.
@@ -26,6 +26,8 @@ pub struct Gateway<T> {
     pub(super) history: History,
     shared: Mutex<Shared>,
     next_owner: AtomicU64,
+    /// There was a commit of which nobody knows whether it was made, and when.
+    unknown: AtomicBool,
     /// For each site: commits there, and commits over several sites that it coordinated.
     commits: Vec<[AtomicU64; 2]>,
 }
@@ -128,6 +130,7 @@ impl<T: Transport> Gateway<T> {
             history: History::new(),
             shared: Mutex::default(),
             next_owner: AtomicU64::new(1),
+            unknown: AtomicBool::new(false),
             commits: (0..=SITES_MAX).map(|_| Default::default()).collect(),
         })
     }
@@ -172,6 +175,16 @@ impl<T: Transport> Gateway<T> {
     pub(super) fn count(&self, place: Place) {
         let way = usize::from(matches!(place, Place::Distributed { .. }));
         self.commits[usize::from(place.site().0)][way].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nobody knows of a commit whether it was made, and when. To be said before its row locks are released.
+    pub(super) fn note_unknown(&self) {
+        self.unknown.store(true, Ordering::SeqCst);
+    }
+
+    /// True if there ever was such a commit.
+    pub(super) fn has_unknown(&self) -> bool {
+        self.unknown.load(Ordering::SeqCst)
     }
 
     /// A time at which all is seen that was committed until now.

@@ -111,6 +111,8 @@ pub struct OpenTransaction<T: Transport> {
     workspace: Workspace,
     /// What it has read, if it is serializable: what is read stays read, whatever is rolled back.
     reads: ReadSet,
+    /// What it reads has to be the same at its commit, though it is not serializable.
+    checks_reads: bool,
     read_bytes: usize,
     locked: Vec<(TableId, Key)>,
     session: Session,
@@ -146,6 +148,7 @@ impl<T: Transport> OpenTransaction<T> {
             seen: Seen::default(),
             workspace: Workspace::default(),
             reads: ReadSet::default(),
+            checks_reads: false,
             read_bytes: 0,
             locked: Vec::new(),
             session,
@@ -495,11 +498,34 @@ impl<T: Transport> OpenTransaction<T> {
             Err(Error::Refused(Refused::UnknownTable(table))) if reads.has(table) => {
                 return Err(OpenError::ReadChanged { table, span: Span::Range(KeyRange::all()) });
             }
-            result => result?.0,
+            Err(error) => {
+                if error.is_unknown() {
+                    gateway.note_unknown();
+                }
+                return Err(error.into());
+            }
+            Ok((ran, _)) => ran,
         };
         gateway.count(ran.place);
         // What was read where the commit is logged is durable with it.
         Ok(Some(ran))
+    }
+
+    /// Wants rows that it has locked, and whether they were there, to be at its commit as it has read them, if that can
+    /// be otherwise: where nobody knows of some commit, and its site is ahead of the clock, they may have been read as
+    /// they were before it.
+    pub(crate) fn check_locked<'k>(
+        &mut self,
+        table: TableId,
+        rows: impl Iterator<Item = (&'k Key, bool)>,
+    ) {
+        if !self.gateway.has_unknown() {
+            return;
+        }
+        self.checks_reads = true;
+        for (key, was_there) in rows {
+            self.keep_read(table, || Span::Key(key.clone()), usize::from(was_there));
+        }
     }
 
     /// When a read begins that is to be noted.
@@ -515,7 +541,7 @@ impl<T: Transport> OpenTransaction<T> {
 
     /// True if what it reads has to be the same at its commit.
     fn keeps_reads(&self) -> bool {
-        self.isolation == Isolation::Serializable
+        self.isolation == Isolation::Serializable || self.checks_reads
     }
 
     /// So many rows were read of a span.

@@ -70,7 +70,8 @@ impl Engine {
         let mut besides = self.read_tables(&entries, &BESIDE, &owned)?;
         for (name, mut table) in self.read_tables(&entries, &OWN, &owned)? {
             let layout = besides.remove(&name).map(Arc::new);
-            table.beside = layout.map(|layout| Beside { layout, is_kept: true });
+            let beside = |layout| Beside { layout, is_kept: true, is_entered: true };
+            table.beside = layout.map(beside);
             catalog.tables.insert(name, Arc::new(table));
         }
         for entry in entries.iter().filter(|entry| entry.kind == VIEW) {
@@ -205,6 +206,7 @@ impl Engine {
             unique: new.unique,
             constraint: entry.constraint,
             readable: Some(Time(0)),
+            is_entered: true,
             schema: self.schema_of(entry.table)?,
         })
     }

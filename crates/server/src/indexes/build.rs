@@ -2,25 +2,28 @@
 //! indexes, which is an index that holds the rows.
 //!
 //! ```text
-//!   1  entered     as being built: writers maintain it, and keep to it if it is unique; nobody reads it
-//!   2  outlived    who wrote to the table before 1 has ended, so each row without an entry can be seen
-//!   3  filled      the rows that are there, some at a time: locked, looked at, entered, let go
-//!   4  checked     if it is unique, and who began before the end of 3 has ended: no two entries are alike
-//!   5  readable    entered once more, now also in the tables of the catalog
+//!   1  known       as being built: writers remove entries, and add none; nobody reads it
+//!   2  outlived    who wrote to the table before 1 has ended, so nobody writes who does not know of it
+//!   3  entered     writers maintain it, and keep to it if it is unique
+//!   4  outlived    who began before 3 has ended, so each row without an entry can be seen
+//!   5  filled      the rows that are there, some at a time: locked, looked at, entered, let go
+//!   6  checked     if it is unique, and who began before the end of 5 has ended: no two entries are alike
+//!   7  readable    entered once more, now also in the tables of the catalog
 //! ```
 //!
-//! **Invariants.** From 1 on, what an entry says is true of its row: whoever enters or removes it has locked the
-//! row. From the end of 3 on, each row has its entry.
+//! **Invariants.** What an entry says is true of its row: whoever enters or removes it has locked the row, and nobody
+//! changes a row whose entry he does not know of ([`isomer_cluster::reorder`] says why that takes 1 and 2). From the end
+//! of 5 on, each row has its entry.
 //!
-//! **Unique.** A writer sees in 1 to 4 only the entries that are there, so two rows can become alike: one without
-//! an entry yet, and one whose writer has found none. That is why 4 looks at all of them. A writer that does find
+//! **Unique.** A writer sees in 3 to 6 only the entries that are there, so two rows can become alike: one without
+//! an entry yet, and one whose writer has found none. That is why 6 looks at all of them. A writer that does find
 //! one is refused before the index is whole, as it would be afterwards.
 //!
 //! **Nobody waits for the builder**, but for a row that it enters just now. It waits for a row only while it has
 //! locked no other, so it is in no circle.
 //!
 //! **No row is held up for long.** A writer waits for a row while a batch of the builder has it, so batches are as large
-//! as can be entered in a moment ([`BATCH_MS`]).
+//! as can be entered in a moment ([`isomer_cluster::reorder`]).
 //!
 //! A transaction that keeps its snapshot does not see entries younger than that: it is planned without the index
 //! ([`Catalog::seen_at`](isomer_sql::catalog::Catalog::seen_at)).
@@ -28,7 +31,8 @@
 use crate::backend::explain;
 use crate::engine::{Engine, values_of};
 use crate::limits;
-use isomer_cluster::{CancelToken, Expect, Isolation, LockMode, OpenError, OpenTransaction, Owner};
+use isomer_cluster::reorder::{Batch, Between, Copied, Copying};
+use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction, Owner};
 use isomer_design::{Direction, Key, KeyRange, Time};
 use isomer_sql::catalog::{
     Copies, Index, Table, copies, duplicated, entry_key, parts_of_entry, quoted,
@@ -36,17 +40,10 @@ use isomer_sql::catalog::{
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
-use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows are entered at most so many at a time, at first few, and then as many as take about so long.
-const BATCH_ROWS_MAX: usize = 1000;
-const BATCH_ROWS_MIN: usize = 50;
-const BATCH_MS: u128 = 2;
-/// Whoever copies rows rests so many times as long as it has worked: those who use the table come first.
-const REST_TIMES: u32 = 1;
 /// What finds its rows moved away is done so often in all.
 const RUNS_MAX: usize = 10;
 
@@ -131,8 +128,6 @@ pub(crate) struct Builder<'e> {
     target: Target<'e>,
     cancel: &'e Arc<CancelToken>,
     build: Arc<Build>,
-    /// So many rows are entered at a time.
-    batch_rows: Cell<usize>,
 }
 
 impl<'e> Builder<'e> {
@@ -155,10 +150,10 @@ impl<'e> Builder<'e> {
             at_work: AtomicU64::new(0),
         });
         engine.builds.lock().push(build.clone());
-        Builder { engine, table, target, cancel, build, batch_rows: Cell::new(BATCH_ROWS_MIN) }
+        Builder { engine, table, target, cancel, build }
     }
 
-    /// Fills what writers maintain, so that each row of the table is entered.
+    /// Fills an index that all who begin maintain, so that it has each row of the table.
     pub(crate) fn build(&self) -> Result<(), SqlError> {
         self.outlive_writers()?;
         self.fill()?;
@@ -175,112 +170,40 @@ impl<'e> Builder<'e> {
 
     /// Enters all rows that are there.
     fn fill(&self) -> Result<(), SqlError> {
-        let (mut rest, mut busy) = (KeyRange::all(), None);
+        let mut copying = Copying::new(false);
         loop {
-            self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
-            let begun = limits::now();
-            let batch = again(|| self.batch(&rest, busy.as_ref()))?;
-            if busy.is_none() {
-                let (rows, ms) = (self.batch_rows.get(), begun.elapsed().as_millis());
-                let next = if ms > BATCH_MS { rows / 2 } else { rows * 5 / 4 };
-                self.batch_rows.set(next.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX));
-            }
-            if let Some(last) = batch.last {
-                rest = rest.after(&last, Direction::Forward);
-            }
-            if batch.is_end {
+            let (copied, ns) = self.copy(copying.batch())?;
+            if copying.came(&copied, ns) == Between::End {
                 return Ok(());
             }
-            if busy.is_none() && matches!(self.target, Target::Layout(..)) {
-                let rest = begun.elapsed() * REST_TIMES;
-                self.engine.gateway().pause(self.cancel, rest).map_err(explain)?;
-            }
-            busy = batch.busy;
         }
     }
 
-    /// Enters the first rows of a range, up to one that somebody else has locked. One is waited for at first, as
-    /// long as nothing else is locked.
-    fn batch(&self, rest: &KeyRange, waits_for: Option<&Key>) -> Result<Batch, SqlError> {
+    /// Enters some rows; how many nanoseconds it took.
+    pub(crate) fn copy(&self, batch: &Batch) -> Result<(Copied, u64), SqlError> {
+        self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
+        let begun = limits::now();
+        let copied = again(|| self.copy_once(batch))?;
+        self.build.rows.fetch_add(copied.rows, Ordering::Relaxed);
+        let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Ok((copied, ns))
+    }
+
+    fn copy_once(&self, batch: &Batch) -> Result<Copied, SqlError> {
         let mut txn = self.begin();
-        if let Some(key) = waits_for {
+        if let Some(key) = &batch.waits_for {
             txn.lock(self.table.id, key, LockMode::Shared, true).map_err(explain)?;
         }
-        let mut keys = self.page(&mut txn, rest)?;
-        let is_last = keys.len() < self.batch_rows.get();
-        let busy = self.first_busy(&mut txn, &keys)?.and_then(|at| keys.drain(at..).next());
-        let last = keys.last().cloned();
-        if last.is_some() {
-            let entered = self.enter(&mut txn, rest, &keys)?;
-            txn.commit().map_err(explain)?;
-            self.build.rows.fetch_add(entered, Ordering::Relaxed);
-        }
-        Ok(Batch { last, is_end: is_last && busy.is_none(), busy })
-    }
-
-    /// Locks rows, up to the first that somebody else has.
-    fn first_busy(
-        &self,
-        txn: &mut OpenTransaction,
-        keys: &[Key],
-    ) -> Result<Option<usize>, SqlError> {
-        for (at, key) in keys.iter().enumerate() {
-            match txn.lock(self.table.id, key, LockMode::Shared, false) {
-                Ok(()) => {}
-                Err(OpenError::Locked) => return Ok(Some(at)),
-                Err(error) => return Err(explain(error)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// The first keys of a range.
-    fn page(&self, txn: &mut OpenTransaction, range: &KeyRange) -> Result<Vec<Key>, SqlError> {
-        let mut keys = Vec::new();
-        let scanned = txn.scan(self.table.id, range, Direction::Forward, |key, _| {
-            keys.push(Key::from_bytes(key));
-            if keys.len() < self.batch_rows.get() {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        });
-        scanned.map_err(explain)?;
-        Ok(keys)
-    }
-
-    /// Enters rows that are locked, as they are now. Returns how many there are.
-    fn enter(
-        &self,
-        txn: &mut OpenTransaction,
-        rest: &KeyRange,
-        locked: &[Key],
-    ) -> Result<u64, SqlError> {
-        let (mut entries, mut wrong) = (Vec::with_capacity(locked.len()), None);
-        let mut rows = 0;
-        let end = locked.last().map(Key::successor);
-        let range = KeyRange::new(rest.start.clone(), end);
-        txn.look_again();
-        let scanned = txn.scan(self.table.id, &range, Direction::Forward, |key, row| {
-            // What is new since the keys were looked for is not locked; its writers have entered it.
-            if locked.binary_search_by(|locked| locked.as_bytes().cmp(key)).is_err() {
-                return ControlFlow::Continue(());
-            }
-            let copies = values_of(self.table, key, row)
-                .and_then(|values| self.target.copies(self.table, &values));
-            match copies {
-                Ok(copies) => entries.extend(copies),
-                Err(error) => wrong = Some(error),
-            }
-            rows += 1;
-            if wrong.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        scanned.map_err(explain)?;
+        let mut wrong = None;
+        let entries = |key: &[u8], row: &[u8]| {
+            let values = values_of(self.table, key, row);
+            let entries = values.and_then(|values| self.target.copies(self.table, &values));
+            entries.map_err(|error| wrong = Some(error)).ok()
+        };
+        let copied = txn.copy_rows(self.table.id, batch, entries).map_err(explain)?;
         wrong.map_or(Ok(()), Err)?;
-        for (table, key, row) in entries {
-            txn.put(table, key, Expect::Anything, Some(row)).map_err(explain)?;
-        }
-        Ok(rows)
+        txn.commit().map_err(explain)?;
+        Ok(copied)
     }
 
     /// Refuses two entries that are alike, in an index that is unique and whole.
@@ -316,7 +239,7 @@ impl<'e> Builder<'e> {
     }
 
     /// Waits until those have ended who have written to the table until now.
-    fn outlive_writers(&self) -> Result<(), SqlError> {
+    pub(crate) fn outlive_writers(&self) -> Result<(), SqlError> {
         self.begin().wait_for_holders(self.table.id, &Key::min()).map_err(explain)
     }
 
@@ -326,16 +249,6 @@ impl<'e> Builder<'e> {
         self.build.at_work.store(owner, Ordering::Relaxed);
         txn
     }
-}
-
-/// What came of a batch.
-struct Batch {
-    /// The last row that was entered.
-    last: Option<Key>,
-    /// The first that somebody else has locked.
-    busy: Option<Key>,
-    /// True if there are no more.
-    is_end: bool,
 }
 
 /// Does something again whose rows have moved away meanwhile.

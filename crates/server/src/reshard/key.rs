@@ -22,7 +22,6 @@ use crate::alter::{check_key, folded, in_one_order};
 use crate::backend::explain;
 use crate::draft::Made;
 use crate::engine::Engine;
-use crate::indexes::{Builder, Target};
 use isomer_cluster::{CancelToken, Isolation, LockMode};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::Table;
@@ -60,11 +59,16 @@ impl Resharding<'_> {
         let order = (&wanted.key[..], &wanted.shard[..]);
         let survey = Survey::of(self.engine, self.cancel, table, order)?;
         survey.check(table)?;
-        let guarded = self.guard(table, &wanted)?;
+        let known = self.guard(table, &wanted)?;
         let layout = self
-            .fill_guard(&guarded)
-            .and_then(|()| self.make(table, wanted, &survey))
-            .or_else(|error| self.put_back(&guarded, table).and(Err(error)))?;
+            .engine
+            .build_last(&mut self.alone, &known, self.cancel)
+            .and_then(|()| self.make(table, wanted, &survey));
+        let layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => return self.put_back(table).and(Err(error)),
+        };
+        let guarded = self.engine.catalog().table(&table.name)?.clone();
         self.build((&guarded, table), layout, survey.rows, false)
     }
 
@@ -75,7 +79,8 @@ impl Resharding<'_> {
         // Another relation may have got the name meanwhile.
         let name = check_key(&engine.catalog(), table, Some(wanted.key_name.clone()))?;
         let new = NewIndex { name: None, columns: wanted.key.clone(), unique: true };
-        let guard = engine.store_index(table, &new, name, true)?;
+        let mut guard = engine.store_index(table, &new, name, true)?;
+        guard.is_entered = false;
         let made = Made { id: guard.id, schema: guard.schema.clone() };
         let mut guarded = Table::clone(table);
         guarded.indexes.push(Arc::new(guard));
@@ -84,10 +89,5 @@ impl Resharding<'_> {
         placed.inspect_err(|_| engine.forget_made(&[made]))?;
         self.alone.back_to(without_turn);
         Ok(guarded)
-    }
-
-    fn fill_guard(&self, guarded: &Table) -> Result<(), SqlError> {
-        let guard = guarded.indexes.last().expect("it was the last to come");
-        Builder::new(self.engine, guarded, Target::Index(guard), self.cancel).build()
     }
 }

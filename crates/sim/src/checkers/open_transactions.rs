@@ -44,7 +44,8 @@ fn reads(history: &History, open: &Open) -> Result<(), String> {
     for step in &open.steps {
         match step {
             OpenStep::Begin(acknowledged) => told = *acknowledged,
-            OpenStep::Write { table, key, value, .. } => {
+            OpenStep::Write { table, key, value, .. }
+            | OpenStep::Entered { table, key, value, .. } => {
                 own.insert((*table, key.clone()), *value);
             }
             OpenStep::Savepoint => savepoints.push(own.clone()),
@@ -150,7 +151,13 @@ fn writes(history: &History, open: &Open) -> Result<(), String> {
 }
 
 fn lost_update(history: &History, open: &Open, commit: Time) -> Result<(), String> {
-    for ((table, key), (_, base)) in open.left() {
+    let is_entered = |place: &Place| {
+        let is_it = |step: &OpenStep| matches!(step, OpenStep::Entered { table, key, .. } if (*table, key) == (place.0, &place.1));
+        open.steps.iter().any(is_it)
+    };
+    // What is locked elsewhere is compared with that elsewhere.
+    for ((table, key), (_, base)) in open.left().into_iter().filter(|(place, _)| !is_entered(place))
+    {
         let newest = history.newest(table, &key, Time(commit.0 - 1));
         let there = newest.and_then(|(time, value)| value.map(|_| time));
         if there != base {

@@ -26,6 +26,10 @@
 //! | `unvalidated-reads` | transport | serializable: a commit does not look at what was read |
 //! | `unvalidated-ranges` | transport | serializable: it looks at keys, and at no range |
 //! | `early-validation` | transport | serializable: it looks, gives its locks back, and writes |
+//! | `sudden-order` | job | orders_agree: rows are added to an order that not all who write know of |
+//! | `missed-writers` | job | orders_agree: rows are copied before those have ended who keep one order only |
+//! | `unlocked-copy` | job | orders_agree: rows are copied without locks, over newer ones |
+//! | `early-switch` | job | orders_agree, open_transactions: orders change places while somebody writes |
 //! | `kept-write` | clients | no_lost_write: going back to a savepoint undoes nothing |
 
 pub(crate) mod disk;
@@ -61,11 +65,15 @@ pub enum Plant {
     UnvalidatedReads,
     UnvalidatedRanges,
     EarlyValidation,
+    SuddenOrder,
+    MissedWriters,
+    UnlockedCopy,
+    EarlySwitch,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 22] = [
+    pub const ALL: [(&str, Plant); 26] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -88,6 +96,10 @@ impl Plant {
         ("unvalidated-reads", Plant::UnvalidatedReads),
         ("unvalidated-ranges", Plant::UnvalidatedRanges),
         ("early-validation", Plant::EarlyValidation),
+        ("sudden-order", Plant::SuddenOrder),
+        ("missed-writers", Plant::MissedWriters),
+        ("unlocked-copy", Plant::UnlockedCopy),
+        ("early-switch", Plant::EarlySwitch),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

@@ -48,6 +48,8 @@ pub(crate) struct Draw {
     pub(crate) backups: Backups,
     /// From one site that stays away to the next, at most; 0: there are none.
     pub(crate) lose_every_ns: u64,
+    /// There is a table whose order changes.
+    pub(crate) reshards: bool,
 }
 
 /// What a run does with a transaction that no single site can run.
@@ -120,8 +122,23 @@ impl Draw {
             cancel_per_mille: if faults.network { 100 } else { 0 },
             backups: if options.backups { backups(world, sites) } else { Backups::NONE },
             lose_every_ns: 0,
+            reshards: options.reshard,
         }
         .with_failover(world, options)
+        .with_orders()
+    }
+
+    /// Who writes to two orders may need two sites; and a change of order takes its time, which others leave to it.
+    fn with_orders(self) -> Draw {
+        if !self.reshards {
+            return self;
+        }
+        let strategy = match self.strategy {
+            Chosen::Static => Chosen::TwoPhase,
+            chosen => chosen,
+        };
+        let (clients, statements) = (self.clients.min(2), self.statements.min(1));
+        Draw { strategy, clients, statements, times: 3 * self.times, ..self }
     }
 
     /// What is drawn only if it is asked for leaves other runs as they were.

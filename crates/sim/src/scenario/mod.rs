@@ -9,6 +9,8 @@
 //!   check     the recorded history, checker by checker
 //! ```
 //!
+//! Where it is asked for, there is a table besides whose order changes again and again ([`reorder`]).
+//!
 //! The second half matters as much as the first: a system that waits for ever loses no write. What
 //! does not finish is told in words.
 
@@ -16,6 +18,7 @@ mod client;
 mod draw;
 mod nemesis;
 mod operator;
+mod reorder;
 mod settle;
 mod statements;
 
@@ -27,7 +30,7 @@ use crate::outcome::{Failure, Summary};
 use crate::world::{Manners, World};
 use draw::Draw;
 use isomer_design::SiteId;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 /// What the tasks of a run share.
@@ -38,11 +41,18 @@ pub(crate) struct Run {
     /// Nothing new is begun any more.
     pub(crate) stopping: Cell<bool>,
     pub(crate) changes: Cell<u64>,
+    /// The table whose order changes, if there is one.
+    pub(crate) orders: OnceCell<reorder::Orders>,
 }
 
 impl Run {
     pub(crate) fn world(&self) -> &Rc<World> {
         &self.cluster.world
+    }
+
+    /// The table whose order changes.
+    pub(crate) fn orders(&self) -> &reorder::Orders {
+        self.orders.get().expect("it was made at the beginning")
     }
 }
 
@@ -82,6 +92,9 @@ fn judge(
             return fail(name, what);
         }
     }
+    if let Err(what) = reorder::check(run, &history) {
+        return fail("orders_agree", what);
+    }
     Ok(summary(seed, run, &history))
 }
 
@@ -95,12 +108,13 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     let cluster = cluster.expect("a few numbered sites make a design");
     let steps = options.steps * draw.times;
     let (stopping, changes) = (Cell::new(false), Cell::new(0));
-    let run = Rc::new(Run { cluster, draw, steps, stopping, changes });
-    let done = settle::load(&run).map(|()| {
+    let run = Rc::new(Run { cluster, draw, steps, stopping, changes, orders: OnceCell::new() });
+    let done = settle::load(&run).and_then(|()| reorder::load(&run)).map(|()| {
         world.set_manners(run.draw.manners);
         world.set_plant(options.plant);
         let mut clients = client::start(&run);
         clients.extend(statements::start(&run));
+        clients.extend(reorder::start(&run));
         operator::start(&run);
         nemesis::start(&run);
         let most = settle::BREAK_NS * run.draw.times;
@@ -114,6 +128,7 @@ fn summary(seed: u64, run: &Run, history: &History) -> Summary {
         history.transactions.iter().filter(|t| wanted(&t.outcome)).count()
     };
     let world = run.world();
+    let (switches, restarts) = run.orders.get().map_or((0, 0), reorder::Orders::counts);
     Summary {
         seed,
         sites: world.sites().len(),
@@ -122,6 +137,8 @@ fn summary(seed: u64, run: &Run, history: &History) -> Summary {
         without_effect: count(|outcome| matches!(outcome, Outcome::Nothing(_))),
         unknown: count(|outcome| *outcome == Outcome::Unknown),
         changes: run.changes.get(),
+        switches,
+        restarts,
         crashes: world.crashes(),
         virtual_ms: world.now().0 / 1_000_000,
         trace_hash: world.trace_hash(),

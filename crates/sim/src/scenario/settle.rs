@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Loading takes less than this.
-const LOAD_NS: u64 = 20_000_000_000;
+pub(crate) const LOAD_NS: u64 = 20_000_000_000;
 /// The breaking phase lasts at most this long, or so many times this long in a long run.
 pub(crate) const BREAK_NS: u64 = 5_000_000_000;
 /// Once all is healed, everything that was begun finishes within this time.
@@ -90,7 +90,7 @@ pub(crate) fn gather(run: &Rc<Run>) -> Result<History, String> {
 }
 
 /// Runs the world until a task is done.
-fn await_it<T: 'static>(
+pub(super) fn await_it<T: 'static>(
     run: &Rc<Run>,
     name: &str,
     ns: u64,

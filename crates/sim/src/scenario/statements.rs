@@ -18,7 +18,7 @@ const HOT_ROWS: u64 = 3;
 
 /// Starts all clients, and what renews the lease on history for them.
 pub(crate) fn start(run: &Rc<Run>) -> Vec<TaskId> {
-    if run.draw.statements == 0 {
+    if run.draw.statements == 0 && !run.draw.reshards {
         return Vec::new();
     }
     let renewing = run.clone();

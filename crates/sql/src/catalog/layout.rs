@@ -33,6 +33,9 @@ pub struct Beside {
     pub layout: Arc<Table>,
     /// True if it stays until somebody says otherwise, so that the table can go back to it at once.
     pub is_kept: bool,
+    /// True if who writes adds rows to it; else they only remove what there is of a row, as of an
+    /// [index](Index::is_entered).
+    pub is_entered: bool,
 }
 
 /// The places in a row of what it is found by, in a table with these keys and so many columns.
@@ -125,7 +128,7 @@ impl Table {
             primary: other.primary.clone(),
             indexes: other.indexes.clone(),
             readable: other.readable,
-            beside: Some(Beside { layout: Arc::new(own.clone()), is_kept }),
+            beside: Some(Beside { layout: Arc::new(own.clone()), is_kept, is_entered: true }),
             ..own
         }
     }

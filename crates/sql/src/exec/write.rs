@@ -1,7 +1,7 @@
 //! Rows into bytes, and the entries of indexes that go with them.
 
 use super::{Exec, Row};
-use crate::catalog::{Copies, Index, Table};
+use crate::catalog::{Beside, Copies, Index, Table};
 use crate::datum::{Datum, convert};
 use crate::error::{SqlError, code};
 use crate::plan::RowCheck;
@@ -179,7 +179,7 @@ pub(crate) fn entry_key(table: &Table, index: &Index, values: &[Datum]) -> Resul
 }
 
 impl Exec<'_> {
-    /// Writes or removes a row's entry in an index. The row is locked, and so is its entry.
+    /// Writes or removes a row's entry in an index, if it has entries yet. The row is locked, and so is its entry.
     pub(crate) fn put_entry(
         &self,
         table: &Table,
@@ -188,6 +188,9 @@ impl Exec<'_> {
         present: bool,
     ) -> Result<(), SqlError> {
         let key = entry_key(table, index, values)?;
+        if present && !index.is_entered {
+            return Ok(());
+        }
         self.txn.borrow_mut().put(index.id, key, Base::Any, present.then(Vec::new))
     }
 
@@ -199,15 +202,13 @@ impl Exec<'_> {
         old: Option<&[Datum]>,
         new: Option<&[Datum]>,
     ) -> Result<(), SqlError> {
-        let Some(layout) = table.beside.as_ref().map(|beside| &*beside.layout) else {
-            return Ok(());
-        };
-        if layout.has_key() || !table.has_key() {
-            return self.mirror_as(layout, old, new);
+        let Some(beside) = &table.beside else { return Ok(()) };
+        if beside.layout.has_key() || !table.has_key() {
+            return self.mirror_as(beside, old, new);
         }
-        let id = self.row_id_beside(table, layout, old)?;
+        let id = self.row_id_beside(table, &beside.layout, old)?;
         let with = |values: &[Datum]| [values, std::slice::from_ref(&id)].concat();
-        self.mirror_as(layout, old.map(with).as_deref(), new.map(with).as_deref())
+        self.mirror_as(beside, old.map(with).as_deref(), new.map(with).as_deref())
     }
 
     /// The row id of a row in an order that has no primary key yet. It is found by the unique index that has seen to
@@ -240,16 +241,19 @@ impl Exec<'_> {
 
     fn mirror_as(
         &self,
-        layout: &Table,
+        beside: &Beside,
         old: Option<&[Datum]>,
         new: Option<&[Datum]>,
     ) -> Result<(), SqlError> {
+        let layout = &*beside.layout;
         let mut removed: Vec<(TableId, Key)> = match old {
             Some(old) => places(layout, old)?,
             None => Vec::new(),
         };
         if let Some(new) = new {
-            for (to, key, row) in copies(layout, new)? {
+            // What has no place there is refused, whether it is added or not.
+            let added = copies(layout, new)?;
+            for (to, key, row) in added.into_iter().filter(|_| beside.is_entered) {
                 removed.retain(|place| (place.0, &place.1) != (to, &key));
                 self.txn.borrow_mut().put(to, key, Base::Any, Some(row))?;
             }
