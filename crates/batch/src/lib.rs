@@ -87,4 +87,4 @@ pub use provision::{Migration, Provision, Refusal};
 pub use request::{Abort, Answer, Batch, ClientId, Request};
 pub use rows::{MemoryRows, Row, Rows, Writes};
 pub use sequencer::{Limits, Sequencer};
-pub use site::{ASK_AFTER_NS, Checkpoint, Finished, Input, Output, Site};
+pub use site::{ASK_AFTER_NS, Checkpoint, Finished, Input, Output, Site, Task};

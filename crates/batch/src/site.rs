@@ -8,6 +8,9 @@
 //!              both        release the locks; whoever waited for these is next
 //! ```
 //!
+//! What has its locks is a [`Task`]. [`Site::step`] does all there are at once; who has cores of its own takes the input
+//! and hands the tasks to them ([`Site::take`], [`Site::next_task`], [`Site::work`]), and locks are held as long.
+//!
 //! The next plan is taken while steps of earlier ones wait. Nothing is voted on: from the same rows all
 //! executors come to the same outcome, and each writes the records that are placed at it after the step.
 //!
@@ -36,7 +39,7 @@
 use crate::locks::{Lock, Locks};
 use crate::message::Message;
 use crate::plan::{Leg, Plan, Repeat, Step, StepId, Work};
-use crate::procedure::{Outcome, Procedures, run};
+use crate::procedure::{self, Outcome, Procedures};
 use crate::request::{Answer, ClientId, Request};
 use crate::rows::{MemoryRows, RecordId, Row, Rows, Writes};
 use foldhash::fast::FixedState;
@@ -74,6 +77,15 @@ pub enum Output {
     Finished(Finished),
 }
 
+/// Work on rows that nothing stands in the way of: the step holds its locks until it is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// The step has got its locks: read what is here, push it, and run it if nothing else is needed.
+    Begin(StepId),
+    /// The last of what other sites push has come: run it.
+    Run(StepId),
+}
+
 /// A batch that is done at a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Finished {
@@ -98,6 +110,8 @@ pub struct Site {
     open: VecDeque<OpenBatch>,
     /// Pushes that came before their plan.
     early: BTreeMap<StepId, Vec<(SiteId, Pushed)>>,
+    /// What can be done now.
+    tasks: VecDeque<Task>,
     asked_at: Time,
 }
 
@@ -128,7 +142,8 @@ struct Answered {
 /// A step in which this site has a part.
 struct Running {
     plan: Arc<Plan>,
-    has_locks: bool,
+    /// It has its locks, and this site has pushed what it holds.
+    has_begun: bool,
     /// Sources whose pushes have not come.
     awaited: SiteSet,
     gathered: MemoryRows,
@@ -140,6 +155,21 @@ struct OpenBatch {
     rows: u64,
     locks: u64,
     planner: u64,
+}
+
+impl Task {
+    /// The step that it is a part of.
+    pub fn id(self) -> StepId {
+        match self {
+            Task::Begin(id) | Task::Run(id) => id,
+        }
+    }
+}
+
+impl Running {
+    fn is_ready(&self) -> bool {
+        self.has_begun && self.awaited.is_empty()
+    }
 }
 
 impl Checkpoint {
@@ -178,6 +208,7 @@ impl Site {
             running: BTreeMap::new(),
             open: VecDeque::new(),
             early: BTreeMap::new(),
+            tasks: VecDeque::new(),
             asked_at: Time::ZERO,
         }
     }
@@ -218,18 +249,145 @@ impl Site {
     /// # Panics
     /// If a plan is handed over before those that come before it.
     pub fn step(&mut self, now: Time, input: Input, rows: &mut dyn Rows) -> Vec<Output> {
-        let mut turn = Turn { site: self, rows, granted: VecDeque::new(), outputs: Vec::new() };
-        match input {
-            Input::Plan(plan) => turn.begin(now, plan),
-            Input::Message(from, Message::Push { step, rows }) => turn.receive(step, from, rows),
-            Input::Message(from, Message::Ask { step }) => turn.push_again(from, step),
-            Input::Message(from, Message::Done { below }) => turn.site.forget(from, below),
-            Input::Tick => turn.ask(now),
-            Input::Saved(below) => turn.say_done(below),
+        let mut outputs = self.take(now, input);
+        while let Some(task) = self.next_task() {
+            outputs.extend(self.work(task, rows));
         }
-        turn.run_granted();
-        turn.finish_batches();
-        turn.outputs
+        outputs
+    }
+
+    /// The first half of [`Site::step`], for who has cores to share out: takes an input, and leaves the work on
+    /// rows to [`Site::next_task`] and [`Site::work`].
+    ///
+    /// # Panics
+    /// If a plan is handed over before those that come before it.
+    pub fn take(&mut self, now: Time, input: Input) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        match input {
+            Input::Plan(plan) => self.begin(now, plan, &mut outputs),
+            Input::Message(from, Message::Push { step, rows }) => self.receive(step, from, rows),
+            Input::Message(from, Message::Ask { step }) => {
+                outputs.extend(self.push_again(from, step));
+            }
+            Input::Message(from, Message::Done { below }) => self.forget(from, below),
+            Input::Tick => self.ask(now, &mut outputs),
+            Input::Saved(below) => self.say_done(below, &mut outputs),
+        }
+        self.finish_batches(&mut outputs);
+        outputs
+    }
+
+    /// What can be worked on now, in the order in which it became possible. Tasks do not touch each other's rows, so
+    /// they may be worked on in any order.
+    pub fn next_task(&mut self) -> Option<Task> {
+        self.tasks.pop_front()
+    }
+
+    /// Does a task, which may make others possible.
+    pub fn work(&mut self, task: Task, rows: &mut dyn Rows) -> Vec<Output> {
+        let mut turn = Turn { site: self, rows, outputs: Vec::new() };
+        match task {
+            Task::Begin(id) => turn.begin_step(id),
+            Task::Run(id) => turn.run(id),
+        }
+        let mut outputs = turn.outputs;
+        self.finish_batches(&mut outputs);
+        outputs
+    }
+
+    /// The step of a task that is not done yet.
+    ///
+    /// # Panics
+    /// If it is done.
+    pub fn step_of(&self, task: Task) -> &Step {
+        let id = task.id();
+        &self.running[&id].plan.steps[id.step as usize]
+    }
+
+    /// True if a task runs its step's code here: the others only push.
+    pub fn runs(&self, task: Task) -> bool {
+        match task {
+            Task::Run(_) => true,
+            Task::Begin(id) => {
+                self.step_of(task).is_run_at(self.id) && self.running[&id].awaited.is_empty()
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Time, plan: Arc<Plan>, outputs: &mut Vec<Output>) {
+        assert!(plan.batch <= self.state.next, "the plan of batch {} came early", plan.batch);
+        if plan.batch < self.state.next {
+            return;
+        }
+        if self.running.is_empty() {
+            self.asked_at = now;
+        }
+        let (batch, planner) = (plan.batch, plan.digest);
+        let mut open = OpenBatch { batch, steps_left: 0, rows: 0, locks: 0, planner };
+        self.state.next += 1;
+        for at in 0..plan.steps.len() {
+            let (id, step) = (plan.id(at), &plan.steps[at]);
+            let locks = locks(step, self.id);
+            let runs = step.is_run_at(self.id);
+            if locks.is_empty() && !runs {
+                continue;
+            }
+            open.steps_left += 1;
+            open.locks = open.locks.wrapping_add(hash(&(id, hash_locks(&locks))));
+            let awaited = if runs { step.sources().without(self.id) } else { SiteSet::EMPTY };
+            awaited.iter().for_each(|source| self.state.sources.insert(source));
+            let (plan, gathered) = (plan.clone(), MemoryRows::new());
+            self.running.insert(id, Running { plan, has_begun: false, awaited, gathered });
+            if self.locks.acquire(id, locks) {
+                self.tasks.push_back(Task::Begin(id));
+            }
+            for (from, rows) in self.early.remove(&id).unwrap_or_default() {
+                self.gather(id, from, &rows);
+            }
+        }
+        self.open.push_back(open);
+        outputs.extend(plan.repeats.iter().filter_map(|repeat| self.answer_again(repeat)));
+    }
+
+    fn answer_again(&self, repeat: &Repeat) -> Option<Output> {
+        let answered = self.state.answers.get(&repeat.client)?;
+        let is_it = repeat.site == self.id && answered.sequence == repeat.sequence;
+        is_it.then(|| answered.output.clone())
+    }
+
+    fn receive(&mut self, id: StepId, from: SiteId, rows: Pushed) {
+        if id.batch >= self.state.next {
+            let early = self.early.entry(id).or_default();
+            if early.iter().all(|(other, _)| *other != from) {
+                early.push((from, rows));
+            }
+        } else if self.gather(id, from, &rows) && self.running[&id].is_ready() {
+            self.tasks.push_back(Task::Run(id));
+        }
+    }
+
+    fn push_again(&self, to: SiteId, step: StepId) -> Option<Output> {
+        let rows = self.state.sent.get(&(to, step))?.clone();
+        Some(Output::Send(to, Message::Push { step, rows }))
+    }
+
+    /// Asks for what the oldest batch waits for: later ones may have to wait for it anyway.
+    fn ask(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        if self.wake_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.asked_at = now;
+        let waiting = self.running.iter().filter(|(_, running)| !running.awaited.is_empty());
+        let oldest = waiting.clone().next().map(|(id, _)| id.batch);
+        for (&step, running) in waiting.take_while(|(id, _)| Some(id.batch) == oldest) {
+            let ask = |source| Output::Send(source, Message::Ask { step });
+            outputs.extend(running.awaited.iter().map(ask));
+        }
+    }
+
+    fn say_done(&self, below: u64, outputs: &mut Vec<Output>) {
+        let done = |source| Output::Send(source, Message::Done { below });
+        outputs.extend(self.state.sources.iter().map(done));
     }
 
     /// Adds what a source has pushed; false if that is not awaited.
@@ -249,115 +407,38 @@ impl Site {
         &mut self.open[(id.batch - first) as usize]
     }
 
+    fn finish_batches(&mut self, outputs: &mut Vec<Output>) {
+        while let Some(open) = self.open.pop_front_if(|open| open.steps_left == 0) {
+            self.state.rows = self.state.rows.wrapping_add(open.rows);
+            self.state.locks = self.state.locks.wrapping_add(open.locks);
+            let (rows, locks) = (self.state.rows, self.state.locks);
+            let OpenBatch { batch, planner, .. } = open;
+            outputs.push(Output::Finished(Finished { batch, rows, locks, planner }));
+        }
+    }
+
     fn forget(&mut self, executor: SiteId, below: u64) {
         self.state.sent.retain(|&(to, step), _| to != executor || step.batch >= below);
     }
 }
 
-/// One input being worked on.
+/// One task being worked on.
 struct Turn<'a> {
     site: &'a mut Site,
     rows: &'a mut dyn Rows,
-    /// Steps that have got their locks and did nothing with them yet.
-    granted: VecDeque<StepId>,
     outputs: Vec<Output>,
 }
 
 impl Turn<'_> {
-    fn begin(&mut self, now: Time, plan: Arc<Plan>) {
-        let site = &mut *self.site;
-        assert!(plan.batch <= site.state.next, "the plan of batch {} came early", plan.batch);
-        if plan.batch < site.state.next {
-            return;
-        }
-        if site.running.is_empty() {
-            site.asked_at = now;
-        }
-        let (batch, planner) = (plan.batch, plan.digest);
-        let mut open = OpenBatch { batch, steps_left: 0, rows: 0, locks: 0, planner };
-        site.state.next += 1;
-        for at in 0..plan.steps.len() {
-            let (id, step) = (plan.id(at), &plan.steps[at]);
-            let locks = locks(step, site.id);
-            let runs = step.is_run_at(site.id);
-            if locks.is_empty() && !runs {
-                continue;
-            }
-            open.steps_left += 1;
-            open.locks = open.locks.wrapping_add(hash(&(id, hash_locks(&locks))));
-            let awaited = if runs { step.sources().without(site.id) } else { SiteSet::EMPTY };
-            awaited.iter().for_each(|source| site.state.sources.insert(source));
-            let (plan, gathered) = (plan.clone(), MemoryRows::new());
-            site.running.insert(id, Running { plan, has_locks: false, awaited, gathered });
-            if site.locks.acquire(id, locks) {
-                self.granted.push_back(id);
-            }
-            for (from, rows) in site.early.remove(&id).unwrap_or_default() {
-                site.gather(id, from, &rows);
-            }
-        }
-        site.open.push_back(open);
-        plan.repeats.iter().for_each(|repeat| self.answer_again(repeat));
-    }
-
-    fn answer_again(&mut self, repeat: &Repeat) {
-        let answered = self.site.state.answers.get(&repeat.client);
-        if let Some(answered) = answered
-            && repeat.site == self.site.id
-            && answered.sequence == repeat.sequence
-        {
-            self.outputs.push(answered.output.clone());
-        }
-    }
-
-    fn receive(&mut self, id: StepId, from: SiteId, rows: Pushed) {
-        if id.batch >= self.site.state.next {
-            let early = self.site.early.entry(id).or_default();
-            if early.iter().all(|(other, _)| *other != from) {
-                early.push((from, rows));
-            }
-        } else if self.site.gather(id, from, &rows) {
-            self.run_if_ready(id);
-        }
-    }
-
-    fn push_again(&mut self, to: SiteId, step: StepId) {
-        if let Some(rows) = self.site.state.sent.get(&(to, step)) {
-            let rows = rows.clone();
-            self.outputs.push(Output::Send(to, Message::Push { step, rows }));
-        }
-    }
-
-    /// Asks for what the oldest batch waits for: later ones may have to wait for it anyway.
-    fn ask(&mut self, now: Time) {
-        if self.site.wake_at().is_none_or(|at| now < at) {
-            return;
-        }
-        self.site.asked_at = now;
-        let waiting = self.site.running.iter().filter(|(_, running)| !running.awaited.is_empty());
-        let oldest = waiting.clone().next().map(|(id, _)| id.batch);
-        for (&step, running) in waiting.take_while(|(id, _)| Some(id.batch) == oldest) {
-            for source in running.awaited.iter() {
-                self.outputs.push(Output::Send(source, Message::Ask { step }));
-            }
-        }
-    }
-
-    fn say_done(&mut self, below: u64) {
-        let done = |source| Output::Send(source, Message::Done { below });
-        self.outputs.extend(self.site.state.sources.iter().map(done));
-    }
-
-    fn run_granted(&mut self) {
-        while let Some(id) = self.granted.pop_front() {
-            self.push(id);
-            let running = self.site.running.get_mut(&id).expect("a granted step runs");
-            running.has_locks = true;
-            if running.plan.steps[id.step as usize].is_run_at(self.site.id) {
-                self.run_if_ready(id);
-            } else {
-                self.finish(id, &Writes::new());
-            }
+    /// A step has its locks: this site pushes what it holds, and does the rest if nothing is missing.
+    fn begin_step(&mut self, id: StepId) {
+        self.push(id);
+        let running = self.site.running.get_mut(&id).expect("a granted step runs");
+        running.has_begun = true;
+        if !running.plan.steps[id.step as usize].is_run_at(self.site.id) {
+            self.finish(id, &Writes::new());
+        } else if running.is_ready() {
+            self.run(id);
         }
     }
 
@@ -398,12 +479,9 @@ impl Turn<'_> {
         self.write(id, &leaving);
     }
 
-    /// Runs a step here if it has its locks and all rows.
-    fn run_if_ready(&mut self, id: StepId) {
+    /// Runs a step here, which has its locks and all rows.
+    fn run(&mut self, id: StepId) {
         let running = &self.site.running[&id];
-        if !running.has_locks || !running.awaited.is_empty() {
-            return;
-        }
         let plan = running.plan.clone();
         let step = &plan.steps[id.step as usize];
         let mut changes = arrivals(step, self.site.id, &running.gathered);
@@ -411,7 +489,8 @@ impl Turn<'_> {
             Work::Carry => {}
             Work::Refuse(request, abort) => self.say(step, request, Err(abort.clone())),
             Work::Call(request) => {
-                match run(&self.site.procedures, request, &running.gathered, &*self.rows) {
+                match procedure::run(&self.site.procedures, request, &running.gathered, &*self.rows)
+                {
                     Outcome::Committed { output, writes } => {
                         let here = Some(self.site.id);
                         let placed = writes.into_iter();
@@ -450,7 +529,8 @@ impl Turn<'_> {
     fn finish(&mut self, id: StepId, changes: &Writes) {
         self.write(id, changes);
         self.site.running.remove(&id);
-        self.granted.extend(self.site.locks.release(id));
+        let granted = self.site.locks.release(id);
+        self.site.tasks.extend(granted.into_iter().map(Task::Begin));
         self.site.open_batch(id).steps_left -= 1;
     }
 
@@ -467,17 +547,6 @@ impl Turn<'_> {
         let open = self.site.open_batch(id);
         open.rows = open.rows.wrapping_add(delta);
         self.rows.apply(changes);
-    }
-
-    fn finish_batches(&mut self) {
-        let site = &mut *self.site;
-        while let Some(open) = site.open.pop_front_if(|open| open.steps_left == 0) {
-            site.state.rows = site.state.rows.wrapping_add(open.rows);
-            site.state.locks = site.state.locks.wrapping_add(open.locks);
-            let (rows, locks) = (site.state.rows, site.state.locks);
-            let OpenBatch { batch, planner, .. } = open;
-            self.outputs.push(Output::Finished(Finished { batch, rows, locks, planner }));
-        }
     }
 }
 
