@@ -33,6 +33,7 @@ mod design;
 mod failure;
 mod kafka;
 mod lab;
+mod loads;
 mod node;
 mod out;
 mod plan;

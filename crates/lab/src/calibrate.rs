@@ -11,9 +11,11 @@
 //! ```
 //!
 //! Two sites stand side by side on one thread, their messages handed over by hand; a message's own cost
-//! is that of a small one over a socket of this machine. Time comes from the caller.
+//! is that of a small one over a socket of this machine. Time comes from the caller. What putting in order, planning and
+//! locks of the total order cost is measured in [`ordered::calibrate`].
 
 use crate::costs::Costs;
+use crate::ordered;
 use crate::stopwatch::Stopwatch;
 use crate::think::think;
 use isomer_design::{Column, ColumnType};
@@ -66,6 +68,7 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
     let (snapshot_row, install_row) = bench.copy(now);
     let (send, receive) =
         message(now).map_err(|error| format!("a socket on this machine: {error}"))?;
+    let order = ordered::calibrate::calibrate(now);
     let begin = slope(read_1, read + partition, 1.0);
     let refresh_row = slope(refresh_9, refresh_1, 8.0);
     Ok(Costs {
@@ -87,6 +90,11 @@ pub fn calibrate(now: Stopwatch<'_>) -> Result<Costs, String> {
         step,
         snapshot_row,
         install_row,
+        order: order.order,
+        plan: order.plan,
+        plan_item: order.plan_item,
+        plan_cell: order.plan_cell,
+        lock: order.lock,
     })
 }
 

@@ -103,12 +103,20 @@ impl Cores {
 
     /// Has something computed for so long and then done; nobody waits for it, so it is behind those who go on.
     pub(crate) fn submit(self: &Rc<Cores>, ns: u64, done: impl FnOnce() + 'static) {
+        self.submit_as(Rank::Begins, ns, Box::new(done));
+    }
+
+    /// The same for what somebody waits for: it goes before what has not begun.
+    pub(crate) fn submit_ahead(self: &Rc<Cores>, ns: u64, done: impl FnOnce() + 'static) {
+        self.submit_as(Rank::GoesOn, ns, Box::new(done));
+    }
+
+    fn submit_as(self: &Rc<Cores>, rank: Rank, ns: u64, done: Box<dyn FnOnce()>) {
         if self.in_use.get() < self.cores {
             self.use_one_more();
-            self.begin(ns, Box::new(done));
+            self.begin(ns, done);
         } else {
-            let begins = &self.queues[Rank::Begins as usize];
-            begins.borrow_mut().push_back(Waiting::Work(ns, Box::new(done)));
+            self.queues[rank as usize].borrow_mut().push_back(Waiting::Work(ns, done));
         }
     }
 

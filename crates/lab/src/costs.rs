@@ -53,6 +53,16 @@ pub struct Costs {
     pub snapshot_row: f64,
     /// A row of a new replica is installed.
     pub install_row: f64,
+    /// A request is put into a batch of the total order.
+    pub order: f64,
+    /// A transaction of a batch is planned, apart from its records and the sites there are.
+    pub plan: f64,
+    /// A record of a planned transaction.
+    pub plan_item: f64,
+    /// A site that a planned transaction may be routed to.
+    pub plan_cell: f64,
+    /// A lock of the total order is asked for and released.
+    pub lock: f64,
 }
 
 /// What a transaction did, to be charged for.
@@ -127,6 +137,11 @@ impl Costs {
             step: step * factor,
             snapshot_row: self.snapshot_row * factor,
             install_row: self.install_row * factor,
+            order: self.order * factor,
+            plan: self.plan * factor,
+            plan_item: self.plan_item * factor,
+            plan_cell: self.plan_cell * factor,
+            lock: self.lock * factor,
         }
     }
 

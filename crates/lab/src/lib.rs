@@ -27,6 +27,7 @@
 //! | [`metric`](Metric), [`claim`](Claim), [`results`](rows) | what came out, beside what the paper says |
 //! | [`page`], `plot` | the same for people |
 //! | [`ablation`](rules) | what each rule of the autopilot is worth |
+//! | [`ordered`] | the same questions asked of transactions in a total order: Hermes' experiments |
 //!
 //! # Invariants
 //!
@@ -53,6 +54,7 @@ mod experiment;
 mod machines;
 mod measured;
 mod metric;
+pub mod ordered;
 pub mod page;
 mod plot;
 mod results;

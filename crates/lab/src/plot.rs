@@ -28,8 +28,7 @@ pub fn draw(
     experiment: &Experiment,
     samples: &[Sample],
 ) -> Result<(), Box<dyn Error>> {
-    let page = SVGBackend::new(path, (760, 360)).into_drawing_area();
-    page.fill(&WHITE)?;
+    let page = page(path)?;
     if experiment.workload.shift_every_s().is_some() {
         over_time(&page, experiment, samples)?;
     } else if let Some(vary) = &experiment.vary {
@@ -42,7 +41,9 @@ pub fn draw(
         let series: Series = experiment.systems.iter().map(of).collect();
         lines(&page, &format!("{}: {THROUGHPUT}", experiment.title), &what, &series)?;
     } else {
-        bars(&page, experiment, samples)?;
+        let of: Vec<(&str, f64)> =
+            samples.iter().map(|sample| (sample.system.as_str(), throughput(sample))).collect();
+        bars(&page, &format!("{}: {THROUGHPUT}", experiment.title), &of)?;
     }
     page.present()?;
     Ok(())
@@ -50,8 +51,17 @@ pub fn draw(
 
 const THROUGHPUT: &str = "transactions per virtual second";
 
-type Page<'p> = DrawingArea<SVGBackend<'p>, plotters::coord::Shift>;
-type Series = Vec<(String, Vec<(f64, f64)>)>;
+/// What is drawn on.
+pub(crate) type Page<'p> = DrawingArea<SVGBackend<'p>, plotters::coord::Shift>;
+/// Names, and the points of each.
+pub(crate) type Series = Vec<(String, Vec<(f64, f64)>)>;
+
+/// An empty page.
+pub(crate) fn page(path: &Path) -> Result<Page<'_>, Box<dyn Error>> {
+    let page = SVGBackend::new(path, (760, 360)).into_drawing_area();
+    page.fill(&WHITE)?;
+    Ok(page)
+}
 
 fn throughput(sample: &Sample) -> f64 {
     sample.mean(Metric::Throughput).map_or(0.0, |mean| mean.mean)
@@ -73,7 +83,13 @@ fn over_time(
     lines(page, &format!("{}: latency, ms", experiment.title), "seconds", &series)
 }
 
-fn lines(page: &Page<'_>, title: &str, x: &str, series: &Series) -> Result<(), Box<dyn Error>> {
+/// Draws lines.
+pub(crate) fn lines(
+    page: &Page<'_>,
+    title: &str,
+    x: &str,
+    series: &Series,
+) -> Result<(), Box<dyn Error>> {
     let points = || series.iter().flat_map(|(_, points)| points);
     let (least, greatest) = points()
         .fold((f64::INFINITY, 0.0), |(least, greatest), (x, _)| (x.min(least), x.max(greatest)));
@@ -95,29 +111,18 @@ fn lines(page: &Page<'_>, title: &str, x: &str, series: &Series) -> Result<(), B
     Ok(())
 }
 
-fn bars(
-    page: &Page<'_>,
-    experiment: &Experiment,
-    samples: &[Sample],
-) -> Result<(), Box<dyn Error>> {
-    let title = format!("{}: {THROUGHPUT}", experiment.title);
-    let most = samples.iter().map(throughput).fold(1.0, f64::max) * 1.1;
-    let names: Vec<&str> = samples.iter().map(|sample| sample.system.as_str()).collect();
+/// Draws a bar for each name, of which the first stands out.
+pub(crate) fn bars(page: &Page<'_>, title: &str, of: &[(&str, f64)]) -> Result<(), Box<dyn Error>> {
+    let most = of.iter().map(|(_, height)| *height).fold(1.0, f64::max) * 1.1;
     let mut chart =
-        chart(page, &title).build_cartesian_2d((0..names.len()).into_segmented(), 0.0..most)?;
+        chart(page, title).build_cartesian_2d((0..of.len()).into_segmented(), 0.0..most)?;
     let label = |at: &SegmentValue<usize>| match at {
-        SegmentValue::CenterOf(at) => names.get(*at).copied().unwrap_or_default().to_owned(),
+        SegmentValue::CenterOf(at) => of.get(*at).map_or("", |(name, _)| name).to_owned(),
         _ => String::new(),
     };
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_labels(names.len())
-        .x_label_formatter(&label)
-        .draw()?;
-    chart.draw_series(samples.iter().enumerate().map(|(at, sample)| {
-        let corners =
-            [(SegmentValue::Exact(at), 0.0), (SegmentValue::Exact(at + 1), throughput(sample))];
+    chart.configure_mesh().disable_x_mesh().x_labels(of.len()).x_label_formatter(&label).draw()?;
+    chart.draw_series(of.iter().enumerate().map(|(at, (_, height))| {
+        let corners = [(SegmentValue::Exact(at), 0.0), (SegmentValue::Exact(at + 1), *height)];
         let mut bar = Rectangle::new(corners, COLOURS[if at == 0 { 0 } else { 6 }].filled());
         bar.set_margin(0, 0, 12, 12);
         bar

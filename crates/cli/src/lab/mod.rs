@@ -8,6 +8,7 @@
 //! | `lab run FILE, NAME or all` | runs them, two at a time, and writes lines of JSON, plots and a page |
 
 mod calibrate;
+mod ordered;
 mod run;
 
 use crate::failure::Failure;
@@ -30,9 +31,11 @@ pub(crate) enum LabCommand {
 #[command(after_help = "Examples:
   isomer lab run ycsb-write-zipf
   isomer lab run my-experiment.toml --out results
+  isomer lab run hermes --out docs/results       transactions in a total order
   isomer lab run all --out docs/results")]
 pub(crate) struct RunArgs {
-    /// A file, the name of an experiment, or `all`
+    /// A file, the name of an experiment, `all` of those about snapshots, or `hermes` for all about transactions in
+    /// a total order
     what: String,
     /// Where lines of JSON, plots and the page go; nowhere if missing
     #[arg(long, value_name = "FOLDER")]
@@ -96,5 +99,12 @@ fn list() {
         .collect();
     out::print(crate::text::columns(&rows, 0));
     let names: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
-    out::line(format_args!("\nsystems: {}", names.join(", ")));
+    out::line(format_args!("\nsystems: {}\n", names.join(", ")));
+    let rows: Vec<Vec<String>> = isomer_lab::ordered::Experiment::all()
+        .into_iter()
+        .map(|experiment| vec![experiment.name, experiment.figure, experiment.title])
+        .collect();
+    out::print(crate::text::columns(&rows, 0));
+    let names = isomer_lab::ordered::SYSTEMS.map(|system| system.name);
+    out::line(format_args!("\nsystems of transactions in order: {}", names.join(", ")));
 }

@@ -1,6 +1,6 @@
 //! Running experiments: every run of every one is a job, and threads take one job after the other.
 
-use super::{AblationArgs, RunArgs};
+use super::{AblationArgs, RunArgs, ordered};
 use crate::failure::Failure;
 use crate::{clock, out};
 use isomer_lab::{
@@ -23,6 +23,9 @@ struct Job {
 
 /// Runs what was asked for.
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    if let Some(experiments) = ordered::meant(args)? {
+        return ordered::run(args, &experiments);
+    }
     let experiments = experiments(args)?;
     let named = |experiment: &Experiment| -> Result<Vec<System>, Failure> {
         experiment.systems.iter().map(|name| System::named(name).map_err(Failure::usage)).collect()
@@ -80,7 +83,8 @@ fn samples(
         }
         samples.push(of_this);
     }
-    for (job, result) in jobs.iter().zip(carry_out(&jobs, threads, costs)) {
+    let work = |job: &Job| isomer_lab::run(&job.experiment, &job.system, costs, job.seed);
+    for (job, result) in jobs.iter().zip(carry_out(&jobs, threads, work, told)) {
         let sample: &mut Sample = &mut samples[job.sample.0][job.sample.1];
         match result {
             Ok(measured) => sample.runs.push(measured),
@@ -117,17 +121,24 @@ fn experiments(args: &RunArgs) -> Result<Vec<Experiment>, Failure> {
     Ok(found)
 }
 
-fn costs(args: &RunArgs) -> Result<Costs, Failure> {
+/// The table of costs that was asked for.
+pub(super) fn costs(args: &RunArgs) -> Result<Costs, Failure> {
     let Some(file) = &args.costs else { return Ok(Costs::standard()) };
     let wrong = |what: String| Failure::usage(format!("{}: {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     Costs::read(&text).map_err(wrong)
 }
 
-/// Carries out jobs, some at once; results in the order of the jobs.
-fn carry_out(jobs: &[Job], threads: u16, costs: &Costs) -> Vec<Result<Measured, String>> {
+/// Carries out jobs, some at once, and tells of each; results in the order of the jobs.
+pub(super) fn carry_out<J: Sync, M: Send>(
+    jobs: &[J],
+    threads: u16,
+    work: impl Fn(&J) -> Result<M, String> + Sync,
+    told: impl Fn(&J, &Result<M, String>, f64) -> String + Sync,
+) -> Vec<Result<M, String>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<Option<Result<Measured, String>>>> = Mutex::new(vec![None; jobs.len()]);
+    let results: Mutex<Vec<Option<Result<M, String>>>> =
+        Mutex::new(jobs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -135,9 +146,10 @@ fn carry_out(jobs: &[Job], threads: u16, costs: &Costs) -> Vec<Result<Measured, 
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(at) else { break };
                     let begun = clock::now();
-                    let result = isomer_lab::run(&job.experiment, &job.system, costs, job.seed);
+                    let result = work(job);
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    told(job, &result, begun.elapsed().as_secs_f64(), done, jobs.len());
+                    let what = told(job, &result, begun.elapsed().as_secs_f64());
+                    eprintln!("{done} of {}: {what}", jobs.len());
                     results.lock().expect("no thread panics with it")[at] = Some(result);
                 }
             });
@@ -147,7 +159,7 @@ fn carry_out(jobs: &[Job], threads: u16, costs: &Costs) -> Vec<Result<Measured, 
     results.into_iter().map(|result| result.expect("every job was taken")).collect()
 }
 
-fn told(job: &Job, result: &Result<Measured, String>, seconds: f64, done: usize, all: usize) {
+fn told(job: &Job, result: &Result<Measured, String>, seconds: f64) -> String {
     let what = match result {
         Ok(run) => format!(
             "{:.0}/s, {:.1} ms ({:.0} a real second)",
@@ -158,7 +170,7 @@ fn told(job: &Job, result: &Result<Measured, String>, seconds: f64, done: usize,
         Err(why) => why.clone(),
     };
     let Job { experiment, system, seed, .. } = job;
-    eprintln!("{done} of {all}: {} {} seed {seed}: {what}", experiment.name, system.name);
+    format!("{} {} seed {seed}: {what}", experiment.name, system.name)
 }
 
 fn tell(

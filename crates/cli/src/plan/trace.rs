@@ -3,6 +3,7 @@
 use super::input::{Counted, skipped_notes};
 use super::progress::Progress;
 use super::{Outcome, open_file, percent, print, table, write_text};
+use crate::loads;
 use isomer_plan::generate::{
     FollowGraph, Generated, Google, LoadTrace, MultiTenant, Pps, Remote, Tpcc, Twitter, Workload,
 };
@@ -295,25 +296,5 @@ fn social_graph(args: &Generate, users: u64) -> Result<FollowGraph, Box<dyn std:
 /// The first `machines` machines of a load file, by time.
 fn load_trace(path: &Path, machines: usize) -> Result<LoadTrace, Box<dyn std::error::Error>> {
     let name = |problem: String| format!("{}: {problem}", path.display());
-    let rows = isomer_plan::recording::numbers(open_file(path)?)
-        .map_err(|error| name(error.to_string()))?;
-    let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
-    for (at, row) in rows.iter().enumerate() {
-        let [time, machine, load, ..] = row[..] else {
-            return Err(name(format!("line {}: time, machine and load are needed", at + 2)).into());
-        };
-        if machine < 0.0 || machine.fract() != 0.0 {
-            let right = "whole numbers from 0 on are";
-            return Err(name(format!("line {}: {machine} is no machine: {right}", at + 2)).into());
-        }
-        if points.last().is_none_or(|(last, _)| *last != time) {
-            points.push((time, vec![0.0; machines]));
-        }
-        if let Some((_, loads)) = points.last_mut()
-            && let Some(slot) = loads.get_mut(machine as usize)
-        {
-            *slot = load;
-        }
-    }
-    Ok(LoadTrace::new(points.into_iter().map(|(_, loads)| loads).collect())?)
+    Ok(loads::read(open_file(path)?, Some(machines)).map_err(name)?)
 }

@@ -3,10 +3,12 @@
 //! Every transaction touches two keys. The machine is drawn by a load trace that changes with
 //! time; the first key comes from its range by Zipf, newest first. With probability one half the
 //! second does too, else it comes from a two-sided Zipf over all keys around a centre that moves
-//! through the whole key space three times. Half of the transactions write both keys.
+//! through the whole key space three times. Half of the transactions write both keys. The paper has
+//! longer transactions as well ([`Google::with_length`]).
 
 use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, at_least_one, sized};
 use rand::RngExt;
+use rand_distr::{Distribution, Normal};
 
 /// Load per machine over time.
 #[derive(Clone, Debug)]
@@ -42,6 +44,15 @@ impl LoadTrace {
         LoadTrace::new((0..machines).map(row).collect())
     }
 
+    /// The loads of the first `machines` machines only.
+    pub fn first(&self, machines: usize) -> Result<LoadTrace, GenerateError> {
+        if self.points[0].len() < machines {
+            let (value, right) = (machines as f64, "no more than the load trace has");
+            return Err(GenerateError { what: "machines", value, right });
+        }
+        LoadTrace::new(self.points.iter().map(|row| row[..machines].to_vec()).collect())
+    }
+
     fn draw(&self, share: f64, random: &mut Random) -> usize {
         let at = ((share * self.points.len() as f64) as usize).min(self.points.len() - 1);
         let row = &self.points[at];
@@ -64,6 +75,10 @@ pub struct Google {
     length_us: f64,
     local: Zipf,
     global: Zipf,
+    /// The number of keys of a transaction: two, or of a normal distribution.
+    length: Option<Normal<f64>>,
+    /// The centre stands still in between so many steps, if there are.
+    steps: Option<u32>,
 }
 
 impl Google {
@@ -87,7 +102,25 @@ impl Google {
         }
         let all = keys_per_machine * trace.points[0].len() as u64;
         let (local, global) = (Zipf::new(keys_per_machine, theta)?, Zipf::new(all, theta)?);
-        Ok(Google { trace, keys_per_machine, length_us: seconds * 1e6, local, global })
+        let length_us = seconds * 1e6;
+        let (length, steps) = (None, None);
+        Ok(Google { trace, keys_per_machine, length_us, local, global, length, steps })
+    }
+
+    /// The same with as many keys in a transaction as a normal distribution says, and at least one (section 5.2.6).
+    pub fn with_length(mut self, mean: f64, deviation: f64) -> Result<Google, GenerateError> {
+        let sane = mean.is_finite() && mean >= 1.0 && deviation.is_finite() && deviation >= 0.0;
+        let right = "a mean of at least 1 and a deviation of at least 0";
+        let error = GenerateError { what: "the mean length of a transaction", value: mean, right };
+        self.length = Some(Normal::new(mean, deviation).ok().filter(|_| sane).ok_or(error)?);
+        Ok(self)
+    }
+
+    /// The same with loads and a centre that change in so many steps, and stand still in between, as in the public code:
+    /// it has 2160, of a second each.
+    pub fn in_steps(self, steps: u32) -> Result<Google, GenerateError> {
+        at_least_one("steps", u64::from(steps))?;
+        Ok(Google { steps: Some(steps), ..self })
     }
 
     fn local_key(&self, machine: usize, random: &mut Random) -> u64 {
@@ -112,14 +145,24 @@ impl Workload for Google {
     }
 
     fn transaction(&mut self, at_us: i64, random: &mut Random, touches: &mut Vec<Touch>) {
-        let share = (at_us as f64 / self.length_us).clamp(0.0, 1.0);
+        let mut share = (at_us as f64 / self.length_us).clamp(0.0, 1.0);
+        if let Some(steps) = self.steps {
+            share = (share * f64::from(steps)).floor() / f64::from(steps);
+        }
         let machine = self.trace.draw(share, random);
-        let first = self.local_key(machine, random);
-        let second = match random.random_bool(0.5) {
-            true => self.global_key(share, random),
-            false => self.local_key(machine, random),
-        };
+        let keys = self.length.map_or(2, |length| length.sample(random).round().max(1.0) as usize);
+        let begin = touches.len();
+        let mut touch = |key: u64| touches.push(Touch { table: 0, key: key as i64, write: false });
+        touch(self.local_key(machine, random));
+        let is_distributed = random.random_bool(0.5);
+        for at in 1..keys {
+            // Half of the keys of a distributed transaction are anywhere: of two, the second.
+            touch(match is_distributed && at % 2 == 1 {
+                true => self.global_key(share, random),
+                false => self.local_key(machine, random),
+            });
+        }
         let write = random.random_bool(0.5);
-        touches.extend([first, second].map(|key| Touch { table: 0, key: key as i64, write }));
+        touches[begin..].iter_mut().for_each(|touch| touch.write = write);
     }
 }

@@ -1,4 +1,8 @@
 //! Tenants with a hot spot that moves (Hermes, section 5.3.2).
+//!
+//! The paper has every transaction write both of its keys, drawn by Zipf 0.9. Its public code has half of
+//! them read only, and Zipf 0.99. The first is [`MultiTenant::as_in_the_paper`], the second what [`MultiTenant::new`]
+//! makes.
 
 use super::{GenerateError, KEYS_MAX, Random, Touch, Workload, Zipf, sized};
 use rand::RngExt;
@@ -14,6 +18,10 @@ pub struct MultiTenant {
     keys_per_tenant: u64,
     change_us: i64,
     zipf: Zipf,
+    /// The share of transactions that write.
+    writes: f64,
+    /// The share of the first tenant, if it is hot instead of a site.
+    hot_tenant: Option<f64>,
 }
 
 impl MultiTenant {
@@ -35,7 +43,40 @@ impl MultiTenant {
         }
         let keys_per_tenant = keys_per_site / TENANTS;
         let zipf = Zipf::new(keys_per_tenant, 0.99)?;
-        Ok(MultiTenant { sites, keys_per_tenant, change_us: (change_seconds * 1e6) as i64, zipf })
+        let (change_us, writes, hot_tenant) = ((change_seconds * 1e6) as i64, 0.5, None);
+        Ok(MultiTenant { sites, keys_per_tenant, change_us, zipf, writes, hot_tenant })
+    }
+
+    /// As the paper says, where its public code says otherwise: all transactions write, by Zipf 0.9.
+    #[must_use]
+    pub fn as_in_the_paper(self) -> MultiTenant {
+        let zipf = Zipf::new(self.keys_per_tenant, 0.9).expect("there are keys");
+        MultiTenant { zipf, writes: 1.0, ..self }
+    }
+
+    /// With a share of the transactions for the first tenant, and the rest for the others alike (section 5.4: 0.25).
+    pub fn with_hot_tenant(self, share: f64) -> Result<MultiTenant, GenerateError> {
+        if !(0.0..=1.0).contains(&share) {
+            let (what, right) = ("the share of a tenant", "a number from 0 to 1");
+            return Err(GenerateError { what, value: share, right });
+        }
+        Ok(MultiTenant { hot_tenant: Some(share), ..self })
+    }
+
+    fn tenant(&self, at_us: i64, random: &mut Random) -> u64 {
+        let tenants = self.sites * TENANTS;
+        if let Some(share) = self.hot_tenant {
+            return match random.random_bool(share) {
+                true => 0,
+                false => random.random_range(1..tenants),
+            };
+        }
+        let hot = (at_us / self.change_us) as u64 % self.sites;
+        let site = match random.random_bool(0.9) || self.sites == 1 {
+            true => hot,
+            false => (hot + random.random_range(1..self.sites)) % self.sites,
+        };
+        site * TENANTS + random.random_range(0..TENANTS)
     }
 }
 
@@ -45,13 +86,8 @@ impl Workload for MultiTenant {
     }
 
     fn transaction(&mut self, at_us: i64, random: &mut Random, touches: &mut Vec<Touch>) {
-        let hot = (at_us / self.change_us) as u64 % self.sites;
-        let site = match random.random_bool(0.9) || self.sites == 1 {
-            true => hot,
-            false => (hot + random.random_range(1..self.sites)) % self.sites,
-        };
-        let tenant = site * TENANTS + random.random_range(0..TENANTS);
-        let write = random.random_bool(0.5);
+        let tenant = self.tenant(at_us, random);
+        let write = random.random_bool(self.writes);
         for _ in 0..2 {
             let key = tenant * self.keys_per_tenant + self.zipf.draw(random);
             touches.push(Touch { table: 0, key: key as i64, write });

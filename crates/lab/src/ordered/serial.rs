@@ -1,0 +1,81 @@
+//! The check of a run: the same order, one transaction after the other, on one set of rows.
+//!
+//! ```text
+//!   plans ──▶ one after the other ──▶ all rows, and a sum over all answers
+//!   sites ──▶ time, cores, wires ───▶ the same, or the run does not count
+//! ```
+
+use isomer_batch::{
+    ClientId, MemoryRows, Outcome, Plan, Procedures, RecordId, Row, Rows, Work, Writes, run,
+};
+use isomer_design::{Key, KeyRange, TableId};
+
+/// See the [module documentation](self).
+pub(super) struct Serial {
+    procedures: Procedures,
+    rows: MemoryRows,
+    answers: u64,
+}
+
+/// Nothing is nearby: footprints are right.
+struct Nothing;
+
+impl Rows for Nothing {
+    fn get(&self, _: &RecordId) -> Option<Row> {
+        None
+    }
+
+    fn scan(&self, _: TableId, _: &KeyRange) -> Vec<(Key, Row)> {
+        Vec::new()
+    }
+
+    fn apply(&mut self, _: &Writes) {}
+}
+
+impl Serial {
+    pub(super) fn new(procedures: Procedures) -> Serial {
+        Serial { procedures, rows: MemoryRows::new(), answers: 0 }
+    }
+
+    /// Runs the calls of a batch.
+    pub(super) fn run(&mut self, plan: &Plan) {
+        for step in &plan.steps {
+            let Work::Call(request) = &step.work else { continue };
+            let outcome = run(&self.procedures, request, &self.rows, &Nothing);
+            if let Outcome::Committed { output, writes } = outcome {
+                self.rows.apply(&writes);
+                self.answers = add_answer(self.answers, request.client, request.sequence, &output);
+            }
+        }
+    }
+
+    /// Compares what clients were told and what sites hold.
+    ///
+    /// # Errors
+    /// In words: what differs.
+    pub(super) fn judge(&self, answers: u64, sites: &[&MemoryRows]) -> Result<(), String> {
+        if answers != self.answers {
+            return Err("clients were told other than a serial execution of the order".to_owned());
+        }
+        let mut left = self.rows.iter().count();
+        for (record, row) in sites.iter().flat_map(|rows| rows.iter()) {
+            if self.rows.get(record).as_ref() != Some(row) {
+                let (table, key) = record;
+                return Err(format!("{table}[{key}] is not what a serial execution makes it"));
+            }
+            left = left.checked_sub(1).ok_or("a row is at two sites")?;
+        }
+        match left {
+            0 => Ok(()),
+            rows => Err(format!("{rows} rows of a serial execution are nowhere")),
+        }
+    }
+}
+
+/// Adds an answer to a sum over all, which does not depend on their order.
+pub(super) fn add_answer(sum: u64, client: ClientId, sequence: u64, output: &[u8]) -> u64 {
+    use std::hash::{BuildHasher, Hash, Hasher};
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    (client, sequence, output).hash(&mut hasher);
+    sum.wrapping_add(hasher.finish())
+}
