@@ -13,6 +13,7 @@ mod evaluated;
 mod input;
 mod plot;
 mod progress;
+pub(crate) mod recorded;
 pub(crate) mod reshard_plan;
 pub(crate) mod route;
 pub(crate) mod shard_key;

@@ -1,8 +1,8 @@
 //! What the parts of a step cost a core, from what its plan says.
 //!
 //! ```text
-//!   scheduler   plan + items·plan_item + sites·plan_cell for each transaction of the batch, at every site;
-//!               lock for each lock at this site
+//!   scheduler   plan + items·plan_item + sites·plan_cell for each transaction of the batch, at every site (without the
+//!               last where a router looks at one transaction at a time); lock for each lock at this site
 //!   begin       read what is here, remove what moves away, send it to each executor
 //!   run         begin, the transaction's own code, what is written and what arrives here, commit, answer
 //! ```
@@ -17,6 +17,8 @@ pub(super) struct Charge {
     pub(super) costs: Costs,
     logic_ns: f64,
     record_bytes: u64,
+    /// The router looks at every site.
+    looks_ahead: bool,
     /// Records of a chunk of cold ones.
     chunk: u64,
 }
@@ -29,12 +31,13 @@ pub(super) struct Scheduling {
 }
 
 impl Charge {
-    pub(super) fn new(costs: &Costs, cluster: &Cluster, chunk: u64) -> Charge {
+    pub(super) fn new(costs: &Costs, cluster: &Cluster, looks_ahead: bool, chunk: u64) -> Charge {
         let costs = costs.slowed(cluster.slowdown);
         Charge {
             costs,
             logic_ns: cluster.logic_us * 1000.0,
             record_bytes: cluster.record_bytes,
+            looks_ahead,
             chunk,
         }
     }
@@ -52,7 +55,8 @@ impl Charge {
                 }
             }
         }
-        let per_call = self.costs.plan + sites as f64 * self.costs.plan_cell;
+        let cells = if self.looks_ahead { sites } else { 0 };
+        let per_call = self.costs.plan + cells as f64 * self.costs.plan_cell;
         let plan_ns = calls as f64 * per_call + items as f64 * self.costs.plan_item;
         Scheduling { plan_ns, locks }
     }

@@ -21,7 +21,7 @@ use super::serial::{Serial, add_answer};
 use super::spec::Experiment;
 use super::system::System;
 use super::tally::{Tally, Timeline};
-use super::workload::{Asked, procedures};
+use super::workload::{Demand, procedures};
 use crate::costs::{Costs, MESSAGE_BYTES};
 use crate::machines::request_bytes;
 use isomer_batch::{
@@ -101,7 +101,7 @@ struct PlannedBatch {
 }
 
 struct Clients {
-    asked: Asked,
+    asked: Demand,
     random: Random,
     /// By client: how many requests it made, and what became of the last.
     last: Vec<(u64, Timeline)>,
@@ -131,7 +131,7 @@ impl Driver {
         each_plans: bool,
     ) -> Result<Rc<Driver>, String> {
         let world = World::new(seed, isomer_sim::world::Manners::orderly());
-        let asked = Asked::new(experiment, load)?;
+        let asked = Demand::new(experiment, load)?;
         let cluster = &experiment.cluster;
         let room = experiment.fusion.map(|share| (share * asked.records() as f64) as usize);
         let fusion = FusionTable::new(Replacement::Clock, room);
@@ -165,7 +165,7 @@ impl Driver {
         let window = from..from + ns(experiment.seconds);
         let keys = asked.keys_per_site / 4;
         let driver = Rc::new(Driver {
-            charge: Charge::new(costs, cluster, chunk),
+            charge: Charge::new(costs, cluster, system.looks_ahead, chunk),
             leader: Machine::new(&world, cluster),
             hosts: (1..=cluster.sites).map(host).collect(),
             order: RefCell::new(Ordering {
@@ -545,7 +545,7 @@ impl Driver {
     fn finished(self: &Rc<Driver>, at: usize, batch: u64) {
         let host = &self.hosts[at];
         host.finished.set(batch + 1);
-        if batch % KEPT_BATCHES == 0 {
+        if batch.is_multiple_of(KEPT_BATCHES) {
             let saved = Input::Saved(batch + 1);
             let outputs = host.site.borrow_mut().take(self.world.now(), saved);
             self.deal(at, outputs);

@@ -44,9 +44,11 @@ pub use measured::{AroundChange, Measured, Metric, Sample};
 pub use page::rows;
 pub use plot::draw;
 pub use run::run;
+pub use serial::{Serial, add_answer};
 pub use spec::{
     Cluster, Experiment, GoogleSpec, Initial, Load, ScaleOut, TenantsSpec, TpccSpec, Varied, Vary,
     WorkloadSpec,
 };
 pub use system::{SYSTEMS, System};
 pub use tally::{PARTS, Slice};
+pub use workload::{Demand, procedures};

@@ -10,8 +10,8 @@ use isomer_batch::{
 };
 use isomer_design::{Key, KeyRange, TableId};
 
-/// See the [module documentation](self).
-pub(super) struct Serial {
+/// The same order, one transaction after the other. See the module.
+pub struct Serial {
     procedures: Procedures,
     rows: MemoryRows,
     answers: u64,
@@ -33,12 +33,13 @@ impl Rows for Nothing {
 }
 
 impl Serial {
-    pub(super) fn new(procedures: Procedures) -> Serial {
+    /// Without rows: a record that was never written counts as 0.
+    pub fn new(procedures: Procedures) -> Serial {
         Serial { procedures, rows: MemoryRows::new(), answers: 0 }
     }
 
     /// Runs the calls of a batch.
-    pub(super) fn run(&mut self, plan: &Plan) {
+    pub fn run(&mut self, plan: &Plan) {
         for step in &plan.steps {
             let Work::Call(request) = &step.work else { continue };
             let outcome = run(&self.procedures, request, &self.rows, &Nothing);
@@ -53,7 +54,7 @@ impl Serial {
     ///
     /// # Errors
     /// In words: what differs.
-    pub(super) fn judge(&self, answers: u64, sites: &[&MemoryRows]) -> Result<(), String> {
+    pub fn judge(&self, answers: u64, sites: &[&MemoryRows]) -> Result<(), String> {
         if answers != self.answers {
             return Err("clients were told other than a serial execution of the order".to_owned());
         }
@@ -73,9 +74,8 @@ impl Serial {
 }
 
 /// Adds an answer to a sum over all, which does not depend on their order.
-pub(super) fn add_answer(sum: u64, client: ClientId, sequence: u64, output: &[u8]) -> u64 {
-    use std::hash::{BuildHasher, Hash, Hasher};
-    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
-    (client, sequence, output).hash(&mut hasher);
-    sum.wrapping_add(hasher.finish())
+pub fn add_answer(sum: u64, client: ClientId, sequence: u64, output: &[u8]) -> u64 {
+    use std::hash::BuildHasher;
+    let hasher = foldhash::fast::FixedState::default();
+    sum.wrapping_add(hasher.hash_one((client, sequence, output)))
 }

@@ -23,6 +23,8 @@ pub struct System {
     /// Its name.
     pub name: &'static str,
     route: fn() -> Arc<dyn Route>,
+    /// Its router looks at the whole batch and at every site.
+    pub(super) looks_ahead: bool,
     /// When a site is added, transactions are routed there, and records that are not fused go there in chunks.
     pub(super) cold: bool,
 }
@@ -46,15 +48,20 @@ pub const SYSTEMS: [System; 10] = [
         cold: false,
         ..system("hermes-no-cold", || Arc::new(EngineRouter::Hermes(Options::default())))
     },
-    System { cold: false, ..system("calvin", || Arc::new(EngineRouter::Calvin)) },
-    system("gstore", || Arc::new(EngineRouter::GStore)),
-    system("leap", || Arc::new(EngineRouter::Leap)),
+    System { cold: false, ..one_by_one("calvin", || Arc::new(EngineRouter::Calvin)) },
+    one_by_one("gstore", || Arc::new(EngineRouter::GStore)),
+    one_by_one("leap", || Arc::new(EngineRouter::Leap)),
     system("tpart", || Arc::new(EngineRouter::TPart { beta: BETA })),
-    system("squall", || Arc::new(EngineRouter::Calvin)),
+    one_by_one("squall", || Arc::new(EngineRouter::Calvin)),
 ];
 
 const fn system(name: &'static str, route: fn() -> Arc<dyn Route>) -> System {
-    System { name, route, cold: true }
+    System { name, route, looks_ahead: true, cold: true }
+}
+
+/// A system whose router looks at one transaction at a time.
+const fn one_by_one(name: &'static str, route: fn() -> Arc<dyn Route>) -> System {
+    System { looks_ahead: false, ..system(name, route) }
 }
 
 /// A tolerance that no imbalance exceeds.

@@ -40,8 +40,6 @@ pub(super) struct TpccRows {
 }
 
 impl TpccRows {
-    pub(super) const TABLES: u32 = 8;
-
     pub(super) fn new(warehouses_per_site: u64, sites: u64, hot: Option<f64>) -> TpccRows {
         TpccRows { warehouses_per_site, sites, hot, made: 0 }
     }

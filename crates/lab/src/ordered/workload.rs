@@ -14,16 +14,18 @@ use isomer_batch::{Abort, Answer, ClientId, Homes, Procedures, Request, Txn};
 use isomer_design::{
     Column, ColumnType, Design, Footprint, Key, Placement, Schema, SiteId, TableId,
 };
-use isomer_plan::generate::{Google, LoadTrace, MultiTenant, Random, Touch, Workload};
+use isomer_plan::generate::{
+    GenerateError, Google, LoadTrace, MultiTenant, Random, Touch, Workload,
+};
 
 /// The name of the only procedure.
 const ADD: &str = "add";
 /// Tenants of a site.
 const TENANTS: u64 = 4;
 
-/// A workload, and where its records are at first.
-pub(super) struct Asked {
-    generator: Box<dyn Workload>,
+/// A workload, and where its records are at first. See the module.
+pub struct Demand {
+    generator: Box<dyn Workload + Send>,
     touches: Vec<Touch>,
     /// Records of each site, per table.
     pub(super) keys_per_site: u64,
@@ -32,54 +34,69 @@ pub(super) struct Asked {
     pub(super) sites: u16,
 }
 
-impl Asked {
+impl Demand {
     /// # Errors
     /// In words: what makes no workload.
-    pub(super) fn new(experiment: &Experiment, load: &LoadTrace) -> Result<Asked, String> {
-        let in_words = |error: isomer_plan::generate::GenerateError| error.to_string();
+    pub(super) fn new(experiment: &Experiment, load: &LoadTrace) -> Result<Demand, String> {
         let until_s = experiment.warm_up_s + experiment.seconds;
         let added = u16::from(experiment.scale_out.is_some());
         let sites = experiment.cluster.sites - added;
         let count = u64::from(sites);
-        let (generator, keys_per_site, tables): (Box<dyn Workload>, u64, u32) =
-            match &experiment.workload {
-                WorkloadSpec::Google(GoogleSpec { keys_per_site, theta, length, .. }) => {
-                    let load = load.first(usize::from(sites)).map_err(in_words)?;
-                    let google = Google::new(load, *keys_per_site, until_s, *theta);
-                    // As in the paper, something changes every second.
-                    let steps = (until_s as u32).max(1);
-                    let google = google.and_then(|google| google.in_steps(steps));
-                    let mut google = google.map_err(in_words)?;
-                    if let Some((mean, share)) = *length {
-                        google = google.with_length(mean, mean * share).map_err(in_words)?;
-                    }
-                    (Box::new(google), *keys_per_site, 1)
+        let (generator, keys_per_site): (Box<dyn Workload + Send>, u64) = match &experiment.workload
+        {
+            WorkloadSpec::Google(google) => return Demand::google(google, load, sites, until_s),
+            WorkloadSpec::Tpcc(TpccSpec { warehouses_per_site, hot }) => {
+                let tpcc = TpccRows::new(*warehouses_per_site, count, *hot);
+                let keys = tpcc.keys_per_site();
+                (Box::new(tpcc), keys)
+            }
+            WorkloadSpec::Tenants(TenantsSpec { keys_per_site, change_s, tenant }) => {
+                let change_s = change_s.unwrap_or(1e9);
+                let tenants = MultiTenant::new(count, *keys_per_site, change_s);
+                let mut tenants = tenants.map_err(in_words)?.as_in_the_paper();
+                if let Some(share) = *tenant {
+                    tenants = tenants.with_hot_tenant(share).map_err(in_words)?;
                 }
-                WorkloadSpec::Tpcc(TpccSpec { warehouses_per_site, hot }) => {
-                    let tpcc = TpccRows::new(*warehouses_per_site, count, *hot);
-                    let keys = tpcc.keys_per_site();
-                    (Box::new(tpcc), keys, TpccRows::TABLES)
-                }
-                WorkloadSpec::Tenants(TenantsSpec { keys_per_site, change_s, tenant }) => {
-                    let change_s = change_s.unwrap_or(1e9);
-                    let tenants = MultiTenant::new(count, *keys_per_site, change_s);
-                    let mut tenants = tenants.map_err(in_words)?.as_in_the_paper();
-                    if let Some(share) = *tenant {
-                        tenants = tenants.with_hot_tenant(share).map_err(in_words)?;
-                    }
-                    (Box::new(tenants), *keys_per_site, 1)
-                }
-            };
-        Ok(Asked { generator, touches: Vec::new(), keys_per_site, tables, sites })
+                (Box::new(tenants), *keys_per_site)
+            }
+        };
+        Ok(Demand::of(generator, keys_per_site, sites))
+    }
+
+    /// The Google workload over `until_s` seconds.
+    ///
+    /// # Errors
+    /// In words: what makes no workload.
+    pub fn google(
+        spec: &GoogleSpec,
+        load: &LoadTrace,
+        sites: u16,
+        until_s: f64,
+    ) -> Result<Demand, String> {
+        let GoogleSpec { keys_per_site, theta, length, .. } = *spec;
+        let load = load.first(usize::from(sites)).map_err(in_words)?;
+        // As in the paper, something changes every second.
+        let steps = (until_s as u32).max(1);
+        let google = Google::new(load, keys_per_site, until_s, theta);
+        let mut google = google.and_then(|google| google.in_steps(steps)).map_err(in_words)?;
+        if let Some((mean, share)) = length {
+            google = google.with_length(mean, mean * share).map_err(in_words)?;
+        }
+        Ok(Demand::of(Box::new(google), keys_per_site, sites))
+    }
+
+    fn of(generator: Box<dyn Workload + Send>, keys_per_site: u64, sites: u16) -> Demand {
+        let tables = generator.tables().len() as u32;
+        Demand { generator, touches: Vec::new(), keys_per_site, tables, sites }
     }
 
     /// Where records are at first.
-    pub(super) fn homes(&self, initial: Initial) -> Homes {
+    pub fn homes(&self, initial: Initial) -> Homes {
         let sites = (1..=self.sites).map(SiteId);
         let mut design = Design::new(sites).expect("at least one site");
         for table in 1..=self.tables {
             let columns = vec![Column::new("id", ColumnType::Int64)];
-            let schema = Schema::new(&format!("t{table}"), columns, &["id"]).expect("a schema");
+            let schema = Schema::new(format!("t{table}"), columns, &["id"]).expect("a schema");
             let starts = self.starts(initial).into_iter().map(|(key, site)| {
                 let start = if key == 0 { Key::min() } else { Key::int(key as i64) };
                 (start, Placement::at(SiteId(site + 1)))
@@ -118,7 +135,7 @@ impl Asked {
     }
 
     /// What a client asks for next.
-    pub(super) fn next(
+    pub fn next(
         &mut self,
         (client, sequence): (ClientId, u64),
         at_s: f64,
@@ -142,7 +159,7 @@ impl Asked {
 }
 
 /// The procedure that all requests call.
-pub(super) fn procedures() -> Procedures {
+pub fn procedures() -> Procedures {
     Procedures::new().with(ADD, add)
 }
 
@@ -159,6 +176,10 @@ fn add(params: &[u8], txn: &mut Txn<'_>) -> Answer {
         }
     }
     Ok(sum.to_be_bytes().to_vec())
+}
+
+fn in_words(error: GenerateError) -> String {
+    error.to_string()
 }
 
 /// What a row says.

@@ -29,24 +29,32 @@ impl Places<u64> for Fused<'_> {
     }
 }
 
-/// Notes in a fusion table what a routed batch does, in its order (reads touch, writes set), then evicts
-/// down to the size; the evicted keys and their migrations are added to `routed`.
+/// Notes in a fusion table what a routed batch does: the transactions in their new order, the keys of each in theirs; a
+/// key that is only read is touched, one that is written is set. Then evicts down to the size; the evicted keys and their
+/// migrations are added to `routed`, and where they were is given. The planner of the engine does the same (`isomer-batch`).
 pub fn fuse<K: Key>(
     fusion: &mut FusionTable<K, u16>,
     batch: &Batch<K>,
     home: impl Fn(&K) -> u16,
     routed: &mut Routed<K>,
-) {
+) -> Vec<(K, u16)> {
     let places: HashMap<u64, usize, FixedState> =
         batch.transactions().iter().enumerate().map(|(at, t)| (t.id, at)).collect();
     for route in &routed.transactions {
         let Some(&at) = places.get(&route.id) else { continue };
         let transaction = &batch.transactions()[at];
-        transaction.read.iter().for_each(|key| fusion.touch(key));
-        transaction.write.iter().for_each(|key| fusion.set(key, route.site, home(key)));
+        let mut keys: Vec<&K> = transaction.read.iter().chain(&transaction.write).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            match transaction.write.binary_search(key) {
+                Ok(_) => fusion.set(key, route.site, home(key)),
+                Err(_) => fusion.touch(key),
+            }
+        }
     }
-    while let Some((key, _)) = fusion.evict_over_size() {
-        routed.evicted.push(key);
-        routed.migrations += 1;
-    }
+    let evicted: Vec<(K, u16)> = std::iter::from_fn(|| fusion.evict_over_size()).collect();
+    routed.evicted.extend(evicted.iter().map(|(key, _)| key.clone()));
+    routed.migrations += evicted.len() as u64;
+    evicted
 }
