@@ -67,6 +67,9 @@ smoke:
 	$(ISOMER) sim --seeds 1..20 --backups
 	$(ISOMER) sim --seeds 1..20 --isolation serializable
 	$(ISOMER) lab run all --smoke --out $(OUT)/lab
+	$(ISOMER) lab run hermes --smoke --out $(OUT)/lab
+	$(ISOMER) demo --isolation serializable --seconds 2 --record $(OUT)/ordered.jsonl
+	$(ISOMER) route $(OUT)/ordered.jsonl --recorded
 
 clients:
 	clients/install

@@ -205,6 +205,32 @@ fn a_shard_key_changes_while_clients_work_and_none_is_refused_anything() {
 }
 
 #[test]
+fn transactions_in_one_order_are_serial_and_route_agrees_with_the_engine() {
+    let record = folder("ordered").join("run.jsonl");
+    let path = record.display().to_string();
+    let demo = ["demo", "--isolation", "serializable", "--seconds", "1", "--json"];
+    let ended = isomer(&[&demo[..], &["--record", &path]].concat());
+    assert_eq!(ended.code, 0, "{}\n{}", ended.out, ended.err);
+    let line = json(&ended.out);
+    let checks = line["checks"].as_array().expect("a list");
+    assert!(checks.len() == 4 && checks.iter().all(|check| check["ok"] == true), "{}", ended.out);
+    assert!(line["records_moved"].as_u64().is_some_and(|moved| moved > 0), "{}", ended.out);
+    let again = isomer(&["route", &path, "--recorded"]);
+    assert_eq!(again.code, 0, "{}\n{}", again.out, again.err);
+    assert_eq!(json(&again.out)["transactions"], line["transactions"]);
+
+    let text = std::fs::read_to_string(&record).expect("it was written");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.swap(1, 2);
+    std::fs::write(&record, lines.join("\n")).expect("it can be written again");
+    let swapped = isomer(&["route", &path, "--recorded"]);
+    assert_eq!(swapped.code, 1, "{}", swapped.out);
+    assert!(swapped.err.contains("the engine"), "{}", swapped.err);
+    let ended = isomer(&["demo", "--isolation", "serializable", "--scenario", "hotspot"]);
+    assert!(ended.code == 2 && ended.err.contains("leave --scenario"), "{}", ended.err);
+}
+
+#[test]
 fn a_plot_that_cannot_be_written_is_refused_before_the_run() {
     let ended = isomer(&["demo", "--plot", "/dev/null/demo.svg"]);
     assert_eq!((ended.code, ended.out.as_str()), (1, ""));
