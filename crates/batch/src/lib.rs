@@ -23,7 +23,7 @@
 //!    │ procedure  running code       │                          where records are
 //!    └───────────────┬───────────────┘
 //!                    ▼
-//!                   plan                                     a batch, worked out
+//!            recording ──▶ plan                              a batch, worked out; that and what was asked, kept
 //!                    ▼
 //!   sequencer ──▶ request ──▶ provision ──▶ rows              what is ordered; what a row is
 //!   order ───────────▲
