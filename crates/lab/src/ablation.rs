@@ -49,6 +49,9 @@ pub fn rules() -> Vec<Rule> {
         rule("plans split", "a plan cuts what would be locked for long", || {
             tuned(|t| t.held_max = f64::INFINITY)
         }),
+        rule("refinement", "full sites hand over what lies at their borders", || {
+            tuned(|t| t.full_from = f64::INFINITY)
+        }),
         rule("trial", "a plan after which less is served is taken back", || {
             tuned(|t| t.rollback_ratio = 0.0)
         }),
@@ -84,7 +87,8 @@ pub fn rules() -> Vec<Rule> {
 
 /// The experiments that rules are measured with, in their short forms.
 pub fn ablation_experiments() -> Vec<Experiment> {
-    let names = ["ycsb-write-zipf", "ycsb-read-zipf", "ycsb-shift", "tpcc", "smallbank", "twitter"];
+    // What becomes quiet takes longer.
+    let names = ["steady", "ycsb-read-zipf", "ycsb-shift", "tpcc", "twitter"];
     let short = |name: &&str| Experiment::named(name).expect("it is one of ours").short();
     names.iter().map(short).collect()
 }
@@ -95,7 +99,8 @@ impl Experiment {
     fn short(&self) -> Experiment {
         let mut short = self.clone();
         (short.cluster.sites, short.cluster.cores, short.clients_per_site) = (4, 4, 20);
-        (short.warm_up_s, short.seconds) = (11.0, 2.0);
+        let is_long = self.warm_up_s >= 30.0;
+        (short.warm_up_s, short.seconds) = if is_long { (20.0, 5.0) } else { (11.0, 2.0) };
         assert!(short.vary.as_ref().is_none_or(|vary| vary.what != Varied::Sites), "it has few");
         match &mut short.workload {
             WorkloadSpec::Ycsb(ycsb) => {

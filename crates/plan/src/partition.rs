@@ -24,28 +24,14 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// METIS' parts as sites.
 pub(crate) fn place(problem: &Problem<'_>, eta: f64) -> Result<Placement, PlanError> {
-    place_unevenly(problem, eta, 1.0 / problem.placement.sites() as f64)
-}
-
-/// METIS' parts as sites, where one of them is to have a `share` of everything, and the others what is left in
-/// equal parts; each may be heavier by `eta`.
-pub(crate) fn place_unevenly(
-    problem: &Problem<'_>,
-    eta: f64,
-    share: f64,
-) -> Result<Placement, PlanError> {
-    let (vertices, parts) = parts(problem, eta, share)?;
+    let (vertices, parts) = parts(problem, eta)?;
     let parts: Vec<u32> = parts.into_iter().map(|part| part as u32).collect();
     let placed = named(problem.placement, &vertices, &parts);
     placed.map_err(|error| PlanError::Metis(error.to_string()))
 }
 
 /// The accessed vertices and the part that METIS gives to each.
-fn parts(
-    problem: &Problem<'_>,
-    eta: f64,
-    share: f64,
-) -> Result<(Vec<Vertex>, Vec<i32>), PlanError> {
+fn parts(problem: &Problem<'_>, eta: f64) -> Result<(Vec<Vertex>, Vec<i32>), PlanError> {
     if !(eta.is_finite() && eta > 0.0 && eta <= 1000.0) {
         let right = "a number above 0 and up to 1000";
         return Err(PlanError::Number { what: "METIS' imbalance", value: eta, right });
@@ -60,12 +46,9 @@ fn parts(
     }
     let Layout { starts, targets, edge_weights, weights } = layout(graph, &vertices)?;
     let refused = |error: &dyn std::fmt::Display| PlanError::Metis(error.to_string());
-    let mut shares = vec![((1.0 - share) / (sites - 1) as f64) as f32; sites];
-    shares[0] = share as f32;
     let _alone = ALONE.lock();
     ::metis::Graph::new(1, sites as i32, &starts, &targets)
         .map_err(|error| refused(&error))?
-        .set_tpwgts(&shares)
         .set_vwgt(&weights)
         .set_adjwgt(&edge_weights)
         .set_option(::metis::option::UFactor((eta * 1000.0) as i32))

@@ -18,26 +18,11 @@
 
 use super::known::Situation;
 use super::range::Range;
+use super::tuning::Tuning;
 use super::workload::even_cuts;
 use isomer_design::{Access, Change, Design, HotLock, Key, KeyRange, Placement, SiteId, Step};
 use isomer_strategy::Need;
 use std::collections::BTreeMap;
-
-/// Partitions of a footprint that are considered: those that are accessed most.
-const PARTITIONS_MAX: usize = 4;
-/// The most parts that one split makes.
-const PARTS_MAX: usize = 8;
-/// Copies that are considered when a site is full, and those that go at once.
-const LOOKED_AT_MAX: usize = 64;
-const EVICTED_MAX: usize = 8;
-/// Of the masters that are considered, one in this many goes at once.
-const EVICTED_MASTERS_OF: usize = 8;
-/// A partition with this share of all accesses is too large to be placed well.
-const SHARE_MAX: f64 = 1.0 / 32.0;
-/// Partitions are split at a heat of 1; two that are merged have less than this each.
-const COLD: f64 = 0.25;
-/// A partition with this share of all accesses is not cold, however few partitions there are.
-const AVERAGE_MAX: f64 = 1.0 / 32.0;
 
 /// Steps that make sense together, about one partition.
 pub(crate) struct OptionalChange {
@@ -57,11 +42,11 @@ pub(crate) fn extras(
     design: &Design,
     needs: &[Need],
 ) -> Vec<OptionalChange> {
-    let average = (1.0 / design.partition_count().max(1) as f64).min(AVERAGE_MAX);
+    let average = (1.0 / design.partition_count().max(1) as f64).min(Tuning::SHARE_MAX);
     let mut busiest: Vec<(f64, &Need)> =
         needs.iter().map(|need| (accesses(situation, &Range::of(need)), need)).collect();
     busiest.sort_by(|a, b| b.0.total_cmp(&a.0));
-    busiest.truncate(PARTITIONS_MAX);
+    busiest.truncate(Tuning::SPLIT_LOOKS_MAX);
     let mut extras = Vec::new();
     for (share, before) in busiest {
         // Where it is now, or will be.
@@ -81,13 +66,16 @@ pub(crate) fn extras(
         }
         let range = Range::of(&need);
         let held = situation.outlook.held(&range);
-        let heat = (held / situation.tuning.hot).max(share / SHARE_MAX);
+        let heat = (held / situation.tuning.hot).max(share / Tuning::SHARE_MAX);
         if heat >= 1.0 {
             let may_split = !situation.in_probation;
             let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
             let cuts = || situation.outlook.workload.cuts(&range, parts(heat));
             extras.extend(may_split.then(|| split(&need, cuts(), why())).flatten());
-        } else if site.is_some() && share <= situation.tuning.cold * average && heat < COLD {
+        } else if site.is_some()
+            && share <= situation.tuning.cold * average
+            && heat < Tuning::COLD_HEAT
+        {
             extras.extend(merge(situation, design, &need, average));
         }
         if site.is_some() && need.access == Access::Write {
@@ -148,7 +136,7 @@ fn extra(need: &Need, steps: Vec<Step>) -> OptionalChange {
 
 /// Into so many parts at once that none is hot.
 fn parts(heat: f64) -> usize {
-    (heat.ceil() as usize).clamp(2, PARTS_MAX)
+    (heat.ceil() as usize).clamp(2, Tuning::SPLIT_PARTS_MAX)
 }
 
 /// A split at some keys, if there are any besides its first.
@@ -175,7 +163,7 @@ fn merge(
     let both = [right, left].into_iter().flatten().find_map(|(other, placement)| {
         let range = Range { table: need.table, keys: other.clone() };
         let cold = accesses(situation, &range) <= situation.tuning.cold * average
-            && situation.outlook.held(&range) < COLD * situation.tuning.hot;
+            && situation.outlook.held(&range) < Tuning::COLD_HEAT * situation.tuning.hot;
         let rests = situation.recent.rests(situation.now_ns, need.table, &other.start);
         (placement == need.placement && cold && !rests).then_some(other)
     })?;
@@ -219,7 +207,7 @@ fn some(
         let placed = found.partitions_in(&everything).filter(|(_, placement)| placed(placement));
         all.extend(placed.map(|(range, placement)| Need { table, range, access, placement }));
     }
-    let stride = all.len().div_ceil(LOOKED_AT_MAX).max(1);
+    let stride = all.len().div_ceil(Tuning::EVICTION_LOOKS_MAX).max(1);
     let first = (situation.now_ns / 1_000_000) as usize % stride;
     let some = all.into_iter().skip(first).step_by(stride);
     let is_still =
@@ -240,7 +228,7 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
     let why = format!("{site} is nearly out of memory, and this is what it will miss least");
     // All that nobody misses; or else the one that is missed least, and then it is looked again.
     let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
-    let steps = judged.into_iter().take(harmless.clamp(1, EVICTED_MAX));
+    let steps = judged.into_iter().take(harmless.clamp(1, Tuning::EVICTED_MAX));
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
@@ -255,7 +243,7 @@ fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let mut mastered = some(situation, Access::Write, |at| at.master == site);
     let share = |need: &Need| accesses(situation, &Range::of(need));
     mastered.sort_by(|a, b| share(a).total_cmp(&share(b)));
-    mastered.truncate(mastered.len().div_ceil(EVICTED_MASTERS_OF));
+    mastered.truncate(mastered.len().div_ceil(Tuning::EVICTED_MAX));
     let why = format!("{site} is nearly out of memory, and {to} has room");
     let steps = mastered.iter().flat_map(|need| {
         let steps = need.move_to(to, &why);

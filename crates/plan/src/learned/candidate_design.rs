@@ -5,8 +5,7 @@
 //!   samples ─┬─ one half ──▶ graph   vertices: partitions, weighted by accesses
 //!            │                       edges: co-accesses; weak ones between adjacent keys, and
 //!            │                │      between equal keys of different tables
-//!            │              METIS    a part for each site, few edges cut: equal parts, and then with
-//!            │                │      one part larger than the others
+//!            │              METIS    a part for each site, few edges cut
 //!            │              names    each part becomes the site where most of it is already
 //!            │                │
 //!            │             splits    of partitions whose lock would be held for too long
@@ -23,12 +22,6 @@
 //! **What a candidate must beat** is the measured throughput. Under overload that is less than half
 //! of what the forecast says of today's design. The prediction must also exceed the prediction for
 //! today's design: under light load, measured throughput says nothing about capacity.
-//!
-//! **How even is best** depends on what must stay together. If the keys after a hot spot are all
-//! co-accessed, a cut through them makes distributed commits hold the hottest locks; if all stay at
-//! one site, that site is full. In between, one site gets more than the others, and how much is
-//! tried ([`EXTRA_SHARES`]). (A larger imbalance for all parts is not the same: METIS bisects, so
-//! imbalance adds up; one part got half of everything, and others nearly nothing.)
 //!
 //! **Splits belong to a candidate.** New borders mean distributed commits, which hold the locks
 //! next to them for long. In partitions of a hundred rows everybody waits there; in small ones
@@ -50,44 +43,13 @@ use super::grid::{Grid, Layout};
 use super::known::Situation;
 use super::range::Range;
 use super::rebalance::rebalanced;
+use super::tuning::Tuning;
 use crate::heat::HeatGraph;
 use crate::partition;
 use crate::problem::{Cost, Placement, Problem, Site};
 use isomer_design::{Key, KeyRange, SiteId, TableId};
 use isomer_strategy::Need;
 use std::collections::BTreeMap;
-
-/// Of the accesses of the judging half, this share must be to partitions that the proposing half
-/// accesses.
-const COVERAGE_MIN: f64 = 0.5;
-/// A sample that accesses up to this many partitions ties each with each; a larger one, each with
-/// the next.
-const CO_ACCESS_CLIQUE_MAX: usize = 32;
-/// A sample that accesses more partitions than this (a scan of everything) adds no edges.
-const CHAIN_MAX: usize = 1024;
-/// Weight of a partition that no sample accesses, in accesses.
-const UNACCESSED_WEIGHT: f64 = 0.02;
-/// METIS takes integers: the weight of one access.
-const UNIT: f64 = 1000.0;
-/// A part may be heavier than its target by this share.
-const IMBALANCE: f64 = 0.1;
-/// If the share of distributed transactions is below this, there is nothing to gain.
-const ACROSS_MIN: f64 = 0.005;
-/// What one site gets beyond its equal share, as a share of the rest; each is tried.
-const EXTRA_SHARES: [f64; 5] = [0.0, 0.07, 0.15, 0.25, 0.4];
-
-/// Response times are compared at this share of the current throughput: near saturation, a few
-/// samples that wait without end would outweigh all others.
-const AT: f64 = 0.8;
-/// A less even candidate must serve this factor more than the best one so far.
-const UNEVEN_GAIN_MIN: f64 = 1.25;
-/// A site may hand partitions over if it is busier than the mean by this factor.
-const UNEVEN: f64 = 1.06;
-/// A rebalance may raise the share of distributed transactions by this much.
-const ACROSS_MORE: f64 = 0.01;
-/// Parts that one split makes at most, and rounds of splits.
-const PARTS_MAX: usize = 8;
-const SPLIT_ROUNDS: usize = 2;
 
 /// How partitions belong together, and how heavy they are.
 struct Graph<'g> {
@@ -132,7 +94,7 @@ impl CandidateDesign {
     pub(crate) fn even(situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
         let graph = Graph::of(&grid, situation.tuning.neighbours);
-        let moves = graph.divide(&graph.heat()?, situation, 0.0)?;
+        let moves = graph.divide(&graph.heat()?, situation)?;
         let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
         Some(moves.into_iter().map(named).collect())
     }
@@ -143,13 +105,13 @@ impl CandidateDesign {
         required_gain: RequiredGain,
     ) -> Option<CandidateDesign> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
-        if grid.coverage() < COVERAGE_MIN {
+        if grid.coverage() < Tuning::COVERAGE_MIN {
             return None;
         }
         let traffic = situation.outlook.traffic;
         let clients = traffic.clients();
         let as_it_is = Network::of(&situation.outlook, &grid, &grid.layout());
-        if as_it_is.across() < ACROSS_MIN {
+        if as_it_is.across() < Tuning::ACROSS_MIN {
             return None;
         }
         let predicted = as_it_is.per_second(clients);
@@ -158,21 +120,17 @@ impl CandidateDesign {
         let least = (required_gain.serves * now).max(predicted);
         let graph = Graph::of(&grid, situation.tuning.neighbours);
         let heat = graph.heat()?;
-        let mut best: Option<EvaluatedLayout> = None;
-        for besides in EXTRA_SHARES {
-            let Some(moves) = graph.divide(&heat, situation, besides) else { continue };
-            let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
-            let least = best.as_ref().map_or(least, |best| UNEVEN_GAIN_MIN * best.serves);
-            if sketch.serves > least && sketch.network.is_significantly_faster(&as_it_is, AT * now)
-            {
-                best = Some(sketch);
-            }
-        }
+        let divided = graph.divide(&heat, situation);
+        let divided = divided.map(|moves| EvaluatedLayout::of(situation, &grid, moves, clients));
+        let best = divided.filter(|it| {
+            it.serves > least
+                && it.network.is_significantly_faster(&as_it_is, Tuning::COMPARED_AT * now)
+        });
         let is_rebalance = best.is_none();
         let best = best.or_else(|| {
             let (moves, gain) = graph.rebalance(&heat, situation, required_gain.relief_ratio)?;
             let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
-            let is_worse = sketch.network.across() > as_it_is.across() + ACROSS_MORE;
+            let is_worse = sketch.network.across() > as_it_is.across() + Tuning::ACROSS_MORE;
             (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
         });
         let EvaluatedLayout { moves, splits, serves, .. } = best?;
@@ -200,7 +158,7 @@ impl EvaluatedLayout {
         let whole = Network::of(&situation.outlook, grid, &layout);
         let unsplit = whole.per_second(clients);
         let mut split: Option<(Network, f64)> = None;
-        for _ in 0..SPLIT_ROUNDS {
+        for _ in 0..Tuning::SPLIT_ROUNDS {
             let (network, serves) = split.as_ref().map_or((&whole, unsplit), |(n, s)| (n, *s));
             if !cut(situation, grid, &mut layout, &network.held(serves)) {
                 break;
@@ -233,7 +191,7 @@ fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[
             if parts > 1.0 {
                 let keys = KeyRange::new(start.clone(), end.clone());
                 let range = Range { table: need.table, keys };
-                let parts = (parts as usize).min(PARTS_MAX);
+                let parts = (parts as usize).min(Tuning::SPLIT_PARTS_MAX);
                 let found = situation.outlook.workload.cuts(&range, parts).into_iter();
                 more.extend(found.filter(|at| *at != start));
             }
@@ -253,7 +211,7 @@ impl<'g> Graph<'g> {
         let tables = &grid.written;
         let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
         let weights = (0..partitions.len() as u32)
-            .map(|at| if is_placed(at) { UNACCESSED_WEIGHT } else { 0.0 });
+            .map(|at| if is_placed(at) { Tuning::UNACCESSED_WEIGHT } else { 0.0 });
         let mut graph = Graph { partitions, weights: weights.collect(), edges: BTreeMap::new() };
         for laid in grid.laid.iter().filter(|laid| laid.sample.is_odd()) {
             let mut together: Vec<u32> = laid.all().filter(|at| is_placed(*at)).collect();
@@ -301,13 +259,13 @@ impl<'g> Graph<'g> {
     fn tie(&mut self, together: &[u32]) {
         let each = 1.0 / together.len().max(1) as f64;
         together.iter().for_each(|at| self.weights[*at as usize] += each);
-        if together.len() <= CO_ACCESS_CLIQUE_MAX {
+        if together.len() <= Tuning::CLIQUE_MAX {
             // Everything with everything; in all one for each of them.
             let weight = 1.0 / (together.len().max(2) - 1) as f64;
             for (at, &a) in together.iter().enumerate() {
                 together[at + 1..].iter().for_each(|&b| self.add(a, b, weight));
             }
-        } else if together.len() <= CHAIN_MAX {
+        } else if together.len() <= Tuning::CHAIN_MAX {
             together.windows(2).for_each(|pair| self.add(pair[0], pair[1], 1.0));
         }
     }
@@ -318,9 +276,13 @@ impl<'g> Graph<'g> {
 
     /// In METIS' units; `None` if it is too large.
     fn heat(&self) -> Option<HeatGraph> {
-        let weights: Vec<f64> = self.weights.iter().map(|weight| weight * UNIT).collect();
-        let edges: Vec<(u32, u32, f64)> =
-            self.edges.iter().map(|(&(a, b), &weight)| (a, b, weight * UNIT)).collect();
+        let weights: Vec<f64> =
+            self.weights.iter().map(|weight| weight * Tuning::WEIGHT_UNIT).collect();
+        let edges: Vec<(u32, u32, f64)> = self
+            .edges
+            .iter()
+            .map(|(&(a, b), &weight)| (a, b, weight * Tuning::WEIGHT_UNIT))
+            .collect();
         HeatGraph::from_parts(&weights, &edges).ok()
     }
 
@@ -341,7 +303,13 @@ impl<'g> Graph<'g> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = situation.outlook.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
-        let (moves, gain) = rebalanced(heat, self.masters(&sites), &busy, UNEVEN.max(relief_ratio));
+        let (moves, gain) = rebalanced(
+            heat,
+            self.masters(&sites),
+            &busy,
+            Tuning::UNEVEN_MIN.max(relief_ratio),
+            situation.tuning.full_from,
+        );
         let moves = self.accessed(situation, moves.into_iter(), &sites);
         (gain >= relief_ratio).then_some((moves, gain))
     }
@@ -359,21 +327,13 @@ impl<'g> Graph<'g> {
         moved.map(|(at, to)| (at, sites[usize::from(to)])).collect()
     }
 
-    /// What moves where if the graph is divided among the sites, one of which gets something
-    /// besides; `None` if it cannot be.
-    fn divide(
-        &self,
-        heat: &HeatGraph,
-        situation: &Situation<'_>,
-        besides: f64,
-    ) -> Option<Vec<(u32, SiteId)>> {
+    /// What moves where if the graph is divided among the sites; `None` if it cannot be.
+    fn divide(&self, heat: &HeatGraph, situation: &Situation<'_>) -> Option<Vec<(u32, SiteId)>> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let before = Placement::new(sites.len(), self.masters(&sites));
-        let (placement, cost, imbalance) = (&before, Cost::flat(1.0), IMBALANCE);
+        let (placement, cost, imbalance) = (&before, Cost::flat(1.0), Tuning::IMBALANCE);
         let problem = Problem { graph: heat, placement, cost, imbalance };
-        let even = 1.0 / sites.len() as f64;
-        let share = even + besides * (1.0 - even);
-        let after = partition::place_unevenly(&problem, IMBALANCE, share).ok()?;
+        let after = partition::place(&problem, Tuning::IMBALANCE).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
         Some(self.accessed(situation, moved, &sites))
     }

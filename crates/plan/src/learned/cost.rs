@@ -38,6 +38,7 @@
 use super::linear::{Feature, Linear};
 use super::score::Score;
 use super::traffic::Rates;
+use super::tuning::Tuning;
 use isomer_design::Change;
 use serde::{Deserialize, Serialize};
 
@@ -139,13 +140,10 @@ const LOAD: &[Feature] = &[
     feature("parts of transactions over several sites per second", 10_000.0, 100.0),
 ];
 
-/// Up to this utilisation, waiting follows the queueing formula.
-const USED_MAX: f64 = 0.9;
-
 /// How many are waited for, in the mean, where something is in use for a share of the time; above
 /// one, where a queue would have no end, in proportion.
 pub(crate) fn queue(used: f64) -> f64 {
-    used / (1.0 - used.min(USED_MAX))
+    used / (1.0 - used.min(Tuning::USED_MAX))
 }
 
 impl Default for Costs {

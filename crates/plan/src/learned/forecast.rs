@@ -31,25 +31,10 @@
 use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
 use super::outlook::{Outlook, across_rates, alone_rates};
+use super::tuning::Tuning;
 use isomer_design::SiteId;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Iterations: hold times follow from waits, and waits from hold times.
-const ROUNDS: usize = 3;
-/// Utilisation from which a site or a lock counts as saturated.
-const FULL: f64 = 0.99;
-/// Locks of a distributed transaction are held longer than is measured by this factor, which is
-/// from the moment when it has all: each site takes its own before that, and releases them after
-/// it.
-const ACROSS: f64 = 2.0;
-/// While a lock is waited for, those before it are held. This share of that wait counts, as part of
-/// it would have been waited there instead.
-const TOGETHER: f64 = 0.5;
-/// A saving is not chance if it exceeds this many standard errors.
-const SURELY: f64 = 2.0;
-/// Bisections of the interval in which the throughput lies.
-const BISECTIONS: usize = 14;
 
 /// A transaction in the network. Times are in seconds.
 struct Job {
@@ -103,7 +88,7 @@ impl Network {
                 replicas.iter().for_each(|site| sites.add(site, refreshed));
             }
             let [alone_us, across_us] = outlook.traffic.bare_us();
-            let holds_us = if is_distributed { ACROSS * across_us } else { alone_us };
+            let holds_us = if is_distributed { Tuning::HELD_ACROSS * across_us } else { alone_us };
             let over_us = if is_distributed { holds_us } else { 0.0 };
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
@@ -135,7 +120,7 @@ impl Network {
         let takes = self.jobs.iter().map(|visitor| visitor.takes).sum::<f64>() / count;
         let busiest = self.demand.iter().copied().fold(0.0, f64::max);
         let (mut low, mut high) = (0.0, (clients / takes).min(1.0 / busiest));
-        for _ in 0..BISECTIONS {
+        for _ in 0..Tuning::BISECTIONS {
             let middle = (low + high) / 2.0;
             let fits = self.takes(middle).is_some_and(|takes| middle * takes <= clients);
             if fits { low = middle } else { high = middle }
@@ -159,7 +144,7 @@ impl Network {
             let saved = theirs - ours;
             (sum + saved, squares + saved * saved)
         });
-        sum > SURELY * (squares - sum * sum / count).max(0.0).sqrt()
+        sum > Tuning::SIGNIFICANT * (squares - sum * sum / count).max(0.0).sqrt()
     }
 
     /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
@@ -170,7 +155,7 @@ impl Network {
     /// What each visitor takes.
     fn times(&self, per_second: f64) -> Option<impl Iterator<Item = f64>> {
         let used: Vec<f64> = self.demand.iter().map(|busy| busy * per_second).collect();
-        if used.iter().any(|used| *used >= FULL) {
+        if used.iter().any(|used| *used >= Tuning::SATURATED) {
             return None;
         }
         let waits = self.waits(per_second)?;
@@ -187,7 +172,7 @@ impl Network {
         let holds = holds.flat_map(|(holds, count)| std::iter::repeat_n(holds, count));
         let mut held: Vec<f64> = holds.collect();
         let mut waits = vec![0.0; self.jobs.len()];
-        for _ in 0..ROUNDS {
+        for _ in 0..Tuning::WAIT_ROUNDS {
             let mut locks = vec![(0.0, 0.0); self.locks];
             for (lock, held) in self.visits.iter().zip(&held) {
                 let (used, left) = &mut locks[*lock as usize];
@@ -200,11 +185,11 @@ impl Network {
                     let (used, left) = locks[self.visits[visit] as usize];
                     let held = &mut held[visit];
                     let (used, left) = (used - each * *held, left - each * *held * *held);
-                    if used >= FULL {
+                    if used >= Tuning::SATURATED {
                         return None;
                     }
                     // It was held while those after it were waited for.
-                    *held = visitor.holds + TOGETHER * wait;
+                    *held = visitor.holds + Tuning::HELD_WHILE_WAITING * wait;
                     wait += left / (1.0 - used);
                 }
                 *sum = wait;

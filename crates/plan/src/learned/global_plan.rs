@@ -37,23 +37,10 @@ use super::Range;
 use super::candidate_design::{CandidateDesign, RequiredGain};
 use super::known::Situation;
 use super::trial::{Trial, TrialOutcome};
+use super::tuning::Tuning;
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
 use std::collections::VecDeque;
-
-/// The number of recent adoptions halves in this time.
-const ADOPTION_HALF_LIFE_NS: u64 = 20_000_000_000;
-/// A rebalance must make the busiest site less busy by this share for each 2 s of the current
-/// pause.
-const RELIEF_MIN: f64 = 0.02;
-/// A plan that was rolled back counts as this many adoptions.
-const ROLLBACK_WEIGHT: f64 = 4.0;
-/// Partitions that move in one decision.
-const BATCH: usize = 128;
-
-/// The pause before the next plan, in nanoseconds: after an adopted one, and the longest after
-/// others.
-const PAUSE_NS: (u64, u64) = (2_000_000_000, 20_000_000_000);
 
 /// What is still to be moved, and where to; and what is to be split after that.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +89,7 @@ struct Last {
 
 impl Default for GlobalPlanner {
     fn default() -> GlobalPlanner {
-        let (global_plan, pause_ns) = (GlobalPlan::default(), PAUSE_NS.0);
+        let (global_plan, pause_ns) = (GlobalPlan::default(), Tuning::PLAN_PAUSE_NS.0);
         GlobalPlanner {
             global_plan,
             trial: None,
@@ -137,7 +124,7 @@ impl GlobalPlanner {
 
     /// The workload has become another one: what was tried before says nothing about it.
     pub(crate) fn regime_changed(&mut self) {
-        (self.pause_ns, self.lately) = (PAUSE_NS.0, 0.0);
+        (self.pause_ns, self.lately) = (Tuning::PLAN_PAUSE_NS.0, 0.0);
         (self.last, self.trial) = (None, None);
     }
 
@@ -154,11 +141,12 @@ impl GlobalPlanner {
             return None;
         }
         let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
-        self.lately *= 0.5f64.powf(since_ns as f64 / ADOPTION_HALF_LIFE_NS as f64);
+        self.lately *= 0.5f64.powf(since_ns as f64 / Tuning::ADOPTION_HALF_LIFE_NS as f64);
         let per_second = traffic.lately().map(|[last, _]| last);
         self.last = Some(Last { drawn_ns: now_ns, per_second, adopted: false });
         // The longer the design was left as it is, the more it takes to touch it.
-        let relief_ratio = 1.0 + RELIEF_MIN * self.pause_ns as f64 / PAUSE_NS.0 as f64;
+        let relief_ratio =
+            1.0 + Tuning::RELIEF_MIN * self.pause_ns as f64 / Tuning::PLAN_PAUSE_NS.0 as f64;
         Some(RequiredGain {
             serves: situation.tuning.gain_min * situation.tuning.gain_raised.powf(self.lately),
             relief_ratio,
@@ -168,7 +156,7 @@ impl GlobalPlanner {
     /// What was [begun](GlobalPlanner::begin) is drawn, and adopted if there is something.
     pub(crate) fn end(&mut self, drawn: Option<Drawn>) {
         let Some(drawn) = drawn else {
-            self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
+            self.pause_ns = (self.pause_ns * 2).min(Tuning::PLAN_PAUSE_NS.1);
             return;
         };
         let (global_plan, masters) = drawn;
@@ -176,9 +164,9 @@ impl GlobalPlanner {
         self.trial = last.per_second.map(|before| Trial::new(before, masters));
         if global_plan.is_rebalance {
             // The design is the one it was, but for a few borders.
-            self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
+            self.pause_ns = (self.pause_ns * 2).min(Tuning::PLAN_PAUSE_NS.1);
         } else {
-            self.pause_ns = PAUSE_NS.0;
+            self.pause_ns = Tuning::PLAN_PAUSE_NS.0;
             self.lately += 1.0;
             self.has_adopted = true;
             last.adopted = true;
@@ -204,7 +192,7 @@ impl GlobalPlanner {
             None => self.trial = Some(trial),
             Some(TrialOutcome::Keep) => {}
             Some(TrialOutcome::RollBack(after)) => {
-                self.lately += ROLLBACK_WEIGHT;
+                self.lately += Tuning::ROLLBACK_WEIGHT;
                 self.last.iter_mut().for_each(|last| last.drawn_ns = now_ns);
                 self.global_plan = GlobalPlan::back(trial, after);
             }
@@ -271,7 +259,7 @@ impl GlobalPlan {
         if situation.recent.is_moving(situation.now_ns) {
             return Vec::new();
         }
-        let count = self.splits.len().min(BATCH).min(situation.budget);
+        let count = self.splits.len().min(Tuning::BATCH).min(situation.budget);
         let why = "its lock would be held for too long, by a global plan for all that is accessed";
         let split = |(table, at)| Step::new(Change::Split { table, at }, why);
         let steps = self.splits.drain(..count).map(split);
@@ -281,7 +269,7 @@ impl GlobalPlan {
     fn next_moves(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let mut batch = Vec::new();
         let why = self.why.clone();
-        for _ in 0..BATCH {
+        for _ in 0..Tuning::BATCH {
             if batch.len() >= situation.budget {
                 break;
             }

@@ -10,13 +10,11 @@
 //! A [`Layout`] is another design over the same partitions: other masters, and cuts. So a hundred
 //! drafts cost what it takes to look at small numbers, not to look up keys.
 
+use super::tuning::Tuning;
 use super::workload::Sample;
 use isomer_design::{Access, Design, Key, KeyRange, Placement, SiteId, SiteSet, Span, TableId};
 use isomer_strategy::{Need, needs};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Of larger designs only those partitions are numbered that a sample accesses.
-const PARTITIONS_MAX: usize = 16_384;
 
 /// See the [module documentation](self).
 pub(crate) struct Grid<'s> {
@@ -53,7 +51,7 @@ impl<'s> Grid<'s> {
             numbers: BTreeMap::new(),
             laid: Vec::new(),
         };
-        if design.partition_count() <= PARTITIONS_MAX {
+        if design.partition_count() <= Tuning::PARTITIONS_MAX {
             for (table, found) in design.tables() {
                 for (range, placement) in found.partitions_in(&KeyRange::all()) {
                     grid.number(Need { table, range, access: Access::Read, placement });

@@ -5,25 +5,17 @@
 //!           └─▶ transactions that touch what changed, before and after ──▶ what they brought
 //! ```
 //!
-//! Only decisions that ask for changes are kept, the last [`KEPT_MAX`] of them. The effect is
-//! measured on the first [`EFFECT_OF`] measured transactions after the changes, for a few decisions
+//! Only decisions that ask for changes are kept, the last [`Tuning::JOURNAL_MAX`] of them. The effect is
+//! measured on the first [`Tuning::EFFECT_OF`] measured transactions after the changes, for a few decisions
 //! at a time: so memory and work are bounded.
 
 use super::planner::Candidate;
 use super::range::Range;
+use super::tuning::Tuning;
 use isomer_design::{Change, Design, Footprint, Key, TableId};
 use isomer_strategy::Place;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-
-/// Decisions that are kept.
-pub const KEPT_MAX: usize = 1000;
-/// Transactions that an effect is measured on.
-pub const EFFECT_OF: u32 = 32;
-/// Decisions whose effect is measured at one time.
-const OPEN_MAX: usize = 16;
-/// An effect is given up after this time, in nanoseconds.
-const OPEN_NS: u64 = 10_000_000_000;
 
 /// What became of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,11 +92,11 @@ impl Journal {
             effect: Effect { before_us, ..Effect::default() },
             ranges,
         };
-        if self.entries.len() == KEPT_MAX {
+        if self.entries.len() == Tuning::JOURNAL_MAX {
             self.entries.pop_front();
         }
         self.entries.push_back(entry);
-        if in_force && self.open.len() < OPEN_MAX {
+        if in_force && self.open.len() < Tuning::EFFECTS_MAX {
             self.open.push(self.made);
         }
     }
@@ -116,7 +108,9 @@ impl Journal {
             Err(why) => ChangeResult::Failed(why.clone()),
         };
         // It belongs to the latest decision that waits for it; old ones wait for nothing.
-        for entry in self.entries.iter_mut().rev().take(KEPT_MAX / 10).filter(|e| e.in_force) {
+        for entry in
+            self.entries.iter_mut().rev().take(Tuning::JOURNAL_MAX / 10).filter(|e| e.in_force)
+        {
             let Some(chosen) = entry.candidates.first() else { continue };
             let waiting = |(step, fate): (&isomer_design::Step, &ChangeResult)| {
                 step.change == *change && *fate == ChangeResult::Open
@@ -138,7 +132,7 @@ impl Journal {
             };
             let at = entries.len() - 1 - back as usize;
             let entry = &mut entries[at];
-            if now_ns.saturating_sub(entry.at_ns) > OPEN_NS {
+            if now_ns.saturating_sub(entry.at_ns) > Tuning::EFFECT_NS {
                 return false;
             }
             let is_made = !entry.fates.contains(&ChangeResult::Open);
@@ -148,7 +142,7 @@ impl Journal {
                 let mean = effect.after_us.unwrap_or(0.0);
                 effect.after_us = Some(mean + (took_us - mean) / f64::from(effect.seen));
             }
-            entry.effect.seen < EFFECT_OF
+            entry.effect.seen < Tuning::EFFECT_OF
         });
     }
 

@@ -25,9 +25,6 @@ use super::workload::Workload;
 use isomer_design::{Design, TableId};
 use std::collections::BTreeMap;
 
-/// Samples without which nothing can be judged.
-const SAMPLES_MIN: usize = 32;
-
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
@@ -89,7 +86,7 @@ impl Known {
             outlook: self.outlook(),
             recent: &self.recent,
             tuning,
-            may_add: self.workload.len() >= SAMPLES_MIN && budget >= 1,
+            may_add: self.workload.len() >= Tuning::SAMPLES_FEW && budget >= 1,
             in_probation: false,
             may_move: true,
             budget,

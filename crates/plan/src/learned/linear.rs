@@ -24,6 +24,7 @@
 //!   bounded from below.
 
 use super::score::{Score, USUAL, pace};
+use super::tuning::Tuning;
 use serde::{Deserialize, Serialize};
 
 /// One input.
@@ -62,13 +63,6 @@ pub struct Linear {
     usual_square: f64,
 }
 
-/// The forgetting factor: what is left of an observation's weight at the next one.
-const MEMORY: f64 = 0.998;
-/// The initial variance of the weights.
-const UNSURE: f64 = 100.0;
-/// Errors are clipped at this many times the usual one; beyond its square they do not even raise the usual one.
-const FAR: f64 = 6.0;
-
 impl Linear {
     /// A function with a first guess: the constant, then one weight per feature.
     ///
@@ -80,7 +74,7 @@ impl Linear {
         assert!(features.iter().all(|feature| feature.scale > 0.0), "scales are positive");
         let size = guess.len();
         let mut spread = vec![0.0; size * size];
-        (0..size).for_each(|i| spread[i * size + i] = UNSURE);
+        (0..size).for_each(|i| spread[i * size + i] = Tuning::UNSURE);
         Linear {
             features,
             through_zero: false,
@@ -147,13 +141,14 @@ impl Linear {
         let scaled = self.scaled(inputs);
         let expected = dot(&self.weights, &scaled);
         let usual = if self.observed() < USUAL { f64::INFINITY } else { self.usual_square.sqrt() };
-        let error = (came - expected).clamp(-FAR * usual, FAR * usual);
-        let seen = (came - expected).clamp(-FAR * FAR * usual, FAR * FAR * usual);
+        let error = (came - expected).clamp(-Tuning::FAR * usual, Tuning::FAR * usual);
+        let seen = (came - expected)
+            .clamp(-Tuning::FAR * Tuning::FAR * usual, Tuning::FAR * Tuning::FAR * usual);
         self.keep_score(&scaled[1..], expected + error, error, seen);
 
         let size = scaled.len();
         let gain: Vec<f64> = self.spread.chunks(size).map(|row| dot(row, &scaled)).collect();
-        let denominator = MEMORY + dot(&gain, &scaled);
+        let denominator = Tuning::MEMORY + dot(&gain, &scaled);
         for (weight, gain) in self.weights.iter_mut().zip(&gain) {
             *weight += gain / denominator * error;
         }
@@ -200,8 +195,8 @@ impl Linear {
     fn forget(&mut self) {
         let size = self.weights.len();
         let surest = (0..size).map(|i| self.spread[i * size + i]).fold(0.0, f64::max);
-        if surest < UNSURE {
-            self.spread.iter_mut().for_each(|cell| *cell /= MEMORY);
+        if surest < Tuning::UNSURE {
+            self.spread.iter_mut().for_each(|cell| *cell /= Tuning::MEMORY);
         }
     }
 }

@@ -7,13 +7,12 @@
 
 use super::cost::Costs;
 use super::journal::{Entry, Journal};
+use super::tuning::Tuning;
 use isomer_design::{Design, Key};
 use serde::{Deserialize, Serialize};
 
 /// The form that this code writes and reads.
 const VERSION: u32 = 1;
-/// Decisions that are remembered.
-pub const REMEMBERED_MAX: usize = 300;
 
 /// See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -49,11 +48,11 @@ impl Memory {
     pub fn of(costs: Costs, before: &[DecisionText], journal: &Journal, design: &Design) -> Memory {
         let mut new: Vec<DecisionText> = journal
             .entries()
-            .take(REMEMBERED_MAX)
+            .take(Tuning::REMEMBERED_MAX)
             .map(|entry| DecisionText::of(entry, design))
             .collect();
         new.reverse();
-        let kept = REMEMBERED_MAX - new.len();
+        let kept = Tuning::REMEMBERED_MAX - new.len();
         let before = before[before.len().saturating_sub(kept)..].iter().cloned();
         Memory { version: VERSION, costs, decisions: before.chain(new).collect() }
     }

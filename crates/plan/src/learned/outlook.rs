@@ -20,7 +20,7 @@
 //! chance is told with it: each sample stands for a number of transactions that could as well have
 //! been none.
 //!
-//! At most [`SAMPLES_MAX`] samples are placed, evenly chosen, so the work does not grow with the
+//! At most [`Tuning::SAMPLES_FEW`] samples are placed, evenly chosen, so the work does not grow with the
 //! heat of what changes.
 
 use super::cost::{Costs, Effort, Work, queue};
@@ -31,9 +31,6 @@ use super::workload::{Sample, Shares, Workload};
 use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
 use isomer_strategy::{Need, needs};
 use std::collections::BTreeMap;
-
-/// The most samples that are placed to judge a change.
-pub(crate) const SAMPLES_MAX: usize = 32;
 
 /// What a change saves within the horizon, in microseconds, and how much of that may be chance: few
 /// samples say little.
@@ -85,7 +82,7 @@ impl<'a> Outlook<'a> {
     /// the ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
-        let used = touching.len().min(SAMPLES_MAX);
+        let used = touching.len().min(Tuning::SAMPLES_FEW);
         let some: Vec<&Sample> =
             (0..used).map(|at| &**touching[at * touching.len() / used]).collect();
         if some.is_empty() {

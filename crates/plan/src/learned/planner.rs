@@ -29,10 +29,6 @@
 //! **Chance.** A benefit counts at its lower bound ([`Saved::lower_bound_us`]). So nothing moves to and
 //! fro where samples are few, or contradict each other, as where two groups of keys meet.
 //!
-//! **Balance.** Where everything is accessed with everything, one site for all of it would be best
-//! for each transaction, and worst for all. So a site that is clearly busier than the others gets
-//! nothing more.
-//!
 //! **Hysteresis.** A change must save more than it costs by a margin; undoing a recent change is
 //! charged more ([`Recent`]).
 //!
@@ -42,13 +38,9 @@ use super::beneficial::{self, OptionalChange, evictions, extras};
 use super::known::Situation;
 use super::outlook::{Saved, free_sites, rows_of};
 use super::range::Range;
+use super::tuning::Tuning;
 use isomer_design::{Change, Design, Footprint, HotLock, SiteId, SiteSet, Step};
 use isomer_strategy::{Need, Place, needs};
-
-/// Candidate sites for one transaction: those that need the least, and besides the least busy.
-const CANDIDATES_MAX: usize = 4;
-/// A transaction over more partitions than this is considered at the cheapest site only.
-const NEEDS_MAX: usize = 64;
 
 /// What a site needs.
 struct Base {
@@ -136,7 +128,6 @@ impl Situation<'_> {
         let changing =
             needs.iter().any(|need| self.recent.is_asked(self.now_ns, need.table, &need.range));
         let still = self.may_add && !self.in_probation && !changing;
-        let crowded = |site: SiteId| self.outlook.traffic.is_overloaded(site);
         let in_reach =
             |site: SiteId| self.may_move || !needs.iter().any(|need| need.lacks_master(site));
         // A site without room gets no more copies.
@@ -144,7 +135,7 @@ impl Situation<'_> {
             let lacks_room = self.outlook.traffic.site(site).lacks_room;
             !lacks_room || !needs.iter().any(|need| need.lacks_replica(site))
         };
-        let comes = |site: SiteId| still && !crowded(site) && has_room(site) && in_reach(site);
+        let comes = |site: SiteId| still && has_room(site) && in_reach(site);
         let sites = self.sites(&needs, &free, last_site).into_iter();
         let sites = sites.filter(|site| free.contains(*site) || comes(*site));
         let mut bases: Vec<Base> = sites.map(|site| self.base(site, &needs)).collect();
@@ -172,9 +163,6 @@ impl Situation<'_> {
 
     /// Splits of what many wait for, on the occasion of a transaction that may be any.
     pub(crate) fn split_hot_locks(&self, hot_locks: &[HotLock], place: Place) -> Option<Answer> {
-        if self.outlook.traffic.across() >= self.tuning.across_many {
-            return None;
-        }
         let design = self.design.clone();
         let mut besides =
             OptionalChanges { steps: Vec::new(), design, cost_us: 0.0, benefit_us: 0.0 };
@@ -190,9 +178,7 @@ impl Situation<'_> {
         let run_us = self.outlook.across_us(needs, coordinator);
         let (steps, design) = (Vec::new(), self.design.clone());
         let mut besides = OptionalChanges { steps, design, cost_us: 0.0, benefit_us: 0.0 };
-        if self.outlook.traffic.across() < self.tuning.across_many {
-            self.add_extras(&mut besides, None, needs);
-        }
+        self.add_extras(&mut besides, None, needs);
         let OptionalChanges { steps: beneficial, cost_us, benefit_us, .. } = besides;
         let (place, necessary) = (Place::Distributed { coordinator }, Vec::new());
         Candidate { place, necessary, beneficial, cost_us, benefit_us, run_us }
@@ -206,7 +192,7 @@ impl Situation<'_> {
         let mut sites: Vec<(f64, SiteId)> =
             known.iter().map(|site| (self.outlook.changes_us(needs, site), site)).collect();
         sites.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        sites.truncate(if needs.len() > NEEDS_MAX { 1 } else { CANDIDATES_MAX });
+        sites.truncate(if needs.len() > Tuning::ITEMS_MAX { 1 } else { Tuning::CANDIDATES_MAX });
         let mut sites: Vec<SiteId> = sites.into_iter().map(|(_, site)| site).collect();
         let idlest = self.outlook.traffic.idlest(self.design.sites());
         let idlest = idlest.or_else(|| self.design.sites().first());
@@ -245,7 +231,7 @@ impl Situation<'_> {
 
     /// Adds what pays besides for a transaction that runs at a site, or over several.
     fn add_extras(&self, besides: &mut OptionalChanges, site: Option<SiteId>, needs: &[Need]) {
-        if !self.may_add || needs.len() > NEEDS_MAX {
+        if !self.may_add || needs.len() > Tuning::ITEMS_MAX {
             return;
         }
         for extra in extras(self, site, &besides.design, needs) {

@@ -14,7 +14,7 @@
 //!
 //! **The step.** From the busiest site to each other one, partitions are ordered greedily: always
 //! the one that cuts least per access, given those before it. The longest prefix whose cut is at
-//! most 0.1 of its accesses may go ([`CUT_RATIO_MAX`]); the largest such relief wins. Prefixes, not single
+//! most 0.1 of its accesses may go ([`Tuning::CUT_RATIO_MAX`]); the largest such relief wins. Prefixes, not single
 //! partitions, because at a border hardly anything is tied: the first steps are dear, and the next
 //! sparse place pays for them. A site that got too much hands over in turn, so a busy neighbour is
 //! no obstacle.
@@ -26,22 +26,12 @@
 //! partition with more load than a site can bear must be split, which [`super::beneficial`] sees
 //! to.
 
+use super::tuning::Tuning;
 use crate::heat::HeatGraph;
 use crate::problem::Site;
 use crate::recording::Vertex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-
-/// A site that is less busy than this hands nothing over, as a share of its time.
-const BUSY_MIN: f64 = 0.8;
-/// Steps per site, on average.
-const ROUNDS: usize = 8;
-/// A site is even if it is at most this share busier than the mean.
-const EVEN: f64 = 0.02;
-/// Cut ratio: co-accesses that may become distributed, per access that goes.
-const CUT_RATIO_MAX: f64 = 0.1;
-/// Cut ratios are integers in the heap: this is one.
-const UNIT: f64 = 1e6;
 
 /// Sites, as busy as they are with what they have so far.
 struct Sites<'h> {
@@ -57,23 +47,24 @@ struct Sites<'h> {
 }
 
 /// What moves where, if a site is more than `clearly` times as busy as the mean and has hardly any
-/// time left, and how many times less busy the busiest is then. `busy` has the share of its time
+/// time left (it uses `full_from` of it), and how many times less busy the busiest is then. `busy` has the share of its time
 /// that each site uses.
 pub(crate) fn rebalanced(
     heat: &HeatGraph,
     masters: Vec<Site>,
     busy: &[f64],
     clearly: f64,
+    full_from: f64,
 ) -> (Vec<(Vertex, Site)>, f64) {
     let mean = busy.iter().sum::<f64>() / busy.len() as f64;
     let before = masters.clone();
-    let mut sites = Sites::new(heat, masters, busy, mean * (1.0 + EVEN));
+    let mut sites = Sites::new(heat, masters, busy, mean * (1.0 + Tuning::EVEN));
     let busiest = |busy: &[f64]| busy.iter().copied().fold(0.0, f64::max);
-    if busiest(busy) < BUSY_MIN.max(clearly * mean) {
+    if busiest(busy) < full_from.max(clearly * mean) {
         return (Vec::new(), 1.0);
     }
     let mut stuck = vec![false; busy.len()];
-    for _ in 0..ROUNDS * busy.len() {
+    for _ in 0..Tuning::REFINEMENT_ROUNDS * busy.len() {
         let Some(site) = sites.busiest_but(&stuck) else { break };
         let has_moved = sites.hand_over(site as Site);
         // Who had nobody to hand over to may have now.
@@ -127,7 +118,9 @@ impl<'h> Sites<'h> {
         let own = own.filter(|at| (f64::MIN_POSITIVE..wanted).contains(&self.loads[*at as usize]));
         // What each cuts if it goes now.
         let mut cuts: BTreeMap<Vertex, f64> = own.map(|at| (at, self.cut(at, from, to))).collect();
-        let dear = |at: Vertex, cut: f64| Reverse((cut / self.heat.weight(at) * UNIT) as i64);
+        let dear = |at: Vertex, cut: f64| {
+            Reverse((cut / self.heat.weight(at) * Tuning::RATIO_UNIT) as i64)
+        };
         let mut heap: BinaryHeap<_> = cuts.iter().map(|(at, cut)| (dear(*at, *cut), *at)).collect();
         let (mut gone, mut best) = (Vec::new(), None);
         let (mut load, mut weight, mut cut) = (0.0, 0.0, 0.0);
@@ -139,7 +132,7 @@ impl<'h> Sites<'h> {
             }
             (weight, cut) = (weight + self.heat.weight(next), cut + this);
             gone.push(next);
-            if cut <= CUT_RATIO_MAX * weight {
+            if cut <= Tuning::CUT_RATIO_MAX * weight {
                 best = Some((load, gone.len()));
             }
             for (other, tie) in self.heat.neighbours(next) {
@@ -199,7 +192,7 @@ mod tests {
     #[test]
     fn what_lies_at_a_border_goes_over_it() {
         let (heat, masters) = row(&[300, 200, 200], 1.0);
-        let (moves, gain) = rebalanced(&heat, masters.clone(), &[1.0, 0.7, 0.7], 1.1);
+        let (moves, gain) = rebalanced(&heat, masters.clone(), &[1.0, 0.7, 0.7], 1.1, 0.8);
         let mut after = masters;
         moves.iter().for_each(|(at, to)| after[*at as usize] = *to);
         let counts = [0, 1, 2].map(|site| after.iter().filter(|at| **at == site).count());
@@ -216,14 +209,14 @@ mod tests {
             (0..6).flat_map(|a| (a + 1..6).map(move |b| (a, b, 1000.0))).collect();
         let heat = HeatGraph::from_parts(&[1000.0; 9], &edges).unwrap();
         let masters = vec![0, 0, 0, 0, 0, 0, 1, 1, 1];
-        assert!(rebalanced(&heat, masters, &[1.0, 0.5], 1.1).0.is_empty());
+        assert!(rebalanced(&heat, masters, &[1.0, 0.5], 1.1, 0.8).0.is_empty());
     }
 
     #[test]
     fn nobody_hands_over_who_has_time_or_is_like_the_others() {
         for busy in [[0.7, 0.4, 0.4], [1.0, 0.97, 0.97]] {
             let (heat, masters) = row(&[30, 20, 20], 1.0);
-            assert!(rebalanced(&heat, masters, &busy, 1.1).0.is_empty(), "{busy:?}");
+            assert!(rebalanced(&heat, masters, &busy, 1.1, 0.8).0.is_empty(), "{busy:?}");
         }
     }
 }

@@ -9,19 +9,11 @@
 //! | budget | a token bucket: as many a second as the [regime](super::regime) allows, bursts of a quarter of a second |
 //!
 //! Memory is bounded: changes older than all rules look back are forgotten, and at most
-//! [`CHANGES_MAX`] are kept.
+//! [`Tuning::UNDER_WAY_MAX`] are kept.
 
 use super::tuning::Tuning;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Changes that are kept at most.
-const CHANGES_MAX: usize = 4096;
-/// The size of the token bucket, in seconds of its rate.
-const BURST_S: f64 = 0.25;
-/// A change in flight that was not heard of for this long is not in flight any more, in
-/// nanoseconds.
-const LOST_NS: u64 = 5_000_000_000;
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
@@ -51,10 +43,10 @@ impl Recent {
     /// A change is asked for.
     pub fn ask(&mut self, now_ns: u64, change: &Change) {
         self.asked.retain(|_, asked| {
-            asked.retain(|(_, at)| now_ns.saturating_sub(*at) < LOST_NS);
+            asked.retain(|(_, at)| now_ns.saturating_sub(*at) < Tuning::LOST_NS);
             !asked.is_empty()
         });
-        if let Some(place) = place(change).filter(|_| self.asked.len() < CHANGES_MAX) {
+        if let Some(place) = place(change).filter(|_| self.asked.len() < Tuning::UNDER_WAY_MAX) {
             self.asked.entry(place).or_default().push((change.clone(), now_ns));
         }
     }
@@ -79,7 +71,7 @@ impl Recent {
         self.made.push_back((now_ns, change.clone()));
         let horizon = self.tuning.undo_ns.max(self.tuning.cooldown_ns);
         while let Some((at, _)) = self.made.front()
-            && (self.made.len() > CHANGES_MAX || now_ns.saturating_sub(*at) > horizon)
+            && (self.made.len() > Tuning::UNDER_WAY_MAX || now_ns.saturating_sub(*at) > horizon)
         {
             let (at, old) = self.made.pop_front().expect("it was just looked at");
             if self.last.get(&old).is_some_and(|last| *last <= at) {
@@ -98,14 +90,14 @@ impl Recent {
         let asked = self.asked.range((table, range.start.clone())..);
         let there = asked.take_while(|((t, at), _)| *t == table && range.is_below_end(at));
         let mut since = there.flat_map(|(_, changes)| changes).map(|(_, at)| at);
-        since.any(|at| now_ns.saturating_sub(*at) < LOST_NS)
+        since.any(|at| now_ns.saturating_sub(*at) < Tuning::LOST_NS)
     }
 
     /// A design as it will be when all that is on its way has arrived.
     pub fn with_in_flight(&self, now_ns: u64, design: &Design) -> Design {
         let mut with_in_flight = design.clone();
         for (change, at) in self.asked.values().flatten() {
-            if now_ns.saturating_sub(*at) < LOST_NS {
+            if now_ns.saturating_sub(*at) < Tuning::LOST_NS {
                 // What is refused was overtaken, or has been made and not been heard of yet.
                 let _ = with_in_flight.apply(change);
             }
@@ -117,7 +109,7 @@ impl Recent {
     pub fn is_moving(&self, now_ns: u64) -> bool {
         let moves = |change: &Change| matches!(change, Change::Remaster { .. });
         let mut asked = self.asked.values().flatten();
-        asked.any(|(change, at)| moves(change) && now_ns.saturating_sub(*at) < LOST_NS)
+        asked.any(|(change, at)| moves(change) && now_ns.saturating_sub(*at) < Tuning::LOST_NS)
     }
 
     /// True if the partition that starts here was changed a moment ago.
@@ -151,7 +143,7 @@ impl Recent {
 /// The size of the bucket at a rate: five hundred moves at once stop everybody who needs any of
 /// what is moved. At least one.
 fn at_once(rate: f64) -> f64 {
-    (BURST_S * rate).max(1.0)
+    (Tuning::BURST_S * rate).max(1.0)
 }
 
 /// The partition that a change touches.
@@ -249,6 +241,9 @@ mod tests {
             recent.ask(1, &change);
             recent.hear(1, &change, true);
         }
-        assert!(recent.made.len() <= CHANGES_MAX && recent.places.len() <= CHANGES_MAX);
+        assert!(
+            recent.made.len() <= Tuning::UNDER_WAY_MAX
+                && recent.places.len() <= Tuning::UNDER_WAY_MAX
+        );
     }
 }

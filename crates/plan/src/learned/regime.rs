@@ -189,3 +189,130 @@ fn shares<'s>(
     counts.values_mut().for_each(|share| *share /= count);
     (count > 0.0).then_some((counts, count))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::grid::tests::{S2, T, design};
+    use crate::learned::reservoir::Damping;
+    use isomer_design::{Footprint, Key};
+
+    const TENTH_NS: u64 = 100_000_000;
+
+    /// What is served, which share of it over several sites, and how uneven the load is, second by second; and for how
+    /// many each counted transaction stands.
+    struct Course<F>(f64, F);
+
+    impl<F: Fn(f64) -> (f64, f64, f64)> Course<F> {
+        /// The tenths of a second that are suspicious, and the changes that may be made in each ten seconds.
+        fn run(&self) -> (Vec<u64>, Vec<f64>) {
+            let Course(sample_weight, course) = self;
+            let mut regime = Regime::new(Tuning::default());
+            let (mut suspicious, mut tens) = (Vec::new(), vec![0.0; 9]);
+            for tenth in 1..900 {
+                let (served, across, uneven) = course(tenth as f64 / 10.0);
+                let served = scattered(tenth, served, *sample_weight);
+                let now_ns = tenth * TENTH_NS;
+                if regime.see(now_ns, Signals { served, across, uneven }, *sample_weight) {
+                    suspicious.push(tenth);
+                }
+                tens[tenth as usize / 100] += regime.changes_per_second(now_ns) / 10.0;
+            }
+            (suspicious, tens)
+        }
+    }
+
+    /// Counts that scatter by chance, as they do where each stands for so many.
+    fn scattered(tenth: u64, served: f64, sample_weight: f64) -> f64 {
+        let counted = served / 10.0 / sample_weight;
+        // Twelve numbers from 0 to 1 have a sum that scatters by 1 around 6.
+        let number = |at: u64| {
+            let mixed = (tenth * 12 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            ((mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64
+                / (1u64 << 53) as f64
+        };
+        let chance = (0..12).map(number).sum::<f64>() - 6.0;
+        (counted + chance * counted.sqrt()).max(0.0) * 10.0 * sample_weight
+    }
+
+    #[test]
+    fn a_drop_is_noticed_soon_and_later_where_few_are_counted() {
+        let falls = |weight| {
+            Course(weight, |s| (if s < 50.0 { 40_000.0 } else { 27_000.0 }, 0.02, 0.1)).run().0
+        };
+        let [all, few] = [40.0, 400.0].map(falls);
+        assert!((500..506).contains(&all[0]), "{all:?}");
+        assert!((505..535).contains(&few[0]), "{few:?}");
+    }
+
+    #[test]
+    fn chance_is_not_believed_and_what_holds_still_becomes_quiet() {
+        for weight in [1.0, 40.0, 400.0] {
+            let (suspicious, tens) = Course(weight, |_| (40_000.0, 0.02, 0.1)).run();
+            assert_eq!(suspicious, [0; 0], "one in {weight}");
+            assert!(tens[0] > 1000.0 && tens[5..].iter().all(|made| *made <= 1.0), "{tens:?}");
+        }
+    }
+
+    #[test]
+    fn a_site_that_becomes_much_busier_is_suspicious_and_one_that_does_so_slowly_is_not() {
+        let rises =
+            |uneven: fn(f64) -> f64| Course(400.0, move |s| (40_000.0, 0.02, uneven(s))).run().0;
+        let soon = rises(|s| if s < 50.0 { 0.1 } else { 0.4 });
+        assert!((500..506).contains(&soon[0]), "{soon:?}");
+        assert_eq!(rises(|s| 0.1 + 0.002 * s), [0; 0]);
+    }
+
+    #[test]
+    fn changes_go_on_while_they_bring_much_or_many_are_distributed() {
+        let growing = Course(1.0, |s| (1000.0 * 1.03f64.powf(s), 0.02, 0.1)).run().1;
+        assert!(growing.iter().all(|made| *made > 100.0), "{growing:?}");
+        let distributed = Course(1.0, |_| (1000.0, 0.3, 0.1)).run().1;
+        assert!(distributed.iter().all(|made| *made > 10_000.0), "{distributed:?}");
+        let less = Course(40.0, |s| (if s < 60.0 { 10_000.0 } else { 5000.0 }, 0.02, 0.1)).run().1;
+        assert!(less[5] <= 1.0 && less[6] > 1000.0, "{less:?}");
+    }
+
+    #[test]
+    fn a_lull_says_nothing_nor_does_what_is_seen_while_masters_move() {
+        let mut regime = Regime::new(Tuning::default());
+        let load = |served| Signals { served, across: 0.0, uneven: 0.1 };
+        for tenth in 1..100 {
+            assert!(!regime.see(tenth * TENTH_NS, load(40_000.0), 40.0));
+        }
+        assert!(!regime.see(110 * TENTH_NS, load(2000.0), 40.0), "a second without anybody");
+        for tenth in 111..129 {
+            assert!(
+                !regime.see(tenth * TENTH_NS, load(10_000.0), 40.0),
+                "who comes first has it slow"
+            );
+        }
+        for tenth in 129..300 {
+            regime.unsettle(tenth * TENTH_NS);
+            let served = if tenth % 20 < 10 { 40_000.0 } else { 10_000.0 };
+            assert!(!regime.see(tenth * TENTH_NS, load(served), 40.0));
+        }
+    }
+
+    #[test]
+    fn samples_tell_whether_other_sites_are_accessed() {
+        // Keys below 500 are at the first site; as many samples before and after, with so many of
+        // ten at the first site.
+        let design = design(&[500], S2);
+        let differ = |before: i64, after: i64| {
+            let mut workload = Workload::new(Damping::default(), 0);
+            for number in 0..4000 {
+                if number == 2000 {
+                    workload.regime_changed(number as u64);
+                }
+                let first = if number < 2000 { before } else { after };
+                let key = if number % 10 < first { number % 500 } else { 500 + number % 500 };
+                let footprint = Footprint::new().write(T, Key::int(key));
+                assert!(workload.offer(number as u64, &footprint, [1, 1], 100.0, [0.0, 0.5]));
+            }
+            access_shares_differ(&workload, &design, Tuning::default().distance_min)
+        };
+        assert!(differ(5, 7) && differ(9, 3) && differ(10, 8));
+        assert!(!differ(5, 5) && !differ(6, 5));
+    }
+}

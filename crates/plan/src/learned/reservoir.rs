@@ -17,10 +17,7 @@
 //! is, the old ones go. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants are those
 //! of the public code of its descendant.)
 
-/// Items go up to this share of the expiry too late.
-const LOOKS: u64 = 100;
-/// After so long, few new items have to do: [`Damping::enough`].
-const COMPARISON_TIMEOUT_NS: u64 = 2_000_000_000;
+use super::tuning::Tuning;
 
 /// Constants of a [`Reservoir`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -110,11 +107,11 @@ impl<T> Reservoir<T> {
         Some(std::mem::replace(&mut self.items[at], (now_ns, item)).1)
     }
 
-    /// Takes out what has expired. To look takes a step for each item, so it is done [`LOOKS`]
+    /// Takes out what has expired. To look takes a step for each item, so it is done [`Tuning::EXPIRY_LOOKS`]
     /// times an expiry.
     pub fn expire(&mut self, now_ns: u64) -> impl Iterator<Item = T> {
         let expiry_ns = self.damping.expiry_ns;
-        let is_time = now_ns.abs_diff(self.expired_at) >= expiry_ns / LOOKS;
+        let is_time = now_ns.abs_diff(self.expired_at) >= expiry_ns / Tuning::EXPIRY_LOOKS;
         if is_time {
             self.expired_at = now_ns;
         }
@@ -140,7 +137,7 @@ impl<T> Reservoir<T> {
     pub fn is_told(&self, now_ns: u64) -> bool {
         let (many, few) = self.damping.enough;
         self.turned.is_some_and(|(at, came)| {
-            came >= many || came >= few && now_ns.saturating_sub(at) >= COMPARISON_TIMEOUT_NS
+            came >= many || came >= few && now_ns.saturating_sub(at) >= Tuning::COMPARISON_NS
         })
     }
 
@@ -230,8 +227,8 @@ mod tests {
             (reservoir.is_told(now_ns), reservoir)
         };
         assert!(!come(&[11, 12], 13).0);
-        assert!(come(&[11], 10 + COMPARISON_TIMEOUT_NS).0, "few have to do by then");
-        assert!(!come(&[], 10 + COMPARISON_TIMEOUT_NS).0, "but some are needed");
+        assert!(come(&[11], 10 + Tuning::COMPARISON_NS).0, "few have to do by then");
+        assert!(!come(&[], 10 + Tuning::COMPARISON_NS).0, "but some are needed");
         let (is_told, mut reservoir) = come(&[11, 12, 13], 14);
         assert!(is_told && reservoir.sides().filter(|(is_new, _)| *is_new).count() == 3);
         let mut same = reservoir.clone();

@@ -8,10 +8,9 @@
 //!
 //! The means run along: what is long ago counts for little, and memory does not grow.
 
+use super::tuning::Tuning;
 use serde::{Deserialize, Serialize};
 
-/// How fast the running averages move.
-const PACE: f64 = 0.004;
 /// From this many observations on, it is known what is usual.
 pub(crate) const USUAL: u64 = 32;
 
@@ -57,7 +56,7 @@ impl Score {
 
 /// By which share a running average moves after so many observations: at first it is the plain average.
 pub(crate) fn pace(observed: u64) -> f64 {
-    PACE.max(1.0 / (observed + 1) as f64)
+    Tuning::SCORE_PACE.max(1.0 / (observed + 1) as f64)
 }
 
 #[cfg(test)]

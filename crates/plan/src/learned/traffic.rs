@@ -13,33 +13,10 @@
 //! Aggregates over all sites are computed once per interval, so a planning pass does not take
 //! longer with more sites.
 
+use super::tuning::Tuning;
 use isomer_design::{SiteId, SiteSet};
 use isomer_strategy::SiteLoad;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Weight of a new interval in the running averages.
-const PACE: f64 = 0.5;
-/// The same for the number of concurrent transactions: under overload they end all together, or not
-/// at all.
-const CLIENTS_PACE: f64 = 0.05;
-/// The least number of concurrent transactions: a database that is hardly used differs from one
-/// that is never used.
-const CLIENTS_MIN: f64 = 0.01;
-/// The first intervals.
-const BEGINNING: u64 = 10;
-/// For how long locks are held, at one site and over several, until it was measured: a first guess,
-/// in microseconds.
-const BARE_US: [f64; 2] = [500.0, 10_000.0];
-/// A site is overloaded relative to the others if it is busier than the average by this share of
-/// it, and by this much besides.
-const OVERLOADED: (f64, f64) = (0.1, 0.1);
-/// The length of a moment of [`Traffic::lately`], in seconds.
-const MOMENT_S: f64 = 1.5;
-/// A site that uses this share of its memory is full: replicas have to go (MorphoSys 5.3.3).
-const FULL: f64 = 0.95;
-/// A site has room below this share. Between the two it gets nothing but what a global plan brings,
-/// and loses nothing: hysteresis.
-const ROOM: f64 = 0.8;
 
 /// What a site has to do per second: rows that are read, written and refreshed there, transactions
 /// that run there alone, and those over several sites that have a part there.
@@ -150,7 +127,7 @@ impl Traffic {
     /// Nothing is known yet.
     pub fn new(now_ns: u64) -> Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
-        let (held_us, bare_us, holders) = ([0.0; 2], BARE_US, Default::default());
+        let (held_us, bare_us, holders) = ([0.0; 2], Tuning::BARE_US, Default::default());
         let (all, clients, took_us, out) = (Together::default(), 0.0, 0.0, 0.0);
         let (across, lately, since_ns, intervals) = (0.0, VecDeque::new(), now_ns, 0);
         Traffic {
@@ -213,7 +190,7 @@ impl Traffic {
         }
         self.since_ns = now_ns;
         self.intervals += 1;
-        let pace = PACE.max(1.0 / self.intervals as f64);
+        let pace = Tuning::TRAFFIC_PACE.max(1.0 / self.intervals as f64);
         let transactions = self.counts.values().map(|counts| counts.transactions).sum();
         self.remember(Served { seconds, transactions });
         let told: SiteSet = loads.iter().map(|load| load.site).collect();
@@ -227,7 +204,8 @@ impl Traffic {
             step(&mut site.transactions, counts.transactions / seconds);
             site.rates.iter_mut().zip(counts.done).for_each(|(rate, n)| step(rate, n / seconds));
             let filled = load.memory_max.map_or(0.0, |max| load.memory_bytes as f64 / max as f64);
-            (site.is_full, site.lacks_room) = (filled >= FULL, filled >= ROOM);
+            (site.is_full, site.lacks_room) =
+                (filled >= Tuning::MEMORY_FULL, filled >= Tuning::MEMORY_ROOM);
         }
         self.counts.clear();
         self.all = Together::of(&self.sites);
@@ -236,7 +214,8 @@ impl Traffic {
             self.across += pace * (across / (alone + across) - self.across);
         }
         let clients = std::mem::take(&mut self.took_us) / 1e6 / seconds;
-        self.clients += CLIENTS_PACE.max(1.0 / self.intervals as f64) * (clients - self.clients);
+        self.clients +=
+            Tuning::CLIENTS_PACE.max(1.0 / self.intervals as f64) * (clients - self.clients);
         let means = self.held_us.iter_mut().zip(&mut self.bare_us);
         for ((held_us, bare_us), holders) in means.zip(std::mem::take(&mut self.holders)) {
             if holders.transactions > 0.0 {
@@ -249,11 +228,6 @@ impl Traffic {
     /// One site.
     pub fn site(&self, site: SiteId) -> SiteTraffic {
         self.sites.get(&site).copied().unwrap_or_default()
-    }
-
-    /// True if it is so much busier than the average site that it should not get more to do.
-    pub fn is_overloaded(&self, site: SiteId) -> bool {
-        self.site(site).busy > (1.0 + OVERLOADED.0) * self.all.busy + OVERLOADED.1
     }
 
     /// The sites whose memory is full, or nearly so.
@@ -282,8 +256,8 @@ impl Traffic {
     /// How many transactions there are at once, on average: as many as come back in a time, by what
     /// they took. In the beginning hardly any has; then, as many as have set out.
     pub fn clients(&self) -> f64 {
-        if self.intervals < BEGINNING { self.clients.max(self.out) } else { self.clients }
-            .max(CLIENTS_MIN)
+        if self.intervals < Tuning::BEGINNING { self.clients.max(self.out) } else { self.clients }
+            .max(Tuning::CLIENTS_MIN)
     }
 
     /// Of transactions that write, the share that runs over several sites.
@@ -295,7 +269,7 @@ impl Traffic {
         self.lately.push_back(served);
         let mut seconds: f64 = self.lately.iter().map(|served| served.seconds).sum();
         while let Some(first) =
-            self.lately.front().filter(|it| seconds - it.seconds >= 2.0 * MOMENT_S)
+            self.lately.front().filter(|it| seconds - it.seconds >= 2.0 * Tuning::MOMENT_S)
         {
             seconds -= first.seconds;
             self.lately.pop_front();
@@ -317,13 +291,13 @@ impl Traffic {
     pub fn lately(&self) -> Option<[f64; 2]> {
         let (mut halves, mut longest) = ([Served::default(); 2], 0.0);
         for served in &self.lately {
-            let half = &mut halves[usize::from(halves[0].seconds >= MOMENT_S)];
+            let half = &mut halves[usize::from(halves[0].seconds >= Tuning::MOMENT_S)];
             half.seconds += served.seconds;
             half.transactions += served.transactions;
             longest = served.seconds.max(longest);
         }
         // An interval is in one of them as a whole.
-        let is_whole = halves.iter().all(|half| half.seconds + longest >= MOMENT_S);
+        let is_whole = halves.iter().all(|half| half.seconds + longest >= Tuning::MOMENT_S);
         let [before, last] = halves.map(|half| half.transactions / half.seconds);
         (is_whole && halves[1].seconds > 0.0).then_some([last, before])
     }

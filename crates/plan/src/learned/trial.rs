@@ -13,14 +13,8 @@
 //! same. Rolling back then costs its moves, once, as the next plan must predict a larger gain.
 
 use super::Range;
+use super::tuning::Tuning;
 use isomer_design::SiteId;
-
-/// Throughput is steady if two successive moments differ by at most this share.
-const STEADY_TOLERANCE: f64 = 0.15;
-/// This long after its last change a plan is judged, in nanoseconds.
-const SETTLES_NS: u64 = 3_500_000_000;
-/// If throughput is not steady for this long, the plan stays, in nanoseconds.
-const TRIAL_TIMEOUT_NS: u64 = 20_000_000_000;
 
 /// A global plan that is carried out, or was a moment ago.
 #[derive(Clone, Debug)]
@@ -61,17 +55,17 @@ impl Trial {
             return None;
         }
         let since_ns = now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns));
-        if since_ns < SETTLES_NS {
+        if since_ns < Tuning::TRIAL_SETTLES_NS {
             return None;
         }
         let steady =
-            lately.filter(|[last, before]| (last / before - 1.0).abs() <= STEADY_TOLERANCE);
+            lately.filter(|[last, before]| (last / before - 1.0).abs() <= Tuning::STEADY_TOLERANCE);
         match steady {
             Some([last, _]) if last < rollback_ratio * self.before => {
                 Some(TrialOutcome::RollBack(last))
             }
             Some(_) => Some(TrialOutcome::Keep),
-            None => (since_ns > TRIAL_TIMEOUT_NS).then_some(TrialOutcome::Keep),
+            None => (since_ns > Tuning::TRIAL_TIMEOUT_NS).then_some(TrialOutcome::Keep),
         }
     }
 }

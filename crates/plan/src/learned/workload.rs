@@ -17,7 +17,7 @@
 //! a range costs a step for each sampled key in it. Every measured transaction asks who writes to its
 //! partitions, so that is remembered until a part of the samples has been replaced.
 //!
-//! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`ITEMS_MAX`] items
+//! **Memory** is bounded by the reservoir: [`Damping::size`] samples of at most [`Tuning::ITEMS_MAX`] items
 //! each. Of a larger footprint, evenly chosen items are kept.
 //!
 //! Left out: emulated transactions drawn from the co-access probabilities. The paper adds them to
@@ -25,21 +25,12 @@
 
 use super::range::{Range, lies_in};
 use super::reservoir::{Damping, Reservoir};
+use super::tuning::Tuning;
 use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-
-/// The most items of one footprint that are kept.
-pub const ITEMS_MAX: usize = 64;
-
-/// The most partitions whose locks are remembered.
-const REMEMBERED_MAX: usize = 16_384;
-/// Who writes to a range is counted again when one in this many samples is new.
-const RECOUNTED: u64 = 32;
-/// Weight of a new observation in the running average of how long a lock is held.
-const HELD_PACE: f64 = 0.1;
 
 /// A transaction that was sampled.
 #[derive(Debug)]
@@ -224,13 +215,13 @@ impl Workload {
     /// The share of all transactions that write to the range.
     pub fn writers(&self, range: &Range) -> f64 {
         let mut writers = self.writers.borrow_mut();
-        if writers.len() >= REMEMBERED_MAX {
+        if writers.len() >= Tuning::PARTITIONS_MAX {
             writers.clear();
         }
         let (taken, keys) = (self.taken, &range.keys);
         let count = || Writers { keys: keys.clone(), count: self.count_writers(range), taken };
         let found = writers.entry((range.table, keys.start.clone())).or_insert_with(count);
-        if found.keys != *keys || taken - found.taken > self.len() as u64 / RECOUNTED {
+        if found.keys != *keys || taken - found.taken > self.len() as u64 / Tuning::RECOUNTED {
             *found = count();
         }
         (f64::from(found.count) / self.len().max(1) as f64).min(1.0)
@@ -250,11 +241,11 @@ impl Workload {
 
     /// A transaction held the lock of a partition that begins there for so long.
     pub fn hold(&mut self, place: (TableId, Key), held_us: f64) {
-        if self.held_us.len() >= REMEMBERED_MAX {
+        if self.held_us.len() >= Tuning::PARTITIONS_MAX {
             self.held_us.clear();
         }
         let mean = self.held_us.entry(place).or_insert(held_us);
-        *mean += HELD_PACE * (held_us - *mean);
+        *mean += Tuning::HELD_PACE * (held_us - *mean);
     }
 
     /// For how long those who write to a range have held its lock lately, in microseconds; of a
@@ -359,10 +350,10 @@ impl Workload {
     }
 }
 
-/// A footprint with at most [`ITEMS_MAX`] of the items, evenly chosen.
+/// A footprint with at most [`Tuning::ITEMS_MAX`] of the items, evenly chosen.
 fn thinned(footprint: &Footprint) -> Footprint {
     let items = footprint.items();
-    let count = items.len().min(ITEMS_MAX);
+    let count = items.len().min(Tuning::ITEMS_MAX);
     let mut kept = Footprint::new();
     for item in (0..count).map(|i| &items[i * items.len() / count]) {
         kept.add(item.table, item.span.clone(), item.access);
@@ -497,7 +488,7 @@ mod tests {
     fn wide_footprints_are_thinned_evenly() {
         let keys: Vec<i64> = (0..1000).collect();
         let workload = workload(2, &[write(&keys)]);
-        assert_eq!(workload.accesses, ITEMS_MAX);
+        assert_eq!(workload.accesses, Tuning::ITEMS_MAX);
         let half = workload.shares(&range(0, 500)).written;
         assert!((half - 0.5).abs() < 0.02, "{half}");
     }

@@ -43,20 +43,6 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The pause between two reports of how busy the sites are, in nanoseconds.
-const LOADS_EVERY_NS: u64 = 100_000_000;
-/// The shortest and longest pause between two planning passes, in nanoseconds: about transactions
-/// that one site can run, and about those that none can.
-const PLAN_PAUSE_NS: [(u64, u64); 2] = [(5_000_000, 100_000_000); 2];
-/// Measured transactions that are under way, at most.
-const UNDER_WAY_MAX: usize = 4096;
-/// A site that is busier than another by this share of its time loses some of its readers to it.
-const IMBALANCE: f64 = 0.1;
-/// One transaction in this many looks for another site then.
-const REROUTED_ONE_IN: u64 = 8;
-/// The smallest share that is measured is one in this many, plus one.
-const MASK_MAX: u64 = 0xffff;
-
 /// See the [module documentation](self).
 pub struct Learned {
     tuning: Tuning,
@@ -128,7 +114,7 @@ impl Learned {
             changing: BTreeMap::new(),
             measured: 0,
             thoughts: 0,
-            pause_ns: PLAN_PAUSE_NS.map(|(least, _)| least),
+            pause_ns: [Tuning::PASS_PAUSE_NS.0; 2],
             drawing: GlobalPlanner::default(),
             regime: Regime::new(tuning),
             hot_locks: Vec::new(),
@@ -183,13 +169,14 @@ impl Learned {
     /// anybody hears of it.
     fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
-        if sites.len() == 1 || !request.ticket.is_multiple_of(REROUTED_ONE_IN) {
+        if sites.len() == 1 || !request.ticket.is_multiple_of(Tuning::REROUTED_ONE_IN) {
             return chosen;
         }
         let busy = |site: SiteId| self.busy[usize::from(site.0)].load(Ordering::Relaxed);
-        let other =
-            sites.nth((request.ticket / REROUTED_ONE_IN) as usize % sites.len()).unwrap_or(chosen);
-        let much = (IMBALANCE * 1000.0) as u64;
+        let other = sites
+            .nth((request.ticket / Tuning::REROUTED_ONE_IN) as usize % sites.len())
+            .unwrap_or(chosen);
+        let much = (Tuning::REROUTE_IMBALANCE * 1000.0) as u64;
         if busy(chosen) > busy(other) + much { other } else { chosen }
     }
 
@@ -237,7 +224,7 @@ impl Learned {
     fn pause(&self, brain: &mut LearnedState, now_ns: u64, place: Place, changes: usize) {
         let kind = usize::from(is_distributed(place));
         let pause_ns = &mut brain.pause_ns[kind];
-        let (least, most) = PLAN_PAUSE_NS[kind];
+        let (least, most) = Tuning::PASS_PAUSE_NS;
         *pause_ns = if changes > 0 { least } else { (*pause_ns * 5 / 4).min(most) };
         self.plan_at[kind].store(now_ns + *pause_ns, Ordering::Relaxed);
     }
@@ -251,7 +238,7 @@ fn is_distributed(place: Place) -> bool {
 /// to be measured, and up to twice as many may be.
 fn mask_for(came: f64, wanted: f64) -> u64 {
     let doublings = (came / wanted).max(1.0).log2() as u32;
-    ((1 << doublings.min(63)) - 1).min(MASK_MAX)
+    ((1 << doublings.min(63)) - 1).min(Tuning::MASK_MAX)
 }
 
 /// A plan of some steps, with the transaction that gave the occasion as its reason.
@@ -276,7 +263,7 @@ impl LearnedState {
         place: Place,
         sample_weight: f64,
     ) {
-        if self.under_way.len() >= UNDER_WAY_MAX {
+        if self.under_way.len() >= Tuning::UNDER_WAY_MAX {
             // Those that never came back.
             self.under_way.clear();
         }
@@ -550,11 +537,11 @@ impl Strategy for Learned {
 
     fn wants_loads(&self, now: Time) -> bool {
         let at = self.loads_at.load(Ordering::Relaxed);
-        let next = now.0 + LOADS_EVERY_NS;
+        let next = now.0 + Tuning::LOADS_EVERY_NS;
         let swap =
             |at| self.loads_at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
         // A clock that went far back is believed.
-        (now.0 >= at || at - now.0 > 2 * LOADS_EVERY_NS) && swap(at).is_ok()
+        (now.0 >= at || at - now.0 > 2 * Tuning::LOADS_EVERY_NS) && swap(at).is_ok()
     }
 
     fn loads(&self, now: Time, loads: &[SiteLoad]) {
@@ -575,7 +562,7 @@ impl Strategy for Learned {
             }
             _ => self.tuning.measured_when_quiet,
         };
-        let wanted = per_second * LOADS_EVERY_NS as f64 / 1e9;
+        let wanted = per_second * Tuning::LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);
         let came = measured * self.sample_weight();
@@ -586,7 +573,7 @@ impl Strategy for Learned {
             }
             // To know more soon is worth it, as long as there is room for it.
             share if share > 2.0 && !brain.known.workload.is_full() => {
-                (mask << 1 | 1).min(MASK_MAX)
+                (mask << 1 | 1).min(Tuning::MASK_MAX)
             }
             share if share > 2.0 => mask_for(came, wanted),
             // Perhaps nobody asked for anything for a while.
@@ -606,6 +593,6 @@ mod tests {
         for (came, of) in [(0.0, 1), (99.0, 1), (199.0, 1), (200.0, 2), (30_000.0, 256)] {
             assert_eq!(mask_for(came, 100.0), of - 1, "of {came}");
         }
-        assert_eq!(mask_for(1e12, 10.0), MASK_MAX);
+        assert_eq!(mask_for(1e12, 10.0), Tuning::MASK_MAX);
     }
 }
