@@ -70,6 +70,7 @@ smoke:
 	$(ISOMER) lab run hermes --smoke --out $(OUT)/lab
 	$(ISOMER) demo --isolation serializable --seconds 2 --record $(OUT)/ordered.jsonl
 	$(ISOMER) route $(OUT)/ordered.jsonl --recorded
+	$(ISOMER) lab ablation --smoke --out $(OUT)/lab
 
 clients:
 	clients/install

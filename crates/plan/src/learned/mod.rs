@@ -18,27 +18,27 @@
 //! | **observe** | |
 //! | [`reservoir`] | a bounded sample of transactions, biased towards the recent |
 //! | [`workload`], `range` | access and co-access probabilities of any key range, read off the sample |
+//! | [`traffic`] | load and throughput of the sites |
+//! | `regime` | three signals: does the workload hold still, has it changed, may it be another one? |
+//! | **model** | |
 //! | [`linear`], [`score`] | recursive least squares; R² of its predictions |
 //! | [`cost`] | the cost functions of Table 1, and their inputs |
-//! | [`traffic`] | load and throughput of the sites |
+//! | `outlook` | what a change saves the sampled transactions: E(S) |
+//! | `grid`, `forecast` | throughput of a design: samples laid over partitions, a queueing network |
 //! | `known` | all of that in one value, to be copied; and what one decision is made from |
 //! | **propose** | |
 //! | `planner` | for one transaction: which site, and which changes it needs |
 //! | `beneficial` | splits, merges, replicas that go |
-//! | `global_plan` | the global plan: where everything would be if it were placed anew |
-//! | `draft` | its candidates: a graph of co-accesses, partitioned by METIS |
-//! | `even` | boundary refinement: what full sites hand to others where no candidate is better |
-//! | **judge** | |
-//! | `outlook` | what a change saves the sampled transactions |
-//! | `grid`, `forecast` | throughput of a design: samples laid over partitions, a queueing network |
-//! | `trial` | throughput before and after a global plan, and rollback |
-//! | **damp** | |
+//! | `candidate_design` | for all samples: a graph of co-accesses, partitioned by METIS |
+//! | `rebalance` | boundary refinement: what full sites hand to others where no candidate is better |
+//! | **govern** | |
 //! | [`recent`] | changes in flight, cooldown, price of undoing, budget |
-//! | `regime` | does the workload hold still, has it changed, may a hot spot have moved? |
+//! | `global_plan` | when a global plan is drawn, what it must promise, how it is carried out |
+//! | `trial` | throughput before and after a global plan, and rollback |
+//! | [`tuning`] | every number that was tuned |
 //! | **remember** | |
 //! | [`journal`] | decisions: what was considered, chosen and why, and its effect |
 //! | [`memory`] | what is kept when the database stops |
-//! | [`tuning`] | every number that was tuned |
 
 mod beneficial;
 pub(crate) mod candidate_design;
