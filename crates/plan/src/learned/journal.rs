@@ -59,6 +59,8 @@ pub struct Entry {
     /// What they brought.
     pub effect: Effect,
     ranges: Vec<Range>,
+    /// What those that were looked at since then took together.
+    took_us: f64,
 }
 
 /// See the [module documentation](self).
@@ -91,6 +93,7 @@ impl Journal {
             fates: vec![ChangeResult::Open; steps],
             effect: Effect { before_us, ..Effect::default() },
             ranges,
+            took_us: 0.0,
         };
         if self.entries.len() == Tuning::JOURNAL_MAX {
             self.entries.pop_front();
@@ -137,10 +140,12 @@ impl Journal {
             }
             let is_made = !entry.fates.contains(&ChangeResult::Open);
             if is_made && entry.ranges.iter().any(|range| range.is_touched_by(footprint)) {
+                entry.took_us += took_us;
                 let effect = &mut entry.effect;
                 effect.seen += 1;
-                let mean = effect.after_us.unwrap_or(0.0);
-                effect.after_us = Some(mean + (took_us - mean) / f64::from(effect.seen));
+                // Few say nothing: one that waited long is most of them.
+                let enough = effect.seen >= Tuning::EFFECT_OF;
+                effect.after_us = enough.then(|| entry.took_us / f64::from(effect.seen));
             }
             entry.effect.seen < Tuning::EFFECT_OF
         });
