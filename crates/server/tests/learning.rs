@@ -66,9 +66,9 @@ impl Subject {
     }
 
     /// What it would move where.
-    fn blueprint(&self) -> Vec<String> {
+    fn divided(&self) -> Vec<String> {
         let design = self.engine.database().design();
-        let moves = self.learned.blueprint(&design).into_iter();
+        let moves = self.learned.divided(&design).into_iter();
         let mut moves: Vec<String> = moves
             .map(|(range, site)| {
                 let table = design.table(range.table).expect("it was not dropped");
@@ -92,7 +92,7 @@ fn over_the_wire() -> Vec<String> {
         assert_eq!(txn.execute(update, &[&written]).expect("it has the row"), 1);
         txn.commit().expect("nobody else writes");
     }
-    subject.blueprint()
+    subject.divided()
 }
 
 fn by_procedures() -> Vec<String> {
@@ -111,7 +111,7 @@ fn by_procedures() -> Vec<String> {
         });
         ran.expect("it commits");
     }
-    subject.blueprint()
+    subject.divided()
 }
 
 #[test]

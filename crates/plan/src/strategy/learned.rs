@@ -157,7 +157,7 @@ impl Learned {
 
     /// What goes where if everything that was sampled is divided evenly among the sites of a design: the first
     /// candidate of a global plan, before anybody judges it. For those who want to see what was learned of a workload.
-    pub fn blueprint(&self, design: &Design) -> Vec<(Range, SiteId)> {
+    pub fn divided(&self, design: &Design) -> Vec<(Range, SiteId)> {
         let known = self.brain.lock().known.clone();
         let situation = known.situation(&self.tuning, 0, design, 0);
         let moves = CandidateDesign::even(&situation).unwrap_or_default();
