@@ -112,6 +112,13 @@ impl Recent {
         asked.any(|(change, at)| moves(change) && now_ns.saturating_sub(*at) < Tuning::LOST_NS)
     }
 
+    /// True if hardly anything was changed within [`Tuning::undo_ns`].
+    pub fn is_quiet(&self, now_ns: u64) -> bool {
+        let lately = self.made.iter().rev().take(Tuning::QUIET_MAX + 1);
+        let lately = lately.filter(|(at, _)| now_ns.saturating_sub(*at) < self.tuning.undo_ns);
+        lately.count() <= Tuning::QUIET_MAX
+    }
+
     /// True if the partition that starts here was changed a moment ago.
     pub fn rests(&self, now_ns: u64, table: TableId, start: &Key) -> bool {
         let last = self.places.get(&(table, start.clone()));
@@ -231,6 +238,16 @@ mod tests {
         assert_eq!([102, 103].map(|at| recent.budget(at * SECOND, 0.5)), [0.5, 1.0]);
         recent.spend(1);
         assert_eq!(recent.budget(1000 * SECOND, 0.0), 0.0);
+    }
+
+    #[test]
+    fn it_is_quiet_when_hardly_anything_was_changed_for_a_while() {
+        let mut recent = recent();
+        (0..=Tuning::QUIET_MAX as u64).for_each(|at| {
+            assert!(recent.is_quiet(at));
+            recent.hear(at, &remaster(S2), true);
+        });
+        assert!(!recent.is_quiet(9 * SECOND) && recent.is_quiet(10 * SECOND));
     }
 
     #[test]

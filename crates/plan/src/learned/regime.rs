@@ -98,7 +98,7 @@ impl Regime {
     }
 
     /// For how long nothing was disturbed.
-    pub(crate) fn steady_s(&self, now_ns: u64) -> f64 {
+    fn steady_s(&self, now_ns: u64) -> f64 {
         now_ns.saturating_sub(self.steady_ns) as f64 / 1e9
     }
 

@@ -65,7 +65,7 @@ pub struct Tuning {
     // Observe.
     /// Transactions that are measured, per second; as many as there are, if there are fewer.
     pub measured_per_second: f64,
-    /// The same once the workload holds still, and while the autopilot is off: so that it knows what went before when
+    /// The same once hardly anything is changed any more, and while the autopilot is off: so that it knows what went before when
     /// it is turned on.
     pub measured_when_quiet: f64,
     /// Of the transactions, those that are kept. (Descendant.)
@@ -176,7 +176,7 @@ impl Default for Tuning {
             neighbours: 0.25,
             full_from: 0.8,
             held_max: 0.1,
-            gain_min: 1.2,
+            gain_min: 1.1,
             gain_raised: 1.05,
             rollback_ratio: 0.85,
             changes_per_second: 1500.0,
@@ -195,8 +195,8 @@ impl Tuning {
     pub const ITEMS_MAX: usize = 64;
     /// Partitions that anything is remembered of. Of larger designs only those are numbered that a sample accesses.
     pub(crate) const PARTITIONS_MAX: usize = 16_384;
-    /// Who writes to a range is counted again when one in this many samples is new.
-    pub(crate) const RECOUNTED: u64 = 32;
+    /// Who writes to a range is counted again when one in this many samples is new: in a large range that takes long.
+    pub(crate) const RECOUNTED: u64 = 8;
     /// Weight of a new observation in the running average of how long a lock is held.
     pub(crate) const HELD_PACE: f64 = 0.1;
     /// Items go up to this share of the expiry too late.
@@ -333,6 +333,8 @@ impl Tuning {
     pub(crate) const TRIAL_SETTLES_NS: u64 = 3_500_000_000;
     /// If throughput is not steady for this long, the plan stays, in nanoseconds.
     pub(crate) const TRIAL_TIMEOUT_NS: u64 = 20_000_000_000;
+    /// Up to this many recent changes count as none.
+    pub(crate) const QUIET_MAX: usize = 10;
     /// The size of the token bucket, in seconds of its rate.
     pub(crate) const BURST_S: f64 = 0.25;
     /// A change in flight that was not heard of for this long is not in flight any more, in

@@ -557,7 +557,7 @@ impl Strategy for Learned {
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
         let per_second = match self.mode() {
-            Mode::Recommend | Mode::Auto if brain.regime.steady_s(now.0) < self.tuning.usual_s => {
+            Mode::Recommend | Mode::Auto if !brain.known.recent.is_quiet(now.0) => {
                 self.tuning.measured_per_second
             }
             _ => self.tuning.measured_when_quiet,
