@@ -6,11 +6,13 @@
 //!   copy         nobody works; the rows are copied into another table             how long that takes
 //!   paced        half of the capacity, viewer to film and back                    latency, pauses, failures, memory
 //!   1 %, 20 %    so much of the capacity                                          how long each takes
+//!   placement    nothing; planners look at the rows                               how many would change their site
 //! ```
 //!
 //! The ratings and the clients are those of [`crate::ratings`]. Server and clients share the machine, so figures say
 //! more about each other than about servers.
 
+mod placement;
 mod plot;
 
 use crate::failure::Failure;
@@ -84,6 +86,9 @@ struct Report {
     extra_memory_ratio: f64,
     /// How much longer a change takes at 20 percent of the capacity than at 1 percent.
     growth_20x_rate: f64,
+    /// The part of the rows that changes its site, film to viewer, and where the new key is the old one backwards.
+    moved: placement::Moved,
+    moved_related: placement::Moved,
 }
 
 /// A change, and the clients' requests before it and during it.
@@ -102,8 +107,13 @@ impl Run {
         (self.changed - self.begun).as_secs_f64()
     }
 
+    /// The time before the change that it is compared with: clients and server have warmed up by then.
+    fn warm(&self) -> Duration {
+        self.begun / 2
+    }
+
     fn before(&self) -> &[Request] {
-        within(&self.noted, Duration::ZERO, self.begun)
+        within(&self.noted, self.warm(), self.begun)
     }
 
     fn during(&self) -> &[Request] {
@@ -113,7 +123,8 @@ impl Run {
     /// Requests a second before the change and during it.
     fn rates(&self) -> [f64; 2] {
         let rate = |requests: &[Request], seconds: f64| requests.len() as f64 / seconds.max(1e-9);
-        [rate(self.before(), self.begun.as_secs_f64()), rate(self.during(), self.seconds())]
+        let before = self.begun - self.warm();
+        [rate(self.before(), before.as_secs_f64()), rate(self.during(), self.seconds())]
     }
 }
 
@@ -190,6 +201,8 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         extra_memory_ratio: (closed.memory[1] - closed.memory[0]) as f64
             / closed.memory[0].max(1) as f64,
         growth_20x_rate: slow[1] / slow[0],
+        moved: placement::moved(ratings.keys(), args.sites)?,
+        moved_related: placement::related(args.sites)?,
     };
     if args.json {
         out::line(serde_json::to_string(&report).map_err(Failure::failed)?);
@@ -212,10 +225,18 @@ fn tell(report: &Report) {
         ("duration of a bare copy's", format!("{:.2}", report.duration_vs_copy)),
         ("more memory", text::percent(report.extra_memory_ratio)),
         ("duration at 20 % of that at 1 %", format!("{:.2}", report.growth_20x_rate)),
+        ("rows that move, film to viewer", moved(&report.moved)),
+        ("rows that move, key backwards", moved(&report.moved_related)),
     ];
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
     out::print(text::columns(&rows, 0));
+}
+
+fn moved(moved: &placement::Moved) -> String {
+    let [balanced, greedy, random] =
+        [moved.balanced, moved.greedy, moved.random].map(text::percent);
+    format!("{balanced} (each where most of it is: {greedy}; at random: {random})")
 }
 
 fn ms(time: Duration) -> f64 {

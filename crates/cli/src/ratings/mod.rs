@@ -98,6 +98,11 @@ impl Ratings {
         Ok(ratings)
     }
 
+    /// The film and the viewer of each rating that there is at first.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.all.iter().map(|one| (i64::from(one.movie), i64::from(one.viewer)))
+    }
+
     /// How many ratings there are at first.
     pub(crate) fn rows(&self) -> usize {
         self.all.len()
