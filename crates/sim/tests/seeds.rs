@@ -43,7 +43,7 @@ fn sixty_seeds_of_changing_orders_keep_every_promise() {
         println!("{summary}");
         (switches, restarts) = (switches + summary.switches, restarts + summary.restarts);
     }
-    assert!(switches > 40 && restarts > 10, "only {switches} switches and {restarts} restarts");
+    assert!(switches > 10 && restarts > 10, "only {switches} switches and {restarts} restarts");
 }
 
 /// Seeds that broke a promise once. What a seed draws changes with the code, so the faults
