@@ -21,10 +21,8 @@ pub fn draw(
 ) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     let mut drawn = Vec::new();
     let mut draw = |suffix: &str, what: &str, x: &str, series: &Series| {
-        let (title, file) = (
-            format!("{}: {what}", experiment.title),
-            format!("hermes-{}{suffix}.svg", experiment.name),
-        );
+        let (title, file) =
+            (format!("{}: {what}", experiment.title), format!("{}{suffix}.svg", experiment.name));
         let path = folder.join(&file);
         let page = page(&path)?;
         lines(&page, &title, x, series)?;
@@ -46,10 +44,8 @@ pub fn draw(
         let sent = |slice: &Slice, _: f64| slice.sent as f64 / 1e3 / slice.count.max(1) as f64;
         draw("-network", "kB sent per transaction", "seconds", &series(samples, sent))?;
     } else {
-        let (title, file) = (
-            format!("{}: {THROUGHPUT}", experiment.title),
-            format!("hermes-{}.svg", experiment.name),
-        );
+        let (title, file) =
+            (format!("{}: {THROUGHPUT}", experiment.title), format!("{}.svg", experiment.name));
         let path = folder.join(&file);
         let page = page(&path)?;
         let of: Vec<(&str, f64)> =
