@@ -55,7 +55,7 @@ pub fn rules() -> Vec<Rule> {
         rule("trial", "a plan after which less is served is taken back", || {
             tuned(|t| t.rollback_ratio = 0.0)
         }),
-        rule("gain", "a plan must promise a fifth more, and more after others", || {
+        rule("gain", "a plan must promise a tenth more, and more after others", || {
             tuned(|t| (t.gain_min, t.gain_raised) = (1.0, 1.0))
         }),
         rule(
