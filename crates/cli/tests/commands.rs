@@ -207,6 +207,7 @@ fn a_shard_key_changes_while_clients_work_and_none_is_refused_anything() {
 #[test]
 fn transactions_in_one_order_are_serial_and_route_agrees_with_the_engine() {
     let record = folder("ordered").join("run.jsonl");
+    std::fs::create_dir_all(folder("ordered")).expect("a folder for the recording");
     let path = record.display().to_string();
     let demo = ["demo", "--isolation", "serializable", "--seconds", "1", "--json"];
     let ended = isomer(&[&demo[..], &["--record", &path]].concat());
