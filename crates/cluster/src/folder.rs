@@ -25,7 +25,7 @@
 use crate::catalog::{self, Catalog, Kind};
 use crate::error::OpenDatabaseError;
 use crate::storage::DatabaseId;
-use isomer_design::{Design, SiteId, Time};
+use isomer_design::{Design, SiteId};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -173,13 +173,14 @@ impl Folder {
         fs::read_to_string(self.path.join(memory_of(strategy))).ok()
     }
 
-    /// The number of a run of a site that is about to begin: `now`, unless an earlier one was later.
-    pub(crate) fn begin_run(&self, site: SiteId, now: Time) -> Result<u64, OpenDatabaseError> {
-        let folder = self.site(site)?;
-        let before = read_number(&folder.join(RUN), 10)?.unwrap_or(0);
-        let run = now.0.max(before + 1);
-        replace(&folder, RUN, &format!("{run}\n"))?;
-        Ok(run)
+    /// The number of the last run of a site; 0 if it has had none here.
+    pub(crate) fn last_run(&self, site: SiteId) -> Result<u64, OpenDatabaseError> {
+        Ok(read_number(&self.site(site)?.join(RUN), 10)?.unwrap_or(0))
+    }
+
+    /// Keeps the number of a run of a site, durably.
+    pub(crate) fn keep_run(&self, site: SiteId, run: u64) -> Result<(), OpenDatabaseError> {
+        replace(&self.site(site)?, RUN, &format!("{run}\n"))
     }
 
     /// True if the folder has one of the site.

@@ -19,7 +19,7 @@
 use crate::catalog::{self, Catalog, Kind};
 use crate::error::OpenDatabaseError;
 use crate::folder::Folder;
-use isomer_design::{SiteId, Time};
+use isomer_design::SiteId;
 use isomer_log::{
     Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, MemoryLog, MemoryOptions, OpenError,
     Options,
@@ -113,9 +113,14 @@ pub(crate) trait Storage: Send + Sync {
     /// The folder, which has checkpoints, and what the strategy remembers.
     fn folder(&self) -> Option<&Folder>;
 
-    /// A number for a run of a site that is about to begin, greater than those of earlier ones as far as is known.
-    fn begin_run(&self, site: SiteId, now: Time) -> Result<u64, OpenDatabaseError> {
-        self.folder().map_or(Ok(now.0), |folder| folder.begin_run(site, now))
+    /// The number of the last run of a site, as far as is known here.
+    fn last_run(&self, site: SiteId) -> Result<u64, OpenDatabaseError> {
+        self.folder().map_or(Ok(0), |folder| folder.last_run(site))
+    }
+
+    /// Keeps the number of a site's run, before anybody else hears of it.
+    fn keep_run(&self, site: SiteId, run: u64) -> Result<(), OpenDatabaseError> {
+        self.folder().map_or(Ok(()), |folder| folder.keep_run(site, run))
     }
 }
 

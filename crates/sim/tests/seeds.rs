@@ -52,8 +52,8 @@ fn sixty_seeds_of_changing_orders_keep_every_promise() {
 fn seeds_that_failed_once_keep_every_promise() {
     let long = SimOptions { steps: 1000, ..SimOptions::default() };
     let seeds = [
-        7_187, 24_137, 42_002, 1_000_428, 1_001_012, 1_001_239, 1_005_523, 1_009_843, 2_100_025,
-        2_104_372, 3_007_927,
+        1084, 1273, 2374, 5387, 7_187, 24_137, 42_002, 1_000_428, 1_001_012, 1_001_239, 1_005_523,
+        1_009_843, 2_100_025, 2_104_372, 3_007_927,
     ];
     let seeds = seeds.map(|seed| (seed, SimOptions::default()));
     let long = [1_100_307, 1_101_266, 1_101_741].map(|seed| (seed, long));

@@ -80,8 +80,9 @@ pub struct SiteOptions {
     pub memory: Arc<MemoryLimit>,
     /// Told how far the site's recovery has come.
     pub progress: Arc<RecoveryProgress>,
-    /// Greater than that of any earlier run of the site, where whoever runs it can tell; what it has logged and what
-    /// the time is are looked at in any case.
+    /// Greater than the [`Site::incarnation`] of any earlier run, where whoever runs the site can tell. What it has logged
+    /// and what the time is are looked at in any case, but neither tells runs from each other that log nothing while
+    /// the clock is behind the log.
     pub incarnation: u64,
 }
 
@@ -267,6 +268,12 @@ impl Site {
     /// The site's number.
     pub fn id(&self) -> SiteId {
         self.id
+    }
+
+    /// The number of this run: greater than that of earlier ones, if they were kept for it
+    /// ([`SiteOptions::incarnation`]).
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     /// The site's redo log, for whoever drives its disk.

@@ -187,3 +187,26 @@ fn what_is_committed_after_a_restart_is_later_than_what_was_read_before() {
     let commit = pair.write(2);
     assert!(commit > ahead, "{commit} is not after {ahead}");
 }
+
+/// Two runs with one number look like one: the second begins its streams where the first has been, and what it sends
+/// is taken for doubled (simulator, seed 1273).
+#[test]
+fn runs_that_log_nothing_while_the_clock_is_behind_the_log_have_numbers_of_their_own() {
+    let mut pair = Pair::new();
+    pair.clocks[0].set(NOON + HOUR);
+    let before = pair.write(1);
+    pair.clocks[0].set(NOON);
+    for _ in 0..2 {
+        let last = pair.sites[0].incarnation();
+        let (log, network, time) =
+            (pair.logs[0].clone(), pair.mailboxes.clone(), pair.clocks[0].clone());
+        let usual = SiteOptions::new(S1, log, network, time);
+        let options = SiteOptions { incarnation: last + 1, ..usual };
+        pair.sites[0] = Site::open(options).unwrap();
+        assert!(pair.sites[0].incarnation() > last);
+        pair.sites[0].greet(std::iter::once(S2));
+        assert_eq!(pair.read(1, before).0, 1, "the stream of this run has begun");
+    }
+    let commit = pair.write(2);
+    assert_eq!(pair.read(1, commit).0, 2, "and goes on");
+}

@@ -53,6 +53,9 @@ impl Runtime {
             }
             notes.push(error.to_string());
         }
+        for site in &sites {
+            storage.keep_run(site.id(), site.incarnation())?;
+        }
         sites.into_iter().for_each(|site| self.add(site, options.durability));
         Ok(())
     }
@@ -112,7 +115,7 @@ impl Runtime {
         let time: Arc<dyn TimeSource> = self.clock.clone();
         let (network, procedures) = (self.mailboxes.clone(), self.procedures.clone());
         let usual = SiteOptions::new(id, log, network, time);
-        let (memory, incarnation) = (self.memory.clone(), storage.begin_run(id, self.clock.now())?);
+        let (memory, incarnation) = (self.memory.clone(), storage.last_run(id)? + 1);
         Ok((SiteOptions { checkpoints, procedures, memory, incarnation, ..usual }, notes))
     }
 }

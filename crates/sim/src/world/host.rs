@@ -29,6 +29,8 @@ const LOOK_NS: u64 = 50_000_000;
 pub(super) struct Host {
     /// Counts from 1; even while the site is down, the number names the next run.
     run: u64,
+    /// What the last run called itself, which it kept before anybody heard of it.
+    incarnation: u64,
     site: Option<Arc<Site>>,
     disk: Disk,
     tasks: Vec<TaskId>,
@@ -49,10 +51,11 @@ impl World {
     /// Starts a site, for the first time or after a crash. A site that cannot be recovered ends the
     /// run: every disk that a crash leaves must be one it can read.
     pub fn start(self: &Rc<World>, id: SiteId) {
-        let run = {
+        let (run, before) = {
             let mut hosts = self.hosts.borrow_mut();
             let host = hosts.entry(id).or_insert_with(|| Host {
                 run: 1,
+                incarnation: 0,
                 site: None,
                 disk: self.disk(MemoryLog::new(options()), 0, MemoryCheckpoints::new()),
                 tasks: Vec::new(),
@@ -62,7 +65,7 @@ impl World {
             if host.site.is_some() {
                 return;
             }
-            host.run
+            (host.run, host.incarnation)
         };
         self.note(format_args!("{id} starts, run {run}"));
         let (log, checkpoints): (_, Arc<dyn Checkpoints>) = {
@@ -74,8 +77,15 @@ impl World {
         let close_ahead = CloseAhead { after_ns: 2_000_000, most_ns: 50_000_000 };
         let usual = SiteOptions::new(id, log, network, time);
         let link_timeouts = LinkTimeouts { gap_ns: 20_000_000, silent_ns: 250_000_000 };
-        let (piece_bytes, checkpoints) = (PIECE_BYTES, Some(checkpoints));
-        let options = SiteOptions { piece_bytes, close_ahead, link_timeouts, checkpoints, ..usual };
+        let (piece_bytes, checkpoints, incarnation) = (PIECE_BYTES, Some(checkpoints), before + 1);
+        let options = SiteOptions {
+            piece_bytes,
+            close_ahead,
+            link_timeouts,
+            checkpoints,
+            incarnation,
+            ..usual
+        };
         let opened = self.guarded(|| match Site::open(options) {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),
@@ -86,7 +96,7 @@ impl World {
         let others: Vec<SiteId> = {
             let mut hosts = self.hosts.borrow_mut();
             let host = hosts.get_mut(&id).expect("it was just entered");
-            host.site = Some(site.clone());
+            (host.site, host.incarnation) = (Some(site.clone()), site.incarnation());
             host.tasks = tasks;
             hosts.keys().copied().filter(|other| *other != id).collect()
         };
