@@ -35,7 +35,7 @@ pub(crate) fn read<'l>(
             }
             let writes = writes_of(&records);
             match head.kind {
-                FrameKind::Refresh { .. } => {}
+                FrameKind::Refresh { .. } | FrameKind::Hears(..) => {}
                 FrameKind::Commit if writes.is_empty() => {}
                 FrameKind::Commit => commits.push(Commit::of(site, head.time, [(site, writes)])),
                 FrameKind::Prepare(txn) => {

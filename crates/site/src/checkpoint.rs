@@ -23,7 +23,7 @@
 //! and the log can be cut ([`isomer_log::Checkpoints`]). When one is made, and how fast, is for others to
 //! decide ([`Pace`]): they hear how far it is, and it goes on when they say so.
 
-use crate::frame::TxnId;
+use crate::frame::{Hearing, TxnId};
 use crate::held::Held;
 use crate::partition::{SitePartition, Table};
 use crate::record::{BadFrame, FrameWriter, Reader, RowsBuffer, put_range, put_sites};
@@ -201,6 +201,8 @@ pub(crate) enum Piece {
     Decided(TxnId, Time, SiteSet),
     /// How many backups a table asks for.
     Backups(TableId, Backups),
+    /// How a site is heard that is fenced.
+    Hears(SiteId, Hearing),
 }
 
 impl Site {
@@ -211,7 +213,7 @@ impl Site {
     pub async fn checkpoint(&self, pace: &mut impl Pace) -> Result<(), CheckpointError> {
         let checkpoints = self.checkpoints.as_deref().ok_or(CheckpointError::Nowhere)?;
         let running = Running::begin(self)?;
-        let Shape { begin, partitions, decisions, backups } = self.frozen_shape();
+        let Shape { begin, partitions, decisions, backups, hearings } = self.frozen_shape();
         if checkpoints.newest().is_some_and(|newest| newest.position == begin) {
             return Ok(self.cut_log()?); // It holds all that this one would let the log forget.
         }
@@ -226,6 +228,9 @@ impl Site {
         }
         for (table, backups) in backups {
             writing.append(&Piece::Backups(table, backups)).await?;
+        }
+        for (site, how) in hearings {
+            writing.append(&Piece::Hears(site, how)).await?;
         }
         for (txn, decided) in decisions {
             writing.append(&Piece::Decided(txn, decided.at, decided.waiting)).await?;
@@ -392,6 +397,11 @@ fn encode(piece: &Piece) -> Vec<u8> {
             bytes.extend_from_slice(&table.0.to_le_bytes());
             bytes.extend([backups.count, u8::from(backups.on_disk)]);
         }
+        Piece::Hears(site, how) => {
+            bytes.push(7);
+            bytes.extend_from_slice(&site.0.to_le_bytes());
+            bytes.push(how.code());
+        }
     }
     bytes
 }
@@ -427,7 +437,8 @@ pub(crate) fn decode(frame: &[u8]) -> Result<Decoded<'_>, BadFrame> {
             Ok(Decoded::Decided(txn, Time(reader.u64()?), reader.sites()?))
         }
         6 => Ok(Decoded::Backups(TableId(reader.u32()?), reader.backups()?)),
-        _ => Err(bad(0, "the kind of a piece, 1 to 6")),
+        7 => Ok(Decoded::Hears(reader.site()?, Hearing::read(&mut reader)?)),
+        _ => Err(bad(0, "the kind of a piece, 1 to 7")),
     }
 }
 
@@ -439,4 +450,5 @@ pub(crate) enum Decoded<'a> {
     End,
     Decided(TxnId, Time, SiteSet),
     Backups(TableId, Backups),
+    Hears(SiteId, Hearing),
 }

@@ -73,6 +73,39 @@ pub enum FrameKind {
     },
     /// A prepared transaction has ended here.
     End(TxnId),
+    /// How this site takes the word of another one from now on. A fence holds until it is lifted, so a restart must
+    /// not lift it.
+    Hears(SiteId, Hearing),
+}
+
+/// How a site takes the word of another one ([`crate::tail`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hearing {
+    /// It listens.
+    Open,
+    /// What the other one says as a master or coordinator is void.
+    Fenced,
+    /// So it is, and others have taken over: nobody waits for it.
+    Replaced,
+}
+
+impl Hearing {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Hearing::Open => 0,
+            Hearing::Fenced => 1,
+            Hearing::Replaced => 2,
+        }
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Hearing, BadFrame> {
+        Ok(match reader.u8()? {
+            0 => Hearing::Open,
+            1 => Hearing::Fenced,
+            2 => Hearing::Replaced,
+            _ => return Err(reader.bad("how a site is heard, 0 to 2")),
+        })
+    }
 }
 
 impl FrameKind {
@@ -97,6 +130,10 @@ impl FrameKind {
                 txn.write(bytes);
                 put_sites(bytes, others);
             }
+            FrameKind::Hears(site, how) => {
+                bytes.extend_from_slice(&site.0.to_le_bytes());
+                bytes.push(how.code());
+            }
         }
     }
 
@@ -107,7 +144,8 @@ impl FrameKind {
             3 => FrameKind::Prepare(TxnId::read(reader)?),
             4 => FrameKind::Decide { txn: TxnId::read(reader)?, others: reader.sites()? },
             5 => FrameKind::End(TxnId::read(reader)?),
-            _ => return Err(reader.bad("the code of a kind of frame, 1 to 5")),
+            6 => FrameKind::Hears(reader.site()?, Hearing::read(reader)?),
+            _ => return Err(reader.bad("the code of a kind of frame, 1 to 6")),
         })
     }
 
@@ -118,6 +156,7 @@ impl FrameKind {
             FrameKind::Prepare(_) => 3,
             FrameKind::Decide { .. } => DECIDE,
             FrameKind::End(_) => 5,
+            FrameKind::Hears(..) => 6,
         }
     }
 }

@@ -69,7 +69,7 @@ pub use copy::{PIECE_BYTES, Snapshot};
 pub use error::{Abort, Failure, Refusal};
 pub use execute::{Pin, Read, ReadSpan, SeenUpTo, VisitRow};
 pub use failover::{Standing, term};
-pub use frame::{FrameHead, FrameKind, TxnId};
+pub use frame::{FrameHead, FrameKind, Hearing, TxnId};
 pub use link::LinkTimeouts;
 pub use message::{
     Epoch, Feed, FeedItem, Message, Network, Question, Subscription, TailItem, TimeSource,

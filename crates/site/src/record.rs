@@ -182,7 +182,7 @@ pub struct BadFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{FrameHead, FrameKind, TxnId};
+    use crate::frame::{FrameHead, FrameKind, Hearing, TxnId};
 
     fn samples() -> Vec<Event<'static>> {
         let sites = SiteSet::from_iter([2, 3, 900].map(SiteId));
@@ -241,7 +241,9 @@ mod tests {
         let txn = TxnId { coordinator: SiteId(2), incarnation: 77, number: 8 };
         let others = (2..=1024).map(SiteId).collect::<SiteSet>();
         let decide = FrameKind::Decide { txn, others };
-        for kind in [FrameKind::Commit, FrameKind::Prepare(txn), decide, FrameKind::End(txn)] {
+        let hears = FrameKind::Hears(SiteId(1024), Hearing::Replaced);
+        for kind in [FrameKind::Commit, FrameKind::Prepare(txn), decide, FrameKind::End(txn), hears]
+        {
             let mut writer = FrameWriter::new(kind.clone());
             writer.open_write(TableId(2), &Key::int(0), 41);
             writer.row(&Key::int(1), Some(b"one"));

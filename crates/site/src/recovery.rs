@@ -154,6 +154,7 @@ impl Site {
                     self.install_rows(&table, &rows, Time::ZERO);
                 }
                 Ok(Decoded::Backups(id, backups)) => self.table_or_new(id).set_backups(backups),
+                Ok(Decoded::Hears(site, how)) => self.set_hearing(site, how),
                 Ok(Decoded::Decided(txn, at, waiting)) => self.restore_decision(txn, at, waiting),
                 Ok(Decoded::End) => whole = true,
                 Err(error) => bad = Some(error.to_string()),
@@ -197,6 +198,7 @@ impl Site {
                     FrameKind::Decide { txn, others } => {
                         self.restore_decision(*txn, head.time, others.clone());
                     }
+                    FrameKind::Hears(site, how) => self.set_hearing(*site, *how),
                     FrameKind::Commit | FrameKind::Refresh { .. } => {}
                 }
                 for record in &records {

@@ -31,7 +31,7 @@ use crate::checkpoint::Progress;
 use crate::close_ahead::CloseAhead;
 use crate::copy::{PIECE_BYTES, Underway};
 use crate::error::Failure;
-use crate::frame::TxnId;
+use crate::frame::{Hearing, TxnId};
 use crate::hot_lock::HotLocks;
 use crate::link::{LinkTimeouts, Links};
 use crate::message::{Network, TimeSource};
@@ -168,6 +168,7 @@ pub(crate) struct Shape {
     pub(crate) partitions: Vec<Owned>,
     pub(crate) decisions: Vec<(TxnId, Decided)>,
     pub(crate) backups: Vec<(TableId, Backups)>,
+    pub(crate) hearings: Vec<(SiteId, Hearing)>,
 }
 
 /// A partition and the table it is of.
@@ -353,7 +354,8 @@ impl Site {
             }
         }
         let begin = self.log.end().min(self.copied_from());
-        Shape { begin, partitions, decisions: self.decisions(), backups }
+        let (decisions, hearings) = (self.decisions(), self.hearings());
+        Shape { begin, partitions, decisions, backups, hearings }
     }
 
     pub(crate) fn context(&self) -> Result<Context<'_>, Failure> {

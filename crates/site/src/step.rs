@@ -123,8 +123,8 @@ impl Site {
             }
             Step::TakeFrames(from, frames) => self.take_frames(from, &frames).await?,
             Step::EndInDoubt(outcomes) => self.end_in_doubt(outcomes).await?,
-            Step::Replaced(site) => self.replaced(site),
-            Step::Admit(site) => self.admit(site),
+            Step::Replaced(site) => self.replaced(site).await?,
+            Step::Admit(site) => self.admit(site).await?,
         }
         Ok(Answer::Done)
     }

@@ -27,7 +27,8 @@
 //!
 //! **Fence.** A site may be gone for the router and still reach others. So before anything is taken from a tail, every
 //! site is told to hear no more of it: messages, parts and prepared votes of a fenced site are void. What it commits
-//! from then on is at no backup, so nobody is told of it; when it comes back it is told to discard that.
+//! from then on is at no backup, so nobody is told of it; when it comes back it is told to discard that. A fence is
+//! in the log of who has set it: a restart does not lift it.
 //!
 //! **Left out.** After a restart, a site's tail begins once its backups have acknowledged what they lack; if it is
 //! gone once more before, its partitions wait for it. Likewise after a tail that grew beyond [`TAIL_BYTES_MAX`]. A
@@ -37,7 +38,7 @@
 use crate::backup::Ticket;
 use crate::error::Refusal;
 use crate::failover::PATIENCE_NS;
-use crate::frame::{FrameHead, FrameKind, TxnId};
+use crate::frame::{FrameHead, FrameKind, Hearing, TxnId};
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
 use crate::record::{FrameWriter, Record, read_any_frame, read_frame};
@@ -110,7 +111,7 @@ fn note_unended(unended: &mut BTreeMap<TxnId, Unended>, frame: &[u8]) {
         }
         FrameKind::End(txn) => drop(unended.remove(&txn)),
         FrameKind::Decide { txn, .. } => drop(unended.insert(txn, Unended::Decided(head.time))),
-        FrameKind::Commit | FrameKind::Refresh { .. } => {}
+        FrameKind::Commit | FrameKind::Refresh { .. } | FrameKind::Hears(..) => {}
     }
 }
 
@@ -463,7 +464,10 @@ impl Site {
         {
             // Who decides after this finds the site fenced.
             let _shaping = self.shaping.write();
-            self.links.other_tails.lock().fenced.insert(site);
+            if !self.is_fenced(site) {
+                self.log_hearing(site, Hearing::Fenced)?;
+                self.set_hearing(site, Hearing::Fenced);
+            }
         }
         // Who waits for it to keep this site's tail may hold what it is waited for.
         self.stop_keeping(site);
@@ -535,11 +539,20 @@ impl Site {
 
     /// Others have taken over from a site: no client waits for its word. If it is this one, nothing that it has begun
     /// waits any more for those who do not hear it.
-    pub(crate) fn replaced(&self, site: SiteId) {
-        self.links.other_tails.lock().replaced.insert(site);
+    ///
+    /// # Errors
+    /// [`Refusal::Log`].
+    pub(crate) async fn replaced(&self, site: SiteId) -> Result<(), Refusal> {
+        // Of itself a site is told again after a restart, before others hear it.
+        if site != self.id && !self.are_replaced(&SiteSet::of(site)) {
+            let _shaping = self.shaping.read();
+            self.log_hearing(site, Hearing::Replaced)?;
+        }
+        self.set_hearing(site, Hearing::Replaced);
         self.wake_coordinators();
         self.wake_unacknowledged();
         self.ticked.wake();
+        Ok(self.lasting_for_others(self.log.end()).await?)
     }
 
     /// True if others have taken over from this site itself.
@@ -548,19 +561,50 @@ impl Site {
     }
 
     /// A fenced site has come back, and has let go of what is not its own any more.
-    pub(crate) fn admit(&self, site: SiteId) {
-        let was_fenced = {
-            let mut others = self.links.other_tails.lock();
-            let was_fenced = others.fenced.contains(site);
-            others.fenced = others.fenced.without(site);
-            others.replaced = others.replaced.without(site);
-            was_fenced
-        };
-        if was_fenced && site != self.id {
+    ///
+    /// # Errors
+    /// [`Refusal::Log`]; it is not heard yet.
+    pub(crate) async fn admit(&self, site: SiteId) -> Result<(), Refusal> {
+        let was_fenced = self.is_fenced(site);
+        if was_fenced {
+            let _shaping = self.shaping.read();
+            self.log_hearing(site, Hearing::Open)?;
+        }
+        self.set_hearing(site, Hearing::Open);
+        if was_fenced {
             self.review_keeping(site);
             // What it has said meanwhile was not heard.
             self.meet(&[site]);
         }
+        Ok(self.lasting_for_others(self.log.end()).await?)
+    }
+
+    /// To be called with the shape held still.
+    fn log_hearing(&self, site: SiteId, how: Hearing) -> Result<(), LogError> {
+        let mut frame = FrameWriter::new(FrameKind::Hears(site, how));
+        let time = self.store.clock.tick(self.time.now());
+        self.log.append(frame.finish(time)).map(drop)
+    }
+
+    /// How a site is heard from now on, or was as the log says.
+    pub(crate) fn set_hearing(&self, site: SiteId, how: Hearing) {
+        let mut others = self.links.other_tails.lock();
+        let put = |set: &mut SiteSet, is_in: bool| {
+            let all = std::mem::take(set);
+            *set = if is_in { all.with(site) } else { all.without(site) };
+        };
+        put(&mut others.fenced, how != Hearing::Open && site != self.id);
+        put(&mut others.replaced, how == Hearing::Replaced);
+    }
+
+    /// The sites that are fenced.
+    pub(crate) fn hearings(&self) -> Vec<(SiteId, Hearing)> {
+        let others = self.links.other_tails.lock();
+        let how = |site| match others.replaced.contains(site) {
+            true => (site, Hearing::Replaced),
+            false => (site, Hearing::Fenced),
+        };
+        others.fenced.iter().map(how).collect()
     }
 }
 

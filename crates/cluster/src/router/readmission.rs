@@ -70,11 +70,26 @@ impl<T: Transport> Router<T> {
             if self.transport.failure(other).is_none() {
                 protocol::ask(&self.transport, other, Step::Admit(site)).await?;
             }
+            self.let_hear(site, other).await?;
         }
         self.transport.step(site, Step::Admit(site)).await?;
         self.given_up.lock().remove(&site);
         // Nothing was copied to it meanwhile.
         self.restore_backups();
+        Ok(())
+    }
+
+    /// Has a site hear another one, or not, as the others do: what they were told meanwhile it was not.
+    async fn let_hear(&self, site: SiteId, other: SiteId) -> Result<(), Refusal> {
+        let given_up = self.given_up.lock().get(&other).copied();
+        let steps: &[Step] = match given_up {
+            None => &[Step::Admit(other)],
+            Some(false) => &[Step::Fence(other)],
+            Some(true) => &[Step::Fence(other), Step::Replaced(other)],
+        };
+        for step in steps {
+            self.transport.step(site, step.clone()).await?;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::words::{everything, site};
 use isomer_design::{KeyRange, SiteId, TableId, Time};
 use isomer_log::Log;
 use isomer_sim::cluster::Cluster;
-use isomer_site::{Event, FrameKind, Record, read_any_frame};
+use isomer_site::{Event, FrameKind, Hearing, Record, read_any_frame};
 use std::cell::RefCell;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -95,6 +95,8 @@ fn log(cluster: &Cluster, site: SiteId) -> Answer {
             FrameKind::Prepare(txn) => format!("  {txn} is prepared"),
             FrameKind::Decide { txn, others } => format!("  {txn} is decided, {others} to be told"),
             FrameKind::End(txn) => format!("  {txn} has ended"),
+            FrameKind::Hears(site, Hearing::Open) => format!("  {site} is heard again"),
+            FrameKind::Hears(site, _) => format!("  {site} is heard no more"),
         };
         for record in &records {
             let _ = writeln!(text, "{}{from}{stage}{mark}", words(record));
