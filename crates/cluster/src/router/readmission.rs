@@ -9,7 +9,7 @@ use super::Router;
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
-use isomer_design::{Change, Design, KeyRange, SiteId, TableId};
+use isomer_design::{Change, Design, KeyRange, SiteId, SiteSet, TableId};
 use isomer_site::{Answer, Failure, Refusal, Step};
 
 impl<T: Transport> Router<T> {
@@ -59,9 +59,53 @@ impl<T: Transport> Router<T> {
             let mut placements = design.partitions_in(table, &range);
             if !placements.any(|(_, placement)| placement.holds(site)) {
                 self.transport.step(site, Step::Discard(table, range.clone())).await?;
+            } else if holding.source.is_none() {
+                self.end_half_made(site, table, &range, &holding.followers).await?;
             }
         }
         self.admit(site).await
+    }
+
+    /// A change that was under way when its master went may have been made there, or half of it: the site comes back with
+    /// followers that the design does not know, or without some that it does.
+    async fn end_half_made(
+        &self,
+        master: SiteId,
+        table: TableId,
+        range: &KeyRange,
+        followers: &SiteSet,
+    ) -> Result<(), Refusal> {
+        let start = &range.start;
+        let placement = match self.design().partition_of(table, start) {
+            Some((is, placement)) if is == *range && placement.master == master => placement,
+            _ => return Ok(()),
+        };
+        for site in followers.iter().filter(|site| !placement.replicas.contains(*site)) {
+            self.transport.step(master, Step::Unfollow(table, start.clone(), site)).await?;
+            self.discard_at(site, table, range).await?;
+        }
+        for site in placement.replicas.iter().filter(|site| !followers.contains(*site)) {
+            let gone = Change::RemoveReplica { table, start: start.clone(), site };
+            self.enter(&gone).expect("the design has this replica, and its partition is reserved");
+            self.discard_at(site, table, range).await?;
+        }
+        Ok(())
+    }
+
+    /// Has a site let go of what it holds of a range; one that is away does when it is back.
+    async fn discard_at(
+        &self,
+        site: SiteId,
+        table: TableId,
+        range: &KeyRange,
+    ) -> Result<(), Refusal> {
+        match self.transport.failure(site) {
+            Some(_) => Ok(()),
+            None => {
+                let step = Step::Discard(table, range.clone());
+                self.transport.step(site, step).await.map(drop)
+            }
+        }
     }
 
     /// Lets the others hear a site again that was gone, and has let go of what others have taken over.
