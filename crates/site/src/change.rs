@@ -216,17 +216,22 @@ impl Site {
             if partition.is_master() || partition.released_to() == Some(self.id) {
                 return Err(self.unfit(&partition, "is mastered here; remaster it first".into()));
             }
-            if !partition.is_unfollowed() {
+            let is_let_go = || partition.is_unfollowed() || self.hears_no_master_of(&partition);
+            if !is_let_go() {
                 // It is behind: its neighbours may still have to be split from it, or merged with it.
                 drop(held);
-                let ended = || partition.is_unfollowed() || partition.is_gone();
-                self.progress_of(&partition, ended).await?;
+                self.progress_of(&partition, || is_let_go() || partition.is_gone()).await?;
                 continue;
             }
             self.end_copy(&table, &partition)?;
         }
         self.forget_early_events(table.id, range);
         self.lasting(self.log.end()).await
+    }
+
+    /// True for a copy that nobody will tell that it is let go: the site that it follows is fenced here.
+    fn hears_no_master_of(&self, partition: &SitePartition) -> bool {
+        partition.source().is_some_and(|source| self.is_fenced(source))
     }
 
     /// Ends what the site holds of a partition, whose lock is held.

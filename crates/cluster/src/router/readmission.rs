@@ -41,6 +41,12 @@ impl<T: Transport> Router<T> {
         if self.given_up.lock().get(&site) == Some(&true) {
             self.transport.step(site, Step::Replaced(site)).await?;
         }
+        // What is under way may wait for it to know who says nothing any more.
+        for gone in self.design().sites().iter().filter(|other| *other != site) {
+            if self.given_up.lock().contains_key(&gone) {
+                self.let_hear(site, gone).await?;
+            }
+        }
         let Answer::Holdings(held) = self.transport.step(site, Step::Describe).await? else {
             unreachable!("a description was asked for")
         };
