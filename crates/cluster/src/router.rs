@@ -51,7 +51,7 @@ use isomer_site::{Body, Committed, Failure, Procedure, Published, Reply, Request
 use isomer_strategy::{Measured, Place, Report, SiteLoad, Strategy, Verdict};
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -128,6 +128,8 @@ pub struct Router<T> {
     failures: Backlog<SiteId>,
     /// Sites that were given up, and have not been readmitted since; and whether others have taken over from them.
     given_up: Mutex<BTreeMap<SiteId, bool>>,
+    /// Sites that others take over from, or that are readmitted, at this moment.
+    in_transit: Mutex<BTreeSet<SiteId>>,
     /// Sites of other processes that have begun a new run.
     returned: Backlog<SiteId>,
     /// The time of the latest commit that was ahead of the clock when it could be seen.
@@ -210,6 +212,7 @@ impl<T: Transport> Router<T> {
             reconfigurations: Reconfigurations::default(),
             failures: Backlog::new(usize::from(SITES_MAX)),
             given_up: Mutex::default(),
+            in_transit: Mutex::default(),
             returned: Backlog::new(usize::from(SITES_MAX)),
             latest: AtomicU64::new(0),
         }

@@ -18,6 +18,7 @@
 
 use super::Router;
 use crate::error::Error;
+use crate::protocol;
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, join, select};
@@ -247,7 +248,8 @@ impl<T: Transport> Router<T> {
         for to in survey.candidates.iter().copied() {
             let followers = healthy.without(to);
             let step = Step::Promote(table, start.clone(), survey.version, followers.clone());
-            if let Err(refusal) = self.transport.step(to, step).await {
+            // Until it is known what has become of it, nobody else may be promoted.
+            if let Err(refusal) = protocol::ask(&self.transport, to, step).await {
                 why = refusal.to_string();
                 continue;
             }
@@ -279,9 +281,10 @@ impl<T: Transport> Router<T> {
                 continue;
             }
             followers = followers.without(site);
-            // If these fail, the next start finds what is left.
-            let _ = self.transport.step(to, Step::Unfollow(*table, start.clone(), site)).await;
+            let unfollow = Step::Unfollow(*table, start.clone(), site);
+            let _ = protocol::ask(&self.transport, to, unfollow).await;
             if let Some((range, _)) = self.design().partition_of(*table, start) {
+                // If this fails, it is let go of when the site is back.
                 let _ = self.transport.step(site, Step::Discard(*table, range)).await;
             }
         }

@@ -25,6 +25,11 @@ impl<T: Transport> Router<T> {
         self.returned.next().await
     }
 
+    /// Ready when it may be worth asking a site again that refused.
+    pub(crate) async fn retry(&self, site: SiteId) {
+        self.transport.retry(site).await;
+    }
+
     /// Has a site let go of what the design does not give it any more. Meanwhile no table may come or go; `is_known`
     /// says which there are.
     ///
@@ -38,6 +43,7 @@ impl<T: Transport> Router<T> {
         if !self.design().sites().contains(site) {
             return Ok(());
         }
+        let _transit = self.begin_transit(site).ok_or(Refusal::Unavailable(site))?;
         if self.given_up.lock().get(&site) == Some(&true) {
             self.transport.step(site, Step::Replaced(site)).await?;
         }

@@ -26,10 +26,23 @@ use futures_util::StreamExt;
 use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time};
 use isomer_site::{Answer, Fenced, Holding, Step, TakeOver, TxnId, take_over};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the sites that are left know of one that is gone.
 type Known = BTreeMap<SiteId, Fenced>;
+
+/// Nobody else takes over from a site, or readmits it, before this is dropped.
+pub(super) struct Transit<'r> {
+    in_transit: &'r Mutex<BTreeSet<SiteId>>,
+    site: SiteId,
+}
+
+impl Drop for Transit<'_> {
+    fn drop(&mut self) {
+        self.in_transit.lock().remove(&self.site);
+    }
+}
 
 impl<T: Transport> Router<T> {
     pub(super) fn has_backups(&self, table: TableId) -> bool {
@@ -39,9 +52,9 @@ impl<T: Transport> Router<T> {
     /// Lets others take over from a site that is gone. If they cannot, it is tried again until they can, or the site is
     /// back.
     pub(super) async fn take_over_from(&self, site: SiteId, reason: &str) -> FailedOver {
-        // Until it is readmitted, what it holds would be in the way of new copies.
-        self.given_up.lock().entry(site).or_default();
         loop {
+            // Until it is readmitted, what it holds would be in the way of new copies.
+            self.given_up.lock().entry(site).or_default();
             match self.try_to_take_over(site, reason).await {
                 Err(over) if self.transport.failure(site).is_none() => return over,
                 Err(_) => self.transport.retry(site).await,
@@ -53,6 +66,9 @@ impl<T: Transport> Router<T> {
     async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
         let mastered = |design: &Design| places(design, |placement| placement.master == site);
         let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
+        let Some(_transit) = self.begin_transit(site) else {
+            return Err(self.failed_over(site, &[], BTreeMap::new()));
+        };
         let places = mastered(&self.design());
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
             places.iter().partition(|(table, _)| self.has_backups(*table));
@@ -79,6 +95,13 @@ impl<T: Transport> Router<T> {
             }
         }
         Ok(self.failed_over(site, &places, left))
+    }
+
+    /// Begins to take over from a site or to readmit it; `None` while one of these is under way, as each undoes what the
+    /// other does.
+    pub(super) fn begin_transit(&self, site: SiteId) -> Option<Transit<'_>> {
+        let begun = self.in_transit.lock().insert(site);
+        begun.then_some(Transit { in_transit: &self.in_transit, site })
     }
 
     /// The sites that can be asked.

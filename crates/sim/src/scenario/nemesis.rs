@@ -26,7 +26,7 @@ pub(crate) fn start(run: &Rc<Run>) {
 
 /// Kills a site, and starts it again; now and then two at once, or with a disk that broke before.
 /// In some runs it is always the same site, which is hardly up when it goes down again.
-async fn kill(run: &Run) {
+async fn kill(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() {
         world.doing(|| "waits for a good moment".into());
@@ -46,13 +46,34 @@ async fn kill(run: &Run) {
             world.crash(other);
         }
         world.sleep(world.draw(1..if restless.is_some() { 20_000_000 } else { 60_000_000 })).await;
-        world.start(one);
-        world.start(other);
+        start_again(run, one);
+        start_again(run, other);
+    }
+}
+
+/// Starts a site that was killed. Where others may take over, they look what it holds then.
+fn start_again(run: &Rc<Run>, site: SiteId) {
+    let world = run.world();
+    if world.site(site).is_some() {
+        return;
+    }
+    world.start(site);
+    if run.draw.lose_every_ns > 0 {
+        world.wait_for_again(site);
+        let run = run.clone();
+        world.spawn(format!("return of {site}"), async move {
+            while run.cluster.router.readmit(site, |_| true).await.is_err() {
+                if run.world().site(site).is_none() {
+                    return;
+                }
+                run.world().sleep(10_000_000).await;
+            }
+        });
     }
 }
 
 /// Breaks a disk, and lets its site go on with what it can do without one, until it starts again.
-async fn break_disks(run: &Run) {
+async fn break_disks(run: &Rc<Run>) {
     let world = run.world();
     while !run.stopping.get() {
         world.doing(|| "waits for a good moment".into());
@@ -65,7 +86,7 @@ async fn break_disks(run: &Run) {
         world.sleep(world.draw(1..600_000_000)).await;
         world.crash(site);
         world.sleep(world.draw(1..60_000_000)).await;
-        world.start(site);
+        start_again(run, site);
     }
 }
 
@@ -87,7 +108,6 @@ async fn lose(run: &Rc<Run>) {
             let over = passing.cluster.router.pass_by(site).await;
             let world = passing.world();
             world.note(format_args!("{over}"));
-            world.set_taken_over(site, over.moved > 0);
         });
         world.sleep(world.draw(1..400_000_000)).await;
         world.start(site);

@@ -50,9 +50,9 @@ impl World {
         }
     }
 
-    /// Whether others have taken over from a site.
-    pub fn set_taken_over(&self, site: SiteId, is_so: bool) {
-        if let (true, Some((_, from))) = (is_so, self.gone.tails.borrow().get(&site)) {
+    /// Others have taken over from a site.
+    pub(super) fn set_taken_over(&self, site: SiteId) {
+        if let Some((_, from)) = self.gone.tails.borrow().get(&site) {
             self.gone.void.borrow_mut().push(Void { site, from: *from, until: Position::MAX });
         }
     }

@@ -265,6 +265,10 @@ impl Transport for SimTransport {
         self.world.sleep(RETRY_NS).await;
     }
 
+    fn set_taken_over(&self, site: SiteId) {
+        self.world.set_taken_over(site);
+    }
+
     fn load(&self, site: SiteId) -> SiteLoad {
         load_of(site, self.world.site(site).as_deref())
     }
