@@ -565,17 +565,18 @@ impl Site {
     /// # Errors
     /// [`Refusal::Log`]; it is not heard yet.
     pub(crate) async fn admit(&self, site: SiteId) -> Result<(), Refusal> {
-        let was_fenced = self.is_fenced(site);
-        if was_fenced {
+        if !self.is_fenced(site) {
+            self.set_hearing(site, Hearing::Open);
+            return Ok(());
+        }
+        {
             let _shaping = self.shaping.read();
             self.log_hearing(site, Hearing::Open)?;
         }
         self.set_hearing(site, Hearing::Open);
-        if was_fenced {
-            self.review_keeping(site);
-            // What it has said meanwhile was not heard.
-            self.meet(&[site]);
-        }
+        self.review_keeping(site);
+        // What it has said meanwhile was not heard.
+        self.meet(&[site]);
         Ok(self.lasting_for_others(self.log.end()).await?)
     }
 

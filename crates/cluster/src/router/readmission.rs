@@ -44,8 +44,11 @@ impl<T: Transport> Router<T> {
             return Ok(());
         }
         let _transit = self.begin_transit(site).ok_or(Refusal::Unavailable(site))?;
-        if self.given_up.lock().get(&site) == Some(&true) {
-            self.transport.step(site, Step::Replaced(site)).await?;
+        let is_replaced = self.given_up.lock().get(&site) == Some(&true);
+        match is_replaced {
+            true => drop(self.transport.step(site, Step::Replaced(site)).await?),
+            // All that it says is as true as ever, and others may wait for a word of it.
+            false => self.have_heard(site).await?,
         }
         // What is under way may wait for it to know who says nothing any more.
         for gone in self.design().sites().iter().filter(|other| *other != site) {
@@ -75,7 +78,17 @@ impl<T: Transport> Router<T> {
                 self.end_half_made(site, table, &range, &holding.followers).await?;
             }
         }
-        self.admit(site).await
+        if is_replaced {
+            self.have_heard(site).await?;
+        }
+        for other in self.design().sites().iter().filter(|other| *other != site) {
+            self.let_hear(site, other).await?;
+        }
+        self.transport.step(site, Step::Admit(site)).await?;
+        self.given_up.lock().remove(&site);
+        // Nothing was copied to it meanwhile.
+        self.restore_backups();
+        Ok(())
     }
 
     /// A change that was under way when its master went may have been made there, or half of it: the site comes back with
@@ -120,18 +133,13 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Lets the others hear a site again that was gone, and has let go of what others have taken over.
-    async fn admit(&self, site: SiteId) -> Result<(), Refusal> {
+    /// Lets the others hear a site again.
+    async fn have_heard(&self, site: SiteId) -> Result<(), Refusal> {
         for other in self.design().sites().iter().filter(|other| *other != site) {
             if self.transport.failure(other).is_none() {
                 protocol::ask(&self.transport, other, Step::Admit(site)).await?;
             }
-            self.let_hear(site, other).await?;
         }
-        self.transport.step(site, Step::Admit(site)).await?;
-        self.given_up.lock().remove(&site);
-        // Nothing was copied to it meanwhile.
-        self.restore_backups();
         Ok(())
     }
 

@@ -53,8 +53,10 @@ impl<T: Transport> Router<T> {
     /// back.
     pub(super) async fn take_over_from(&self, site: SiteId, reason: &str) -> FailedOver {
         loop {
-            // Until it is readmitted, what it holds would be in the way of new copies.
-            self.given_up.lock().entry(site).or_default();
+            // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
+            if self.transport.failure(site).is_some() {
+                self.given_up.lock().entry(site).or_default();
+            }
             match self.try_to_take_over(site, reason).await {
                 Err(over) if self.transport.failure(site).is_none() => return over,
                 Err(_) => self.transport.retry(site).await,
@@ -66,9 +68,10 @@ impl<T: Transport> Router<T> {
     async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
         let mastered = |design: &Design| places(design, |placement| placement.master == site);
         let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
-        let Some(_transit) = self.begin_transit(site) else {
+        let transit = self.begin_transit(site);
+        if transit.is_none() || self.transport.failure(site).is_none() {
             return Err(self.failed_over(site, &[], BTreeMap::new()));
-        };
+        }
         let places = mastered(&self.design());
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
             places.iter().partition(|(table, _)| self.has_backups(*table));
@@ -101,7 +104,7 @@ impl<T: Transport> Router<T> {
     /// other does.
     pub(super) fn begin_transit(&self, site: SiteId) -> Option<Transit<'_>> {
         let begun = self.in_transit.lock().insert(site);
-        begun.then_some(Transit { in_transit: &self.in_transit, site })
+        begun.then(|| Transit { in_transit: &self.in_transit, site })
     }
 
     /// The sites that can be asked.

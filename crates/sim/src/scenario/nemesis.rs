@@ -52,23 +52,23 @@ async fn kill(run: &Rc<Run>) {
 }
 
 /// Starts a site that was killed. Where others may take over, they look what it holds then.
-fn start_again(run: &Rc<Run>, site: SiteId) {
+pub(super) fn start_again(run: &Rc<Run>, site: SiteId) {
     let world = run.world();
-    if world.site(site).is_some() {
-        return;
-    }
+    let is_down = world.site(site).is_none();
     world.start(site);
-    if run.draw.lose_every_ns > 0 {
-        world.wait_for_again(site);
-        let run = run.clone();
-        world.spawn(format!("return of {site}"), async move {
-            while run.cluster.router.readmit(site, |_| true).await.is_err() {
-                if run.world().site(site).is_none() {
-                    return;
-                }
-                run.world().sleep(10_000_000).await;
-            }
-        });
+    world.wait_for_again(site);
+    if is_down && run.draw.lose_every_ns > 0 {
+        let returned = run.clone();
+        world.spawn(format!("return of {site}"), async move { readmit(&returned, site).await });
+    }
+}
+
+async fn readmit(run: &Run, site: SiteId) {
+    while run.cluster.router.readmit(site, |_| true).await.is_err() {
+        if run.world().site(site).is_none() {
+            return; // It comes back once more.
+        }
+        run.world().sleep(10_000_000).await;
     }
 }
 
@@ -110,16 +110,14 @@ async fn lose(run: &Rc<Run>) {
             world.note(format_args!("{over}"));
         });
         world.sleep(world.draw(1..400_000_000)).await;
-        world.start(site);
-        world.wait_for_again(site);
+        start_again(run, site);
         world.doing(|| format!("waits until {site} is passed by"));
         while !world.is_done(passed_by) {
             world.sleep(5_000_000).await;
         }
+        // It may have been up all the time.
         world.doing(|| format!("waits until {site} is readmitted"));
-        while run.cluster.router.readmit(site, |_| true).await.is_err() {
-            world.sleep(10_000_000).await;
-        }
+        readmit(run, site).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Before and after the storm: loading, healing, settling, and reading what is there in the end.
 
 use super::Run;
+use super::nemesis::start_again;
 use crate::cluster::{Client, Recorder};
 use crate::history::History;
 use crate::world::Manners;
@@ -55,7 +56,7 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
         if world.site(site).is_some_and(|site| site.failure().is_some()) {
             world.crash(site);
         }
-        world.start(site);
+        start_again(run, site);
     }
     world.run_for(FINISH_NS, || world.foreground().is_empty());
     match &world.foreground()[..] {
