@@ -87,7 +87,7 @@ pub use room::{Full, MemoryLimit};
 pub use site::{Site, SiteOptions};
 pub use source::GatheredRow;
 pub use step::{Answer, Step};
-pub use tail::{Fenced, FrameBytes, TailCopy, TailFrame, TakeOver, Unended, take_over};
+pub use tail::{Fenced, FrameBytes, Settled, TailCopy, TailFrame, TakeOver, Unended, take_over};
 pub use tick::{Freed, HISTORY_NS_MAX, PURGED_PER_TICK};
 pub use two_phase::{Entered, Part, PartAnswer, Peers, RowWrite};
 pub use txn::Txn;

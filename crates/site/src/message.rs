@@ -22,7 +22,7 @@
 
 use crate::backup::Reached;
 use crate::frame::TxnId;
-use crate::tail::Unended;
+use crate::tail::Settled;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
 use serde::{Deserialize, Serialize};
@@ -271,8 +271,8 @@ pub enum TailItem {
         received: Position,
         /// Up to where it is settled.
         settled: Position,
-        /// What settled frames have left open.
-        unended: Vec<(TxnId, Unended)>,
+        /// What is known of the frames that are settled.
+        before: Settled,
     },
     /// The next frame.
     Frame {

@@ -41,6 +41,7 @@ use crate::failover::PATIENCE_NS;
 use crate::frame::{FrameHead, FrameKind, Hearing, TxnId};
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
+use crate::partition::SitePartition;
 use crate::record::{FrameWriter, Record, read_any_frame, read_frame};
 use crate::site::{Outgoing, Site};
 use isomer_design::{Key, SiteId, SiteSet, TableId, Time, Version};
@@ -81,6 +82,8 @@ pub(crate) struct Tail {
     bytes: usize,
     /// What those that are settled have left open.
     unended: BTreeMap<TxnId, Unended>,
+    /// The version to which they have brought each partition.
+    versions: BTreeMap<Place, Version>,
 }
 
 impl Tail {
@@ -98,7 +101,14 @@ impl Tail {
             let frame = entry.remove();
             self.bytes -= frame.len();
             note_unended(&mut self.unended, &frame);
+            note_versions(&mut self.versions, &frame);
         }
+    }
+
+    fn before(&self) -> Settled {
+        let unended = self.unended.iter().map(|(txn, how)| (*txn, how.clone())).collect();
+        let versions = self.versions.iter().map(|(place, version)| (place.clone(), *version));
+        Settled { unended, versions: versions.collect() }
     }
 }
 
@@ -112,6 +122,15 @@ fn note_unended(unended: &mut BTreeMap<TxnId, Unended>, frame: &[u8]) {
         FrameKind::End(txn) => drop(unended.remove(&txn)),
         FrameKind::Decide { txn, .. } => drop(unended.insert(txn, Unended::Decided(head.time))),
         FrameKind::Commit | FrameKind::Refresh { .. } | FrameKind::Hears(..) => {}
+    }
+}
+
+/// To which version a frame brings each of its partitions.
+fn note_versions(versions: &mut BTreeMap<Place, Version>, frame: &[u8]) {
+    let (_, records) = read_frame(frame).expect("it was read before");
+    for record in records {
+        let version = versions.entry((record.table, record.start)).or_default();
+        *version = record.version.max(*version);
     }
 }
 
@@ -164,8 +183,18 @@ pub struct TailCopy {
     pub received: Position,
     /// Its frames, in order.
     pub frames: Vec<TailFrame>,
-    /// What earlier ones have left open.
+    /// What is known of earlier ones.
+    pub before: Settled,
+}
+
+/// What is known of the settled frames of a log, which nobody keeps.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Settled {
+    /// What they have left open.
     pub unended: Vec<(TxnId, Unended)>,
+    /// The version to which they have brought each partition: that a backup has acknowledged it in memory does not mean
+    /// that it has it still.
+    pub versions: Vec<((TableId, Key), Version)>,
 }
 
 /// A frame of a log.
@@ -212,7 +241,7 @@ impl<'de> Deserialize<'de> for FrameBytes {
 pub struct TakeOver {
     /// What followers may lack.
     pub frames: Vec<TailFrame>,
-    /// The version of each partition that these frames lead to.
+    /// The version of each partition that these frames, and those before them, lead to.
     pub versions: BTreeMap<Place, Version>,
     /// What became of the transactions that it coordinated, and somebody is in doubt of; `None`: they were aborted.
     pub outcomes: BTreeMap<TxnId, Option<Time>>,
@@ -229,7 +258,7 @@ pub fn take_over(known: &BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
     let tails = known.values().filter(|fenced| fenced.run == run);
     let tail = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|tail| tail.received);
     let tail = tail.ok_or("no site that can be reached has the end of its log")?;
-    let mut unended: BTreeMap<TxnId, Unended> = tail.unended.iter().cloned().collect();
+    let mut unended: BTreeMap<TxnId, Unended> = tail.before.unended.iter().cloned().collect();
     tail.frames.iter().for_each(|frame| note_unended(&mut unended, &frame.bytes.0));
 
     let mut found = TakeOver { frames: tail.frames.clone(), ..TakeOver::default() };
@@ -252,12 +281,9 @@ pub fn take_over(known: &BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
             }
         }
     }
+    found.versions = tail.before.versions.iter().cloned().collect();
     for frame in &found.frames {
-        let (_, records) = read_frame(&frame.bytes.0).expect("it was read before");
-        for record in records {
-            let version = found.versions.entry((record.table, record.start)).or_default();
-            *version = record.version.max(*version);
-        }
+        note_versions(&mut found.versions, &frame.bytes.0);
     }
     let in_doubt = known.values().flat_map(|fenced| &fenced.in_doubt);
     found.outcomes = in_doubt.map(|txn| (*txn, decided_here.get(txn).copied())).collect();
@@ -351,9 +377,8 @@ impl Site {
     /// The tail from its beginning, for a stream that has begun.
     pub(crate) fn whole_tail(&self) -> Vec<FeedItem> {
         let own = self.links.own_tail.lock();
-        let unended = own.tail.unended.iter().map(|(txn, how)| (*txn, how.clone())).collect();
-        let (received, settled) = (own.tail.received, own.tail.settled);
-        let begins = TailItem::Begins { received, settled, unended };
+        let (received, settled, before) = (own.tail.received, own.tail.settled, own.tail.before());
+        let begins = TailItem::Begins { received, settled, before };
         let frames = own.tail.frames.iter().map(|(position, frame)| TailItem::Frame {
             from: self.id,
             position: *position,
@@ -366,6 +391,12 @@ impl Site {
     pub(crate) fn restore_tail(&self, unended: impl Iterator<Item = (TxnId, Unended)>) {
         let mut own = self.links.own_tail.lock();
         own.tail.unended.extend(unended);
+        for table in self.tables().iter() {
+            let map = table.partitions.load();
+            let mastered = map.iter().filter(|(_, partition)| partition.is_master());
+            let place = |p: &SitePartition| (p.table, p.range.start.clone());
+            own.tail.versions.extend(mastered.map(|(_, p)| (place(p), p.version())));
+        }
         own.begins_after = self.last_ticket();
     }
 
@@ -419,10 +450,11 @@ impl Site {
         let mut others = self.links.other_tails.lock();
         let mut is_awaited = false;
         for item in items {
-            if let FeedItem::Tail(TailItem::Begins { received, settled, unended }) = item {
+            if let FeedItem::Tail(TailItem::Begins { received, settled, before }) = item {
                 let (received, settled) = (*received, *settled);
-                let unended = unended.iter().cloned().collect();
-                let tail = Tail { run, received, settled, unended, ..Tail::default() };
+                let unended = before.unended.iter().cloned().collect();
+                let versions = before.versions.iter().cloned().collect();
+                let tail = Tail { run, received, settled, unended, versions, ..Tail::default() };
                 others.tails.insert(from, tail);
                 is_awaited = true;
                 continue;
@@ -486,7 +518,7 @@ impl Site {
                     bytes: FrameBytes(frame.clone()),
                 })
                 .collect(),
-            unended: tail.unended.clone().into_iter().collect(),
+            before: tail.before(),
         });
         Ok(Fenced { run, tail, in_doubt, decided })
     }
@@ -636,7 +668,7 @@ mod tests {
 
     fn tail(frames: Vec<TailFrame>) -> Option<TailCopy> {
         let received = frames.last().map_or(0, |frame| frame.position);
-        Some(TailCopy { received, frames, unended: Vec::new() })
+        Some(TailCopy { received, frames, before: Settled::default() })
     }
 
     fn known(fenced: [(SiteId, Fenced); 2]) -> BTreeMap<SiteId, Fenced> {
@@ -694,7 +726,7 @@ mod tests {
         let [decided, earlier, not] = [txn(S1, 1), txn(S1, 2), txn(S1, 3)];
         let kind = FrameKind::Decide { txn: decided, others: SiteSet::of(S2) };
         let mut kept = tail(vec![frame(10, kind, &[(0, 7)])]).expect("it is one");
-        kept.unended = vec![(earlier, Unended::Decided(Time(5)))];
+        kept.before.unended = vec![(earlier, Unended::Decided(Time(5)))];
         let backup = Fenced { run: 1, tail: Some(kept), ..Fenced::default() };
         let doubtful = Fenced { in_doubt: vec![decided, earlier, not], ..Fenced::default() };
         let found = take_over(&known([(S2, doubtful), (S3, backup)])).expect("there is a tail");

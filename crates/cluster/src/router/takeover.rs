@@ -249,10 +249,14 @@ impl<T: Transport> Router<T> {
             }
         }
         candidates.sort();
+        let furthest = candidates.last().map(|(version, _)| *version);
         let candidates: Vec<SiteId> = candidates.into_iter().rev().map(|(_, site)| site).collect();
-        match candidates.is_empty() {
-            true => Err(format!("none of the replicas of {table}[{start}] can be reached")),
-            false => Ok(Surveyed { version, candidates, shared: Vec::new() }),
+        match furthest {
+            None => Err(format!("none of the replicas of {table}[{start}] can be reached")),
+            Some(furthest) if furthest < version => Err(format!(
+                "the backup of {table}[{start}] has lost what it had acknowledged in memory"
+            )),
+            Some(_) => Ok(Surveyed { version, candidates, shared: Vec::new() }),
         }
     }
 

@@ -13,7 +13,7 @@
 use crate::frame::TxnId;
 use crate::message::{Epoch, Feed, FeedItem, TailItem};
 use crate::record::{Event, Record, read_any_frame, read_frame};
-use crate::tail::Unended;
+use crate::tail::Settled;
 use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
 use isomer_log::Position;
 use serde::de::Error;
@@ -44,7 +44,7 @@ struct SentFrame<'a> {
 enum SentItem {
     Record { frame: usize, at: usize, start: Key, previous: Version },
     Joined { table: TableId, range: KeyRange },
-    TailBegins { received: Position, settled: Position, unended: Vec<(TxnId, Unended)> },
+    TailBegins { received: Position, settled: Position, before: Settled },
     TailFrame { frame: usize },
     TailSettled(Position),
     TailFinished(TxnId),
@@ -75,9 +75,9 @@ impl SentItem {
                 let frame = frames.number(*from, *position, frame);
                 SentItem::Record { frame, at: *at, start: start.clone(), previous: *previous }
             }
-            FeedItem::Tail(TailItem::Begins { received, settled, unended }) => {
-                let (received, settled, unended) = (*received, *settled, unended.clone());
-                SentItem::TailBegins { received, settled, unended }
+            FeedItem::Tail(TailItem::Begins { received, settled, before }) => {
+                let (received, settled, before) = (*received, *settled, before.clone());
+                SentItem::TailBegins { received, settled, before }
             }
             FeedItem::Tail(TailItem::Frame { from, position, frame }) => {
                 SentItem::TailFrame { frame: frames.number(*from, *position, frame) }
@@ -111,8 +111,8 @@ impl<'de> Deserialize<'de> for Feed {
         let frames = sent.frames.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let item = |item| match item {
             SentItem::Joined { table, range } => Ok(FeedItem::Joined { table, range }),
-            SentItem::TailBegins { received, settled, unended } => {
-                Ok(FeedItem::Tail(TailItem::Begins { received, settled, unended }))
+            SentItem::TailBegins { received, settled, before } => {
+                Ok(FeedItem::Tail(TailItem::Begins { received, settled, before }))
             }
             SentItem::TailFrame { frame } => {
                 let no_frame = || D::Error::custom("no such frame");

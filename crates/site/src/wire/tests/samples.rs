@@ -15,7 +15,7 @@ use crate::request::{
 use crate::room::Full;
 use crate::source::GatheredRow;
 use crate::step::{Answer, Step};
-use crate::tail::{Fenced, FrameBytes, TailCopy, TailFrame, Unended};
+use crate::tail::{Fenced, FrameBytes, Settled, TailCopy, TailFrame, Unended};
 use crate::two_phase::{Entered, Part, PartAnswer, RowWrite};
 use crate::validate::ReadSet;
 use crate::wire::ask::{Asked, Execute, Lease, Leased, PinAt, PinId, ReadAt, Rows, Tick};
@@ -196,7 +196,7 @@ fn answers(seed: u64, samples: &mut Vec<Sample>) {
                 tail: Some(TailCopy {
                     received: g.number(),
                     frames: g.some(Gen::tail_frame),
-                    unended: g.unended(),
+                    before: g.settled(),
                 }),
                 in_doubt: g.some(Gen::txn),
                 decided: g.some(|g| (g.txn(), g.time())),
@@ -606,17 +606,18 @@ impl Gen {
         TailFrame { position, bytes }
     }
 
-    fn unended(&mut self) -> Vec<(TxnId, Unended)> {
+    fn settled(&mut self) -> Settled {
         let prepared = Unended::Prepared(FrameBytes::of(&self.frame()));
-        vec![(self.txn(), prepared), (self.txn(), Unended::Decided(self.time()))]
+        let unended = vec![(self.txn(), prepared), (self.txn(), Unended::Decided(self.time()))];
+        Settled { unended, versions: self.some(|g| ((g.table(), g.key()), g.number())) }
     }
 
     /// All that a feed can say of a tail.
     fn feed_of_tail(&mut self) -> Feed {
-        let (received, settled, unended) = (self.number(), self.number(), self.unended());
+        let (received, settled, before) = (self.number(), self.number(), self.settled());
         let (from, position, frame) = (self.site(), self.number(), Arc::from(self.frame()));
         let items = [
-            TailItem::Begins { received, settled, unended },
+            TailItem::Begins { received, settled, before },
             TailItem::Frame { from, position, frame },
             TailItem::Settled(self.number()),
             TailItem::Finished(self.txn()),
