@@ -148,7 +148,8 @@ impl<T: Transport> Router<T> {
         let given_up = self.given_up.lock().get(&other).copied();
         let steps: &[Step] = match given_up {
             None => &[Step::Admit(other)],
-            Some(false) => &[Step::Fence(other)],
+            // Whoever takes over from it, or readmits it, will say.
+            Some(false) => &[],
             Some(true) => &[Step::Fence(other), Step::Replaced(other)],
         };
         for step in steps {

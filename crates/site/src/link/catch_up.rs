@@ -93,6 +93,8 @@ impl Site {
                 range: partition.range.intersection(&subscription.range),
             }));
         }
+        // Who keeps the tail has the frames of what is in the answer before it, in this stream.
+        self.ship();
         self.answer(to, epoch, items);
     }
 
