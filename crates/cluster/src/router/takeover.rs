@@ -148,6 +148,7 @@ impl<T: Transport> Router<T> {
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
+        self.check_tails(places, known)?;
         let found = take_over(known)?;
         if let Some((table, start)) = found.undecided.first() {
             return Err(format!(
@@ -165,6 +166,23 @@ impl<T: Transport> Router<T> {
             surveys.push((place, survey));
         }
         Ok((found, surveys))
+    }
+
+    /// Who follows a partition and has started again may have applied, before, what the tails of others do not reach:
+    /// one part of a transaction, while nobody has the rest.
+    fn check_tails(&self, places: &[&Place], known: &Known) -> Result<(), String> {
+        let run = known.values().map(|fenced| fenced.run).max();
+        let design = self.design();
+        let placements =
+            places.iter().filter_map(|(table, start)| design.partition_of(*table, start));
+        let holders =
+            placements.flat_map(|(_, placement)| placement.holders().iter().collect::<Vec<_>>());
+        let has_tail = |fenced: &Fenced| Some(fenced.run) == run && fenced.tail.is_some();
+        match holders.into_iter().find(|site| known.get(site).is_some_and(|known| !has_tail(known)))
+        {
+            Some(other) => Err(format!("{other} follows it, and does not have the end of its log")),
+            None => Ok(()),
+        }
     }
 
     /// Enters splits and merges that the site had made without being able to say so. Gives the partitions as they are.
