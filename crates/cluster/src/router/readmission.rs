@@ -78,14 +78,13 @@ impl<T: Transport> Router<T> {
                 self.end_half_made(site, table, &range, &holding.followers).await?;
             }
         }
-        if is_replaced {
-            self.have_heard(site).await?;
-        }
         for other in self.design().sites().iter().filter(|other| *other != site) {
             self.let_hear(site, other).await?;
         }
         self.transport.step(site, Step::Admit(site)).await?;
         self.given_up.lock().remove(&site);
+        // After that: who is back only then asks whom to hear.
+        self.have_heard(site).await?;
         // Nothing was copied to it meanwhile.
         self.restore_backups();
         Ok(())
