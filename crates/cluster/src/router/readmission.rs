@@ -50,11 +50,9 @@ impl<T: Transport> Router<T> {
             // All that it says is as true as ever, and others may wait for a word of it.
             false => self.have_heard(site).await?,
         }
-        // What is under way may wait for it to know who says nothing any more.
-        for gone in self.design().sites().iter().filter(|other| *other != site) {
-            if self.given_up.lock().contains_key(&gone) {
-                self.let_hear(site, gone).await?;
-            }
+        // What is under way may wait for it to know who is heard, and who says nothing any more.
+        for other in self.design().sites().iter().filter(|other| *other != site) {
+            self.let_hear(site, other).await?;
         }
         let Answer::Holdings(held) = self.transport.step(site, Step::Describe).await? else {
             unreachable!("a description was asked for")
@@ -77,9 +75,6 @@ impl<T: Transport> Router<T> {
             } else if holding.source.is_none() {
                 self.end_half_made(site, table, &range, &holding.followers).await?;
             }
-        }
-        for other in self.design().sites().iter().filter(|other| *other != site) {
-            self.let_hear(site, other).await?;
         }
         self.transport.step(site, Step::Admit(site)).await?;
         self.given_up.lock().remove(&site);
