@@ -20,6 +20,7 @@ const PAUSE: Duration = Duration::from_millis(200);
   isomer sim --seeds 1..500
   isomer sim --seeds 42 --steps 1000 --faults crashes,network
   isomer sim --seeds 1..500 --backups
+  isomer sim --seeds 1..500 --failover
   isomer sim --seeds 1..1000 --isolation serializable
   isomer sim --seeds 1..1000 --reshard
   isomer sim --seeds 1..200 --plant dropped-events      must fail")]
@@ -37,6 +38,9 @@ pub(crate) struct SimArgs {
     /// Lets tables have synchronous backups, as the seed draws them
     #[arg(long)]
     backups: bool,
+    /// Lets sites stay away, one after the other, and others take over from them; the design stands still meanwhile
+    #[arg(long)]
+    failover: bool,
     /// Has a table change its order again and again, as ALTER TABLE .. SHARD BY does, with crashes in every phase
     #[arg(long)]
     reshard: bool,
@@ -84,8 +88,8 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// # Errors
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
-    let SimArgs { steps, faults, plant, lines, backups, reshard, .. } = *args;
-    let (serializable, failover) = (args.isolation == Isolation::Serializable, false);
+    let SimArgs { steps, faults, plant, lines, backups, failover, reshard, .. } = *args;
+    let serializable = args.isolation == Isolation::Serializable;
     let options =
         SimOptions { steps, faults, plant, lines, backups, serializable, failover, reshard };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };

@@ -80,8 +80,7 @@ pub struct SimOptions {
     pub backups: bool,
     /// Transactions that come statement by statement are all serializable; else they are at either of the other levels.
     pub serializable: bool,
-    /// Tables have them, the design stands still, and others take over from sites that stay away. Not with other
-    /// faults yet: what becomes of two sites at once is not right in all runs.
+    /// Tables have them, the design stands still, and others take over from sites that stay away.
     pub failover: bool,
     /// There is a table whose order changes again and again, as under ALTER TABLE .. SHARD BY.
     pub reshard: bool,

@@ -74,14 +74,19 @@ pub struct Failure {
 impl Failure {
     /// The command that shows it again.
     pub fn command(&self) -> String {
-        let SimOptions { steps, faults, plant, backups, serializable, reshard, .. } = self.options;
+        let SimOptions {
+            steps, faults, plant, backups, serializable, failover, reshard, ..
+        } = self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
-        let backups = if backups { " --backups" } else { "" };
-        let reshard = if reshard { " --reshard" } else { "" };
-        let isolation = if serializable { " --isolation serializable" } else { "" };
+        let option = |is_on: bool, name: &'static str| if is_on { name } else { "" };
+        let backups = option(backups, " --backups");
+        let failover = option(failover, " --failover");
+        let reshard = option(reshard, " --reshard");
+        let isolation = option(serializable, " --isolation serializable");
         format!(
-            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults {faults}{backups}{reshard}{isolation}{plant}"
+            "isomer sim --seeds {seed}..{seed} --steps {steps} --faults \
+             {faults}{backups}{failover}{reshard}{isolation}{plant}"
         )
     }
 }
