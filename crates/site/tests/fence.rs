@@ -1,0 +1,91 @@
+//! A fence is a promise to those who take over: a restart does not lift it, and only an admission does.
+
+mod mailboxes;
+
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId, Time};
+use isomer_log::{Checkpoints, Log, MemoryCheckpoints, MemoryLog, MemoryOptions};
+use isomer_site::{AtOnce, Part, Site, SiteOptions, Step, TxnId};
+use mailboxes::Mailboxes;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+const T: TableId = TableId(1);
+const S1: SiteId = SiteId(1);
+const S2: SiteId = SiteId(2);
+
+/// A site, and what a restart leaves of it.
+struct Fencer {
+    site: Site,
+    log: Arc<MemoryLog>,
+    checkpoints: Arc<MemoryCheckpoints>,
+}
+
+fn open(log: &Arc<MemoryLog>, checkpoints: &Arc<MemoryCheckpoints>) -> Site {
+    let mailboxes = Arc::new(Mailboxes::default());
+    let usual = SiteOptions::new(S2, log.clone(), mailboxes.clone(), mailboxes);
+    let checkpoints: Option<Arc<dyn Checkpoints>> = Some(checkpoints.clone());
+    Site::open(SiteOptions { checkpoints, ..usual }).unwrap()
+}
+
+impl Fencer {
+    fn new() -> Fencer {
+        let log = Arc::new(MemoryLog::new(MemoryOptions::default()));
+        let checkpoints = Arc::new(MemoryCheckpoints::new());
+        let fencer = Fencer { site: open(&log, &checkpoints), log, checkpoints };
+        fencer.step(Step::Create(T, vec![KeyRange::all()]));
+        fencer
+    }
+
+    fn drive<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        for _ in 0..1000 {
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+                return done;
+            }
+            self.log.sync().unwrap();
+            self.site.tick();
+        }
+        panic!("it waits for ever");
+    }
+
+    fn step(&self, step: Step) {
+        self.drive(self.site.step(step)).unwrap();
+    }
+
+    /// Loses what is not durable.
+    fn restart(&mut self) {
+        self.log = Arc::new(self.log.crash(self.log.durable()));
+        self.site = open(&self.log, &self.checkpoints);
+    }
+
+    fn checkpoint(&self) {
+        self.drive(self.site.checkpoint(&mut AtOnce)).unwrap();
+    }
+
+    /// Whether `s1` may still coordinate a transaction here.
+    fn hears(&self, number: u64) -> bool {
+        let txn = TxnId { coordinator: S1, incarnation: 1, number };
+        let footprint = Footprint::new().write(T, Key::int(number as i64));
+        self.drive(self.site.part(Part::Enter { txn, footprint, at: Time::ZERO })).is_ok()
+    }
+}
+
+#[test]
+fn a_restart_lifts_no_fence() {
+    for has_checkpoint in [false, true] {
+        let mut fencer = Fencer::new();
+        fencer.step(Step::Fence(S1));
+        assert!(!fencer.hears(1));
+        if has_checkpoint {
+            fencer.checkpoint();
+        }
+        fencer.restart();
+        assert!(!fencer.hears(2), "with a checkpoint: {has_checkpoint}");
+
+        fencer.step(Step::Admit(S1));
+        fencer.restart();
+        assert!(fencer.hears(3), "with a checkpoint: {has_checkpoint}");
+    }
+}
