@@ -74,9 +74,8 @@ pub struct Failure {
 impl Failure {
     /// The command that shows it again.
     pub fn command(&self) -> String {
-        let SimOptions {
-            steps, faults, plant, backups, serializable, failover, reshard, ..
-        } = self.options;
+        let SimOptions { steps, faults, plant, backups, serializable, failover, reshard, .. } =
+            self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
         let option = |is_on: bool, name: &'static str| if is_on { name } else { "" };
