@@ -412,7 +412,9 @@ impl Resharding<'_> {
     fn let_go(&mut self, table: &Arc<Table>) -> Result<(), SqlError> {
         let Some(beside) = &table.beside else { return Ok(()) };
         self.define(table, Table { beside: None, ..Table::clone(table) })?;
-        for (id, schema) in beside.layout.own_parts() {
+        // The table last, and its row ids with it: who needs one holds an index.
+        let parts: Vec<_> = beside.layout.own_parts().collect();
+        for (id, schema) in parts.into_iter().rev() {
             self.engine.discard_outlived(id, schema, self.cancel);
         }
         Ok(())

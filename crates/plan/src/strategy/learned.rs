@@ -556,8 +556,12 @@ impl Strategy for Learned {
             let busy = &self.busy[usize::from(load.site.0)];
             busy.store((site.busy * 1000.0) as u64, Ordering::Relaxed);
         }
+        // Nothing is changed much before the first plan, and that has to be seen first.
+        let has_seen_enough = brain.known.workload.len() >= self.tuning.plan_samples_min;
         let per_second = match self.mode() {
-            Mode::Recommend | Mode::Auto if !brain.known.recent.is_quiet(now.0) => {
+            Mode::Recommend | Mode::Auto
+                if !has_seen_enough || !brain.known.recent.is_quiet(now.0) =>
+            {
                 self.tuning.measured_per_second
             }
             _ => self.tuning.measured_when_quiet,

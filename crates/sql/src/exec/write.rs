@@ -219,16 +219,17 @@ impl Exec<'_> {
         layout: &Table,
         old: Option<&[Datum]>,
     ) -> Result<Datum, SqlError> {
-        let Some(old) = old else {
-            let sequence = crate::system::row_id_sequence(layout.id);
-            return Ok(Datum::Int(self.txn.borrow_mut().next_value(&sequence)?));
-        };
         let is_it = |index: &&Arc<Index>| index.unique && index.columns == table.key;
         let wrong = |what: String| SqlError::new(code::INTERNAL, what);
         let index = layout.indexes.iter().find(is_it);
         let index = index.ok_or_else(|| wrong("no index has the primary key".to_owned()))?;
-        // It may have been dropped while the statement waited: then the statement is planned again.
+        // It may have been dropped while the statement waited, and the sequence of the row ids is after it: then the
+        // statement is planned again.
         self.txn.borrow_mut().hold(index.id)?;
+        let Some(old) = old else {
+            let sequence = crate::system::row_id_sequence(layout.id);
+            return Ok(Datum::Int(self.txn.borrow_mut().next_value(&sequence)?));
+        };
         let (prefix, _) = entry_prefix(layout, index, old);
         let prefix = index.schema.encode_prefix(&prefix).map_err(refused)?;
         let place = self.other_row(layout, index, &prefix, None)?;

@@ -86,7 +86,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// What a site's thread gets.
-enum Post {
+enum Delivery {
     Input(Input),
     /// Nothing more is ordered.
     End,
@@ -111,7 +111,7 @@ impl Runtime {
         std::thread::scope(|scope| {
             let orderer = Orderer { planner, posts: posts.clone(), plans, recording, flow: &flow };
             let orderer = scope.spawn(move || orderer.run(&to_order, begun));
-            let site = |(id, mailbox): (SiteId, Receiver<Post>)| {
+            let site = |(id, mailbox): (SiteId, Receiver<Delivery>)| {
                 let (posts, answers) = (posts.clone(), answers.clone());
                 scope.spawn(move || run_site(id, &mailbox, &posts, &answers, begun))
             };
@@ -154,7 +154,7 @@ impl Runtime {
 /// Sequencer, order and planner.
 struct Orderer<'a> {
     planner: Planner,
-    posts: Vec<Sender<Post>>,
+    posts: Vec<Sender<Delivery>>,
     plans: Sender<Arc<Plan>>,
     recording: Option<BufWriter<File>>,
     flow: &'a Mutex<Flow>,
@@ -193,7 +193,7 @@ impl Orderer<'_> {
                 self.hand_out(&plan);
             }
         }
-        self.posts.iter().for_each(|post| drop(post.send(Post::End)));
+        self.posts.iter().for_each(|post| drop(post.send(Delivery::End)));
         if let Some(mut out) = self.recording {
             out.flush().map_err(Failure::failed)?;
         }
@@ -202,7 +202,8 @@ impl Orderer<'_> {
 
     fn hand_out(&self, plan: &Arc<Plan>) {
         for post in &self.posts {
-            post.send(Post::Input(Input::Plan(plan.clone()))).expect("a site waits for its end");
+            post.send(Delivery::Input(Input::Plan(plan.clone())))
+                .expect("a site waits for its end");
         }
         self.plans.send(plan.clone()).expect("the witness waits for the end");
     }
@@ -211,8 +212,8 @@ impl Orderer<'_> {
 /// Runs a site to its end; gives its rows.
 fn run_site(
     id: SiteId,
-    mailbox: &Receiver<Post>,
-    posts: &[Sender<Post>],
+    mailbox: &Receiver<Delivery>,
+    posts: &[Sender<Delivery>],
     answers: &Sender<Answered>,
     begun: Instant,
 ) -> MemoryRows {
@@ -224,8 +225,8 @@ fn run_site(
         let due =
             site.wake_at().map_or(IDLE, |at| Duration::from_nanos(at.0.saturating_sub(now.0)));
         let input = match mailbox.recv_timeout(due) {
-            Ok(Post::Input(input)) => input,
-            Ok(Post::End) => {
+            Ok(Delivery::Input(input)) => input,
+            Ok(Delivery::End) => {
                 is_ending = true;
                 continue;
             }
@@ -246,11 +247,11 @@ fn run_site(
     rows
 }
 
-fn deal(id: SiteId, output: Output, posts: &[Sender<Post>], answers: &Sender<Answered>) {
+fn deal(id: SiteId, output: Output, posts: &[Sender<Delivery>], answers: &Sender<Answered>) {
     match output {
         Output::Send(to, message) => {
             let is_late = matches!(message, Message::Done { .. });
-            let post = Post::Input(Input::Message(id, message));
+            let post = Delivery::Input(Input::Message(id, message));
             let sent = posts[usize::from(to.0) - 1].send(post);
             // A site that is done needs to be told nothing more.
             assert!(sent.is_ok() || is_late, "{to} has ended before {id} had pushed all");
