@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::{Fixture, code, wait_for};
+use fixture::{End, Fixture, code, wait_for};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,15 +165,6 @@ fn indexes_agree_with_their_table_when_they_were_built_under_load() {
     let known: i64 =
         client.query_one("select count(*) from isomer.tables", &[]).expect("a row").get(0);
     assert_eq!(stored as i64, known + 4, "and the catalog's own four");
-}
-
-/// Tells those at work to end, also if the test fails.
-struct End<'d>(&'d AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Rows by the index of a column, if there is one, and without it, at one time.

@@ -3,7 +3,7 @@
 
 mod fixture;
 
-use fixture::{Fixture, wait_for};
+use fixture::{End, Fixture, wait_for};
 use postgres::Client;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -135,15 +135,6 @@ fn look(client: &mut Client, done: &AtomicBool) {
         assert_eq!(worth(client), all, "a snapshot stays what it is");
         client.batch_execute("commit").expect("an end");
         assert_eq!(worth(client), all);
-    }
-}
-
-/// Ends the others, also if this one fails.
-struct End<'d>(&'d AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::measured::{Metric, Sample};
 use super::spec::{Experiment, Initial, WorkloadSpec};
+use crate::page::number;
 use crate::results::Row;
 use crate::sample::Mean;
 use std::fmt::Write as _;
@@ -226,17 +227,4 @@ fn claim_cells(text: &mut String, claim: &Claim, ours: f64) {
         claim.of,
         claim.name()
     );
-}
-
-/// A mean with its confidence, in as many digits as make sense.
-fn number(Mean { mean, ci95 }: Mean) -> String {
-    let digits = match mean.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        _ => 2,
-    };
-    match ci95 {
-        Some(ci95) => format!("{mean:.digits$} ± {ci95:.digits$}"),
-        None => format!("{mean:.digits$}"),
-    }
 }
