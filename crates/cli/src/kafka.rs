@@ -6,30 +6,38 @@ use isomer_cluster::Logs;
 use std::sync::Arc;
 
 /// Where the redo logs are, if not in the folder.
-#[derive(Args, Debug, Clone, Default)]
+#[derive(Args, Debug, Clone, Default, PartialEq)]
 pub(crate) struct LogArgs {
     /// The redo logs are in a topic of Apache Kafka, and the folder has checkpoints only. Whoever opens them last has
-    /// the database: a server that has them open already stops [default: in the folder]
+    /// the sites: a process that has them open already stops [default: in the folder]
     #[arg(long, value_name = "kafka://HOST:PORT,HOST:PORT/TOPIC")]
     pub(crate) log: Option<String>,
     /// An option of Kafka's client (librdkafka's CONFIGURATION.md), as sasl.username=me; as often as there are
     #[arg(long = "kafka-option", value_name = "NAME=VALUE", requires = "log")]
-    options: Vec<String>,
+    pub(crate) options: Vec<String>,
 }
 
 impl LogArgs {
-    /// The logs, if they are not in the folder.
+    /// The logs, if they are not in the folder. `name` is what others call the process, if it has one.
     ///
     /// # Errors
     /// If what was said makes no sense.
-    pub(crate) fn logs(&self) -> Result<Option<Arc<dyn Logs>>, Failure> {
-        self.log.as_ref().map(|address| with_kafka(address, &self.options)).transpose()
+    pub(crate) fn logs(&self, name: Option<&str>) -> Result<Option<Arc<dyn Logs>>, Failure> {
+        self.log.as_ref().map(|address| with_kafka(address, &self.options, name)).transpose()
     }
 }
 
 #[cfg(feature = "kafka")]
-fn with_kafka(address: &str, options: &[String]) -> Result<Arc<dyn Logs>, Failure> {
-    Ok(Arc::new(isomer_kafka::KafkaLogs::new(connection(address, options)?)))
+fn with_kafka(
+    address: &str,
+    options: &[String],
+    name: Option<&str>,
+) -> Result<Arc<dyn Logs>, Failure> {
+    let logs = isomer_kafka::KafkaLogs::new(connection(address, options)?);
+    Ok(Arc::new(match name {
+        Some(name) => logs.named(name),
+        None => logs,
+    }))
 }
 
 /// The way to the brokers.
@@ -49,9 +57,54 @@ pub(crate) fn connection(
     Ok(connection)
 }
 
+/// Where logs are and how many brokers there are; and all of them as they are now, as a table.
+pub(crate) type Shown = (String, Vec<Vec<String>>);
+
+/// Looks at logs that are not in folders.
+///
+/// # Errors
+/// If they cannot be read.
+#[cfg(feature = "kafka")]
+pub(crate) fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
+    use isomer_cluster::LogOf;
+    let Some(address) = &args.log else { return Ok(None) };
+    let logs = isomer_kafka::KafkaLogs::new(connection(address, &args.options)?);
+    let (brokers, logs) = logs.look().map_err(Failure::failed)?;
+    let header = ["log", "offsets", "MB", "term", "owner"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for (of, look) in logs {
+        let (first, end) = look.offsets;
+        rows.push(vec![
+            match of {
+                LogOf::Catalog => "catalog".to_owned(),
+                LogOf::Site(site) => site.to_string(),
+            },
+            format!("{first} to {end}"),
+            format!("{:.1}", (look.end - look.begin) as f64 / 1e6),
+            look.term.number.to_string(),
+            match look.is_released {
+                true => format!("nobody now; before, {}", look.owner),
+                false => look.owner.to_string(),
+            },
+        ]);
+    }
+    let brokers = if brokers == 1 { "1 broker".to_owned() } else { format!("{brokers} brokers") };
+    Ok(Some((format!("{address}: {brokers}"), rows)))
+}
+
 #[cfg(not(feature = "kafka"))]
-fn with_kafka(address: &str, _: &[String]) -> Result<Arc<dyn Logs>, Failure> {
-    Err(Failure::failed(format!(
+pub(crate) fn shown_logs(args: &LogArgs) -> Result<Option<Shown>, Failure> {
+    args.log.as_ref().map_or(Ok(None), |address| Err(without_kafka(address)))
+}
+
+#[cfg(not(feature = "kafka"))]
+fn with_kafka(address: &str, _: &[String], _: Option<&str>) -> Result<Arc<dyn Logs>, Failure> {
+    Err(without_kafka(address))
+}
+
+#[cfg(not(feature = "kafka"))]
+fn without_kafka(address: &str) -> Failure {
+    Failure::failed(format!(
         "{address}: this program was built without Kafka; build it with --features kafka"
-    )))
+    ))
 }

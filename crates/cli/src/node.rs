@@ -1,8 +1,9 @@
 //! `isomer node`: sites of a database whose router is in another process.
 
 use crate::clock;
-use crate::cluster::{PeerArgs, Watch, read_sites};
+use crate::cluster::{Belongs, PeerArgs, Watch, read_sites};
 use crate::failure::Failure;
+use crate::kafka::LogArgs;
 use crate::serve::{CheckpointArgs, LOOK, SiteMemory, progress};
 use clap::Args;
 use isomer_cluster::{Durability, Node, Options};
@@ -18,10 +19,12 @@ use std::time::Duration;
 /// Hosts sites of a database that `isomer serve` serves from another process
 ///
 /// All processes are told of each other, by one file (--config) or by flags (--peers); each has a folder of its own.
-/// A node may start before the others or after them.
+/// A node may start before the others or after them. With its logs in Kafka it may start in an empty folder, as long as its
+/// logs still go back to their beginning: then it takes its sites from the process that has them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   isomer node --config cluster.toml --name b --data /var/lib/isomer/b
+  isomer node --config cluster.toml --name b --data /var/lib/isomer/b --log kafka://broker1:9092/shop
   isomer node --name b --sites 3,4 --node-listen 127.0.0.1:7434 --peers a=127.0.0.1:7433/1,2 --data b")]
 pub(crate) struct NodeArgs {
     /// The node's folder; a missing or empty one becomes that of a new node
@@ -31,6 +34,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "SITES", value_parser = read_sites, required_unless_present = "config", conflicts_with = "config")]
     sites: Option<BTreeSet<SiteId>>,
     #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
     peers: PeerArgs,
     /// What the rows of each of its sites may take in memory, as 512MB or 4GB; 0: as much as there is
     #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory, default_value = "0")]
@@ -38,8 +43,8 @@ pub(crate) struct NodeArgs {
     /// Do not wait for the disk at a commit: a crash may lose the last milliseconds
     #[arg(long)]
     no_sync: bool,
-    /// Start even if a log has lost commits that were durable, and go on without them
-    #[arg(long)]
+    /// Start even if a log has lost commits that were durable, and go on without them; only of logs in the folder
+    #[arg(long, conflicts_with = "log")]
     accept_loss: bool,
     #[command(flatten)]
     checkpoints: CheckpointArgs,
@@ -59,7 +64,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     let sites: Vec<SiteId> = args.sites.iter().flatten().copied().collect();
     let (role, usual) = (Role::Node, args.peers.name.clone());
     let usual = usual.ok_or_else(|| Failure::usage("a node has a --name"))?;
-    let place = args.peers.place(role, &usual, &sites)?;
+    let place = args.peers.place(role, &usual, &sites, &args.log)?;
     let place = place.ok_or_else(|| {
         Failure::usage("a node is told of the other processes, by --config FILE or by --peers")
     })?;
@@ -67,7 +72,14 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     if sites.is_empty() {
         return Err(Failure::usage(format!("the node `{name}` has no sites")));
     }
-    let net = place.join(&args.data, args.accept_loss, args.peers.trust_network)?;
+    let logs = place.logs()?;
+    let belongs = match &logs {
+        Some(logs) => Belongs::by_logs(&args.data, role, &**logs, &stop)?,
+        None => Some(Belongs::by_folder(&args.data, role, args.accept_loss)?),
+    };
+    // It was asked to stop before there was a database.
+    let Some(belongs) = belongs else { return Ok(()) };
+    let net = place.join(&args.data, belongs, args.peers.trust_network)?;
     let durability = match args.no_sync {
         true => Durability::Interval(Duration::from_millis(10)),
         false => Durability::Commit,
@@ -79,6 +91,10 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         .checkpoints(args.checkpoints.policy())
         .while_recovering(progress())
         .elsewhere(net.clone());
+    let options = match logs {
+        Some(logs) => options.logs(logs),
+        None => options,
+    };
     let options = match args.site_memory {
         Some(bytes) => options.site_memory(bytes),
         None => options,
@@ -92,12 +108,16 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         shown.join(" "),
         args.data.display()
     );
-    let mut watch = Watch::new(net);
-    while !stop.load(Ordering::SeqCst) {
+    let (mut lost, mut watch) = (None, Watch::new(net));
+    while !stop.load(Ordering::SeqCst) && lost.is_none() {
         clock::sleep(LOOK);
         watch.look();
+        lost = node.is_lost();
     }
     eprintln!("stopping");
+    if let Some(why) = lost {
+        return Err(Failure::failed(why));
+    }
     node.checkpoint().map_err(Failure::failed)?;
     drop(node);
     eprintln!("stopped");

@@ -2,11 +2,11 @@
 //! PostgreSQL's clients.
 
 use crate::clock;
-use crate::cluster::{PeerArgs, Watch, wait_for_all};
+use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
 use clap::Args;
-use isomer_cluster::{Checkpointing, Durability, Options, Recovering};
+use isomer_cluster::{Checkpointing, Durability, Logs, Options, Recovering};
 use isomer_design::SiteId;
 use isomer_net::{Net, Role};
 use isomer_plan::learned::{Mode, Tuning};
@@ -164,11 +164,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         .accept_loss(args.accept_loss)
         .checkpoints(args.checkpoints.policy())
         .while_recovering(progress());
-    let options = match args.log.logs()? {
+    let place = place(args)?;
+    let logs = place.as_ref().map_or_else(|| args.log.logs(None), Place::logs)?;
+    let net = match place {
+        Some(place) => join(args, place, logs.as_deref(), &stop)?,
+        None => None,
+    };
+    let options = match logs {
         Some(logs) => options.logs(logs),
         None => options,
     };
-    let net = join(args)?;
     let options = match &net {
         Some((net, sites)) if wait_for_all(net, &stop) => {
             options.sites(sites).elsewhere(net.clone())
@@ -248,12 +253,26 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
 /// A process's connections, and the sites of all processes.
 type Joined = (Arc<Net>, Vec<SiteId>);
 
-/// Takes part in a cluster, if it is to; gives the sites of all processes.
-fn join(args: &ServeArgs) -> Result<Option<Joined>, Failure> {
+/// The process's place in a cluster, if it is in one.
+fn place(args: &ServeArgs) -> Result<Option<Place>, Failure> {
     let own: Vec<SiteId> = (1..=args.sites).map(SiteId).collect();
-    let Some(place) = args.cluster.place(Role::Router, "serve", &own)? else { return Ok(None) };
+    args.cluster.place(Role::Router, "serve", &own, &args.log)
+}
+
+/// Takes part in a cluster; gives the sites of all processes.
+fn join(
+    args: &ServeArgs,
+    place: Place,
+    logs: Option<&dyn Logs>,
+    stop: &AtomicBool,
+) -> Result<Option<Joined>, Failure> {
+    let belongs = match logs {
+        Some(logs) => Belongs::by_logs(&args.data, Role::Router, logs, stop)?,
+        None => Some(Belongs::by_folder(&args.data, Role::Router, args.accept_loss)?),
+    };
+    let Some(belongs) = belongs else { return Ok(None) };
     let sites = place.all_sites();
-    let net = place.join(&args.data, args.accept_loss, args.cluster.trust_network)?;
+    let net = place.join(&args.data, belongs, args.cluster.trust_network)?;
     Ok(Some((net, sites)))
 }
 
@@ -261,7 +280,7 @@ fn join(args: &ServeArgs) -> Result<Option<Joined>, Failure> {
 pub(crate) fn progress() -> impl Fn(Recovering) + Send + Sync {
     let begun = clock::now_us();
     move |Recovering { read, total }| {
-        if clock::now_us() - begun >= 2_000_000 {
+        if total >> 20 > 0 && clock::now_us() - begun >= 2_000_000 {
             eprintln!("recovering: {} of {} MB are read", read >> 20, total >> 20);
         }
     }

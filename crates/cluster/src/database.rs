@@ -80,9 +80,9 @@ impl Options {
         Options { folder: Some(folder.into()), durability, ..Options::in_memory(sites) }
     }
 
-    /// The redo logs, and the catalog, of a database in a folder are not there but elsewhere. Whoever opens them last
-    /// has the database: the process that had it before is told so by its logs
-    /// ([`Fenced`](LogError::Fenced)).
+    /// The redo logs, and the catalog, of a database in a folder are not there but elsewhere; or the redo logs of a
+    /// [node](crate::Node)'s sites. Whoever opens them last has them: the process that had them before is told so by its
+    /// logs ([`Fenced`](LogError::Fenced)).
     pub fn logs(mut self, logs: Arc<dyn Logs>) -> Options {
         self.logs = Some(logs);
         self
@@ -200,6 +200,8 @@ pub struct Database {
     checkpointer: Arc<Checkpointer>,
     /// They carry out the plans that no transaction waits for, think of new ones, and make checkpoints.
     beside: Vec<JoinHandle<()>>,
+    /// It looks whether the logs are still this process's, where others can take them.
+    watcher: Option<JoinHandle<()>>,
     storage: Arc<dyn Storage>,
     catalog: Arc<Mutex<Catalog>>,
     /// How the sites' logs are.
@@ -217,11 +219,8 @@ impl Database {
     /// # Errors
     /// [`Error::Open`].
     pub fn open(mut options: Options) -> Result<Database, Error> {
-        if options.wire.is_some()
-            && let (Some(path), Some(_)) = (&options.folder, &options.logs)
-        {
-            return Err(OpenDatabaseError::Elsewhere { path: path.clone() }.into());
-        }
+        // Whoever opens a log elsewhere has its site, whatever folders say.
+        let can_be_taken = options.logs.is_some();
         let log = log_options(options.durability, &options.checkpoints);
         let (storage, catalog) = open_storage(&mut options, log)?;
         let procedures = std::mem::take(&mut options.procedures);
@@ -231,7 +230,8 @@ impl Database {
         let here: Vec<SiteId> =
             catalog.sites.iter().copied().filter(|site| runtime.hosts_site(*site)).collect();
         let opening = isomer_log::Options { accept_loss: options.accept_loss, ..log };
-        if let Some(folder) = storage.folder().filter(|_| !storage.is_new()) {
+        let folder = storage.folder().filter(|_| !can_be_taken && !storage.is_new());
+        if let Some(folder) = folder {
             check_places(folder, &runtime, &catalog.sites, options.accept_loss)?;
         }
         runtime.open(&*storage, opening, &here, &options.told, &mut notes)?;
@@ -287,9 +287,14 @@ impl Database {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             beside.push(start("isomer-checkpoint", move || checkpointer.work(&runtime)));
         }
+        let watcher = can_be_taken.then(|| {
+            let (runtime, storage) = (runtime.clone(), storage.clone());
+            start("isomer-owners", move || runtime.watch_owners(|| storage.look_for_others()))
+        });
         let database = Database {
             checkpointer,
             beside,
+            watcher,
             router,
             runtime,
             storage,
@@ -643,6 +648,9 @@ impl Database {
         if let Some((site, fenced)) = self.runtime.fenced() {
             return Some(format!("another process has the database now: site {site}: {fenced}"));
         }
+        if let Some(fenced) = self.storage.fenced() {
+            return Some(format!("another process has the database now: its catalog: {fenced}"));
+        }
         let passed_by = self.failed_over.lock();
         let passed_by = passed_by.iter().map(|done| done.site);
         // One at a node may have come back.
@@ -850,6 +858,11 @@ impl Drop for Database {
             let _ = folder.write_memory(self.router.strategy(), &memory);
         }
         self.runtime.stop_all();
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            // A thread that panicked has said so already.
+            let _ = watcher.join();
+        }
     }
 }
 

@@ -143,14 +143,6 @@ pub enum OpenDatabaseError {
         /// Its mode.
         mode: u32,
     },
-    /// A database whose logs are elsewhere was to have sites in other processes.
-    #[error(
-        "the database {path} cannot have sites in other processes: so far, only one whose logs are in its folder can"
-    )]
-    Elsewhere {
-        /// The folder.
-        path: PathBuf,
-    },
     /// The folder is that of a node, and was to be a database's; or the other way round.
     #[error("{path} is the folder of {is}, and not of {wanted}; give another folder")]
     OtherKind {
@@ -161,11 +153,14 @@ pub enum OpenDatabaseError {
         /// What it was to be.
         wanted: &'static str,
     },
-    /// A node was to have its logs elsewhere.
+    /// A node came to logs that are nobody's yet.
     #[error(
-        "a node has its logs in its folder; logs elsewhere are for a database in one process, so far"
+        "there is no database at {place} yet: the process with the router makes it; start that one with the same --log"
     )]
-    NodeLogs,
+    NoDatabase {
+        /// Where the logs are.
+        place: String,
+    },
     /// The folder of a node has other sites.
     #[error(
         "{path} has the sites {}, and was to have {}; name the sites that it has",

@@ -16,7 +16,8 @@
 //! A database whose logs are [elsewhere](crate::Logs) has a file `logs` that says where, and which database's they are,
 //! in place of the catalog, which is with the logs.
 //!
-//! The folder of a [node](crate::Node) is the same without tables and strategy, and its catalog has another title.
+//! The folder of a [node](crate::Node) is the same without tables and strategy, and its catalog has another title. Where logs
+//! are elsewhere, a node's folder is like any other: it may take sites from another process, and give them up.
 //!
 //! The folder is its owner's alone (mode 0700), as whoever reads the files has read the tables, and
 //! the server's Unix socket may be in it. A new database makes it so; of an existing one that
@@ -284,6 +285,11 @@ fn replace(folder: &Path, name: &str, text: &str) -> Result<(), OpenDatabaseErro
         File::open(folder)?.sync_all()
     };
     write().map_err(failed(&path))
+}
+
+/// The database that a folder belongs to, if its logs are elsewhere.
+pub(crate) fn database_of(folder: &Path) -> Result<Option<DatabaseId>, OpenDatabaseError> {
+    Ok(read_logs(folder)?.map(|(_, database)| database))
 }
 
 /// What the file says that a database with logs elsewhere has.

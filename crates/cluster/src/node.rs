@@ -20,9 +20,12 @@
 //! design from that, wherever they are (`assemble`). What it had asked and not heard must have ended by then: who
 //! carries requests ends those of a process that is gone ([`Endpoint::serve`]) before it lets its next run in.
 //!
-//! **Left out.** Nobody takes over from a node that does not come back, and nothing stops two processes from opening
-//! copies of one folder but that the wire lets no two of one name in. Whether a node's log has lost what sites of other
-//! processes know of it is not compared.
+//! **Logs elsewhere.** Where each log says itself whose it is ([`Logs`](crate::Logs)), a node can start on another machine:
+//! whoever opens the log of a site has the site, and the process that had it is [told so](Node::is_lost) by the log.
+//!
+//! **Left out.** Nobody takes over from a node that does not come back. Where logs are in folders, nothing stops two
+//! processes from opening copies of one folder but that the wire lets no two of one name in. Whether a node's log has lost
+//! what sites of other processes know of it is not compared.
 
 use crate::catalog::{Catalog, Kind};
 use crate::database::{Options, log_options};
@@ -31,7 +34,7 @@ use crate::error::OpenDatabaseError;
 use crate::folder::Folder;
 use crate::open::CancelToken;
 use crate::remote::serve;
-use crate::storage::{InFolder, InMemory, Storage};
+use crate::storage::{Beside, InFolder, InMemory, Storage};
 use isomer_design::SiteId;
 use isomer_site::CheckpointError;
 use isomer_site::wire::{BadMessage, read_message};
@@ -44,26 +47,28 @@ pub struct Node {
     checkpointer: Arc<Checkpointer>,
     /// It makes checkpoints, where there is a folder for them.
     worker: Option<JoinHandle<()>>,
+    /// It looks whether its logs are still its own, where others can take them.
+    watcher: Option<JoinHandle<()>>,
     notes: Vec<String>,
     /// It keeps other processes from its folder.
     _storage: Box<dyn Storage>,
 }
 
 impl Node {
-    /// Opens [sites](Options::sites), in memory or from a folder, which keeps the sites that it has. The
+    /// Opens [sites](Options::sites), in memory or from a folder, which keeps the sites that it has; where their
+    /// [logs](Options::logs) are elsewhere, they are this process's from now on, each for itself. The
     /// [wire](Options::elsewhere) reaches all others of the database; procedures are the same everywhere. Of a
     /// strategy nothing is asked.
     ///
     /// # Errors
     /// [`OpenDatabaseError`].
     pub fn open(mut options: Options) -> Result<Node, OpenDatabaseError> {
-        if options.logs.is_some() {
-            return Err(OpenDatabaseError::NodeLogs);
-        }
+        let can_be_taken = options.logs.is_some();
         let usual = log_options(options.durability, &options.checkpoints);
         let log = isomer_log::Options { accept_loss: options.accept_loss, ..usual };
-        let storage: Box<dyn Storage> = match &options.folder {
-            Some(path) => {
+        let storage: Box<dyn Storage> = match (&options.folder, options.logs.take()) {
+            (Some(path), Some(logs)) => Box::new(Beside::of_node(path, logs, log)?),
+            (Some(path), None) => {
                 let (folder, catalog) = Folder::open(path, &options.sites, Kind::Node)?;
                 if catalog.sites != options.sites {
                     let (path, has) = (path.clone(), catalog.sites);
@@ -72,7 +77,7 @@ impl Node {
                 let faults = std::mem::take(&mut options.faults);
                 Box::new(InFolder { folder, options: log, faults })
             }
-            None => Box::new(InMemory),
+            (None, _) => Box::new(InMemory),
         };
         let procedures = std::mem::take(&mut options.procedures);
         let runtime = Arc::new(Runtime::new(procedures, options.wire.take()));
@@ -88,12 +93,22 @@ impl Node {
             let (checkpointer, runtime) = (checkpointer.clone(), runtime.clone());
             start("isomer-checkpoint", move || checkpointer.work(&runtime))
         });
-        Ok(Node { runtime, checkpointer, worker, notes, _storage: storage })
+        let watcher = can_be_taken.then(|| {
+            let runtime = runtime.clone();
+            start("isomer-owners", move || runtime.watch_owners(|| {}))
+        });
+        Ok(Node { runtime, checkpointer, worker, watcher, notes, _storage: storage })
     }
 
     /// What there was to say about the state in which its sites were found.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Why its sites are another process's now, if that has taken a log of theirs.
+    pub fn is_lost(&self) -> Option<String> {
+        let (site, fenced) = self.runtime.fenced()?;
+        Some(format!("another process has site {site} now: {fenced}"))
     }
 
     /// Makes a checkpoint of every site and cuts its log; nothing is done in memory.
@@ -119,6 +134,10 @@ impl Drop for Node {
         // A thread that panicked has said so already.
         let _ = self.worker.take().map(JoinHandle::join);
         self.runtime.stop_all();
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            let _ = watcher.join();
+        }
     }
 }
 

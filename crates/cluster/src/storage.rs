@@ -9,20 +9,24 @@
 //! ```
 //!
 //! **Logs elsewhere** ([`Logs`]) are opened by whoever comes: a log says itself who owns it, and ends for the owner
-//! before ([`LogError::Fenced`](isomer_log::LogError)). So the lock of a folder proves nothing there, and the catalog has
+//! before ([`LogError::Fenced`]). So the lock of a folder proves nothing there, and the catalog has
 //! to be where it is fenced as well: it is a log, and the last frame is the catalog. A database can then be opened from
 //! a copy of its folder on any machine, and from an empty one as long as its logs were never cut.
 //!
 //! Every record of such a log has the [number](DatabaseId) of its database, and the folder has it too, so that one
 //! database never takes the logs of another.
+//!
+//! **Of a [node](crate::Node)** the folder is the same. It opens the logs of its own sites and no others, and only reads the
+//! catalog: the process with the router has that. Until that one [has made the database](found_database), nothing says
+//! whose the logs are, and a node waits.
 
 use crate::catalog::{self, Catalog, Kind};
 use crate::error::OpenDatabaseError;
-use crate::folder::Folder;
+use crate::folder::{Folder, database_of};
 use isomer_design::SiteId;
 use isomer_log::{
-    Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, MemoryLog, MemoryOptions, OpenError,
-    Options,
+    Checkpoints, DiskFaults, FileCheckpoints, FileLog, Log, LogError, MemoryLog, MemoryOptions,
+    OpenError, Options, Position,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +45,14 @@ impl DatabaseId {
     /// Reads what [`Display`](fmt::Display) writes.
     pub fn parse(text: &str) -> Option<DatabaseId> {
         u128::from_str_radix(text, 16).ok().map(DatabaseId)
+    }
+}
+
+impl DatabaseId {
+    /// The number of the cluster whose processes have the database.
+    pub fn cluster(self) -> u64 {
+        // It was drawn as a whole, so either half is as good.
+        self.0 as u64
     }
 }
 
@@ -73,14 +85,24 @@ pub trait Logs: Send + Sync {
     /// Opens a log, which belongs to this process from then on, and no longer to the one that had it. Says what there
     /// is to say about how it was found. Of the options, what is about files counts for nothing.
     ///
+    /// A log that begins after `needed` is refused, and stays whose it is: whoever opens it has no checkpoint for what
+    /// was removed. `None`: all that counts is its end.
+    ///
     /// # Errors
     /// [`OpenError`], also if it is not there though it [must be](Options::must_exist).
     fn open(
         &self,
         database: DatabaseId,
         log: LogOf,
+        needed: Option<Position>,
         options: &Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError>;
+
+    /// The last frame of a log, if it has any. It stays whose it is.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    fn last_frame(&self, database: DatabaseId, log: LogOf) -> Result<Option<Vec<u8>>, OpenError>;
 }
 
 /// What [`Logs::find`] has found.
@@ -109,6 +131,14 @@ pub(crate) trait Storage: Send + Sync {
 
     /// Replaces the catalog, as a whole or not at all.
     fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError>;
+
+    /// Looks whether another process has taken the catalog, where that is possible; [`Storage::fenced`] says so then.
+    fn look_for_others(&self) {}
+
+    /// What the catalog's log says, if another process has taken it.
+    fn fenced(&self) -> Option<LogError> {
+        None
+    }
 
     /// The folder, which has checkpoints, and what the strategy remembers.
     fn folder(&self) -> Option<&Folder>;
@@ -190,13 +220,14 @@ impl Storage for InFolder {
     }
 }
 
-/// Checkpoints in a folder, and logs elsewhere.
+/// Checkpoints in a folder, and logs elsewhere: of a database, or of a node.
 pub(crate) struct Beside {
     folder: Folder,
     logs: Arc<dyn Logs>,
     database: DatabaseId,
     options: Options,
-    catalog: Arc<dyn Log>,
+    /// The catalog's log; a node does not have it.
+    catalog: Option<Arc<dyn Log>>,
     /// The sites of the catalog that was found; none if there was none.
     sites: Vec<SiteId>,
 }
@@ -210,63 +241,146 @@ impl Beside {
         sites: &[SiteId],
     ) -> Result<(Beside, Catalog), OpenDatabaseError> {
         let (folder, expected) = Folder::open_beside(path)?;
-        let (place, found) = (logs.place(), logs.find().map_err(OpenDatabaseError::CatalogLog)?);
+        let found = find(path, &*logs, expected)?;
         let database = found.database;
-        match expected {
-            Some(expected) if found.is_new => {
-                let what = format!(
-                    "there are no logs, and {} has checkpoints of database {expected}: its logs are lost, or elsewhere",
-                    path.display()
-                );
-                return Err(OpenDatabaseError::CatalogLog(OpenError::Elsewhere { place, what }));
-            }
-            Some(expected) if expected != database => {
-                let (found, path) = (database, path.to_owned());
-                return Err(OpenDatabaseError::OtherDatabase { place, found, path, expected });
-            }
-            _ => {}
-        }
         let must_exist = Options { must_exist: !found.is_new, ..options };
-        let opened = logs.open(database, LogOf::Catalog, &must_exist);
-        let (catalog_log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
-        let catalog = match last_frame(&*catalog_log)? {
-            Some(text) => {
-                let read = std::str::from_utf8(&text).map_err(|error| error.to_string());
-                let design = read.and_then(catalog::read);
-                let wrong = |what| OpenDatabaseError::Catalog { place: place.clone(), what };
-                Some(Catalog::from_design(&design.map_err(wrong)?))
-            }
-            None => None,
-        };
+        let opened = logs.open(database, LogOf::Catalog, None, &must_exist);
+        let (log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
+        let catalog = last_frame(&*log)?.map(|text| read_catalog(&*logs, &text)).transpose()?;
         if expected.is_none() {
-            folder.write_logs(&place, database)?;
+            folder.write_logs(&logs.place(), database)?;
         }
         let known = catalog.as_ref().map_or_else(Vec::new, |catalog| catalog.sites.clone());
-        let beside = Beside { folder, logs, database, options, catalog: catalog_log, sites: known };
+        let beside = Beside { folder, logs, database, options, catalog: Some(log), sites: known };
         Ok((beside, catalog.unwrap_or_else(|| Catalog::of(sites.to_vec()))))
     }
+
+    /// Opens the folder of a node, and looks which sites the database has.
+    pub(crate) fn of_node(
+        path: &Path,
+        logs: Arc<dyn Logs>,
+        options: Options,
+    ) -> Result<Beside, OpenDatabaseError> {
+        let (folder, expected) = Folder::open_beside(path)?;
+        let FoundLogs { database, is_new } = find(path, &*logs, expected)?;
+        if is_new {
+            return Err(OpenDatabaseError::NoDatabase { place: logs.place() });
+        }
+        let sites = sites_by_catalog(&*logs, database)?;
+        if expected.is_none() {
+            folder.write_logs(&logs.place(), database)?;
+        }
+        Ok(Beside { folder, logs, database, options, catalog: None, sites })
+    }
+}
+
+/// Whose the logs are, which a folder may belong to already.
+fn find(
+    path: &Path,
+    logs: &dyn Logs,
+    expected: Option<DatabaseId>,
+) -> Result<FoundLogs, OpenDatabaseError> {
+    let (place, found) = (logs.place(), logs.find().map_err(OpenDatabaseError::CatalogLog)?);
+    match expected {
+        Some(expected) if found.is_new => {
+            let what = format!(
+                "there are no logs, and {} has checkpoints of database {expected}: its logs are lost, or elsewhere",
+                path.display()
+            );
+            Err(OpenDatabaseError::CatalogLog(OpenError::Elsewhere { place, what }))
+        }
+        Some(expected) if expected != found.database => {
+            let (found, path) = (found.database, path.to_owned());
+            Err(OpenDatabaseError::OtherDatabase { place, found, path, expected })
+        }
+        _ => Ok(found),
+    }
+}
+
+/// The number of the database whose logs these are, and its sites, for the process with the router, which may have a folder
+/// already. If there are none yet they are that one's from now on, and [nodes](crate::Node) can open theirs.
+///
+/// # Errors
+/// [`OpenDatabaseError`], also if the folder is another database's.
+pub fn found_database(
+    folder: &Path,
+    logs: &dyn Logs,
+) -> Result<(DatabaseId, Vec<SiteId>), OpenDatabaseError> {
+    let FoundLogs { database, is_new } = find(folder, logs, database_of(folder)?)?;
+    if is_new {
+        // The first record says whose they are. Whoever opens the database claims the log once more.
+        let opened = logs.open(database, LogOf::Catalog, None, &Options::default());
+        opened.map_err(OpenDatabaseError::CatalogLog)?;
+    }
+    Ok((database, sites_by_catalog(logs, database)?))
+}
+
+fn sites_by_catalog(
+    logs: &dyn Logs,
+    database: DatabaseId,
+) -> Result<Vec<SiteId>, OpenDatabaseError> {
+    let text = logs.last_frame(database, LogOf::Catalog);
+    let text = text.map_err(OpenDatabaseError::CatalogLog)?;
+    let catalog = text.map(|text| read_catalog(logs, &text)).transpose()?;
+    Ok(catalog.map_or_else(Vec::new, |catalog| catalog.sites))
+}
+
+/// The number of the database whose logs these are, for a node, which may have a folder already; `None` if the process with
+/// the router has not been there yet.
+///
+/// # Errors
+/// [`OpenDatabaseError`], also if the folder is another database's.
+pub fn find_database(
+    folder: &Path,
+    logs: &dyn Logs,
+) -> Result<Option<DatabaseId>, OpenDatabaseError> {
+    let found = find(folder, logs, database_of(folder)?)?;
+    Ok((!found.is_new).then_some(found.database))
+}
+
+fn read_catalog(logs: &dyn Logs, text: &[u8]) -> Result<Catalog, OpenDatabaseError> {
+    let read = std::str::from_utf8(text).map_err(|error| error.to_string());
+    let design = read.and_then(catalog::read);
+    let wrong = |what| OpenDatabaseError::Catalog { place: logs.place(), what };
+    Ok(Catalog::from_design(&design.map_err(wrong)?))
 }
 
 impl Storage for Beside {
     fn site(&self, site: SiteId) -> Result<Stored, OpenDatabaseError> {
         let options = Options { must_exist: self.sites.contains(&site), ..self.options };
-        let opened = self.logs.open(self.database, LogOf::Site(site), &options);
+        // First what is here: where that does not reach the log's beginning, the log stays whose it is.
+        let checkpoints = checkpoints(&self.folder, site)?;
+        let needed = checkpoints.newest().map_or(0, |newest| newest.position);
+        let opened = self.logs.open(self.database, LogOf::Site(site), Some(needed), &options);
         let (log, notes) = opened.map_err(|error| OpenDatabaseError::Log { site, error })?;
-        let checkpoints = Some(checkpoints(&self.folder, site)?);
-        Ok(Stored { log, checkpoints, notes })
+        Ok(Stored { log, checkpoints: Some(checkpoints), notes })
     }
 
     fn is_new(&self) -> bool {
-        self.sites.is_empty()
+        self.catalog.is_some() && self.sites.is_empty()
     }
 
     fn write_catalog(&self, catalog: &Catalog) -> Result<(), OpenDatabaseError> {
-        let begin = self.catalog.end();
-        let end = self.catalog.append(catalog.to_text(Kind::Database).as_bytes())?;
-        while self.catalog.sync()? < end {}
+        let log = self.catalog.as_ref().expect("only the process with the router writes it");
+        let begin = log.end();
+        let end = log.append(catalog.to_text(Kind::Database).as_bytes())?;
+        while log.sync()? < end {}
         // The older ones count for nothing. What cannot be removed now is removed with the next.
-        let _ = self.catalog.truncate_before(begin);
+        let _ = log.truncate_before(begin);
         Ok(())
+    }
+
+    fn look_for_others(&self) {
+        if let Some(log) = &self.catalog {
+            log.look_for_others();
+            // It has nobody who drives it. What goes wrong, the log keeps.
+            let _ = log.sync();
+        }
+    }
+
+    fn fenced(&self) -> Option<LogError> {
+        let failure = self.catalog.as_ref()?.failure()?;
+        matches!(failure, LogError::Fenced { .. }).then_some(failure)
     }
 
     fn folder(&self) -> Option<&Folder> {

@@ -1,10 +1,14 @@
 //! Databases whose logs are not in files of their folder: opened again, from an empty folder, by another process; and
 //! what is refused. The logs are in memory here, kept by a service that outlives the databases.
 
-use isomer_cluster::{Database, DatabaseId, Error, FoundLogs, LogError, LogOf, Logs, Options};
+use isomer_cluster::{
+    Database, DatabaseId, Error, FoundLogs, LogError, LogOf, Logs, Node, Options, find_database,
+    found_database,
+};
 use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
-use isomer_log::{Durability, Log, MemoryLog, MemoryOptions, OpenError};
+use isomer_log::{Durability, Log, MemoryLog, MemoryOptions, OpenError, Position};
 use isomer_site::Failure;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -34,11 +38,19 @@ impl Logs for Service {
         &self,
         database: DatabaseId,
         of: LogOf,
+        needed: Option<Position>,
         options: &isomer_log::Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
         assert_eq!(database, self.database);
         let mut logs = self.logs.lock().expect("no panic");
-        let found = logs.iter().position(|(other, _)| *other == of).map(|at| logs.remove(at).1);
+        let at = logs.iter().position(|(other, _)| *other == of);
+        if let (Some(at), Some(needed)) = (at, needed)
+            && logs[at].1.begin() > needed
+        {
+            let (place, what) = (self.place(), format!("{of:?} begins too late"));
+            return Err(OpenError::Elsewhere { place, what });
+        }
+        let found = at.map(|at| logs.remove(at).1);
         let log = match found {
             Some(before) => {
                 let now = before.crash(before.durable());
@@ -58,6 +70,20 @@ impl Logs for Service {
         let log = Arc::new(log);
         logs.push((of, log.clone()));
         Ok((log, Vec::new()))
+    }
+
+    fn last_frame(&self, database: DatabaseId, of: LogOf) -> Result<Option<Vec<u8>>, OpenError> {
+        assert_eq!(database, self.database);
+        let logs = self.logs.lock().expect("no panic");
+        let mut last = None;
+        if let Some((_, log)) = logs.iter().find(|(other, _)| *other == of) {
+            let read = log.read(log.begin(), &mut |_, frame| {
+                last = Some(frame.to_vec());
+                ControlFlow::Continue(())
+            });
+            read.expect("it is in memory");
+        }
+        Ok(last)
     }
 }
 
@@ -132,12 +158,52 @@ fn from_an_empty_folder_logs_that_were_cut_are_refused() {
         db.run(&mut db.session(), &footprint, put).expect("it is written");
     }
     db.checkpoint().expect("a checkpoint");
-    drop(db);
     let elsewhere = tempfile::tempdir().expect("a folder");
     let said = refused(open(elsewhere.path(), &logs));
-    assert!(said.contains("a checkpoint or a log segment is missing"), "{said}");
+    assert!(said.contains("begins too late"), "{said}");
+    // Of what is refused nothing was taken.
+    write(&db, table, 9).expect("the site is still here");
+    drop(db);
     let db = open(folder.path(), &logs).expect("where its checkpoints are");
     assert!(has(&db, table, 3).expect("a read"));
+}
+
+#[test]
+fn a_database_is_founded_once_and_a_node_opens_its_own_sites_alone() {
+    let (logs, folder) = (Service::new(1), tempfile::tempdir().expect("a folder"));
+    let [of_router, of_node, elsewhere] = ["a", "b", "c"].map(|name| folder.path().join(name));
+    assert_eq!(find_database(&of_node, &*logs).expect("it can be asked"), None);
+    let sites = [SiteId(3), SiteId(4)];
+    let node = |path: &Path| {
+        let options = Options::in_folder(path, 0).durability(Durability::Commit);
+        Node::open(options.sites(&sites).logs(logs.clone()))
+    };
+    let said = node(&of_node).err().expect("a refusal").to_string();
+    assert!(said.contains("there is no database at memory:1 yet"), "{said}");
+    for _ in 0..2 {
+        let founded = found_database(&of_router, &*logs).expect("it is ours");
+        assert_eq!(founded, (DatabaseId(1), Vec::new()));
+    }
+    assert_eq!(find_database(&of_node, &*logs).expect("it can be asked"), Some(DatabaseId(1)));
+
+    let first = node(&of_node).expect("a node");
+    // The process with the router has the catalog, and its own sites.
+    let db = open(&of_router, &logs).expect("a database");
+    let table = create(&db);
+    write(&db, table, 7).expect("nobody has taken its sites");
+    assert!(first.is_lost().is_none());
+    let (_, sites) = found_database(&of_router, &*logs).expect("it is there");
+    assert_eq!(sites, [SiteId(1), SiteId(2)]);
+    let second = node(&elsewhere).expect("the same sites, in an empty folder");
+    let lost = first.is_lost().expect("its sites are another process's");
+    assert!(lost.contains("another process has site s"), "{lost}");
+    write(&db, table, 8).expect("only those two were taken");
+    drop(second);
+
+    let said = found_database(&of_router, &*Service::new(1)).expect_err("its logs are lost");
+    assert!(said.to_string().contains("its logs are lost, or elsewhere"), "{said}");
+    let said = find_database(&of_node, &*Service::new(9)).expect_err("they are nobody's");
+    assert!(said.to_string().contains("its logs are lost, or elsewhere"), "{said}");
 }
 
 #[test]

@@ -23,6 +23,7 @@
 //! | [`lease`] | how long an owner may show what it has |
 //! | [`log`] | a log, for its owner |
 //! | [`logs`] | all logs of a database |
+//! | [`look`] | a log as it is, for others than its owner |
 //! | [`topic`] | the settings that a topic must have |
 //! | [`partition`] | the brokers' client |
 //! | [`bare`] | a producer without a log, to compare with |
@@ -38,6 +39,7 @@ mod bare;
 pub mod lease;
 mod log;
 mod logs;
+mod look;
 pub mod ownership;
 mod partition;
 pub mod record;
@@ -48,4 +50,5 @@ pub use address::{Address, BadAddress, ClientOptions};
 pub use bare::Bare;
 pub use log::{KafkaLog, OpenReport, Options};
 pub use logs::KafkaLogs;
+pub use look::Look;
 pub use partition::{Connection, Timeouts};

@@ -64,6 +64,8 @@ pub struct Options {
     pub record_bytes_max: usize,
     /// The log was made before: that it is empty is an error, and not a new log.
     pub must_exist: bool,
+    /// Where it has to begin at the latest: so far a checkpoint stands for it. `None`: anywhere.
+    pub needed: Option<Position>,
     /// The times of the lease; the same for all who open the log.
     pub times: Times,
 }
@@ -77,6 +79,7 @@ impl Default for Options {
             keep_bytes: 64 << 20,
             record_bytes_max: 1_000_000,
             must_exist: false,
+            needed: None,
             times: Times::default(),
         }
     }
@@ -221,6 +224,19 @@ impl Opening<'_> {
     }
 }
 
+/// Refuses a log that lacks what no checkpoint stands for.
+fn check_begin(reader: &Reader, needed: Position) -> Result<(), Refused> {
+    let begin = reader.begin();
+    if !reader.has_begun() || begin <= needed {
+        return Ok(());
+    }
+    Err(Refused(format!(
+        "it begins at position {begin:#x}, and is needed from {needed:#x} on: a checkpoint of what was removed is \
+         missing here; start where its owner ({}) has made them, or with a copy of that folder",
+        reader.owner()
+    )))
+}
+
 impl KafkaLog {
     /// Opens the log in a partition, which belongs to this process from then on. `number` is the log's in its database,
     /// and the partition's in the topic. `name` is what others call this process.
@@ -254,6 +270,7 @@ impl KafkaLog {
     ) -> Result<(KafkaLog, OpenReport), Refused> {
         let ask = connection.timeouts.ask;
         let partition = Partition::new(connection, number, options.record_bytes_max)?;
+        let partition = partition.written_by(name);
         let (first, end) = partition.bounds()?;
         if options.must_exist && first == end {
             return Err(Refused("it is empty, although the log was made before".to_owned()));
@@ -269,6 +286,10 @@ impl KafkaLog {
             memory: MemoryOptions { keep_bytes, durability: options.durability, ..usual },
         };
         opening.read(None)?;
+        if let Some(needed) = options.needed {
+            // Before the claim: it stays whose it is.
+            check_begin(&opening.reader, needed)?;
+        }
         let drawn =
             getrandom::u64().map_err(|error| Refused(format!("no random number: {error}")))?;
         let claim = Owner::claim(&opening.reader, drawn, name);
@@ -592,6 +613,18 @@ impl Log for KafkaLog {
             frames: now.frames - opened.frames,
             bytes: now.bytes - opened.bytes,
             syncs: now.syncs - opened.syncs,
+        }
+    }
+
+    fn look_for_others(&self) {
+        // Whoever is writing finds out by that.
+        let next = self.writing.try_lock().map(|writing| writing.owner.next());
+        // What cannot be asked now is asked again.
+        if let (Some(next), Some(end)) = (next, self.partition.end())
+            && end > next
+            && !self.is_asked.swap(true, Ordering::AcqRel)
+        {
+            self.tail.wake_driver();
         }
     }
 

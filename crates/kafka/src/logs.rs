@@ -1,11 +1,13 @@
 //! All logs of a database: a topic with a partition for the catalog, number 0, and one for each site.
 
 use crate::log::{KafkaLog, Options};
+use crate::look::{Look, look};
 use crate::partition::{Admin, Connection, Refused};
 use crate::record::Head;
 use crate::topic::{self, Topic};
 use isomer_cluster::{DatabaseId, FoundLogs, LogOf, Logs};
-use isomer_log::{Log, OpenError};
+use isomer_design::SiteId;
+use isomer_log::{Log, OpenError, Position};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,6 +28,40 @@ impl KafkaLogs {
         let host = host.nodename().to_string_lossy();
         let name = format!("process {} on {host}", std::process::id());
         KafkaLogs { connection, name, usual: Options::default(), topic: Mutex::new(None) }
+    }
+
+    /// What others call this process: its name in the cluster, and where it runs.
+    pub fn named(self, name: &str) -> KafkaLogs {
+        KafkaLogs { name: format!("{name}, {}", self.name), ..self }
+    }
+
+    /// How many brokers there are, and all logs of the topic as they are, by their numbers; none if nobody has a database
+    /// there. It reads all that the logs have; nothing is taken, and nothing is made.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn look(&self) -> Result<(usize, Vec<(LogOf, Look)>), OpenError> {
+        self.try_look().map_err(self.elsewhere())
+    }
+
+    fn try_look(&self) -> Result<(usize, Vec<(LogOf, Look)>), Refused> {
+        let (brokers, found) = topic::check(&self.connection.admin()?)?;
+        let Some(topic) = found else { return Ok((brokers, Vec::new())) };
+        let Some(DatabaseId(database)) = self.owner_of_catalog()? else {
+            return Ok((brokers, Vec::new()));
+        };
+        let look = |number: u32| {
+            let log = match u16::try_from(number) {
+                Ok(0) | Err(_) => LogOf::Catalog,
+                Ok(site) => LogOf::Site(SiteId(site)),
+            };
+            let found = look(&self.connection, database, number, topic.record_bytes_max);
+            let at = |Refused(what)| Refused(format!("partition {number}: {what}"));
+            Ok((log, found.map_err(at)?))
+        };
+        let logs: Result<Vec<(LogOf, Look)>, Refused> =
+            (0..topic.partitions as u32).map(look).collect();
+        Ok((brokers, logs?))
     }
 
     /// Other options than the usual ones: what is not asked for when a log is opened.
@@ -108,20 +144,19 @@ impl Logs for KafkaLogs {
         &self,
         database: DatabaseId,
         log: LogOf,
+        needed: Option<Position>,
         options: &isomer_log::Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
         if options.accept_loss {
             let what = "what is lost of a log in Kafka cannot be accepted: only logs in files can be opened without it";
             return Err(self.elsewhere()(Refused(what.to_owned())));
         }
-        let number = match log {
-            LogOf::Catalog => 0,
-            LogOf::Site(site) => u32::from(site.0),
-        };
+        let number = number_of(log);
         let record_bytes_max = self.partition(number).map_err(self.elsewhere())?;
         let options = Options {
             durability: options.durability,
             must_exist: options.must_exist,
+            needed,
             record_bytes_max: record_bytes_max.min(self.usual.record_bytes_max),
             ..self.usual
         };
@@ -136,5 +171,19 @@ impl Logs for KafkaLogs {
             ));
         }
         Ok((Arc::new(log), notes))
+    }
+
+    fn last_frame(&self, database: DatabaseId, log: LogOf) -> Result<Option<Vec<u8>>, OpenError> {
+        let (number, longest) = (number_of(log), self.usual.record_bytes_max);
+        let found = look(&self.connection, database.0, number, longest);
+        Ok(found.map_err(self.elsewhere())?.last)
+    }
+}
+
+/// The number of a log in its database, and of its partition in the topic.
+fn number_of(log: LogOf) -> u32 {
+    match log {
+        LogOf::Catalog => 0,
+        LogOf::Site(site) => u32::from(site.0),
     }
 }

@@ -38,6 +38,9 @@ use crate::record::{BadRecord, Head, Kind, Offset, Term};
 use std::sync::Arc;
 use thiserror::Error;
 
+/// Who owns a log whose beginning was removed, with the claim.
+const UNNAMED: &str = "a process whose claim was removed";
+
 /// What a reader is to make of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -167,7 +170,7 @@ impl Reader {
             log,
             next: first,
             term: is_whole.then(Term::default),
-            owner: (Arc::from("nobody"), 0),
+            owner: (Arc::from(if is_whole { "nobody" } else { UNNAMED }), 0),
             counted: is_whole.then_some(0),
             place: is_whole.then_some(Place { begin: 0, end: 0, whole: 0 }),
             is_released: true,

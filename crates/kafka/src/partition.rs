@@ -30,6 +30,12 @@ use std::time::Duration;
 /// The client's calls come back so often to look around.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Who writes says so in so many letters at most.
+const WRITER_CHARS_MAX: usize = 100;
+
+/// Takes a record: its offset, who has written it, its bytes.
+type VisitWritten<'v> = dyn FnMut(Offset, Option<&[u8]>, &[u8]) -> ControlFlow<()> + 'v;
+
 /// Where something went wrong, a reader hears so many things, for so long each, to find out why.
 const HEARD_MAX: usize = 20;
 const HEARS: Duration = Duration::from_millis(5);
@@ -293,6 +299,8 @@ fn bounds(
 pub(crate) struct Partition {
     connection: Connection,
     number: i32,
+    /// Who writes, for people: the key of each record. Brokers make nothing of it.
+    writer: String,
     producer: ThreadedProducer<Heard>,
     /// There while somebody reads, and afterwards.
     reader: Mutex<Option<BaseConsumer<Heard>>>,
@@ -320,7 +328,14 @@ impl Partition {
         )?;
         let number = i32::try_from(number).expect("a topic has fewer partitions");
         let reader = Mutex::new(None);
-        Ok(Partition { connection: connection.clone(), number, producer, reader })
+        let (connection, writer) = (connection.clone(), String::new());
+        Ok(Partition { connection, number, writer, producer, reader })
+    }
+
+    /// What is written from now on says that it is this one's.
+    pub(crate) fn written_by(self, writer: &str) -> Partition {
+        let writer = writer.chars().take(WRITER_CHARS_MAX).collect();
+        Partition { writer, ..self }
     }
 
     fn topic(&self) -> &str {
@@ -332,7 +347,8 @@ impl Partition {
         let heard = self.producer.context();
         *heard.sent.lock() = None;
         let record =
-            BaseRecord::<(), [u8]>::to(self.topic()).partition(self.number).payload(record);
+            BaseRecord::<str, [u8]>::to(self.topic()).partition(self.number).payload(record);
+        let record = if self.writer.is_empty() { record } else { record.key(&self.writer) };
         if let Err((error, _)) = self.producer.send(record) {
             *heard.sent.lock() = Some(Sent::Doubtful(said(&error)));
         }
@@ -382,12 +398,28 @@ impl Partition {
         self.with_reader(|reader| bounds(reader, self.topic(), self.number, ask))
     }
 
+    /// The offset after the last record, if a broker says so. No connection is made for that alone.
+    pub(crate) fn end(&self) -> Option<Offset> {
+        let ask = self.connection.timeouts.ask;
+        let found = self.producer.client().fetch_watermarks(self.topic(), self.number, ask);
+        found.ok().map(|(_, end)| end.unsigned_abs())
+    }
+
     /// Hands the records from an offset on to `visit`, until it breaks or there are no more now. A tail that cannot be
     /// read is an error, and not an end.
     pub(crate) fn read(
         &self,
         from: Offset,
         visit: &mut dyn FnMut(Offset, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Refused> {
+        self.read_with_writers(from, &mut |offset, _, record| visit(offset, record))
+    }
+
+    /// The same, each with who has written it, if it says so.
+    pub(crate) fn read_with_writers(
+        &self,
+        from: Offset,
+        visit: &mut VisitWritten<'_>,
     ) -> Result<(), Refused> {
         self.with_reader(|reader| {
             let mut list = TopicPartitionList::new();
@@ -407,7 +439,7 @@ impl Partition {
         &self,
         reader: &BaseConsumer<Heard>,
         from: Offset,
-        visit: &mut dyn FnMut(Offset, &[u8]) -> ControlFlow<()>,
+        visit: &mut VisitWritten<'_>,
     ) -> Result<(), Refused> {
         let (mut heard, mut next) = (clock(), from);
         let refused = |next: Offset, what: String| {
@@ -419,7 +451,8 @@ impl Partition {
                     heard = clock();
                     next = message.offset().unsigned_abs() + 1;
                     let offset = message.offset().unsigned_abs();
-                    if visit(offset, message.payload().unwrap_or_default()).is_break() {
+                    let (writer, record) = (message.key(), message.payload().unwrap_or_default());
+                    if visit(offset, writer, record).is_break() {
                         return Ok(());
                     }
                 }

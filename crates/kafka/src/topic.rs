@@ -60,17 +60,25 @@ pub(crate) fn create(admin: &Admin, brokers: usize, partitions: usize) -> Result
 
 /// Lets the topic have so many partitions at least.
 pub(crate) fn grow(admin: &Admin, partitions: usize) -> Result<(), Refused> {
-    let (_, found) = admin.look()?;
-    if found.is_some_and(|Replicas(replicas)| replicas.len() >= partitions) {
+    if has(admin, partitions)? {
         return Ok(());
     }
     let new = NewPartitions::new(admin.connection.address.topic(), partitions);
     let grown =
         admin.wait("add a partition", admin.client.create_partitions([&new], &admin.usual()))?;
     match grown.into_iter().next() {
-        Some(Err((_, code))) => Err(Refused(format!("cannot add a partition: {code}"))),
+        // Another process of the cluster may have been faster, and have wanted more.
+        Some(Err((_, code))) if !has(admin, partitions)? => {
+            Err(Refused(format!("cannot add a partition: {code}")))
+        }
         _ => admin.until_there(partitions),
     }
+}
+
+/// True if the topic has so many partitions at least.
+fn has(admin: &Admin, partitions: usize) -> Result<bool, Refused> {
+    let (_, found) = admin.look()?;
+    Ok(found.is_some_and(|Replicas(replicas)| replicas.len() >= partitions))
 }
 
 /// What the topic is like, if it can be used; `None` if there is none.

@@ -203,6 +203,11 @@ pub trait Log: Send + Sync {
     /// What the log has done since it was opened.
     fn counters(&self) -> Counters;
 
+    /// Looks whether another process has taken the log over, where nothing is written or read that would show it, and may
+    /// wait for whoever keeps the log. If so, the log [says so](Log::failure) soon afterwards. Where nobody else can take
+    /// it there is nothing to do.
+    fn look_for_others(&self) {}
+
     /// What ended the log, if anything did: a [failure](LogError::Failed), or [another
     /// owner](LogError::Fenced).
     fn failure(&self) -> Option<LogError>;

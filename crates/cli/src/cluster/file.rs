@@ -5,6 +5,8 @@
 //! silence_ms = 3000
 //! queue_mb = 64
 //! requests = 2048
+//! log = "kafka://broker1:9092/shop"         # redo logs in Kafka; not said: in the processes' folders
+//! kafka_options = ["sasl.username=me"]      # of its client; none: []
 //!
 //! [[process]]                     # one for each process
 //! name = "a"
@@ -16,6 +18,7 @@
 //! A key that is not known is refused, with the nearest one that is: one that is passed over is a setting that does
 //! not hold.
 
+use crate::kafka::LogArgs;
 use isomer_design::SiteId;
 use isomer_net::{Member, Role};
 use std::collections::BTreeSet;
@@ -24,7 +27,8 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 /// The keys of the file itself; those of a process.
-const KEYS: [&str; 5] = ["node_wait_seconds", "silence_ms", "queue_mb", "requests", "process"];
+const KEYS: [&str; 7] =
+    ["node_wait_seconds", "silence_ms", "queue_mb", "requests", "log", "kafka_options", "process"];
 const PROCESS_KEYS: [&str; 4] = ["name", "address", "sites", "router"];
 
 /// Who is in a cluster, and how its processes deal with each other.
@@ -32,6 +36,8 @@ const PROCESS_KEYS: [&str; 4] = ["name", "address", "sites", "router"];
 pub(crate) struct ClusterFile {
     pub(crate) processes: Vec<Process>,
     pub(crate) limits: Limits,
+    /// Where their redo logs are.
+    pub(crate) log: LogArgs,
 }
 
 /// One of the processes.
@@ -88,6 +94,7 @@ impl ClusterFile {
             queue_bytes: (number(&table, "queue_mb", 1..=65_536, 64)? as usize) << 20,
             requests: number(&table, "requests", 16..=100_000, usual.requests as u64)? as usize,
         };
+        let log = log(&table)?;
         let Some(Value::Array(entries)) = table.get("process") else {
             return Err("it names no processes; each has a part [[process]]".to_owned());
         };
@@ -96,7 +103,7 @@ impl ClusterFile {
         if routers != 1 {
             return Err(format!("{routers} processes have `router = true`; one has to"));
         }
-        Ok(ClusterFile { processes, limits })
+        Ok(ClusterFile { processes, limits, log })
     }
 
     /// The process of a name, and the others.
@@ -125,6 +132,34 @@ impl ClusterFile {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.processes.iter().map(|process| &*process.member.name)
     }
+}
+
+fn log(table: &Table) -> Result<LogArgs, String> {
+    let log = match table.get("log") {
+        None => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(other) => {
+            return Err(format!(
+                "`log` is text as \"kafka://broker1:9092/shop\", and not {}",
+                shown(other)
+            ));
+        }
+    };
+    let option = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        other => Err(format!("`kafka_options` has {}, which is no text", shown(other))),
+    };
+    let options = match table.get("kafka_options") {
+        None => Vec::new(),
+        Some(Value::Array(options)) => options.iter().map(option).collect::<Result<_, _>>()?,
+        Some(_) => {
+            return Err("`kafka_options` is a list of texts: [\"sasl.username=me\"]".to_owned());
+        }
+    };
+    if log.is_none() && !options.is_empty() {
+        return Err("it has `kafka_options`, and no `log` that says where Kafka is".to_owned());
+    }
+    Ok(LogArgs { log, options })
 }
 
 fn process(entry: &Value) -> Result<Process, String> {
@@ -262,6 +297,11 @@ mod tests {
             file.limits,
             Limits { silence: Duration::from_millis(500), ..Limits::default() }
         );
+        assert_eq!(file.log, LogArgs::default());
+        let log = "log = \"kafka://k:9092/shop\"\nkafka_options = [\"a=b\"]";
+        let with = ClusterFile::read(&format!("{log}\n{FILE}")).expect("it is right");
+        assert_eq!(with.log.log.as_deref(), Some("kafka://k:9092/shop"));
+        assert_eq!(with.log.options, ["a=b"]);
         let (own, others) = file.split("b").expect("it is there");
         assert_eq!((own.role, own.member.sites), (Role::Node, [SiteId(3)].into()));
         assert_eq!(others, [read_member("a=10.0.0.1:7433/1,2").expect("it is right")]);
@@ -276,7 +316,7 @@ mod tests {
         assert_eq!(
             wrong("silence_ms", "silence_msec"),
             "the file has a key `silence_msec`, which is not known; the nearest is `silence_ms`, and there are: \
-             node_wait_seconds, silence_ms, queue_mb, requests, process"
+             node_wait_seconds, silence_ms, queue_mb, requests, log, kafka_options, process"
         );
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),
@@ -288,6 +328,14 @@ mod tests {
             "process `a`: 0 is no site; these are numbers from 1 to 1024"
         );
         assert_eq!(wrong("= 500", "= 5"), "`silence_ms` is 5, and has to be from 200 to 4000");
+        assert_eq!(
+            wrong("silence_ms = 500", "log = 9092"),
+            "`log` is text as \"kafka://broker1:9092/shop\", and not 9092"
+        );
+        assert_eq!(
+            wrong("silence_ms = 500", "kafka_options = [\"a=b\"]"),
+            "it has `kafka_options`, and no `log` that says where Kafka is"
+        );
         assert_eq!(wrong("= true", "= false"), "0 processes have `router = true`; one has to");
         let unknown = ClusterFile::read(FILE).expect("it is right").split("c");
         let unknown = unknown.expect_err("there is none");

@@ -3,8 +3,9 @@
 use super::file::{ClusterFile, Limits, Process, read_member};
 use crate::clock;
 use crate::failure::Failure;
+use crate::kafka::LogArgs;
 use clap::Args;
-use isomer_cluster::{join_cluster, read_cluster, sites_of};
+use isomer_cluster::{Logs, find_database, found_database, join_cluster, read_cluster, sites_of};
 use isomer_design::SiteId;
 use isomer_net::{Member, Net, PeerState, Role};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often brokers are asked whether there is a database.
+const ASKED_AGAIN: Duration = Duration::from_millis(250);
 /// How often it says for whom it waits.
 const TOLD_US: i64 = 2_000_000;
 
@@ -45,15 +48,19 @@ pub(crate) struct Place {
     others: Vec<Member>,
     limits: Limits,
     listen: String,
+    /// Where the redo logs are.
+    pub(crate) log: LogArgs,
 }
 
 impl PeerArgs {
-    /// This process's place in the cluster; `None` if it is in none. Without a file, its sites are those given.
+    /// This process's place in the cluster; `None` if it is in none. Without a file, its sites are those given. Where its
+    /// logs are is said by the file or by the flag.
     pub(crate) fn place(
         &self,
         role: Role,
         usual: &str,
         sites: &[SiteId],
+        log: &LogArgs,
     ) -> Result<Option<Place>, Failure> {
         let listen = |address: &str| self.node_listen.clone().unwrap_or_else(|| address.to_owned());
         if let Some(path) = &self.config {
@@ -70,7 +77,16 @@ impl PeerArgs {
                 )));
             }
             let listen = listen(&own.member.address);
-            return Ok(Some(Place { own, others, limits: file.limits, listen }));
+            let log = match (&file.log.log, &log.log) {
+                (Some(said), Some(_)) => {
+                    return Err(Failure::usage(format!(
+                        "the file says that the logs are at {said}; leave --log out"
+                    )));
+                }
+                (Some(_), None) => file.log,
+                (None, _) => log.clone(),
+            };
+            return Ok(Some(Place { own, others, limits: file.limits, listen, log }));
         }
         if self.peers.is_empty() {
             return Ok(None);
@@ -80,11 +96,77 @@ impl PeerArgs {
         let sites = sites.iter().copied().collect();
         let member = Member { name, address: listen.clone(), sites };
         let own = Process { member, role };
-        Ok(Some(Place { own, others: self.peers.clone(), limits: Limits::default(), listen }))
+        let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
+        Ok(Some(Place { own, others, limits, listen, log }))
+    }
+}
+
+/// What a process knows, before it joins, of the cluster that it belongs to.
+pub(crate) struct Belongs {
+    /// Its number; a node that has its logs in its folder may not know it yet.
+    cluster: Option<u64>,
+    /// Sites that the database has had rows at; only the process with the router knows.
+    known: Vec<SiteId>,
+}
+
+impl Belongs {
+    /// As the folder says, which a process with the router may draw the number for.
+    pub(crate) fn by_folder(
+        folder: &Path,
+        role: Role,
+        accept_loss: bool,
+    ) -> Result<Belongs, Failure> {
+        let mut cluster = read_cluster(folder).map_err(Failure::failed)?;
+        if role == Role::Router && cluster.is_none() {
+            let mut number = [0; 8];
+            clock::random(&mut number);
+            let number = u64::from_le_bytes(number);
+            join_cluster(folder, number).map_err(Failure::failed)?;
+            cluster = Some(number);
+        }
+        let known = match role {
+            Role::Router if !accept_loss => sites_of(folder).map_err(Failure::failed)?,
+            _ => Vec::new(),
+        };
+        Ok(Belongs { cluster, known })
+    }
+
+    /// As logs elsewhere say. The process with the router makes them, if there are none yet; a node waits for that, and
+    /// says so now and then. `None` if it was asked to stop.
+    pub(crate) fn by_logs(
+        folder: &Path,
+        role: Role,
+        logs: &dyn Logs,
+        stop: &AtomicBool,
+    ) -> Result<Option<Belongs>, Failure> {
+        if role == Role::Router {
+            let (database, known) = found_database(folder, logs).map_err(Failure::failed)?;
+            return Ok(Some(Belongs { cluster: Some(database.cluster()), known }));
+        }
+        let mut told = None;
+        while !stop.load(Ordering::SeqCst) {
+            if let Some(database) = find_database(folder, logs).map_err(Failure::failed)? {
+                return Ok(Some(Belongs { cluster: Some(database.cluster()), known: Vec::new() }));
+            }
+            if told.is_none_or(|told| clock::now_us() - told >= TOLD_US) {
+                told = Some(clock::now_us());
+                eprintln!(
+                    "waiting for the process with the router: there is no database at {} yet",
+                    logs.place()
+                );
+            }
+            clock::sleep(ASKED_AGAIN);
+        }
+        Ok(None)
     }
 }
 
 impl Place {
+    /// The redo logs, if they are not in the folder.
+    pub(crate) fn logs(&self) -> Result<Option<Arc<dyn Logs>>, Failure> {
+        self.log.logs(Some(&self.own.member.name))
+    }
+
     /// The sites of this process.
     pub(crate) fn own_sites(&self) -> Vec<SiteId> {
         self.own.member.sites.iter().copied().collect()
@@ -100,23 +182,12 @@ impl Place {
     pub(crate) fn join(
         self,
         folder: &Path,
-        accept_loss: bool,
+        belongs: Belongs,
         trust_network: bool,
     ) -> Result<Arc<Net>, Failure> {
         let listener = bind(&self.listen, trust_network)?;
         let role = self.own.role;
-        let mut cluster = read_cluster(folder).map_err(Failure::failed)?;
-        if role == Role::Router && cluster.is_none() {
-            let mut number = [0; 8];
-            clock::random(&mut number);
-            let number = u64::from_le_bytes(number);
-            join_cluster(folder, number).map_err(Failure::failed)?;
-            cluster = Some(number);
-        }
-        let known = match role {
-            Role::Router if !accept_loss => sites_of(folder).map_err(Failure::failed)?,
-            _ => Vec::new(),
-        };
+        let Belongs { cluster, known } = belongs;
         let folder = folder.to_owned();
         let Limits { outage_wait, silence, queue_bytes, requests } = self.limits;
         let sites = self.own_sites();

@@ -5,15 +5,18 @@
 //! | [`mod@file`] | the file that says who is in a cluster |
 //! | [`join`] | how a process takes part: flags, place, connections |
 //! | [`up`] | several processes on this machine |
+//! | [`broker`] | a Kafka broker on this machine |
 
+mod broker;
 mod file;
 mod join;
 mod up;
 
 pub(crate) use file::read_sites;
-pub(crate) use join::{PeerArgs, Watch, wait_for_all};
+pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 
 use crate::failure::Failure;
+use crate::kafka::shown_logs;
 use crate::{out, text};
 use file::ClusterFile;
 use isomer_design::SiteId;
@@ -29,9 +32,10 @@ pub(crate) enum ClusterCommand {
     Status(StatusArgs),
 }
 
-/// Shows the processes of a cluster, their sites, and who reaches whom
+/// Shows the processes of a cluster, their sites, who reaches whom, and whose the logs are
 ///
-/// Each process is asked for itself. The exit code is 1 if one does not answer, or does not reach another.
+/// Each process is asked for itself. Logs in Kafka are read, whatever they have; that changes nothing of whose they are. The
+/// exit code is 1 if a process does not answer, or does not reach another, or no broker answers.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusArgs {
     /// The file that says who is in the cluster
@@ -67,6 +71,9 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
         rows.push(vec![name.clone(), address.clone(), shown(sites), role.into(), release, state]);
     }
     out::print(text::columns(&rows, 0));
+    if let Some((place, rows)) = shown_logs(&file.log)? {
+        out::print(format!("\n{place}\n{}", text::columns(&rows, 0)));
+    }
     if is_whole { Ok(()) } else { Err(Failure::Told) }
 }
 

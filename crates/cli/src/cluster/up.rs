@@ -1,10 +1,20 @@
 //! A cluster of several processes on this machine, for trying out.
+//!
+//! ```text
+//!   isomer cluster up ──┬─▶ broker          with --kafka: first to come, last to go
+//!                       ├─▶ isomer serve    has the router; goes first, so that nothing is under way at the nodes
+//!                       └─▶ isomer node …
+//! ```
+//!
+//! The parts are in process groups of their own, as a terminal's Ctrl-C would end all at once.
 
+use super::broker::Broker;
 use crate::clock;
 use crate::failure::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -14,19 +24,23 @@ use std::time::Duration;
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Starts a cluster on this machine, for trying out: one process that serves, and nodes
+/// Starts a cluster on this machine, for trying out: one process that serves, nodes, and with --kafka a broker
 ///
 /// Its folder gets the file `cluster.toml` and a folder for each process; with the same folder it goes on. Ctrl-C ends
-/// all of them.
+/// all of them. The broker needs a Java runtime; Maven fetches it, once, into ~/.cache/isomer/kafka.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   isomer cluster up --nodes 3 --data /tmp/three
+  isomer cluster up --nodes 3 --data /tmp/three --kafka
   isomer cluster status --config /tmp/three/cluster.toml
   psql -h /tmp/three/serve -p 5433 -d isomer -U isomer")]
 pub(crate) struct UpArgs {
-    /// Nodes of a new cluster, beside the process that serves
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=9))]
+    /// Processes of a new cluster; the first is the one that serves
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
     nodes: u16,
+    /// The redo logs of a new cluster are in Kafka, at a broker that is started as well
+    #[arg(long)]
+    kafka: bool,
     /// Sites of each process of a new cluster
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
@@ -63,12 +77,17 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
     }
     isomer_server::make_private_files();
     std::fs::create_dir_all(&args.data).map_err(Failure::failed)?;
-    let config = args.data.join("cluster.toml");
-    if !config.exists() {
-        std::fs::write(&config, file(args.nodes, args.sites)?).map_err(Failure::failed)?;
-    }
+    let (config, broker) = prepare(args)?;
     let file = super::ClusterFile::open(&config).map_err(Failure::failed)?;
     let mut parts = Vec::new();
+    if let Some(broker) = &broker {
+        let mut part = Part { name: "broker".to_owned(), child: broker.start()? };
+        if !broker.until_up(&mut part.child, &stop)? {
+            return Ok(());
+        }
+        eprintln!("redo logs are at {}", broker.log());
+        parts.push(part);
+    }
     for process in &file.processes {
         parts.push(start(&process.member.name, process.role, &config, args)?);
     }
@@ -76,14 +95,13 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
         clock::sleep(LOOK);
         for part in &mut parts {
             if let Some(ended) = part.child.try_wait().map_err(Failure::failed)? {
-                return Err(Failure::failed(format!(
-                    "the process {} has ended: {ended}",
-                    part.name
-                )));
+                let name = &part.name;
+                return Err(Failure::failed(format!("the process {name} has ended: {ended}")));
             }
         }
     }
-    // The one that serves first: then nothing is under way at the nodes.
+    // The one that serves first: then nothing is under way at the nodes. The broker last.
+    parts.rotate_left(usize::from(broker.is_some()));
     for part in &mut parts {
         let asked = Command::new("kill").arg(part.child.id().to_string()).status();
         if asked.is_ok_and(|asked| asked.success()) {
@@ -91,6 +109,25 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The file of the cluster, made if it is new; and its broker, if it has one.
+fn prepare(args: &UpArgs) -> Result<(PathBuf, Option<Broker>), Failure> {
+    let (config, of_broker) = (args.data.join("cluster.toml"), args.data.join("broker"));
+    if config.exists() {
+        let broker = Broker::of(&of_broker)?;
+        if args.kafka && broker.is_none() {
+            return Err(Failure::usage(format!(
+                "the cluster in {} has no broker: --kafka is for a new one",
+                args.data.display()
+            )));
+        }
+        return Ok((config, broker));
+    }
+    let broker = if args.kafka { Some(Broker::new(&of_broker)?) } else { None };
+    let text = file(args.nodes, args.sites, broker.as_ref())?;
+    std::fs::write(&config, text).map_err(Failure::failed)?;
+    Ok((config, broker))
 }
 
 fn start(
@@ -106,15 +143,18 @@ fn start(
     if role == isomer_net::Role::Router {
         command.args(["--listen", &args.listen]);
     }
-    let child = command.spawn().map_err(Failure::failed)?;
+    let child = command.process_group(0).spawn().map_err(Failure::failed)?;
     Ok(Part { name: name.to_owned(), child })
 }
 
 /// The file of a new cluster: ports that are free now.
-fn file(nodes: u16, sites: u16) -> Result<String, Failure> {
+fn file(nodes: u16, sites: u16, broker: Option<&Broker>) -> Result<String, Failure> {
     let listeners: Result<Vec<TcpListener>, std::io::Error> =
-        (0..=nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+        (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
     let mut text = "# A cluster of `isomer cluster up`: who is in it, and where.\n".to_owned();
+    if let Some(broker) = broker {
+        writeln!(text, "log = \"{}\"", broker.log()).expect("text can be written to");
+    }
     for (at, listener) in (0..).zip(listeners.map_err(Failure::failed)?) {
         let address = listener.local_addr().map_err(Failure::failed)?;
         let own: Vec<String> = (1..=sites).map(|site| (at * sites + site).to_string()).collect();

@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 /// Where leases are renewed by a thread of their own, as answers take their time: the pause, and how long it waits.
 const RENEWALS: (Duration, Duration) = (Duration::from_millis(16), Duration::from_secs(1));
 
+/// The pause after it was looked whether logs are still this process's.
+const OWNERS: Duration = Duration::from_secs(2);
+
 /// All sites of this process.
 pub(crate) struct Runtime {
     pub(crate) mailboxes: Arc<Mailboxes>,
@@ -203,6 +206,16 @@ impl Runtime {
 
     pub(super) fn site(&self, id: SiteId) -> Option<Arc<Site>> {
         self.hosts.load().get(&id).map(|host| host.site.clone())
+    }
+
+    /// Looks now and then whether another process has taken the log of a site, until all are stopped: one that nobody asks
+    /// for anything would not find out. `beside` looks the same way at what else there is.
+    pub(crate) fn watch_owners(&self, beside: impl Fn()) {
+        while !self.stopped.load(Ordering::SeqCst) {
+            beside();
+            self.sites().iter().for_each(|site| site.log().look_for_others());
+            std::thread::park_timeout(OWNERS);
+        }
     }
 
     /// A site whose log another process has taken over, and what its log says.

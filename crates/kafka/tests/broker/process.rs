@@ -35,12 +35,19 @@ impl Broker {
         Some(broker)
     }
 
-    /// Starts a broker; `None` if there can be none here, which is said.
-    pub(crate) fn start() -> Option<Broker> {
-        // The jars first, for which there is no limit of time here.
+    /// Fetches what a broker needs; `false` if there can be none here, which is said.
+    pub(crate) fn is_to_be_had() -> bool {
+        // There is no limit of time here.
         let fetched = script().status().expect("clients/kafka is there");
         if fetched.code() == Some(77) {
             eprintln!("this test needs a broker, and passes without having looked");
+        }
+        fetched.success()
+    }
+
+    /// Starts a broker; `None` if there can be none here, which is said.
+    pub(crate) fn start() -> Option<Broker> {
+        if !Broker::is_to_be_had() {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");

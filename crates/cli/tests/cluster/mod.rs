@@ -1,0 +1,149 @@
+//! A cluster of three processes for tests: started, killed, asked.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub(crate) mod bank;
+
+use crate::run::isomer;
+use postgres::{Client, Config, NoTls};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what has to come: many times what a slow machine needs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The processes: the one that serves has site 1, each node one of the others.
+pub(crate) const PROCESSES: [(&str, u16); 3] = [("a", 1), ("b", 2), ("c", 3)];
+
+pub(crate) struct Cluster {
+    folder: PathBuf,
+    /// Where each process has its files.
+    data: Mutex<Vec<PathBuf>>,
+    processes: Mutex<Vec<Option<Child>>>,
+}
+
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Cluster {
+    /// A cluster whose file has these keys, besides its processes. None of them runs yet.
+    pub(crate) fn new(folder: &Path, keys: &str) -> Cluster {
+        let listeners = PROCESSES.map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+        let mut text = format!("{keys}\n");
+        for ((name, site), listener) in PROCESSES.iter().zip(&listeners) {
+            let address = listener.local_addr().expect("it has an address");
+            let router = *site == 1;
+            text += &format!(
+                "[[process]]\nname = \"{name}\"\naddress = \"{address}\"\nsites = [{site}]\nrouter = {router}\n"
+            );
+        }
+        std::fs::write(folder.join("cluster.toml"), text).expect("a file");
+        let processes = Mutex::new(PROCESSES.map(|_| None).into());
+        let data = Mutex::new(PROCESSES.map(|(name, _)| folder.join(name)).into());
+        Cluster { folder: folder.to_owned(), data, processes }
+    }
+
+    /// Where a process has its files.
+    pub(crate) fn data(&self, at: usize) -> PathBuf {
+        self.data.lock().expect("nobody panics with it")[at].clone()
+    }
+
+    /// Lets a process begin in an empty folder when it is started next, as it does on another machine.
+    pub(crate) fn move_away(&self, at: usize) {
+        let mut data = self.data.lock().expect("nobody panics with it");
+        let name = data[at].file_name().expect("it has a name").to_string_lossy().into_owned();
+        data[at] = self.folder.join(name + "-elsewhere");
+    }
+
+    pub(crate) fn config(&self) -> String {
+        self.folder.join("cluster.toml").display().to_string()
+    }
+
+    /// Starts a process; does not wait until it is there.
+    pub(crate) fn start(&self, at: usize) {
+        let (name, _) = PROCESSES[at];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
+        command.arg(if at == 0 { "serve" } else { "node" });
+        command.args(["--config", &self.config(), "--name", name, "--data"]);
+        command.arg(self.data(at));
+        if at == 0 {
+            command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        } else {
+            command.stdout(Stdio::null());
+        }
+        let mut child = command.spawn().expect("the program starts");
+        if let Some(said) = child.stdout.take() {
+            self.hear(said);
+        }
+        self.processes.lock().expect("nobody panics with it")[at] = Some(child);
+    }
+
+    /// It says where it listens once all are there.
+    fn hear(&self, said: std::process::ChildStdout) {
+        let file = self.folder.join("port");
+        let _ = std::fs::remove_file(&file);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = BufReader::new(said).read_line(&mut line);
+            let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(':').next());
+            let _ = port.map(|port| std::fs::write(file, port));
+        });
+    }
+
+    pub(crate) fn kill(&self, at: usize) {
+        let child = self.processes.lock().expect("nobody panics with it")[at].take();
+        let mut child = child.expect("it runs");
+        child.kill().expect("it runs until it is killed");
+        child.wait().expect("it was killed");
+    }
+
+    /// Waits for a process that ends by itself, and says how.
+    pub(crate) fn ended(&self, at: usize) -> ExitStatus {
+        let child = self.processes.lock().expect("nobody panics with it")[at].take();
+        child.expect("it ran").wait().expect("it can be waited for")
+    }
+
+    /// Waits until all processes reach each other.
+    pub(crate) fn until_whole(&self) {
+        wait_for("all reach all", || {
+            isomer(&["cluster", "status", "--config", &self.config()]).code == 0
+        });
+    }
+
+    /// A connection, as soon as there is one.
+    pub(crate) fn client(&self) -> Client {
+        let mut client = None;
+        wait_for("a connection", || {
+            client = self.try_client();
+            client.is_some()
+        });
+        client.expect("it was waited for")
+    }
+
+    pub(crate) fn try_client(&self) -> Option<Client> {
+        let port = std::fs::read_to_string(self.folder.join("port")).ok()?.parse().ok()?;
+        let mut config = Config::new();
+        config.host_path(self.data(0)).port(port).user("isomer").dbname("isomer");
+        config.connect(NoTls).ok()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.processes.lock().expect("nobody panicked with it").iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

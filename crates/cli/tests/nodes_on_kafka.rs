@@ -1,0 +1,233 @@
+//! A cluster of three processes whose logs are in a real broker: nodes come back on other machines, and whoever opens a site
+//! has it.
+
+#![cfg(feature = "kafka")]
+#![allow(clippy::disallowed_methods, reason = "a test of processes waits for them")]
+
+#[path = "../../kafka/tests/broker/process.rs"]
+mod broker;
+mod cluster;
+mod run;
+
+use broker::Broker;
+use cluster::bank::{accounts, while_working};
+use cluster::{Cluster, PROCESSES, wait_for};
+use postgres::{Client, Config, NoTls};
+use run::isomer;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Three processes with their logs at a broker.
+fn started(folder: &Path, broker: &Broker, topic: &str) -> Cluster {
+    let log = broker.address(topic);
+    let cluster = Cluster::new(folder, &format!("log = \"{log}\"\nnode_wait_seconds = 60"));
+    // A node waits until there is a database.
+    (0..3).rev().for_each(|at| cluster.start(at));
+    accounts(&cluster);
+    cluster.until_whole();
+    cluster
+}
+
+fn status(cluster: &Cluster) -> String {
+    isomer(&["cluster", "status", "--config", &cluster.config()]).out
+}
+
+#[test]
+fn processes_that_are_killed_come_back_where_they_were_or_in_empty_folders() {
+    let Some(broker) = Broker::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = started(folder.path(), &broker, "shop");
+    let shown = status(&cluster);
+    for (name, site) in PROCESSES {
+        let line = shown.lines().find(|line| line.starts_with(&format!("s{site} ")));
+        let line = line.unwrap_or_else(|| panic!("site {site} is missing: {shown}"));
+        assert!(line.contains(&format!("{name}, process ")), "{shown}");
+    }
+    while_working(&cluster, |more| {
+        more(30);
+        cluster.kill(1);
+        cluster.start(1);
+        more(30);
+        cluster.kill(2);
+        cluster.move_away(2);
+        cluster.start(2);
+        cluster.until_whole();
+        more(30);
+        cluster.kill(0);
+        cluster.move_away(0);
+        cluster.start(0);
+        more(30);
+        // All at once, and all elsewhere but the one with the router.
+        (0..3).for_each(|at| cluster.kill(at));
+        (1..3).for_each(|at| cluster.move_away(at));
+        (0..3).for_each(|at| cluster.start(at));
+        more(30);
+    });
+}
+
+/// One more process of a node's name, beside the one that there is.
+fn second(cluster: &Cluster, at: usize) -> Child {
+    let (name, _) = PROCESSES[at];
+    let mut node = Command::new(env!("CARGO_BIN_EXE_isomer"));
+    node.args(["node", "--config", &cluster.config(), "--name", name]);
+    node.args(["--node-listen", "127.0.0.1:0", "--data"]);
+    node.arg(cluster.data(at).with_extension("second")).stderr(Stdio::piped());
+    node.stdout(Stdio::null()).spawn().expect("the program starts")
+}
+
+#[test]
+fn whoever_opens_the_log_of_a_site_stops_the_process_that_had_it_and_no_other() {
+    let Some(broker) = Broker::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = started(folder.path(), &broker, "taken");
+    let mut client = cluster.client();
+    let mut write = |site: u16| {
+        client.batch_execute(&format!("update stays set v = v + 1 where site = {site}"))
+    };
+    write(2).expect("node b is there");
+    write(3).expect("node c is there");
+    let taker = second(&cluster, 2);
+    let mut written = 0;
+    wait_for("a refusal", || match write(3) {
+        Ok(()) => {
+            written += 1;
+            false
+        }
+        Err(_) => true,
+    });
+    let ended = cluster.ended(2);
+    assert!(!ended.success(), "its sites are another process's: {ended}");
+    write(2).expect("nobody has taken what node b has");
+    let owner = format!("c, process {} ", taker.id());
+    assert!(status(&cluster).contains(&owner), "{}", status(&cluster));
+    // Where the others look for it, it is taken back.
+    cluster.start(2);
+    cluster.until_whole();
+    let said = stopped(taker);
+    assert!(said.contains("another process has site s3 now"), "{said}");
+    let mut client = cluster.client();
+    let counted = client.query_one("select v from stays where site = 3", &[]);
+    let counted: i32 = counted.expect("node c is there").get(0);
+    // The one that was refused may have been written.
+    assert!((1 + written..=2 + written).contains(&counted), "{counted}, and {written} were told");
+}
+
+/// What a process has said that ends by itself.
+fn stopped(mut process: Child) -> String {
+    assert!(!process.wait().expect("it can be waited for").success());
+    let mut said = String::new();
+    let heard = process.stderr.take().expect("it is piped").read_to_string(&mut said);
+    heard.expect("it has said something");
+    said
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_by_name_and_takes_nothing() {
+    let Some(broker) = Broker::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = started(folder.path(), &broker, "named");
+    let config = cluster.config();
+    let refused = |args: &[&str]| {
+        let ended = isomer(args);
+        assert_ne!(ended.code, 0, "{}", ended.out);
+        ended.err
+    };
+    let empty = folder.path().join("empty").display().to_string();
+    let node = ["node", "--config", &config, "--name", "c", "--data"];
+    let listen = ["--node-listen", "127.0.0.1:0"];
+    // Said twice.
+    let log = ["--log", "kafka://127.0.0.1:1/other"];
+    let said = refused(&[&node[..], &[&empty], &log].concat());
+    assert!(said.contains("the file says that the logs are at kafka://"), "{said}");
+    // The folder of another process of the cluster is in use; that of a database with its logs in files is another thing.
+    let of_b = cluster.data(1).display().to_string();
+    let said = refused(&[&node[..], &[&of_b], &listen].concat());
+    assert!(said.contains("in use"), "{said}");
+    // A folder of another database.
+    std::fs::create_dir(&empty).expect("a folder");
+    let marker = "# An Isomer database whose logs are elsewhere, format 1\nplace kafka://x:1/y\ndatabase 7\n";
+    std::fs::write(Path::new(&empty).join("logs"), marker).expect("a file");
+    let said = refused(&[&node[..], &[&empty], &listen].concat());
+    assert!(said.contains("belongs to database 00000000000000000000000000000007"), "{said}");
+    // Nobody answers.
+    let away = folder.path().join("away.toml");
+    let text = std::fs::read_to_string(&config).expect("it is there");
+    let text = text.replace(&broker.address("named"), "kafka://127.0.0.1:1/named");
+    std::fs::write(&away, text).expect("a file");
+    let away = away.display().to_string();
+    let said = refused(&["node", "--config", &away, "--name", "c", "--data", &of_b]);
+    assert!(said.contains("no broker of 127.0.0.1:1 answers"), "{said}");
+    // All that was nothing to those who run.
+    let mut client = cluster.client();
+    client.batch_execute("update stays set v = v + 1").expect("all sites are there");
+}
+
+/// `isomer cluster up`, and what it has said so far.
+struct Up {
+    child: Child,
+    port: u16,
+}
+
+impl Up {
+    fn start(data: &Path, more: &[&str]) -> Up {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let target =
+            target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+        let mut up = Command::new(env!("CARGO_BIN_EXE_isomer"));
+        up.args(["cluster", "up", "--nodes", "3", "--sites", "1", "--listen", "127.0.0.1:0"]);
+        up.arg("--data").arg(data).args(more).env("ISOMER_KAFKA_HOME", target.join("kafka"));
+        let mut child = up.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let said = BufReader::new(child.stdout.take().expect("it is piped"));
+        let serves = said.lines().map_while(Result::ok).find(|line| line.contains("serves"));
+        let serves = serves.expect("it says where it serves");
+        let port = serves.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(':').next());
+        let port = port.and_then(|port| port.parse().ok()).expect("a port");
+        Up { child, port }
+    }
+
+    fn client(&self, data: &Path) -> Client {
+        let mut config = Config::new();
+        config.host_path(data.join("serve")).port(self.port).user("isomer").dbname("isomer");
+        config.connect(NoTls).expect("who runs it is let in")
+    }
+
+    fn stop(mut self) {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(asked.expect("kill is there").success());
+        assert!(self.child.wait().expect("it ends").success());
+    }
+}
+
+#[test]
+fn one_command_starts_a_broker_and_three_processes_and_goes_on_with_them_later() {
+    if !Broker::is_to_be_had() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let up = Up::start(folder.path(), &["--kafka"]);
+    let mut client = up.client(folder.path());
+    client
+        .batch_execute(
+            "create table t (a int primary key); insert into t values (1), (2), (3);
+             alter table t split at (2); alter table t remaster at (2) to site 3",
+        )
+        .expect("rows at two processes");
+    let config = folder.path().join("cluster.toml").display().to_string();
+    let mut shown = String::new();
+    wait_for("all reach all", || {
+        let status = isomer(&["cluster", "status", "--config", &config]);
+        shown = status.out;
+        status.code == 0
+    });
+    let owners = ["1 broker", "serve, process ", "node1, process ", "node2, process "];
+    assert!(owners.iter().all(|owner| shown.contains(owner)), "{shown}");
+    drop(client);
+    up.stop();
+
+    let up = Up::start(folder.path(), &[]);
+    let mut client = up.client(folder.path());
+    let counted = client.query_one("select count(*) from t", &[]).expect("all sites are there");
+    assert_eq!(counted.get::<_, i64>(0), 3);
+    up.stop();
+}

@@ -1,0 +1,91 @@
+//! A log as it is, for whoever does not own it: nothing is claimed, and its owner notices nothing.
+
+use crate::ownership::{Broken, Reader, Verdict};
+use crate::partition::{Connection, Partition, Refused};
+use crate::record::{Head, Offset, Term};
+use crate::stream::Assembly;
+use isomer_log::Position;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What a log was like when it was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// The term in force; 0: nobody has ever claimed it.
+    pub term: Term,
+    /// The owner, as it calls itself.
+    pub owner: Arc<str>,
+    /// True if nobody owns it: its last owner has stood down.
+    pub is_released: bool,
+    /// Where the first frame begins that is there.
+    pub begin: Position,
+    /// Where the last whole frame ends.
+    pub end: Position,
+    /// The first offset that is there, and the one after the last.
+    pub offsets: (Offset, Offset),
+    /// The last whole frame.
+    pub last: Option<Vec<u8>>,
+}
+
+/// Reads a log from its beginning to its end.
+pub(crate) fn look(
+    connection: &Connection,
+    database: u128,
+    number: u32,
+    record_bytes_max: usize,
+) -> Result<Look, Refused> {
+    let partition = Partition::new(connection, number, record_bytes_max)?;
+    let (first, end) = partition.bounds()?;
+    let mut reader = Reader::new(database, number, first);
+    let (mut assembly, mut last, mut broken) = (Assembly::default(), None, None);
+    let mut owner = None;
+    partition.read_with_writers(first, &mut |offset, writer, record| {
+        match pass(&mut reader, &mut assembly, offset, record, &mut last) {
+            // Each record says who has written it; the claim may have been removed.
+            Ok(Verdict::Void(_)) => ControlFlow::Continue(()),
+            Ok(_) => {
+                owner = writer.map(|writer| String::from_utf8_lossy(writer).into_owned());
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                broken = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = broken {
+        return Err(Refused(error.to_string()));
+    }
+    Ok(Look {
+        term: reader.term(),
+        owner: owner.map_or_else(|| reader.owner().clone(), Arc::from),
+        is_released: reader.is_released(),
+        begin: reader.begin(),
+        end: reader.whole(),
+        offsets: (first, end.max(reader.next())),
+        last,
+    })
+}
+
+fn pass(
+    reader: &mut Reader,
+    assembly: &mut Assembly,
+    offset: Offset,
+    record: &[u8],
+    last: &mut Option<Vec<u8>>,
+) -> Result<Verdict, Broken> {
+    let (head, body) = Head::read(record).map_err(|error| Broken::Bad { offset, error })?;
+    let verdict = reader.pass(offset, &head, body)?;
+    match verdict {
+        Verdict::Begins => assembly.begin(),
+        Verdict::Counts(from) if reader.has_begun() => {
+            let (position, piece) = (head.position + u64::from(from), &body[from as usize..]);
+            let _ = assembly.push(position, piece, &mut |_, frame| {
+                *last = Some(frame.to_vec());
+                ControlFlow::Continue(())
+            });
+        }
+        Verdict::Counts(_) | Verdict::Released | Verdict::Void(_) => {}
+    }
+    Ok(verdict)
+}
