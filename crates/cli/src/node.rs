@@ -1,7 +1,7 @@
 //! `isomer node`: sites of a database whose router is in another process.
 
 use crate::clock;
-use crate::cluster::{Belongs, PeerArgs, Watch, read_sites};
+use crate::cluster::{Belongs, PeerArgs, Place, Watch, read_sites};
 use crate::failure::Failure;
 use crate::kafka::LogArgs;
 use crate::serve::{CheckpointArgs, LOOK, SiteMemory, progress};
@@ -9,8 +9,10 @@ use clap::Args;
 use isomer_cluster::{Durability, Node, Options};
 use isomer_design::SiteId;
 use isomer_net::Role;
+use isomer_server::{Passage, PassageOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +39,16 @@ pub(crate) struct NodeArgs {
     log: LogArgs,
     #[command(flatten)]
     peers: PeerArgs,
+    /// Where PostgreSQL's clients may connect as well: they are passed on to the process that serves [default: as the
+    /// cluster's file says, or nowhere]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Where that one listens for clients, if no file says it
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "config")]
+    serves_at: Option<String>,
+    /// The most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections: u32,
     /// What the rows of each of its sites may take in memory, as 512MB or 4GB; 0: as much as there is
     #[arg(long, value_name = "SIZE", value_parser = isomer_server::read_site_memory, default_value = "0")]
     site_memory: SiteMemory,
@@ -48,6 +60,20 @@ pub(crate) struct NodeArgs {
     accept_loss: bool,
     #[command(flatten)]
     checkpoints: CheckpointArgs,
+}
+
+/// Listens for clients, if it is to.
+fn passage(args: &NodeArgs, place: &Place) -> Result<Option<Passage>, Failure> {
+    let Some(listen) = place.clients(args.listen)? else { return Ok(None) };
+    let to = place.serves_at.as_ref().or(args.serves_at.as_ref()).cloned().ok_or_else(|| {
+        Failure::usage(
+            "who listens for clients is told where the process that serves does: by `clients` of that one in the file, \
+             or by --serves-at",
+        )
+    })?;
+    let connections_max = args.connections as usize;
+    let passage = Passage::start(PassageOptions { listen, to, connections_max });
+    passage.map(Some).map_err(|error| Failure::failed(format!("{listen}: {error}")))
 }
 
 /// Hosts sites until it is told to stop.
@@ -72,6 +98,7 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
     if sites.is_empty() {
         return Err(Failure::usage(format!("the node `{name}` has no sites")));
     }
+    let passage = passage(args, &place)?;
     let logs = place.logs()?;
     let belongs = match &logs {
         Some(logs) => Belongs::by_logs(&args.data, role, &**logs, &stop)?,
@@ -108,6 +135,9 @@ pub(crate) fn run(args: &NodeArgs) -> Result<(), Failure> {
         shown.join(" "),
         args.data.display()
     );
+    if let Some(passage) = &passage {
+        println!("clients at {} are passed on to the process that serves", passage.address());
+    }
     let (mut lost, mut watch) = (None, Watch::new(net));
     while !stop.load(Ordering::SeqCst) && lost.is_none() {
         clock::sleep(LOOK);

@@ -12,7 +12,7 @@ use isomer_net::{Net, Role};
 use isomer_plan::learned::{Mode, Tuning};
 use isomer_server::{Decider, Engine, Server, ServerOptions, Tls, Trust};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,8 @@ use std::time::Duration;
 /// Bytes; `None` is no limit.
 pub(crate) type SiteMemory = Option<usize>;
 
+/// Where to listen, if nothing else is said.
+const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5433));
 /// How often the command looks whether it was asked to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
@@ -47,9 +49,10 @@ pub(crate) struct ServeArgs {
     /// Sites of a new database, beside those at nodes, which have other numbers
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     sites: u16,
-    /// Where to listen; other addresses than loopback need a certificate and a user with a password
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
-    listen: SocketAddr,
+    /// Where to listen; other addresses than loopback need a certificate and a user with a password [default: as the
+    /// cluster's file says, or 127.0.0.1:5433]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
     /// A folder for a Unix socket, which only clients of the user who runs this can use, without a
     /// password: `psql -h DIR`; it saves them what TCP costs [default: the database's folder]
     #[arg(long, value_name = "DIR")]
@@ -165,6 +168,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         .checkpoints(args.checkpoints.policy())
         .while_recovering(progress());
     let place = place(args)?;
+    let listen = match &place {
+        Some(place) => place.clients(args.listen)?,
+        None => args.listen,
+    };
+    let listen = listen.unwrap_or(LISTEN);
     let logs = place.as_ref().map_or_else(|| args.log.logs(None), Place::logs)?;
     let net = match place {
         Some(place) => join(args, place, logs.as_deref(), &stop)?,
@@ -214,10 +222,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         session_bytes_max: (args.session_mb as usize) << 20,
         memory_bytes_max: (args.memory_mb as usize) << 20,
         settings: settings(args),
-        ..ServerOptions::new(args.listen, clock::now_us, clock::random)
+        ..ServerOptions::new(listen, clock::now_us, clock::random)
     };
     let mut server = Server::start(engine.clone(), server)
-        .map_err(|error| Failure::failed(format!("{}: {error}", args.listen)))?;
+        .map_err(|error| Failure::failed(format!("{listen}: {error}")))?;
     let socket = listen_in_folder(&mut server, args)?;
     if args.trust != Trust::Loopback && socket.is_none() && !engine.has_passwords() {
         return Err(Failure::failed(

@@ -14,9 +14,9 @@ use cluster::bank::{accounts, while_working};
 use cluster::{Cluster, PROCESSES, wait_for};
 use postgres::{Client, Config, NoTls};
 use run::isomer;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Three processes with their logs at a broker.
 fn started(folder: &Path, broker: &Broker, topic: &str) -> Cluster {
@@ -177,13 +177,15 @@ impl Up {
         let mut up = Command::new(env!("CARGO_BIN_EXE_isomer"));
         up.args(["cluster", "up", "--nodes", "3", "--sites", "1", "--listen", "127.0.0.1:0"]);
         up.arg("--data").arg(data).args(more).env("ISOMER_KAFKA_HOME", target.join("kafka"));
-        let mut child = up.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let said = BufReader::new(child.stdout.take().expect("it is piped"));
-        let serves = said.lines().map_while(Result::ok).find(|line| line.contains("serves"));
+        let child = up.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut up = Up { child, port: 0 };
+        let said = BufReader::new(up.child.stdout.take().expect("it is piped"));
+        let serves =
+            said.lines().map_while(Result::ok).find(|line| line.starts_with("isomer serves"));
         let serves = serves.expect("it says where it serves");
         let port = serves.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(':').next());
-        let port = port.and_then(|port| port.parse().ok()).expect("a port");
-        Up { child, port }
+        up.port = port.and_then(|port| port.parse().ok()).expect("a port");
+        up
     }
 
     fn client(&self, data: &Path) -> Client {
@@ -193,9 +195,60 @@ impl Up {
     }
 
     fn stop(mut self) {
+        assert!(self.ended().success());
+    }
+
+    /// Its parts end with it, if it is asked.
+    fn ended(&mut self) -> ExitStatus {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(asked.expect("kill is there").success());
-        assert!(self.child.wait().expect("it ends").success());
+        self.child.wait().expect("it ends")
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.ended();
+        }
+    }
+}
+
+/// Where clients connect to each process: as the file says, in order.
+fn clients_of(config: &str) -> Vec<u16> {
+    let text = std::fs::read_to_string(config).expect("it is there");
+    let ports = text.lines().filter_map(|line| line.strip_prefix("clients = \"127.0.0.1:"));
+    ports.map(|port| port.trim_end_matches('"').parse().expect("a port")).collect()
+}
+
+/// Runs a client of PostgreSQL's; `None` if there is none here, which is said.
+fn client_of(program: &str, port: u16, args: &[&str]) -> Option<String> {
+    let port = port.to_string();
+    let mut client = Command::new(program);
+    client.args(["-h", "127.0.0.1", "-p", &port, "-U", "isomer"]).args(args).arg("isomer");
+    match client.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            eprintln!("there is no {program}: that part is passed over");
+            None
+        }
+        ended => {
+            let ended = ended.expect("the program starts");
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.success(), "{program} at port {port}: {said}");
+            Some(String::from_utf8(ended.stdout).expect("it writes text"))
+        }
+    }
+}
+
+/// psql and pgbench, at each process.
+fn clients_are_served_at_each_of(ports: &[u16]) {
+    assert_eq!(ports.len(), 3);
+    client_of("pgbench", ports[2], &["-i", "-q", "-s", "1"]);
+    for port in ports {
+        let counted = client_of("psql", *port, &["-Atc", "select count(*) from t"]);
+        assert!(counted.is_none_or(|counted| counted == "3\n"));
+        let ran = client_of("pgbench", *port, &["-n", "-c", "2", "-t", "20"]);
+        assert!(ran.is_none_or(|ran| ran.contains("transactions actually processed: 40/40")));
     }
 }
 
@@ -205,7 +258,7 @@ fn one_command_starts_a_broker_and_three_processes_and_goes_on_with_them_later()
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let up = Up::start(folder.path(), &["--kafka"]);
+    let up = Up::start(folder.path(), &["--kafka", "--trust", "loopback"]);
     let mut client = up.client(folder.path());
     client
         .batch_execute(
@@ -223,6 +276,7 @@ fn one_command_starts_a_broker_and_three_processes_and_goes_on_with_them_later()
     let owners = ["1 broker", "serve, process ", "node1, process ", "node2, process "];
     assert!(owners.iter().all(|owner| shown.contains(owner)), "{shown}");
     drop(client);
+    clients_are_served_at_each_of(&clients_of(&config));
     up.stop();
 
     let up = Up::start(folder.path(), &[]);

@@ -13,6 +13,7 @@
 //! | [`server`](Server) | a thread per client |
 //! | `strangers`, `clients`, `guesses` | who may log in at a time, who has; how often a password is guessed |
 //! | `listener`, `socket` | what clients connect to: TCP, or a file of this machine |
+//! | [`passage`](Passage) | clients of a process without a router, passed on to the one that has it |
 //! | `startup`, `connection` | who a client is; messages out of its stream |
 //! | `wire` | messages as bytes |
 //! | `session` | prepared statements, portals, the state of the transaction |
@@ -54,6 +55,7 @@ mod limits;
 mod listener;
 mod liveness;
 mod options;
+mod passage;
 mod pilot;
 mod process;
 mod reconfigure;
@@ -74,6 +76,7 @@ mod wire;
 
 pub use engine::Engine;
 pub use options::{ServerOptions, Trust};
+pub use passage::{Passage, PassageOptions};
 pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit};
 pub use server::Server;

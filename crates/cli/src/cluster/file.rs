@@ -13,6 +13,7 @@
 //! address = "10.0.0.1:7433"
 //! sites = [1, 2]                  # none: []
 //! router = true                   # one of them has the router: `isomer serve`; false if not said
+//! clients = "10.0.0.1:5433"       # where PostgreSQL's clients connect; not said: at the one with the router only
 //! ```
 //!
 //! A key that is not known is refused, with the nearest one that is: one that is passed over is a setting that does
@@ -29,7 +30,7 @@ use toml::{Table, Value};
 /// The keys of the file itself; those of a process.
 const KEYS: [&str; 7] =
     ["node_wait_seconds", "silence_ms", "queue_mb", "requests", "log", "kafka_options", "process"];
-const PROCESS_KEYS: [&str; 4] = ["name", "address", "sites", "router"];
+const PROCESS_KEYS: [&str; 5] = ["name", "address", "sites", "router", "clients"];
 
 /// Who is in a cluster, and how its processes deal with each other.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,6 +46,8 @@ pub(crate) struct ClusterFile {
 pub(crate) struct Process {
     pub(crate) member: Member,
     pub(crate) role: Role,
+    /// Where PostgreSQL's clients connect: a host and a port.
+    pub(crate) clients: Option<String>,
 }
 
 /// How processes deal with each other.
@@ -185,8 +188,16 @@ fn process(entry: &Value) -> Result<Process, String> {
             return Err(of(format!("`router` is true or false, and not {}", shown(other))));
         }
     };
+    let clients = match table.get("clients") {
+        None => None,
+        Some(Value::String(text)) if text.contains(':') => Some(text.clone()),
+        Some(other) => {
+            let right = "a host and a port, as \"10.0.0.1:5433\"";
+            return Err(of(format!("`clients` is {right}, and not {}", shown(other))));
+        }
+    };
     let sites = sites.map_err(of)?;
-    Ok(Process { member: Member { name, address, sites }, role })
+    Ok(Process { member: Member { name, address, sites }, role, clients })
 }
 
 fn site(value: &Value) -> Result<SiteId, String> {
@@ -321,7 +332,11 @@ mod tests {
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),
             "process `b` has a key `site`, which is not known; the nearest is `sites`, and there are: name, \
-             address, sites, router"
+             address, sites, router, clients"
+        );
+        assert_eq!(
+            wrong("sites = [3]", "sites = [3]\nclients = \"5433\""),
+            "process `b`: `clients` is a host and a port, as \"10.0.0.1:5433\", and not \"5433\""
         );
         assert_eq!(
             wrong("[1, 2]", "[0]"),

@@ -50,6 +50,8 @@ pub(crate) struct Place {
     listen: String,
     /// Where the redo logs are.
     pub(crate) log: LogArgs,
+    /// Where the process that serves listens for clients, if a file says so.
+    pub(crate) serves_at: Option<String>,
 }
 
 impl PeerArgs {
@@ -83,10 +85,12 @@ impl PeerArgs {
                         "the file says that the logs are at {said}; leave --log out"
                     )));
                 }
-                (Some(_), None) => file.log,
+                (Some(_), None) => file.log.clone(),
                 (None, _) => log.clone(),
             };
-            return Ok(Some(Place { own, others, limits: file.limits, listen, log }));
+            let serves_at = file.router().clients.clone();
+            let limits = file.limits;
+            return Ok(Some(Place { own, others, limits, listen, log, serves_at }));
         }
         if self.peers.is_empty() {
             return Ok(None);
@@ -95,9 +99,9 @@ impl PeerArgs {
         let listen = listen("127.0.0.1:7433");
         let sites = sites.iter().copied().collect();
         let member = Member { name, address: listen.clone(), sites };
-        let own = Process { member, role };
+        let own = Process { member, role, clients: None };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
-        Ok(Some(Place { own, others, limits, listen, log }))
+        Ok(Some(Place { own, others, limits, listen, log, serves_at: None }))
     }
 }
 
@@ -162,6 +166,16 @@ impl Belongs {
 }
 
 impl Place {
+    /// Where this process listens for PostgreSQL's clients: as the flag says, or the file; nowhere, if neither does.
+    pub(crate) fn clients(&self, flag: Option<SocketAddr>) -> Result<Option<SocketAddr>, Failure> {
+        let Some(clients) = self.own.clients.as_ref().filter(|_| flag.is_none()) else {
+            return Ok(flag);
+        };
+        let failed = |why: &dyn std::fmt::Display| Failure::failed(format!("{clients}: {why}"));
+        let mut found = clients.to_socket_addrs().map_err(|error| failed(&error))?;
+        found.next().map(Some).ok_or_else(|| failed(&"the name has no address"))
+    }
+
     /// The redo logs, if they are not in the folder.
     pub(crate) fn logs(&self) -> Result<Option<Arc<dyn Logs>>, Failure> {
         self.log.logs(Some(&self.own.member.name))

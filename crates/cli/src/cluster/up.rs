@@ -11,9 +11,10 @@
 use super::broker::Broker;
 use crate::clock;
 use crate::failure::Failure;
+use isomer_server::Trust;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -31,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   isomer cluster up --nodes 3 --data /tmp/three
-  isomer cluster up --nodes 3 --data /tmp/three --kafka
+  isomer cluster up --nodes 3 --data /tmp/three --kafka --trust loopback
   isomer cluster status --config /tmp/three/cluster.toml
   psql -h /tmp/three/serve -p 5433 -d isomer -U isomer")]
 pub(crate) struct UpArgs {
@@ -47,9 +48,12 @@ pub(crate) struct UpArgs {
     /// The cluster's folder
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Where clients connect
+    /// Where clients of a new cluster connect; at its nodes, at the ports after that, or with port 0 at any
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
-    listen: String,
+    listen: SocketAddr,
+    /// Which clients of this machine need no password: see isomer serve
+    #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
+    trust: Trust,
 }
 
 /// A process of the cluster; it is ended with this one.
@@ -125,7 +129,7 @@ fn prepare(args: &UpArgs) -> Result<(PathBuf, Option<Broker>), Failure> {
         return Ok((config, broker));
     }
     let broker = if args.kafka { Some(Broker::new(&of_broker)?) } else { None };
-    let text = file(args.nodes, args.sites, broker.as_ref())?;
+    let text = file(args, broker.as_ref())?;
     std::fs::write(&config, text).map_err(Failure::failed)?;
     Ok((config, broker))
 }
@@ -141,31 +145,43 @@ fn start(
     command.arg(if role == isomer_net::Role::Router { "serve" } else { "node" });
     command.arg("--config").arg(config).args(["--name", name, "--data"]).arg(args.data.join(name));
     if role == isomer_net::Role::Router {
-        command.args(["--listen", &args.listen]);
+        command.args(["--trust", &args.trust.to_string()]);
     }
     let child = command.process_group(0).spawn().map_err(Failure::failed)?;
     Ok(Part { name: name.to_owned(), child })
 }
 
 /// The file of a new cluster: ports that are free now.
-fn file(nodes: u16, sites: u16, broker: Option<&Broker>) -> Result<String, Failure> {
-    let listeners: Result<Vec<TcpListener>, std::io::Error> =
-        (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
+    let (nodes, sites) = (args.nodes, args.sites);
+    let listen = |address: SocketAddr| {
+        TcpListener::bind(address).map_err(|error| Failure::failed(format!("{address}: {error}")))
+    };
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut text = "# A cluster of `isomer cluster up`: who is in it, and where.\n".to_owned();
     if let Some(broker) = broker {
         writeln!(text, "log = \"{}\"", broker.log()).expect("text can be written to");
     }
-    for (at, listener) in (0..).zip(listeners.map_err(Failure::failed)?) {
-        let address = listener.local_addr().map_err(Failure::failed)?;
+    // Held until all are known: none is given twice.
+    let mut held = Vec::new();
+    for at in 0..nodes {
+        let mut clients = args.listen;
+        if clients.port() != 0 {
+            clients.set_port(clients.port().saturating_add(at));
+        }
+        let (processes, clients) = (listen(loopback)?, listen(clients)?);
         let own: Vec<String> = (1..=sites).map(|site| (at * sites + site).to_string()).collect();
-        let name = if at == 0 { "serve".to_owned() } else { format!("node{at}") };
-        let router = if at == 0 { "router = true\n" } else { "" };
         write!(
             text,
-            "\n[[process]]\nname = \"{name}\"\naddress = \"{address}\"\nsites = [{}]\n{router}",
-            own.join(", ")
+            "\n[[process]]\nname = \"{}\"\naddress = \"{}\"\nclients = \"{}\"\nsites = [{}]\n{}",
+            if at == 0 { "serve".to_owned() } else { format!("node{at}") },
+            processes.local_addr().map_err(Failure::failed)?,
+            clients.local_addr().map_err(Failure::failed)?,
+            own.join(", "),
+            if at == 0 { "router = true\n" } else { "" }
         )
         .expect("text can be written to");
+        held.push((processes, clients));
     }
     Ok(text)
 }

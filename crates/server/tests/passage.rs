@@ -1,0 +1,66 @@
+//! Clients whose connections are passed on by another process.
+
+mod fixture;
+
+use fixture::{Fixture, cancel_a_wait, code};
+use isomer_server::{Passage, PassageOptions};
+use postgres::error::SqlState;
+use postgres::{Client, NoTls};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn passage(to: String, connections_max: usize) -> Passage {
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    Passage::start(PassageOptions { listen, to, connections_max }).expect("a free port")
+}
+
+fn connect(passage: &Passage) -> Result<Client, postgres::Error> {
+    let port = passage.address().port();
+    let config = format!("host=127.0.0.1 port={port} user=isomer dbname=test");
+    Client::connect(&config, NoTls)
+}
+
+#[test]
+fn a_client_is_served_and_cancels_as_if_it_had_come_by_itself() {
+    let fixture = Fixture::new();
+    let passage = passage(fixture.server.address().to_string(), 10);
+    let mut client = connect(&passage).expect("it is passed on");
+    let text = "x".repeat(3_000_000);
+    let back = client.query_one("select $1::text", &[&text]).expect("long messages pass");
+    assert!(back.get::<_, String>(0) == text);
+    drop(client);
+    cancel_a_wait(connect(&passage).expect("one"), connect(&passage).expect("two"));
+    // Who goes has gone at the server, too.
+    fixture.wait_for_clients(0);
+}
+
+#[test]
+fn a_client_is_told_why_it_is_not_served() {
+    let fixture = Fixture::new();
+    let to = fixture.server.address().to_string();
+    let passage = passage(to.clone(), 1);
+    let mut client = connect(&passage).expect("it is passed on");
+    assert_eq!(code(connect(&passage)), SqlState::TOO_MANY_CONNECTIONS);
+    drop(fixture);
+    client.simple_query("select 1").expect_err("the server has gone, and the connection with it");
+    drop(client);
+    let refused = fixture::wait_for("the place of the first", || {
+        connect(&passage)
+            .err()
+            .filter(|error| error.code() != Some(&SqlState::TOO_MANY_CONNECTIONS))
+    });
+    let refused = refused.as_db_error().expect("it is an error of the protocol");
+    assert_eq!(*refused.code(), SqlState::CANNOT_CONNECT_NOW);
+    let said = format!("{} {}", refused.message(), refused.hint().unwrap_or_default());
+    assert!(said.contains(&to) && said.contains("try again"), "{said}");
+    // Who wants encryption first hears that there is none, and then why.
+    let mut socket = TcpStream::connect(passage.address()).expect("it listens");
+    socket.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).expect("it is heard");
+    let mut answer = [0];
+    socket.read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer, *b"N");
+    socket.write_all(b"\0\0\0\x10\0\x03\0\0user\0a\0\0").expect("it is heard");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).expect("all is answered");
+    assert!(String::from_utf8_lossy(&answer).contains("57P03"));
+}
