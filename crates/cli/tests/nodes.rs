@@ -11,6 +11,7 @@ use cluster::{Cluster, PROCESSES};
 use postgres::error::SqlState;
 use run::isomer;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -121,4 +122,84 @@ fn what_does_not_fit_together_is_refused_by_name() {
     let _ = serve.kill();
     let _ = serve.wait();
     assert!(found.is_some());
+}
+
+/// An authority, and certificates of it for the three processes, as docs/three-nodes.md makes them; `false` if there is
+/// no openssl, which is said.
+fn certificates(folder: &Path, authority: &str) -> bool {
+    let script = r#"
+        set -e
+        cd "$1"
+        ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+        openssl req -x509 $ec -days 3650 -subj "/CN=$2" -keyout ca.key -out ca.pem
+        for name in a b c; do
+            openssl req $ec -subj "/CN=$name" -keyout $name.key -out $name.csr
+            openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -days 365 -out $name.pem \
+                -extfile <(echo "subjectAltName=DNS:$name")
+        done"#;
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!(
+            "there is no openssl (Debian: openssl), and this test passes without having looked"
+        );
+        return false;
+    }
+    std::fs::create_dir_all(folder).expect("a folder");
+    let made =
+        Command::new("bash").args(["-c", script, "bash"]).arg(folder).arg(authority).output();
+    let made = made.expect("bash is there");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    true
+}
+
+#[test]
+fn processes_show_each_other_certificates_of_one_authority() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    if !certificates(&ours, "ours") || !certificates(&theirs, "theirs") {
+        return;
+    }
+    let place = ours.display();
+    let cluster = Cluster::new(
+        folder.path(),
+        &format!(
+            "node_tls_ca = \"{place}/ca.pem\"\nnode_tls_cert = \"{place}/{{name}}.pem\"\n\
+             node_tls_key = \"{place}/{{name}}.key\""
+        ),
+    );
+    (0..3).for_each(|at| cluster.start(at));
+    accounts(&cluster);
+    cluster.until_whole();
+    while_working(&cluster, |more| more(100));
+    // A certificate of another authority is of no use, nor is one of another process.
+    cluster.kill(1);
+    let (config, data) = (cluster.config(), cluster.data(1).display().to_string());
+    let with = |from: &Path, name: &str| {
+        let [ca, cert, key] = [
+            ours.join("ca.pem"),
+            from.join(format!("{name}.pem")),
+            from.join(format!("{name}.key")),
+        ]
+        .map(|file| file.display().to_string());
+        let refused = isomer(&[
+            "node",
+            "--config",
+            &config,
+            "--name",
+            "b",
+            "--data",
+            &data,
+            "--node-tls-ca",
+            &ca,
+            "--node-tls-cert",
+            &cert,
+            "--node-tls-key",
+            &key,
+        ]);
+        assert_eq!(refused.code, 1, "{}", refused.out);
+        refused.err
+    };
+    assert!(with(&theirs, "b").contains("it has to be one of"));
+    assert!(with(&ours, "c").contains("with the name `b`"));
+    cluster.start(1);
+    cluster.until_whole();
 }

@@ -16,6 +16,11 @@ pub(crate) fn wall_ms() -> u64 {
     now.as_millis() as u64
 }
 
+/// The time of day, for certificates.
+pub(crate) fn time_for_certificates() -> rustls::pki_types::UnixTime {
+    rustls::pki_types::UnixTime::now()
+}
+
 /// Starts a thread.
 ///
 /// # Errors

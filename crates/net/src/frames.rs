@@ -10,6 +10,11 @@
 
 use isomer_site::wire::{BadMessage, HEAD_BYTES, Head};
 
+/// What records of TLS begin with that may come first.
+const TLS_ALERT: u8 = 21;
+const TLS_HANDSHAKE: u8 = 22;
+const ENCRYPTS: &str = "it encrypts: all processes of a cluster are given certificates, or none";
+
 /// Takes messages from a stream of bytes. See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Frames {
@@ -34,13 +39,17 @@ impl Frames {
             self.fill(&mut bytes, HEAD_BYTES);
             let Some(head) = self.next.first_chunk::<HEAD_BYTES>() else {
                 // Another version may have a shorter head.
-                return match self.next.first() {
-                    Some(&version) if version != isomer_site::wire::VERSION => {
+                return match self.next.first().copied() {
+                    Some(TLS_ALERT | TLS_HANDSHAKE) => Err(ENCRYPTS.to_owned()),
+                    Some(version) if version != isomer_site::wire::VERSION => {
                         Err(BadMessage::Version(version).to_string())
                     }
                     _ => Ok(()),
                 };
             };
+            if matches!(self.next[0], TLS_ALERT | TLS_HANDSHAKE) {
+                return Err(ENCRYPTS.to_owned());
+            }
             let head = Head::read(head).map_err(|bad| bad.to_string())?;
             let length = HEAD_BYTES + head.body_bytes;
             if length > longest {

@@ -44,10 +44,13 @@
 //! | [`peer`] | one other process as it is dialled: requests under way, back-off, who waits for it |
 //! | [`guest`] | one that has dialled this process: its requests, until all have ended |
 //! | [`pool`] | threads for requests |
+//! | [`tls`] | who is at the other end, by certificates |
 //! | [`net`] | all of it: [`Net`] |
 //!
-//! **Left out.** Encryption: whoever can connect can do anything, so addresses other than loopback are the embedder's
-//! to allow. A large message (the copy of a partition) holds up what is behind it on its line.
+//! **Without certificates** whoever can connect can do anything, so addresses other than loopback are the embedder's to
+//! allow.
+//!
+//! **Left out.** A large message (the copy of a partition) holds up what is behind it on its line.
 
 mod edge;
 mod frames;
@@ -58,7 +61,9 @@ mod net;
 mod peer;
 mod pool;
 mod status;
+mod tls;
 
 pub use hello::{Member, Role};
 pub use net::{Net, Options, PeerState, StartError};
 pub use status::{Status, ask_status};
+pub use tls::NodeTls;

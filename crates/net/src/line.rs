@@ -8,15 +8,20 @@
 //!                         nothing         ─▶ ping; or it has been silent for too long: over
 //! ```
 //!
+//! Where the ends have certificates ([`tls`](crate::tls)), what is sent goes through the encryption on its way to the socket,
+//! under the lock of the queue, and so does what comes.
+//!
 //! Who sends writes to the socket itself, if nothing is before it: no thread has to be woken for that. The socket never
 //! blocks anybody. Once a line is over, it stays so, and says why.
 
 use crate::edge::now;
 use crate::frames::Frames;
 use crate::hello::PING;
+use crate::tls::{has_name, in_words};
 use isomer_site::wire::{self, Head};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::Connection;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -25,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// So many bytes are read at once.
 const READ_BYTES: usize = 256 << 10;
+/// So many bytes are encrypted before the socket takes them.
+const ENCRYPTED_BYTES: usize = 256 << 10;
 /// A line that has something to say says so this often within the silence that is allowed.
 const PINGS: u32 = 4;
 
@@ -65,6 +72,8 @@ struct Queue {
     /// Nothing is taken any more; what waits is still sent.
     is_closing: bool,
     over: Option<String>,
+    /// What encrypts, if anything does.
+    tls: Option<Box<Connection>>,
 }
 
 /// Whoever takes the messages of a line.
@@ -89,7 +98,14 @@ impl Line {
     ///
     /// # Errors
     /// If the system does not do what is needed.
-    pub(crate) fn new(socket: TcpStream, limits: Limits) -> std::io::Result<Line> {
+    pub(crate) fn new(
+        socket: TcpStream,
+        limits: Limits,
+        mut tls: Option<Connection>,
+    ) -> std::io::Result<Line> {
+        if let Some(tls) = &mut tls {
+            tls.set_buffer_limit(Some(ENCRYPTED_BYTES));
+        }
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
         let wake = UnixStream::pair()?;
@@ -102,6 +118,7 @@ impl Line {
             sent_at: now(),
             is_closing: false,
             over: None,
+            tls: tls.map(Box::new),
         };
         Ok(Line { socket, queue: Mutex::new(queue), wake, limits })
     }
@@ -121,7 +138,7 @@ impl Line {
         queue.messages.push_back(message);
         if !waits {
             queue.flush(&self.socket);
-            if queue.bytes > 0 || queue.over.is_some() {
+            if queue.waits() || queue.over.is_some() {
                 self.wake();
             }
         }
@@ -151,6 +168,11 @@ impl Line {
         self.wake();
     }
 
+    /// True if the other end may say that it has this name: its certificate has it, or there are none.
+    pub(crate) fn may_be(&self, name: &str) -> bool {
+        self.queue.lock().tls.as_ref().is_none_or(|tls| has_name(tls, name))
+    }
+
     fn wake(&self) {
         // If that is full, it is awake.
         let _ = (&self.wake.0).write(&[1]);
@@ -166,10 +188,11 @@ impl Line {
                 if let Some(why) = &queue.over {
                     break why.clone();
                 }
-                if queue.is_closing && queue.bytes == 0 {
+                let waits = queue.waits();
+                if queue.is_closing && !waits {
                     break "it was ended".to_owned();
                 }
-                queue.bytes > 0
+                waits
             };
             let ready = match self.wait(is_writing) {
                 Ok(ready) => ready,
@@ -230,10 +253,15 @@ impl Line {
         takes: &mut dyn Takes,
     ) -> Result<(), String> {
         match (&self.socket).read(buffer) {
-            Ok(0) => Err("it has ended the connection".to_owned()),
-            Ok(count) => frames.add(&buffer[..count], takes.longest(), |head, message| {
-                if head.kind == PING { Ok(()) } else { takes.take(head, message) }
-            }),
+            Ok(0) => Err(self.queue.lock().ended().to_owned()),
+            Ok(count) => {
+                let bytes = &buffer[..count];
+                let plain = self.queue.lock().decrypt(bytes, &self.socket)?;
+                let bytes = plain.as_deref().unwrap_or(bytes);
+                frames.add(bytes, takes.longest(), |head, message| {
+                    if head.kind == PING { Ok(()) } else { takes.take(head, message) }
+                })
+            }
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
@@ -260,14 +288,79 @@ struct Ready {
 }
 
 impl Queue {
-    /// Writes as much as the socket takes.
-    fn flush(&mut self, mut socket: &TcpStream) {
-        while let Some(message) = self.messages.front() {
-            match socket.write(&message[self.sent..]) {
-                Ok(0) => {
-                    self.over.get_or_insert_with(|| "it takes nothing".to_owned());
-                    return;
+    /// True if something is to be written when there is room.
+    fn waits(&self) -> bool {
+        self.bytes > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// What the end of the connection means.
+    fn ended(&self) -> &'static str {
+        match &self.tls {
+            Some(tls) if tls.is_handshaking() => {
+                "it has ended the connection, and not encrypted it: all processes of a cluster are given certificates, or \
+                 none"
+            }
+            _ => "it has ended the connection",
+        }
+    }
+
+    /// What has come, if it was encrypted. What the encryption has to answer is written.
+    fn decrypt(&mut self, mut bytes: &[u8], socket: &TcpStream) -> Result<Option<Vec<u8>>, String> {
+        let Some(tls) = &mut self.tls else { return Ok(None) };
+        let (mut plain, mut wrong) = (Vec::new(), None);
+        while !bytes.is_empty() && wrong.is_none() {
+            tls.read_tls(&mut bytes).map_err(|error| error.to_string())?;
+            match tls.process_new_packets() {
+                Ok(state) => {
+                    let from = plain.len();
+                    plain.resize(from + state.plaintext_bytes_to_read(), 0);
+                    let read = tls.reader().read_exact(&mut plain[from..]);
+                    read.map_err(|error| error.to_string())?;
                 }
+                Err(error) => wrong = Some(in_words(&error)),
+            }
+        }
+        // Also where something is wrong: the other end is told what.
+        self.flush(socket);
+        wrong.map_or(Ok(Some(plain)), Err)
+    }
+
+    /// Writes as much as the socket takes.
+    fn flush(&mut self, socket: &TcpStream) {
+        let written = match self.tls.take() {
+            None => self.write_to(&mut &*socket),
+            Some(mut tls) => {
+                let written = self.write_encrypted(&mut tls, socket);
+                self.tls = Some(tls);
+                written
+            }
+        };
+        if let Err(why) = written {
+            self.over.get_or_insert(why);
+        }
+    }
+
+    fn write_encrypted(&mut self, tls: &mut Connection, socket: &TcpStream) -> Result<(), String> {
+        loop {
+            self.write_to(&mut Encrypts(tls))?;
+            if !tls.wants_write() {
+                return Ok(());
+            }
+            match tls.write_tls(&mut &*socket) {
+                Ok(0) => return Err("it takes nothing".to_owned()),
+                Ok(_) => self.sent_at = now(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Writes messages to whatever takes them, as long as that does.
+    fn write_to(&mut self, to: &mut dyn Write) -> Result<(), String> {
+        while let Some(message) = self.messages.front() {
+            match to.write(&message[self.sent..]) {
+                Ok(0) => return Err("it takes nothing".to_owned()),
                 Ok(count) => {
                     (self.sent, self.sent_at) = (self.sent + count, now());
                     if self.sent == message.len() {
@@ -276,13 +369,27 @@ impl Queue {
                         self.messages.pop_front();
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.over.get_or_insert_with(|| error.to_string());
-                    return;
-                }
+                Err(error) => return Err(error.to_string()),
             }
         }
+        Ok(())
+    }
+}
+
+/// What takes plain bytes as long as it has room for them encrypted.
+struct Encrypts<'c>(&'c mut Connection);
+
+impl Write for Encrypts<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.0.writer().write(bytes)? {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            count => Ok(count),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use crate::line::{Limits, Line};
 use crate::peer::Peer;
 use crate::pool::Pool;
 use crate::status::Status;
+use crate::tls::NodeTls;
 use futures_util::future::{LocalBoxFuture, ready};
 use isomer_cluster::{Early, Endpoint, Reach, Unanswered, Wire};
 use isomer_design::SiteId;
@@ -59,6 +60,9 @@ pub struct Options {
     pub queue_bytes: usize,
     /// How many requests of others are carried out at once.
     pub requests: usize,
+    /// The process's certificate, and whose others it takes; `None`: nothing is encrypted, and whoever reaches the
+    /// address can do anything.
+    pub tls: Option<NodeTls>,
 }
 
 impl Options {
@@ -78,6 +82,7 @@ impl Options {
             silence: Duration::from_secs(3),
             queue_bytes: 64 << 20,
             requests: 2048,
+            tls: None,
         }
     }
 }
@@ -108,6 +113,7 @@ pub(crate) struct Shared {
     cluster: Mutex<Option<u64>>,
     join: Join,
     pub(crate) limits: Limits,
+    pub(crate) tls: Option<NodeTls>,
     outage_wait: Duration,
     failover_after: Option<Duration>,
     members: Vec<Member>,
@@ -156,6 +162,7 @@ impl Net {
             cluster: Mutex::new(options.cluster),
             join: options.join,
             limits: Limits { silence: options.silence, queue_bytes: options.queue_bytes },
+            tls: options.tls,
             outage_wait: options.outage_wait,
             failover_after: options.failover_after,
             members: options.members,
@@ -347,6 +354,9 @@ impl Shared {
         let Some(endpoint) = self.endpoint.lock().clone() else {
             return Err("its sites are not running yet".to_owned());
         };
+        if !line.may_be(&theirs.name) {
+            return Err(format!("its certificate is not one of `{}`", theirs.name));
+        }
         self.judge(theirs)?;
         let mut guests = self.guests.lock();
         match guests.get(&theirs.name) {
@@ -400,7 +410,8 @@ impl Shared {
             if threads.len() >= self.members.len() * 2 + STRANGERS_MAX {
                 continue;
             }
-            let Ok(line) = Line::new(socket, self.limits) else { continue };
+            let Ok(tls) = self.tls.as_ref().map(NodeTls::listen).transpose() else { continue };
+            let Ok(line) = Line::new(socket, self.limits, tls) else { continue };
             let line = Arc::new(line);
             let mut lines = self.lines.lock();
             lines.retain(|line| line.strong_count() > 0);

@@ -320,7 +320,9 @@ impl Peer {
         for address in addresses {
             match TcpStream::connect_timeout(&address, DIAL) {
                 Ok(socket) => {
-                    return Line::new(socket, shared.limits).map_err(|error| error.to_string());
+                    let tls = shared.tls.as_ref().map(|tls| tls.dial(&self.member.name));
+                    let line = Line::new(socket, shared.limits, tls.transpose()?);
+                    return line.map_err(|error| error.to_string());
                 }
                 Err(error) => why = error.to_string(),
             }

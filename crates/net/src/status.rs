@@ -3,8 +3,10 @@
 use crate::edge::now;
 use crate::hello::{ASK_STATUS, HELLO_BYTES_MAX, Role, STATUS};
 use crate::line::{Limits, Line, Takes};
+use crate::tls::NodeTls;
 use isomer_design::SiteId;
 use isomer_site::wire::{self, Head};
+use rustls::Connection;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -29,25 +31,33 @@ pub struct Status {
     pub peers: Vec<(String, Option<String>)>,
 }
 
-/// Asks the process at an address how it sees the cluster.
+/// Asks the process of a name at an address how it sees the cluster, with a certificate if the cluster has them.
 ///
 /// # Errors
 /// In words, if none answers within `limit`.
-pub fn ask_status(address: &str, limit: Duration) -> Result<Status, String> {
+pub fn ask_status(
+    name: &str,
+    address: &str,
+    tls: Option<&NodeTls>,
+    limit: Duration,
+) -> Result<Status, String> {
     let addresses = address.to_socket_addrs().map_err(|error| error.to_string())?;
     let mut why = "the name has no address".to_owned();
     for address in addresses {
         match TcpStream::connect_timeout(&address, limit) {
-            Ok(socket) => return ask(socket, limit),
+            Ok(socket) => {
+                let tls = tls.map(|tls| tls.dial(name)).transpose()?;
+                return ask(socket, tls, limit);
+            }
             Err(error) => why = error.to_string(),
         }
     }
     Err(why)
 }
 
-fn ask(socket: TcpStream, limit: Duration) -> Result<Status, String> {
+fn ask(socket: TcpStream, tls: Option<Connection>, limit: Duration) -> Result<Status, String> {
     let limits = Limits { silence: limit, queue_bytes: HELLO_BYTES_MAX };
-    let line = Line::new(socket, limits).map_err(|error| error.to_string())?;
+    let line = Line::new(socket, limits, tls).map_err(|error| error.to_string())?;
     let _ = line.send(wire::carried(ASK_STATUS, &()));
     let mut waits = Waits { until: now() + limit, status: None };
     let ended = line.run(&mut waits);

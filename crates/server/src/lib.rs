@@ -81,4 +81,4 @@ pub use pilot::Decider;
 pub use process::{make_private_files, places, raise_limit};
 pub use server::Server;
 pub use size::{read_site_memory, show_site_memory};
-pub use stream::Tls;
+pub use stream::{Tls, check_secret};

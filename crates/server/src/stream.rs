@@ -50,7 +50,10 @@ impl Tls {
 }
 
 /// A key is its owner's alone; one of root's may be readable by a group, as Debian keeps them.
-fn check_secret(key: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// If it can be read by others, or is not there.
+pub fn check_secret(key: &Path) -> io::Result<()> {
     let wrong = |what: String| {
         Err(io::Error::new(ErrorKind::PermissionDenied, format!("{}: {what}", key.display())))
     };

@@ -7,6 +7,9 @@
 //! requests = 2048
 //! log = "kafka://broker1:9092/shop"         # redo logs in Kafka; not said: in the processes' folders
 //! kafka_options = ["sasl.username=me"]      # of its client; none: []
+//! node_tls_ca = "/etc/isomer/ca.pem"        # certificates between the processes; not said: nothing is encrypted
+//! node_tls_cert = "/etc/isomer/{name}.pem"  # {name}: each process's own
+//! node_tls_key = "/etc/isomer/{name}.key"
 //!
 //! [[process]]                     # one for each process
 //! name = "a"
@@ -19,17 +22,28 @@
 //! A key that is not known is refused, with the nearest one that is: one that is passed over is a setting that does
 //! not hold.
 
+use super::join::TlsArgs;
 use crate::kafka::LogArgs;
 use isomer_design::SiteId;
 use isomer_net::{Member, Role};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
 
 /// The keys of the file itself; those of a process.
-const KEYS: [&str; 7] =
-    ["node_wait_seconds", "silence_ms", "queue_mb", "requests", "log", "kafka_options", "process"];
+const KEYS: [&str; 10] = [
+    "node_wait_seconds",
+    "silence_ms",
+    "queue_mb",
+    "requests",
+    "log",
+    "kafka_options",
+    "node_tls_ca",
+    "node_tls_cert",
+    "node_tls_key",
+    "process",
+];
 const PROCESS_KEYS: [&str; 5] = ["name", "address", "sites", "router", "clients"];
 
 /// Who is in a cluster, and how its processes deal with each other.
@@ -39,6 +53,8 @@ pub(crate) struct ClusterFile {
     pub(crate) limits: Limits,
     /// Where their redo logs are.
     pub(crate) log: LogArgs,
+    /// The certificates between them.
+    pub(crate) tls: TlsArgs,
 }
 
 /// One of the processes.
@@ -97,7 +113,7 @@ impl ClusterFile {
             queue_bytes: (number(&table, "queue_mb", 1..=65_536, 64)? as usize) << 20,
             requests: number(&table, "requests", 16..=100_000, usual.requests as u64)? as usize,
         };
-        let log = log(&table)?;
+        let (log, tls) = (log(&table)?, tls(&table)?);
         let Some(Value::Array(entries)) = table.get("process") else {
             return Err("it names no processes; each has a part [[process]]".to_owned());
         };
@@ -106,7 +122,7 @@ impl ClusterFile {
         if routers != 1 {
             return Err(format!("{routers} processes have `router = true`; one has to"));
         }
-        Ok(ClusterFile { processes, limits, log })
+        Ok(ClusterFile { processes, limits, log, tls })
     }
 
     /// The process of a name, and the others.
@@ -163,6 +179,20 @@ fn log(table: &Table) -> Result<LogArgs, String> {
         return Err("it has `kafka_options`, and no `log` that says where Kafka is".to_owned());
     }
     Ok(LogArgs { log, options })
+}
+
+fn tls(table: &Table) -> Result<TlsArgs, String> {
+    let path = |key: &str| match table.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(PathBuf::from(text))),
+        Some(other) => Err(format!("`{key}` is the path of a file, and not {}", shown(other))),
+    };
+    let ca = path("node_tls_ca")?;
+    let (cert, key) = (path("node_tls_cert")?, path("node_tls_key")?);
+    match [&ca, &cert, &key].iter().filter(|path| path.is_some()).count() {
+        0 | 3 => Ok(TlsArgs { ca, cert, key }),
+        _ => Err("`node_tls_ca`, `node_tls_cert` and `node_tls_key` go together".to_owned()),
+    }
 }
 
 fn process(entry: &Value) -> Result<Process, String> {
@@ -327,7 +357,8 @@ mod tests {
         assert_eq!(
             wrong("silence_ms", "silence_msec"),
             "the file has a key `silence_msec`, which is not known; the nearest is `silence_ms`, and there are: \
-             node_wait_seconds, silence_ms, queue_mb, requests, log, kafka_options, process"
+             node_wait_seconds, silence_ms, queue_mb, requests, log, kafka_options, \
+             node_tls_ca, node_tls_cert, node_tls_key, process"
         );
         assert_eq!(
             wrong("sites = [3]", "site = [3]"),
@@ -350,6 +381,10 @@ mod tests {
         assert_eq!(
             wrong("silence_ms = 500", "kafka_options = [\"a=b\"]"),
             "it has `kafka_options`, and no `log` that says where Kafka is"
+        );
+        assert_eq!(
+            wrong("silence_ms = 500", "node_tls_ca = \"ca.pem\""),
+            "`node_tls_ca`, `node_tls_cert` and `node_tls_key` go together"
         );
         assert_eq!(wrong("= true", "= false"), "0 processes have `router = true`; one has to");
         let unknown = ClusterFile::read(FILE).expect("it is right").split("c");

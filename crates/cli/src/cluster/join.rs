@@ -7,7 +7,7 @@ use crate::kafka::LogArgs;
 use clap::Args;
 use isomer_cluster::{Logs, find_database, found_database, join_cluster, read_cluster, sites_of};
 use isomer_design::SiteId;
-use isomer_net::{Member, Net, PeerState, Role};
+use isomer_net::{Member, Net, NodeTls, PeerState, Role};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,10 +36,39 @@ pub(crate) struct PeerArgs {
     /// Where to listen for the other processes, if not at the address that the file says
     #[arg(long, value_name = "ADDR")]
     pub(crate) node_listen: Option<String>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     /// Let other machines reach this process without encryption: whoever reaches the address can do anything with
     /// the database, so nobody else must
     #[arg(long)]
     pub(crate) trust_network: bool,
+}
+
+/// The certificates that processes show each other.
+#[derive(Args, Clone, Default, PartialEq, Debug)]
+pub(crate) struct TlsArgs {
+    /// The authority (PEM) whose certificates the processes of the cluster have: they encrypt, and let nobody else in
+    #[arg(long = "node-tls-ca", value_name = "FILE", requires_all = ["cert", "key"])]
+    pub(crate) ca: Option<PathBuf>,
+    /// This process's certificate (PEM), with its name in the cluster as a DNS name
+    #[arg(long = "node-tls-cert", value_name = "FILE", requires = "ca")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The certificate's key (PEM), which nobody else can read
+    #[arg(long = "node-tls-key", value_name = "FILE", requires = "ca")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    /// What the files say, for a process of this name; `None` if there are none.
+    pub(crate) fn open(&self, name: &str) -> Result<Option<NodeTls>, Failure> {
+        let (Some(ca), Some(cert), Some(key)) = (&self.ca, &self.cert, &self.key) else {
+            return Ok(None);
+        };
+        let own = |path: &Path| PathBuf::from(path.to_string_lossy().replace("{name}", name));
+        let (ca, cert, key) = (own(ca), own(cert), own(key));
+        isomer_server::check_secret(&key).map_err(Failure::failed)?;
+        NodeTls::open(&ca, &cert, &key, name).map(Some).map_err(Failure::failed)
+    }
 }
 
 /// A place in a cluster.
@@ -52,6 +81,7 @@ pub(crate) struct Place {
     pub(crate) log: LogArgs,
     /// Where the process that serves listens for clients, if a file says so.
     pub(crate) serves_at: Option<String>,
+    tls: TlsArgs,
 }
 
 impl PeerArgs {
@@ -90,7 +120,8 @@ impl PeerArgs {
             };
             let serves_at = file.router().clients.clone();
             let limits = file.limits;
-            return Ok(Some(Place { own, others, limits, listen, log, serves_at }));
+            let tls = if self.tls.ca.is_some() { self.tls.clone() } else { file.tls };
+            return Ok(Some(Place { own, others, limits, listen, log, serves_at, tls }));
         }
         if self.peers.is_empty() {
             return Ok(None);
@@ -101,7 +132,8 @@ impl PeerArgs {
         let member = Member { name, address: listen.clone(), sites };
         let own = Process { member, role, clients: None };
         let (others, limits, log) = (self.peers.clone(), Limits::default(), log.clone());
-        Ok(Some(Place { own, others, limits, listen, log, serves_at: None }))
+        let tls = self.tls.clone();
+        Ok(Some(Place { own, others, limits, listen, log, serves_at: None, tls }))
     }
 }
 
@@ -199,7 +231,8 @@ impl Place {
         belongs: Belongs,
         trust_network: bool,
     ) -> Result<Arc<Net>, Failure> {
-        let listener = bind(&self.listen, trust_network)?;
+        let tls = self.tls.open(&self.own.member.name)?;
+        let listener = bind(&self.listen, trust_network || tls.is_some())?;
         let role = self.own.role;
         let Belongs { cluster, known } = belongs;
         let folder = folder.to_owned();
@@ -216,20 +249,21 @@ impl Place {
             silence,
             queue_bytes,
             requests,
+            tls,
             ..isomer_net::Options::new(&self.own.member.name, role, &sites)
         };
         Net::start(listener, clock::now_us() as u64, options).map_err(Failure::usage)
     }
 }
 
-/// Listens; at addresses that other machines reach, only if that is asked for.
-fn bind(address: &str, trust_network: bool) -> Result<TcpListener, Failure> {
+/// Listens; at addresses that other machines reach, only with certificates, or if that is asked for.
+fn bind(address: &str, may_be_open: bool) -> Result<TcpListener, Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("{address}: {error}"));
     let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
-    if let Some(open) = found.iter().find(|found| !found.ip().is_loopback() && !trust_network) {
+    if let Some(open) = found.iter().find(|found| !found.ip().is_loopback() && !may_be_open) {
         return Err(Failure::usage(format!(
-            "other machines may reach {open}, and nothing is encrypted between nodes; --trust-network says that nobody \
-             else reaches it"
+            "other machines may reach {open}, and nothing is encrypted between nodes without certificates: give \
+             node_tls_ca, node_tls_cert and node_tls_key; or say by --trust-network that nobody else reaches it"
         )));
     }
     TcpListener::bind(&found[..]).map_err(failed)

@@ -41,6 +41,9 @@ pub(crate) struct StatusArgs {
     /// The file that says who is in the cluster
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// By whose certificate to ask, where the processes have them [default: that of the one with the router]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// How many seconds a process has to answer
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     wait: u64,
@@ -59,12 +62,15 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
     let file = ClusterFile::open(&args.config).map_err(Failure::usage)?;
+    let whose = args.name.as_ref().unwrap_or(&file.router().member.name);
+    let tls = file.tls.open(whose)?;
     let header = ["process", "address", "sites", "role", "release", "state"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let mut is_whole = true;
     for process in &file.processes {
         let Member { name, address, sites } = &process.member;
-        let answer = ask_status(address, Duration::from_secs(args.wait));
+        let limit = Duration::from_secs(args.wait);
+        let answer = ask_status(name, address, tls.as_ref(), limit);
         let (release, state) = state_of(name, sites, answer);
         is_whole &= state == "ok";
         let role = if process.role == Role::Router { "router" } else { "node" };

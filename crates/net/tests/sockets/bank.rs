@@ -7,7 +7,7 @@ use isomer_cluster::{
 use isomer_design::{
     Column, ColumnType, Direction, Footprint, Key, KeyRange, Schema, SiteId, TableId,
 };
-use isomer_net::{Member, Net, Role};
+use isomer_net::{Member, Net, NodeTls, Role, Status, ask_status};
 use isomer_strategy::TwoPhase;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -78,6 +78,8 @@ pub(crate) struct Plan {
     pub(crate) outage_wait: Duration,
     pub(crate) failover_after: Option<Duration>,
     pub(crate) silence: Duration,
+    /// The certificates of each.
+    pub(crate) tls: Vec<Option<NodeTls>>,
 }
 
 impl Plan {
@@ -100,6 +102,7 @@ impl Plan {
             outage_wait: Duration::from_secs(60),
             failover_after: None,
             silence: Duration::from_secs(3),
+            tls: sites.iter().map(|_| None).collect(),
         }
     }
 
@@ -117,6 +120,7 @@ impl Plan {
             failover_after: self.failover_after,
             queue_bytes: self.queue_bytes,
             silence: self.silence,
+            tls: self.tls[at].clone(),
             ..isomer_net::Options::new(self.names[at], role, &self.sites[at])
         };
         let run = RUN.fetch_add(1, Ordering::SeqCst);
@@ -139,6 +143,12 @@ impl Plan {
             None => Options::in_memory(0),
         };
         options.procedures(procedures()).elsewhere(net.clone())
+    }
+
+    /// How a process sees the others, as itself is asked.
+    pub(crate) fn status(&self, at: usize) -> Result<Status, String> {
+        let (name, address) = (self.names[at], self.listen[at].to_string());
+        ask_status(name, &address, self.tls[at].as_ref(), Duration::from_secs(60))
     }
 
     /// Starts a node.

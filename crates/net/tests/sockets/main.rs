@@ -1,13 +1,14 @@
 //! Clusters over real sockets: what becomes of transactions when connections are cut, and processes go and come.
 
 mod bank;
+mod certificates;
 mod failover;
 mod proxy;
 
 use bank::{ACCOUNTS, Plan, START, accounts, get, set, total, transfer, until};
 use isomer_cluster::{Abort, Error, Failure, Gateway, OpenError, Wire};
 use isomer_design::{Change, Key, KeyRange, SiteId, TableId};
-use isomer_net::{Role, ask_status};
+use isomer_net::Role;
 use isomer_site::Message;
 use proxy::Proxy;
 use rand::{RngExt, SeedableRng};
@@ -119,13 +120,12 @@ fn a_cluster_of_three_processes_moves_money_and_partitions() {
         rows
     };
     assert_eq!(rows(2), rows(4));
-    let status =
-        ask_status(&plan.listen[1].to_string(), Duration::from_secs(60)).expect("it is there");
+    let status = plan.status(1).expect("it is there");
     assert_eq!((&*status.name, status.role, status.cluster), ("b", Role::Node, Some(0x1234)));
     assert!(status.is_open);
     until("all see all", || {
         let sees = |at: usize| {
-            let status = ask_status(&plan.listen[at].to_string(), Duration::from_secs(60));
+            let status = plan.status(at);
             status.is_ok_and(|status| status.peers.iter().all(|(_, why)| why.is_none()))
         };
         (0..3).all(sees)
