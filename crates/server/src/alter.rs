@@ -27,9 +27,11 @@ use isomer_sql::define::{self, NewIndex, plain_name};
 use isomer_sql::parameters;
 use isomer_sql::parse::parse;
 use isomer_sql::statement::{Compiled, compile};
+use isomer_sql::system::OWNER;
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{
-    AlterTableOperation, DropBehavior, Ident, ObjectName, RenameTableNameKind, TableConstraint,
+    AlterTableOperation, DropBehavior, Ident, ObjectName, Owner, RenameTableNameKind,
+    TableConstraint,
 };
 use std::sync::Arc;
 
@@ -89,9 +91,29 @@ impl Definer<'_> {
                 Some(backups) => self.engine.set_backups(&table, backups),
                 None => Ok(()),
             },
-            Operation::OwnerTo { .. } => Err(SqlError::unsupported("ALTER TABLE .. OWNER TO")
-                .hint("Tables belong to nobody: every user may do everything with them.")),
             other => Err(SqlError::unsupported(format!("ALTER TABLE .. {other}"))),
+        }
+    }
+
+    /// OWNER TO, of a table, a view or a sequence: all of them are the first user's, and stay so.
+    pub(crate) fn set_owner(&self, name: &ObjectName, owner: &Owner) -> Result<(), SqlError> {
+        let (name, catalog) = (plain_name(name)?, self.catalog());
+        if !catalog.sequences.contains_key(&name) && !catalog.views.contains_key(&name) {
+            catalog.table(&name)?;
+        }
+        let owner = match owner {
+            Owner::Ident(name) => folded(name),
+            _ => self.around.user.to_string(),
+        };
+        let roles = self.around.design.roles();
+        match roles.iter().find(|role| role.name == owner) {
+            Some(role) if role.oid == OWNER => Ok(()),
+            Some(_) => Err(SqlError::unsupported(format!("OWNER TO \"{owner}\""))
+                .hint("All belongs to the first user: every user may do everything with it.")),
+            None => {
+                let message = format!("role \"{owner}\" does not exist");
+                Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+            }
         }
     }
 

@@ -24,7 +24,8 @@ use isomer_sql::statement::Definition;
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
-use sqlparser::ast::{AlterIndexOperation, CreateTable, ObjectName, ObjectType, Statement};
+use sqlparser::ast::{AlterIndexOperation, AlterTableOperation, CreateTable, ObjectName};
+use sqlparser::ast::{ObjectType, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -74,6 +75,14 @@ impl<'a> Definer<'a> {
             Statement::CreateTable(create) => self.create_table(create)?,
             Statement::CreateIndex(create) => self.create_index(create)?,
             Statement::CreateView(create) => self.create_view(create)?,
+            Statement::Comment { object_type, object_name, comment, .. } => {
+                let topic = self.catalog().topic(*object_type, object_name)?;
+                let said = comment.as_deref().filter(|said| !said.is_empty()).map(Arc::from);
+                self.change(|catalog| match said {
+                    Some(said) => drop(catalog.comments.insert(topic, said)),
+                    None => drop(catalog.comments.remove(&topic)),
+                });
+            }
             Statement::Drop {
                 object_type: ObjectType::View, if_exists, names, cascade, ..
             } => {
@@ -95,6 +104,11 @@ impl<'a> Definer<'a> {
                 let message =
                     format!("relation \"{}\" does not exist, skipping", plain_name(&alter.name)?);
                 self.notices.push(SqlError::new("00000", message));
+            }
+            Statement::AlterTable(alter)
+                if let [AlterTableOperation::OwnerTo { new_owner }] = &*alter.operations =>
+            {
+                self.set_owner(&alter.name, new_owner)?;
             }
             Statement::AlterTable(alter) => {
                 for operation in &alter.operations {
@@ -331,6 +345,7 @@ fn tag(definition: &Definition) -> Result<&'static str, SqlError> {
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::CreateView(_) => "CREATE VIEW",
+        Statement::Comment { .. } => "COMMENT",
         Statement::Drop { object_type: ObjectType::Table, .. } => "DROP TABLE",
         Statement::Drop { object_type: ObjectType::View, .. } => "DROP VIEW",
         Statement::Drop { .. } => "DROP INDEX",

@@ -28,6 +28,7 @@ use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
 use isomer_sql::catalog::{Catalog, Table};
+use isomer_sql::comment::Topic;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
 use std::collections::BTreeSet;
@@ -86,6 +87,7 @@ impl Draft {
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Catalog)) {
         let mut catalog = Catalog::clone(&self.catalog);
         change(&mut catalog);
+        catalog.forget_comments();
         catalog.version = self.engine.next_version();
         self.catalog = Arc::new(catalog);
     }
@@ -166,6 +168,8 @@ pub(crate) struct Difference {
     pub(crate) new_sequences: Vec<Arc<Sequence>>,
     pub(crate) old_views: Vec<Arc<View>>,
     pub(crate) new_views: Vec<Arc<View>>,
+    /// What is said by now of what somebody has said something else of, or nothing.
+    pub(crate) comments: Vec<(Topic, Option<Arc<str>>)>,
 }
 
 impl Difference {
@@ -191,7 +195,13 @@ impl Difference {
             };
             of.views.values().filter(differs).cloned().collect()
         };
+        let gone = old.comments.keys().filter(|topic| !new.comments.contains_key(topic));
+        let said =
+            new.comments.iter().filter(|(topic, said)| old.comments.get(topic) != Some(said));
+        let said = said.map(|(topic, said)| (topic.clone(), Some(said.clone())));
+        let comments = gone.map(|topic| (topic.clone(), None)).chain(said).collect();
         Difference {
+            comments,
             old: only(old, new),
             new: only(new, old),
             old_sequences: sequences(old, new),

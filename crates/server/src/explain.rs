@@ -239,7 +239,14 @@ fn step(explain: &Explain<'_>, step: &Step, depth: usize, lines: &mut Vec<String
             let times = if named.is_shared() { ", once for all" } else { "" };
             lines.push(format!("{pad}{join}Query {}{times}", named.name));
             select(explain, &named.query, depth + 1, lines);
+            if let Some(recursion) = &named.recursion {
+                lines.push(format!(
+                    "{pad}  and over the rows found last, until there are no new ones"
+                ));
+                select(explain, &recursion.term, depth + 2, lines);
+            }
         }
+        Source::Found(..) => lines.push(format!("{pad}{join}Rows found last")),
         Source::Values(rows) => lines.push(format!("{pad}{join}Values, {} rows", rows.len())),
         Source::Elements(..) => lines.push(format!("{pad}{join}Elements of an array")),
         Source::Series(_) => lines.push(format!("{pad}{join}Series")),

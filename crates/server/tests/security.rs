@@ -127,7 +127,8 @@ fn superusers_manage_users_and_the_others_themselves() {
     }
     assert_eq!(code(root.batch_execute("drop user isomer")), SqlState::OBJECT_IN_USE);
     root.batch_execute("alter user ada superuser").expect("another one");
-    let roles = "select rolname, rolsuper, rolcanlogin from pg_roles order by 1";
+    let roles =
+        "select rolname, rolsuper, rolcanlogin from pg_roles where rolname !~ '^pg_' order by 1";
     let rows = root.query(roles, &[]).expect("rows");
     let rows: Vec<(String, bool, bool)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

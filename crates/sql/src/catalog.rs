@@ -24,6 +24,7 @@ mod layout;
 
 pub use layout::{Beside, needs_index, place_of};
 
+use crate::comment::Comments;
 use crate::datum::Datum;
 use crate::error::{SqlError, code, similar};
 use crate::foreign::ForeignKey;
@@ -48,6 +49,8 @@ pub struct Catalog {
     pub sequences: BTreeMap<String, Arc<Sequence>>,
     /// The views.
     pub views: BTreeMap<String, Arc<View>>,
+    /// What is said of all these.
+    pub comments: Comments,
     /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
     pub is_of_earlier: bool,
 }

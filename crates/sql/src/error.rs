@@ -76,6 +76,10 @@ pub mod code {
     pub const INVALID_OBJECT_DEFINITION: &str = "42P17";
     pub const DEPENDENT_OBJECTS: &str = "2BP01";
     pub const WRONG_OBJECT: &str = "42809";
+    /// There is no such schema.
+    pub const INVALID_SCHEMA: &str = "3F000";
+    /// A query of WITH RECURSIVE mentions itself where it must not.
+    pub const INVALID_RECURSION: &str = "42P19";
     pub const GENERATED_ALWAYS: &str = "428C9";
     pub const INDETERMINATE_TYPE: &str = "42P18";
     pub const OUT_OF_MEMORY: &str = "53200";

@@ -105,14 +105,15 @@ pub struct ForeignKey {
 
 impl ForeignKey {
     /// What the key says, as `pg_get_constraintdef` shows it.
-    pub fn definition(&self, child: &Table, parent: &Table) -> String {
+    pub fn definition(&self, child: &Table, parent: &Table, with_schema: bool) -> String {
         let named = |table: &Table, columns: &[usize]| {
             let names = columns.iter().map(|&at| quoted(&table.columns[at].name));
             names.collect::<Vec<_>>().join(", ")
         };
         let mut said = format!(
-            "FOREIGN KEY ({}) REFERENCES {}({})",
+            "FOREIGN KEY ({}) REFERENCES {}{}({})",
             named(child, &self.columns),
+            if with_schema { "public." } else { "" },
             quoted(&parent.name),
             named(parent, &self.referenced)
         );

@@ -110,6 +110,11 @@ pub enum Func {
     ToRegtype,
     SerialSequence,
     SetConfig,
+    DefaultAccess,
+    ArrayRemove,
+    Description,
+    ColumnDescription,
+    Regclass,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -211,9 +216,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("pg_get_userbyid", 1) => (UserById, SqlType::Name),
         ("pg_encoding_to_char", 1) => (EncodingName, SqlType::Name),
         (
-            "obj_description"
-            | "col_description"
-            | "shobj_description"
+            "shobj_description"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_partkeydef"
             | "pg_get_triggerdef"
@@ -244,6 +247,10 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("to_regtype", 1) => (ToRegtype, SqlType::Oid),
         ("pg_get_serial_sequence", 2) => (SerialSequence, SqlType::Text),
         ("set_config", 3) => (SetConfig, SqlType::Text),
+        ("obj_description", 1 | 2) => (Description, SqlType::Text),
+        ("col_description", 2) => (ColumnDescription, SqlType::Text),
+        ("acldefault", 2) => (DefaultAccess, SqlType::Array(&SqlType::Text)),
+        ("array_remove", 2) if first == SqlType::Array(&SqlType::Text) => (ArrayRemove, first),
         _ => return None,
     })
 }
@@ -310,6 +317,7 @@ fn takes_null(func: Func) -> bool {
             | True
             | FormatType
             | TypeOf
+            | ArrayRemove
     )
 }
 
@@ -411,12 +419,60 @@ pub fn call(
         RelationSize => Datum::Null,
         PrettySize => Datum::Text(format!("{} bytes", int(0))),
         NullText => Datum::Null,
-        ShowDefault => same_as(args.first(), budget)?,
+        ShowDefault => {
+            budget.charge(2 * text(0).len())?;
+            let with_schema = !around.sees_public();
+            Datum::Text(crate::system::default_definition(catalog, text(0), with_schema))
+        }
+        Description | ColumnDescription => {
+            let oid = u32::try_from(int(0)).unwrap_or(0);
+            let said = match func {
+                Description => catalog.comment(oid, ""),
+                _ => catalog.comment_of_column(oid, int(1)),
+            };
+            said.map_or(Datum::Null, Datum::text)
+        }
+        Regclass => {
+            let name = clipped(text(0));
+            let found = name.parse().ok().or_else(|| crate::system::regclass(catalog, &name));
+            Datum::Int(found.ok_or_else(|| {
+                let message = format!("relation \"{name}\" does not exist");
+                SqlError::new(code::UNDEFINED_TABLE, message)
+            })?)
+        }
+        DefaultAccess => {
+            let owner = crate::system::role_name(around, int(1));
+            match crate::system::default_access(text(0), &owner) {
+                Some(access) => Datum::Text(access),
+                None => {
+                    let message =
+                        format!("unrecognized object type abbreviation: {}", clipped(text(0)));
+                    return Err(SqlError::new(code::INVALID_PARAMETER, message));
+                }
+            }
+        }
+        ArrayRemove => {
+            let Some(array) = args[0].as_text() else { return Ok(Datum::Null) };
+            let removed = args[1].as_text();
+            budget.charge(2 * array.len())?;
+            let mut left = crate::array::Writer::default();
+            for element in crate::array::elements(array) {
+                let element = element?;
+                if element.as_deref() != removed {
+                    left.push(element.as_deref());
+                }
+            }
+            Datum::Text(left.end())
+        }
         IndexDefinition => {
             crate::system::index_definition(catalog, int(0), args.get(1).map_or(0, |_| int(1)))
         }
-        ConstraintDefinition => crate::system::constraint_definition(catalog, int(0)),
-        ViewDefinition => crate::system::view_definition(catalog, int(0)),
+        ConstraintDefinition => {
+            crate::system::constraint_definition(catalog, int(0), !around.sees_public())
+        }
+        ViewDefinition => {
+            crate::system::view_definition(catalog, int(0), !around.sees_public(), budget)?
+        }
         // Each sign may be one that is doubled.
         QuoteIdent => {
             budget.charge(2 * text(0).len() + 2)?;
@@ -443,7 +499,9 @@ pub fn call(
             Datum::Text(shown)
         }
         LikeEscape => strings::like_escape(text(0), text(1), budget)?,
-        RegclassName => Datum::Text(crate::system::relation_name(catalog, int(0))),
+        RegclassName => {
+            Datum::Text(crate::system::relation_name(catalog, int(0), !around.sees_public()))
+        }
         RegtypeName | PgTypeName => {
             let oid = u32::try_from(int(0)).unwrap_or(0);
             Datum::Text(SqlType::of_oid(oid).map_or("-".to_owned(), |ty| ty.to_string()))

@@ -13,7 +13,7 @@
 //! | [`parse`] | the grammar, and Isomer's own statements |
 //! | [`sequence`] | sequences: their numbers follow each other |
 //! | [`catalog`], [`define`] | tables, keys and indexes as SQL knows them, and their definitions |
-//! | [`foreign`], [`view`] | foreign keys; views |
+//! | [`foreign`], [`view`], [`comment`] | foreign keys; views; comments |
 //! | `bind` | names into places, types, the way to the rows |
 //! | [`plan`], [`expr`] | statements after compilation |
 //! | `exec` | running them |
@@ -29,14 +29,15 @@
 //! A query inside of an expression is a function of what it is given, and runs as seldom as it can: its head
 //! (`bind/inner.rs`) has an example.
 //!
-//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window functions, recursive
-//! queries, columns of arrays, triggers.
+//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window functions,
+//! columns of arrays, triggers.
 
 mod array;
 pub mod binary;
 mod bind;
 pub mod budget;
 pub mod catalog;
+pub mod comment;
 pub mod datum;
 pub mod define;
 pub mod error;

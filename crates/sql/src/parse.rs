@@ -17,9 +17,9 @@
 //!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
-//! VACUUM and ANALYZE are understood and have nothing to do: garbage is freed without them, and
-//! there are no statistics. What would promise something that is not kept (GRANT, COMMENT ..) is
-//! refused ([`REFUSED`]).
+//! VACUUM, ANALYZE and ALTER COLUMN .. SET STATISTICS are understood and have nothing to do: garbage is freed without
+//! them, and there are no statistics. What would promise something that is not kept (GRANT ..) is refused
+//! ([`REFUSED`]).
 
 mod sequence;
 mod shard;
@@ -50,10 +50,9 @@ const STATEMENT_BYTES: usize =
     2 * size_of::<Parsed>() + size_of::<Query>() + 2 * size_of::<Select>();
 
 /// Statements that are refused by their first word, and what to do instead.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 4] = [
     ("GRANT", "Every user may read and write every table; superusers manage users (ALTER USER)."),
     ("REVOKE", "Every user may read and write every table; who must not is not made a user."),
-    ("COMMENT", "Comments on tables and columns are not kept."),
     ("CLUSTER", "A table is in the order of its primary key."),
     ("REINDEX", "Drop the index and create it again."),
 ];
@@ -464,10 +463,20 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         let what = "SET NULL or SET DEFAULT of some columns of a foreign key";
         return Err(SqlError::unsupported(what));
     }
+    if first == "ALTER"
+        && matches!(&*second, "SEQUENCE" | "VIEW")
+        && has_words(&tokens, &["OWNER", "TO"])
+    {
+        // ALTER TABLE does it for all kinds of relations.
+        return statement(as_table(tokens), text);
+    }
     match (first.as_str(), second.as_str()) {
         ("BEGIN" | "START", _) | ("SET", "TRANSACTION" | "SESSION") => drop_deferrable(&mut tokens),
         ("VACUUM", _) => return Ok(Parsed::Nothing("VACUUM")),
         ("ANALYZE", _) => return Ok(Parsed::Nothing("ANALYZE")),
+        ("ALTER", "TABLE") if is_about_statistics(&tokens) => {
+            return Ok(Parsed::Nothing("ALTER TABLE"));
+        }
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),
         // There are no cursors of SQL and no channels: none of them is open.
         ("CLOSE", "ALL") => return Ok(Parsed::Nothing("CLOSE CURSOR ALL")),
@@ -551,6 +560,21 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
         Some(overriding) => Parsed::Overriding(Box::new(parsed), overriding),
         None => Parsed::Sql(Box::new(parsed)),
     })
+}
+
+/// True for `ALTER TABLE .. ALTER COLUMN c SET STATISTICS n`, and nothing else.
+fn is_about_statistics(tokens: &[TokenWithSpan]) -> bool {
+    let is_comma = |token: &TokenWithSpan| token.token == Token::Comma;
+    has_words(tokens, &["SET", "STATISTICS"]) && !tokens.iter().any(is_comma)
+}
+
+/// `ALTER SEQUENCE` or `ALTER VIEW` as `ALTER TABLE`.
+fn as_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut words = tokens.iter_mut().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    if let Some(kind) = words.nth(1) {
+        kind.token = Token::make_keyword("TABLE");
+    }
+    tokens
 }
 
 fn constraints(parser: &mut Parser<'_>) -> Result<ConstraintsStatement, ParserError> {
@@ -1002,7 +1026,6 @@ mod tests {
             "alter role bob createdb",
             "grant select on t to bob",
             "revoke all on t from bob",
-            "comment on table t is 'it'",
         ] {
             let error = parse(refused).expect_err("a refusal");
             assert_eq!(error.code, code::FEATURE_NOT_SUPPORTED, "{refused}");

@@ -157,10 +157,22 @@ pub struct Named {
     pub name: String,
     /// The query.
     pub query: Select,
+    /// What more rows come of those that were found, if it mentions itself.
+    pub recursion: Option<Recursion>,
     /// True if it must not run more than once, as it may answer otherwise.
     pub is_fixed: bool,
     /// How often it is mentioned.
     pub mentions: AtomicUsize,
+}
+
+/// The recursive term of a query of WITH RECURSIVE: it runs over the rows that the last run has found, until there
+/// are no new ones.
+#[derive(Debug)]
+pub struct Recursion {
+    /// The query over these rows.
+    pub term: Select,
+    /// Rows that are equal are several; otherwise one that was there before is no new one.
+    pub all: bool,
 }
 
 impl Named {
@@ -180,7 +192,7 @@ macro_rules! each_expr {
                 Source::Series(bounds) => bounds.$iter().for_each(&mut *$visit),
                 Source::Elements(array, _) => $visit(array),
                 Source::Lateral(args, _) => args.$iter().for_each(&mut *$visit),
-                Source::Table(_) | Source::System(_) | Source::Named(_) => {}
+                Source::Table(_) | Source::System(_) | Source::Named(_) | Source::Found(..) => {}
             }
             for span in step.access.spans.$iter() {
                 span.prefix.$iter().for_each(&mut *$visit);
@@ -196,6 +208,7 @@ macro_rules! each_expr {
             group.keys.$iter().chain(group.having.$iter()).for_each(&mut *$visit);
             for aggregate in group.aggregates.$iter() {
                 aggregate.of.$iter().chain(aggregate.filter.$iter()).for_each(&mut *$visit);
+                aggregate.order.$iter().for_each(|(by, _)| $visit(by));
             }
         }
         $select.filter.$iter().chain($select.project.$iter()).for_each(&mut *$visit);
@@ -220,7 +233,10 @@ impl Select {
     pub fn reads(&self, table: &dyn Fn(&Source) -> bool) -> bool {
         let reads = |step: &Step| match &step.source {
             Source::Query(query) | Source::Lateral(_, query) => query.reads(table),
-            Source::Named(named) => named.query.reads(table),
+            Source::Named(named) => {
+                let term = named.recursion.as_ref().map(|recursion| &recursion.term);
+                named.query.reads(table) || term.is_some_and(|term| term.reads(table))
+            }
             source => table(source),
         };
         let mut found = self.steps.iter().any(reads);
@@ -319,6 +335,9 @@ pub enum Source {
     Lateral(Vec<Expr>, Arc<Select>),
     /// A query of WITH.
     Named(Arc<Named>),
+    /// In the recursive term of the query of WITH with this number: the rows that its last run has found, which have
+    /// these columns.
+    Found(usize, Arc<[OutputColumn]>),
     /// Rows as they were written.
     Values(Vec<Vec<Expr>>),
     /// The numbers from the first to the second, by steps of the third.
@@ -388,6 +407,8 @@ pub struct Aggregate {
     pub distinct: bool,
     /// Of the rows for which this holds.
     pub filter: Option<Expr>,
+    /// In this order; the places are those of this list.
+    pub order: Vec<(Expr, SortKey)>,
     /// The type of the result.
     pub ty: SqlType,
 }
@@ -411,6 +432,8 @@ pub enum AggregateKind {
     Any,
     /// `string_agg`, with what stands between
     Join(String),
+    /// `array_agg`
+    Array,
     /// The value of any row: of columns that the group's key decides.
     First,
 }

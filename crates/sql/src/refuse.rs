@@ -97,7 +97,12 @@ pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
             foreign(&[(is_foreign, "what stands behind a table")])
         }
         TableFactor::Derived { sample, .. } => refuse(&[(sample.is_some(), "TABLESAMPLE")]),
-        TableFactor::Function { with_ordinality: true, .. } => {
+        TableFactor::UNNEST { array_exprs, .. } if array_exprs.len() != 1 => {
+            Err(SqlError::unsupported("unnest of several arrays"))
+        }
+        TableFactor::UNNEST { with_offset: true, .. } => foreign(&[(true, "\"WITH OFFSET\"")]),
+        TableFactor::Function { with_ordinality: true, .. }
+        | TableFactor::UNNEST { with_ordinality: true, .. } => {
             Err(SqlError::unsupported("WITH ORDINALITY"))
         }
         _ => Ok(()),
@@ -107,11 +112,11 @@ pub(crate) fn source(factor: &TableFactor) -> Result<(), SqlError> {
 /// A function and its arguments.
 pub(crate) fn function(function: &ast::Function) -> Result<(), SqlError> {
     let ast::FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    let is_order = |clause: &ast::FunctionArgumentClause| {
+        matches!(clause, ast::FunctionArgumentClause::OrderBy(_))
+    };
     refuse(&[
-        (
-            !list.clauses.is_empty(),
-            "ORDER BY, or another clause, among the arguments of a function",
-        ),
+        (!list.clauses.iter().all(is_order), "this clause among the arguments of a function"),
         (!function.within_group.is_empty(), "WITHIN GROUP"),
         (function.null_treatment.is_some(), "IGNORE NULLS"),
     ])

@@ -251,7 +251,14 @@ pub fn compile(
         Some(vec![OutputColumn { name: name.to_owned(), ty: SqlType::Text, origin: (0, 0) }])
     };
     let output = match &action {
-        Action::Select(plan) => Some(plan.output.clone()),
+        // Of a query over tables of the system that have no rows, nobody knows what it would show.
+        Action::Select(plan) => {
+            let known = |column: &OutputColumn| match column.ty {
+                SqlType::Unknown => OutputColumn { ty: SqlType::Text, ..column.clone() },
+                _ => column.clone(),
+            };
+            Some(plan.output.iter().map(known).collect())
+        }
         Action::Insert(plan) => plan.returning.as_ref().map(|r| r.output.clone()),
         Action::Update(plan) | Action::Delete(plan) => {
             plan.returning.as_ref().map(|r| r.output.clone())
@@ -342,6 +349,7 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
         | Statement::AlterIndex { .. }
         | Statement::Truncate(_)
         | Statement::CreateView(_)
+        | Statement::Comment { .. }
         | Statement::Drop {
             object_type: ObjectType::Table | ObjectType::Index | ObjectType::View,
             ..

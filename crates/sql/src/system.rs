@@ -18,27 +18,29 @@ use crate::transaction::Surroundings;
 use crate::types::{ALL, SqlType};
 use crate::view::View;
 use definitions::index_definitions;
-pub(crate) use definitions::{constraint_definition, index_definition, regclass, relation_name};
-pub(crate) use definitions::{regtype, serial_sequence, view_definition};
+pub(crate) use definitions::{constraint_definition, default_access, default_definition};
+pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
+pub(crate) use definitions::{serial_sequence, view_definition};
 use information::{constraints_of, information_columns, information_view_columns};
 use information::{sequences, sessions};
 use isomer_design::TableId;
 use rows::{attributes, classes, constraints, defaults, indexes, type_row};
-use rows::{dependencies, sequence_class, sequence_row, sequences_row};
+use rows::{dependencies, descriptions, sequence_class, sequence_row, sequences_row};
 use rows::{view_attributes, view_class};
 use std::fmt;
 use std::sync::Arc;
 use tables::{Definition, TABLES, VOID};
 
 const PG_CATALOG: i64 = 11;
-const PUBLIC: i64 = 2200;
-const ISOMER: i64 = 2201;
+pub(crate) const PUBLIC: i64 = 2200;
 const INFORMATION: i64 = 2202;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
 /// The user that a new database has; there are no rights to tables, so all of them are its.
 pub const OWNER: i64 = 10;
 const DATABASE: i64 = 5;
+const DATABASE_OWNER: i64 = 6171;
+const OWNER_ROLE: &str = "pg_database_owner";
 /// The keys of tables are constraints whose numbers are those of the tables, and this.
 const KEY_OID: i64 = 1 << 30;
 
@@ -84,6 +86,9 @@ pub struct Role {
 
 /// The name of the user with this number.
 pub(crate) fn role_name(around: &Surroundings, oid: i64) -> String {
+    if oid == DATABASE_OWNER {
+        return OWNER_ROLE.to_owned();
+    }
     let found = around.design.roles().into_iter().find(|role| role.oid == oid);
     found.map_or_else(|| format!("unknown (OID={oid})"), |role| role.name)
 }
@@ -101,6 +106,14 @@ pub trait SettingsView: Send + Sync {
     /// # Errors
     /// Those of setting it.
     fn checked(&self, name: &str, value: &str) -> Result<String, SqlError>;
+}
+
+impl Surroundings {
+    /// True if relations of the schema public are known without it.
+    pub(crate) fn sees_public(&self) -> bool {
+        let path = self.settings.setting("search_path").unwrap_or_default();
+        path.split(',').any(|schema| schema.trim().trim_matches('"') == "public")
+    }
 }
 
 /// Who is connected.
@@ -127,7 +140,7 @@ impl SystemTable {
         self.of.columns
     }
 
-    /// Its rows.
+    /// Its rows, with the number of the table behind their columns.
     ///
     /// # Errors
     /// What the store has against it.
@@ -136,16 +149,28 @@ impl SystemTable {
         catalog: &Catalog,
         around: &Surroundings,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let with_schema = !around.sees_public();
+        let shown =
+            |view: &View| view_definition(catalog, view.oid.into(), with_schema, &around.budget);
         let rows = match (self.of.schema, self.of.name) {
             ("isomer", name) => around.design.rows(name, catalog),
             ("pg_catalog", "pg_namespace") => {
+                let row = |(oid, name, owner)| {
+                    let access = match oid {
+                        // What it is at PostgreSQL. To anybody who may connect, all is open here.
+                        PUBLIC => {
+                            text("{pg_database_owner=UC/pg_database_owner,=U/pg_database_owner}")
+                        }
+                        _ => Datum::Null,
+                    };
+                    vec![int(oid), text(name), int(owner), access]
+                };
+                // The schema isomer is not shown: those who dump what there is would dump it.
                 let all = [
-                    (PG_CATALOG, "pg_catalog"),
-                    (PUBLIC, "public"),
-                    (ISOMER, "isomer"),
-                    (INFORMATION, "information_schema"),
+                    (PG_CATALOG, "pg_catalog", OWNER),
+                    (PUBLIC, "public", DATABASE_OWNER),
+                    (INFORMATION, "information_schema", OWNER),
                 ];
-                let row = |(oid, name)| vec![int(oid), text(name), int(OWNER), Datum::Null];
                 all.map(row).to_vec()
             }
             ("pg_catalog", "pg_class") => {
@@ -170,6 +195,7 @@ impl SystemTable {
                 let views = catalog.views.values().flat_map(|view| view_attributes(view));
                 catalog.tables.values().flat_map(attributes).chain(views).collect()
             }
+            ("pg_catalog", "pg_description") => descriptions(catalog),
             ("pg_catalog", "pg_attrdef") => catalog.tables.values().flat_map(defaults).collect(),
             ("pg_catalog", "pg_type") => {
                 let arrays = ALL.iter().filter_map(|ty| ty.array());
@@ -180,8 +206,8 @@ impl SystemTable {
                 catalog.tables.values().flat_map(|table| constraints(table, catalog)).collect()
             }
             ("pg_catalog", "pg_am") => vec![
-                vec![int(HEAP), text("heap"), text("t")],
-                vec![int(BTREE), text("btree"), text("i")],
+                vec![int(HEAP), text("heap"), text("t"), int(0)],
+                vec![int(BTREE), text("btree"), text("i"), int(0)],
             ],
             ("pg_catalog", "pg_database") => vec![vec![
                 int(DATABASE),
@@ -213,7 +239,10 @@ impl SystemTable {
                         Datum::Null,
                     ]
                 };
-                around.design.roles().into_iter().map(row).collect()
+                // Whose the schema public is, so that it is the first user's, whatever that is called.
+                let (oid, name) = (DATABASE_OWNER, OWNER_ROLE.to_owned());
+                let owner = Role { oid, name, superuser: false, login: false };
+                around.design.roles().into_iter().chain([owner]).map(row).collect()
             }
             ("pg_catalog", "pg_user") => {
                 let users = around.design.roles().into_iter().filter(|role| role.login);
@@ -245,10 +274,10 @@ impl SystemTable {
             ("pg_catalog", "pg_views") => {
                 let owner = role_name(around, OWNER);
                 let row = |view: &Arc<View>| {
-                    let query = view_definition(catalog, view.oid.into());
-                    vec![text("public"), text(&view.name), text(&owner), query]
+                    let query = shown(view)?;
+                    Ok(vec![text("public"), text(&view.name), text(&owner), query])
                 };
-                catalog.views.values().map(row).collect()
+                catalog.views.values().map(row).collect::<Result<_, SqlError>>()?
             }
             ("pg_catalog", "pg_indexes") => {
                 let row = |table: &Arc<Table>| -> Vec<Vec<Datum>> {
@@ -278,13 +307,12 @@ impl SystemTable {
             }
             ("information_schema", "views") => {
                 let row = |view: &Arc<View>| {
-                    let query = view_definition(catalog, view.oid.into());
                     let mut row = vec![text(&around.database), text("public"), text(&view.name)];
-                    row.extend([query, text("NONE")]);
+                    row.extend([shown(view)?, text("NONE")]);
                     row.extend(["NO"; 5].map(text));
-                    row
+                    Ok(row)
                 };
-                catalog.views.values().map(row).collect()
+                catalog.views.values().map(row).collect::<Result<_, SqlError>>()?
             }
             ("information_schema", "columns") => {
                 let rows = |table: &Arc<Table>| information_columns(table, catalog, around);
@@ -315,7 +343,13 @@ impl SystemTable {
                 .to_vec(),
             _ => Vec::new(),
         };
-        Ok(rows)
+        let table = regclass(catalog, &format!("{}.{}", self.of.schema, self.of.name));
+        let table = Datum::Int(table.unwrap_or(0));
+        let with_table = |mut row: Vec<Datum>| {
+            row.push(table.clone());
+            row
+        };
+        Ok(rows.into_iter().map(with_table).collect())
     }
 }
 
@@ -332,13 +366,18 @@ fn yes(truth: bool) -> Datum {
 }
 
 /// The number of the index that a primary key counts as.
-fn key_oid(table: &Table) -> i64 {
+pub(crate) fn key_oid(table: &Table) -> i64 {
     i64::from(table.oid) + KEY_OID
 }
 
 /// The number of a condition on the rows of a table.
 fn check_oid(table: &Table, number: usize) -> i64 {
     2 * KEY_OID + i64::from(table.oid) * 64 + number as i64
+}
+
+/// The number of the default of a column.
+fn default_oid(table: &Table, column: usize) -> i64 {
+    3 * KEY_OID + (i64::from(table.oid) * 1664 + column as i64) % KEY_OID
 }
 
 /// The sequence that row ids of a table come from.

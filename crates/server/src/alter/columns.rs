@@ -302,7 +302,12 @@ impl Definer<'_> {
         }
         let mut changed = Table::clone(table);
         changed.columns[at].name.clone_from(&to);
+        let said = self.catalog().comments.get(&(table.oid, from.to_owned())).cloned();
         self.replace(table, changed);
+        if let Some(said) = said {
+            let topic = (table.oid, to.clone());
+            self.change(|catalog| drop(catalog.comments.insert(topic, said)));
+        }
         let own = self.catalog().sequence_of(table.oid, from).cloned();
         if let Some(mut own) = own.as_deref().cloned() {
             own.owner = own.owner.map(|owner| Owner { column: to, ..owner });

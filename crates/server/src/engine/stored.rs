@@ -10,6 +10,7 @@
 //!                      'foreign', '16384 t_of_fkey' → 0, 16390, '16384', false, '1 16384 0 s a c n v'
 //!                      'sequence', 't_id_seq' → 3 (of its table, for clients), 16386, 'id', false, '16387 AS integer ..'
 //!                      'view', 'busy' → 0, 16391, '', false, 'column .. as SELECT ..' (isomer_sql::view has all of it)
+//!                      'comment', '16384 id' → 0, 16384, '', false, 'who it is' (of a column; '16384 ' of all of it)
 //!                      'setting', 'autopilot' → 0, 0, '', false, 'auto'
 //!                      'setting', 'site_memory' → 0, 0, '', false, '4GB'
 //!                      'unused', 'by_city' → 0, 0, '', false, ''
@@ -33,6 +34,7 @@ use isomer_cluster::Database;
 use isomer_design::{Column, ColumnType, Key, Schema, TableId, Time, Value};
 use isomer_plan::learned::Mode;
 use isomer_sql::catalog::{Beside, Catalog, Index, Table};
+use isomer_sql::comment::Topic;
 use isomer_sql::define::NewIndex;
 use isomer_sql::foreign::ForeignKey;
 use isomer_sql::parse::{Parsed, parse, sequence_options};
@@ -53,6 +55,8 @@ const SEQUENCE: &str = "sequence";
 const FOREIGN: &str = "foreign";
 /// The kind of a view.
 const VIEW: &str = "view";
+/// The kind of a comment. Its name is the number of what it is about, and the column.
+const COMMENT: &str = "comment";
 /// The kind of a table of the store that nothing uses: not yet, or no more.
 const UNUSED: &str = "unused";
 /// The settings of the whole server.
@@ -79,6 +83,12 @@ impl Engine {
             let wrong =
                 || damaged(format!("the catalog has no definition of view {:?}", entry.name));
             catalog.views.insert(entry.name.clone(), Arc::new(view.ok_or_else(wrong)?));
+        }
+        for entry in entries.iter().filter(|entry| entry.kind == COMMENT) {
+            let wrong = || damaged(format!("the catalog has a comment on {:?}", entry.name));
+            let (_, column) = entry.name.split_once(' ').ok_or_else(wrong)?;
+            let topic = (entry.oid, column.to_owned());
+            catalog.comments.insert(topic, Arc::from(&*entry.definition));
         }
         // In the order in which they were made.
         let mut foreign: Vec<&Entry> = entries.iter().filter(|one| one.kind == FOREIGN).collect();
@@ -228,6 +238,10 @@ impl Engine {
         for view in &difference.new_views {
             let (key, row) = self.catalog_row(&view_entry(view))?;
             rows.insert(key, Some(row));
+        }
+        for (topic, said) in &difference.comments {
+            let (key, row) = self.catalog_row(&comment_entry(topic, said.as_deref()))?;
+            rows.insert(key, said.is_some().then_some(row));
         }
         for table in &difference.old {
             for entry in entries_of(table) {
@@ -396,6 +410,11 @@ fn view_entry(view: &View) -> Entry {
     Entry { oid: view.oid, ..Entry::new(VIEW, &view.name, view.kept()) }
 }
 
+fn comment_entry((oid, column): &Topic, said: Option<&str>) -> Entry {
+    let name = format!("{oid} {column}");
+    Entry { oid: *oid, ..Entry::new(COMMENT, &name, said.unwrap_or_default().to_owned()) }
+}
+
 /// A foreign key, and the number of its table.
 fn foreign_key_of(entry: &Entry) -> Result<(u32, ForeignKey), SqlError> {
     let wrong =
@@ -479,7 +498,7 @@ impl Entry {
         let mut kinds = all(&OWN)
             .into_iter()
             .chain(all(&BESIDE))
-            .chain([FOREIGN, SEQUENCE, VIEW, "setting", UNUSED]);
+            .chain([FOREIGN, SEQUENCE, VIEW, COMMENT, "setting", UNUSED]);
         let kind = kinds.find(|known| *known == kind).ok_or_else(|| {
             damaged(format!("the catalog has a row of the unknown kind {kind:?}"))
         })?;

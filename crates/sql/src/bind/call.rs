@@ -3,12 +3,13 @@
 use super::convert::bare;
 use super::expr::typed;
 use super::operators::{beside, check_order};
+use super::query::sort_key;
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::expr::Expr;
 use crate::functions::{self, Func};
-use crate::plan::{Aggregate, AggregateKind, Asks};
+use crate::plan::{Aggregate, AggregateKind, Asks, SortKey};
 use crate::refuse;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments};
@@ -38,8 +39,14 @@ impl Binder<'_> {
         if function.over.is_some() {
             return Err(SqlError::unsupported("a window function"));
         }
+        let mut order: &[ast::OrderByExpr] = &[];
         let (args, distinct, star) = match &function.args {
             FunctionArguments::List(list) => {
+                for clause in &list.clauses {
+                    if let ast::FunctionArgumentClause::OrderBy(by) = clause {
+                        order = by;
+                    }
+                }
                 let distinct =
                     matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
                 let mut args = Vec::new();
@@ -59,7 +66,13 @@ impl Binder<'_> {
             }
         };
         if is_aggregate(&name) {
-            return self.aggregate(&name, &args, distinct, star, function.filter.as_deref());
+            let said =
+                Said { args: &args, distinct, star, order, filter: function.filter.as_deref() };
+            return self.aggregate(&name, &said);
+        }
+        if !order.is_empty() {
+            let message = format!("ORDER BY specified, but {name} is not an aggregate function");
+            return Err(SqlError::new(code::WRONG_OBJECT, message));
         }
         if distinct || star || function.filter.is_some() {
             let message = format!("{name} is not an aggregate function");
@@ -164,20 +177,16 @@ impl Binder<'_> {
         Ok(typed(Expr::Call(Func::Element, args), ty))
     }
 
-    fn aggregate(
-        &mut self,
-        name: &str,
-        args: &[&ast::Expr],
-        distinct: bool,
-        star: bool,
-        filter: Option<&ast::Expr>,
-    ) -> Result<Typed, SqlError> {
+    fn aggregate(&mut self, name: &str, said: &Said<'_>) -> Result<Typed, SqlError> {
         let nests = std::mem::replace(&mut self.scope().in_aggregate, true);
-        let bound = self.aggregate_parts(name, args, star, filter);
+        let bound = self.aggregate_parts(name, said);
         self.scope().in_aggregate = nests;
-        let (kind, mut of, mut filter, ty) = bound?;
+        let mut aggregate = bound?;
         // It belongs to the nearest query of which it looks at a row.
-        let parts = || of.iter().chain(&filter);
+        let parts = || {
+            let order = aggregate.order.iter().map(|(by, _)| by);
+            aggregate.of.iter().chain(&aggregate.filter).chain(order)
+        };
         let levels = parts().filter_map(Expr::nearest_level).min().unwrap_or(0);
         let is_aggregate =
             |part: &Expr| matches!(part, Expr::Aggregate(_) | Expr::OuterAggregate(..));
@@ -185,13 +194,15 @@ impl Binder<'_> {
             let message = "aggregate function calls cannot be nested";
             return Err(SqlError::new(code::GROUPING, message));
         }
-        of.iter_mut().chain(&mut filter).for_each(|part| part.out_of(levels));
+        let order = aggregate.order.iter_mut().map(|(by, _)| by);
+        let parts = aggregate.of.iter_mut().chain(&mut aggregate.filter).chain(order);
+        parts.for_each(|part| part.out_of(levels));
         let at = self.scopes.len() - 1 - levels;
         if self.scopes[at].aggregates.is_none() || self.scopes[at].in_aggregate {
             let message = format!("aggregate function {name} is not allowed here");
             return Err(SqlError::new(code::GROUPING, message));
         }
-        let aggregate = Aggregate { kind, of, distinct, filter, ty };
+        let ty = aggregate.ty;
         let found = self.scopes[at].aggregates.as_mut().expect("just looked");
         self.budget.tick(found.len())?;
         self.budget.charge(size_of::<Aggregate>())?;
@@ -207,20 +218,13 @@ impl Binder<'_> {
         Ok(typed(found, ty))
     }
 
-    #[allow(
-        clippy::type_complexity,
-        reason = "the parts of an aggregate, named where they are used"
-    )]
-    fn aggregate_parts(
-        &mut self,
-        name: &str,
-        args: &[&ast::Expr],
-        star: bool,
-        filter: Option<&ast::Expr>,
-    ) -> Result<(AggregateKind, Option<Expr>, Option<Expr>, SqlType), SqlError> {
-        let filter = filter.map(|filter| self.condition(filter)).transpose()?;
-        if star && name == "count" {
-            return Ok((AggregateKind::Count, None, filter, SqlType::Int8));
+    fn aggregate_parts(&mut self, name: &str, said: &Said<'_>) -> Result<Aggregate, SqlError> {
+        let args = said.args;
+        let filter = said.filter.map(|filter| self.condition(filter)).transpose()?;
+        let (distinct, mut order) = (said.distinct, self.aggregate_order(said.order)?);
+        if said.star && name == "count" {
+            let (kind, ty) = (AggregateKind::Count, SqlType::Int8);
+            return Ok(Aggregate { kind, of: None, distinct, filter, order, ty });
         }
         let wrong = || {
             let message = format!("function {name} does not take these arguments");
@@ -236,6 +240,17 @@ impl Binder<'_> {
             return Err(wrong());
         }
         let ty = value.ty;
+        if distinct && order.iter().any(|(by, _)| *by != value.expr) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in \
+                           argument list";
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+        }
+        // Where the order is seen, values that are looked at once each are found sorted.
+        if distinct && order.is_empty() && matches!(name, "string_agg" | "array_agg") {
+            check_order(ty)?;
+            let by = SortKey { place: 0, descending: false, nulls_first: false };
+            order.push((value.expr.clone(), by));
+        }
         let number = ty.family() == Family::Number;
         if let "min" | "max" = name {
             check_order(ty)?;
@@ -256,8 +271,16 @@ impl Binder<'_> {
                 let Expr::Const(Datum::Text(between)) = self.coerce(between, SqlType::Text)? else {
                     return Err(SqlError::unsupported("string_agg with anything but a literal"));
                 };
-                let value = self.as_text(value)?;
-                return Ok((AggregateKind::Join(between), Some(value), filter, SqlType::Text));
+                let (kind, of) = (AggregateKind::Join(between), Some(self.as_text(value)?));
+                return Ok(Aggregate { kind, of, distinct, filter, order, ty: SqlType::Text });
+            }
+            "array_agg" => {
+                let array = beside(if ty == SqlType::Unknown { SqlType::Text } else { ty }).array();
+                let ty =
+                    array.ok_or_else(|| SqlError::unsupported(format!("array_agg of {ty}")))?;
+                let of = Some(self.as_shown(value)?);
+                let kind = AggregateKind::Array;
+                return Ok(Aggregate { kind, of, distinct, filter, order, ty });
             }
             _ => {
                 let message = format!("function {name}({}) does not exist", bare(ty));
@@ -266,8 +289,30 @@ impl Binder<'_> {
         };
         let value =
             if ty == SqlType::Unknown { self.coerce(value, SqlType::Text)? } else { value.expr };
-        Ok((kind, Some(value), filter, result))
+        Ok(Aggregate { kind, of: Some(value), distinct, filter, order, ty: result })
     }
+
+    fn aggregate_order(
+        &mut self,
+        order: &[ast::OrderByExpr],
+    ) -> Result<Vec<(Expr, SortKey)>, SqlError> {
+        let mut bound = Vec::with_capacity(order.len());
+        for (place, by) in order.iter().enumerate() {
+            let value = self.expr(&by.expr)?;
+            check_order(value.ty)?;
+            bound.push((value.expr, sort_key(by, place)));
+        }
+        Ok(bound)
+    }
+}
+
+/// An aggregate as it is written.
+struct Said<'s> {
+    args: &'s [&'s ast::Expr],
+    distinct: bool,
+    star: bool,
+    order: &'s [ast::OrderByExpr],
+    filter: Option<&'s ast::Expr>,
 }
 
 fn bare_text(ty: SqlType) -> SqlType {
@@ -366,6 +411,15 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
 pub(super) fn is_aggregate(name: &str) -> bool {
     matches!(
         name,
-        "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "every" | "string_agg"
+        "count"
+            | "sum"
+            | "avg"
+            | "min"
+            | "max"
+            | "bool_and"
+            | "bool_or"
+            | "every"
+            | "string_agg"
+            | "array_agg"
     )
 }

@@ -58,7 +58,9 @@ impl Binder<'_> {
                 if matches!(value.expr, Expr::Param(_)) || value.expr == Expr::Const(Datum::Null) {
                     return Ok(typed(self.coerce(value, SqlType::Oid)?, SqlType::Oid));
                 }
-                if let Expr::Const(Datum::Text(text)) = &value.expr {
+                // A literal is known by now; what is a text may be there once it is looked for.
+                if let (Expr::Const(Datum::Text(text)), SqlType::Unknown) = (&value.expr, value.ty)
+                {
                     let text = clipped(text);
                     let oid = match text.parse::<i64>() {
                         Ok(oid) => oid,
@@ -71,7 +73,7 @@ impl Binder<'_> {
                     };
                     return Ok(typed(Expr::Const(Datum::Int(oid)), SqlType::Oid));
                 }
-                return Ok(typed(Expr::Call(Func::ToRegclass, vec![value.expr]), SqlType::Oid));
+                return Ok(typed(Expr::Call(Func::Regclass, vec![value.expr]), SqlType::Oid));
             }
             return Ok(typed(Expr::Call(Func::RegclassName, vec![value.expr]), SqlType::Text));
         }

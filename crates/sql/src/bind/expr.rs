@@ -180,6 +180,9 @@ impl Binder<'_> {
             }
             _ => {}
         }
+        if let Some((folds, negated)) = like_operator(op) {
+            return Ok(negate(self.like(left, right, None, folds)?, negated));
+        }
         let (a, b) = (self.expr(left)?, self.expr(right)?);
         let custom;
         let op = match op {
@@ -271,5 +274,16 @@ impl Binder<'_> {
         let (mut results, ty) = self.together(results)?;
         let otherwise = Box::new(results.remove(0));
         Ok(typed(Expr::Case(conditions.into_iter().zip(results).collect(), otherwise), ty))
+    }
+}
+
+/// LIKE as PostgreSQL writes it in definitions: whether it is ILIKE, and whether NOT.
+fn like_operator(op: &BinaryOperator) -> Option<(bool, bool)> {
+    match op {
+        BinaryOperator::PGLikeMatch => Some((false, false)),
+        BinaryOperator::PGILikeMatch => Some((true, false)),
+        BinaryOperator::PGNotLikeMatch => Some((false, true)),
+        BinaryOperator::PGNotILikeMatch => Some((true, true)),
+        _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use super::inner::{looks_out, shift_levels};
 use super::query::{not_locked, of_values};
 use super::view::Shape;
-use super::{Binder, NamedQuery, ScopeColumn, Typed, folded};
+use super::{Binder, ScopeColumn, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
@@ -16,6 +16,9 @@ use crate::types::SqlType;
 use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The number of the column that says of which table a row is, as PostgreSQL counts those of the system.
+const TABLE_OID: i16 = -6;
 
 impl Binder<'_> {
     pub(crate) fn table_with_joins(
@@ -141,6 +144,7 @@ impl Binder<'_> {
                 let schema = (parts.len() > 1).then(|| folded(parts[parts.len() - 2]));
                 let wanted = folded(last);
                 let (source, shape) = self.named_source(schema.as_deref(), &wanted, last)?;
+                self.note_alias(last, alias.is_some());
                 self.enter_as(source, shape.as_deref(), (alias.as_ref(), &wanted), steps)
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
@@ -148,6 +152,13 @@ impl Binder<'_> {
             }
             TableFactor::Function { name, args, alias, .. } => {
                 self.table_function(&name.to_string(), args, alias.as_ref(), steps)
+            }
+            TableFactor::UNNEST { alias, array_exprs, .. } => {
+                let arg = |array: &ast::Expr| {
+                    ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array.clone()))
+                };
+                let args: Vec<ast::FunctionArg> = array_exprs.iter().map(arg).collect();
+                self.table_function("unnest", &args, alias.as_ref(), steps)
             }
             TableFactor::Derived { subquery, alias, lateral: false, .. } => {
                 let query = self.query_apart(subquery)?;
@@ -175,20 +186,32 @@ impl Binder<'_> {
     /// A query of WITH, where it is mentioned. It sees what was around where it stands. One that looks at nothing
     /// there is bound once, and shared.
     fn mentioned(&mut self, at: usize) -> Result<Source, SqlError> {
+        if self.named[at].found.is_some() {
+            return self.found(at);
+        }
         if let Some(bound) = &self.named[at].bound {
             bound.mentions.fetch_add(1, Ordering::Relaxed);
             return Ok(Source::Named(bound.clone()));
         }
-        // It sees the names before it, not itself.
+        // It sees the names before it, and itself only if it may recurse.
         let later = self.named.split_off(at);
-        let NamedQuery { query: cte, depth, .. } = later[0].clone();
+        let one = later[0].clone();
+        let (cte, depth) = (one.query.clone(), one.depth);
         let between = self.scopes.split_off(depth);
-        let bound = self.query(&cte.query);
+        let bound = match super::recursion::terms(&one) {
+            Some(terms) => self.recursive(one, &terms),
+            None => self.query(&cte.query).map(|query| (query, None)),
+        };
         let levels = between.len().saturating_sub(1);
         self.scopes.extend(between);
         self.named.extend(later);
-        let mut query = not_locked(bound?)?;
+        let (query, recursion) = bound?;
+        let mut query = not_locked(query)?;
         rename(&mut query, &cte)?;
+        let term = recursion.as_ref().map(|(_, recursion)| &recursion.term);
+        if term.is_some_and(|term| looks_out(term) || looks_out(&query)) {
+            return Err(SqlError::unsupported("WITH RECURSIVE that looks at rows around it"));
+        }
         if looks_out(&query) {
             if query.is_volatile() {
                 let what = "a query of WITH that is volatile and looks at rows around it";
@@ -198,9 +221,14 @@ impl Binder<'_> {
             return Ok(Source::Query(Arc::new(query)));
         }
         let asked = matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized));
-        let (number, is_fixed) = (self.number(), asked || query.is_volatile());
+        let is_volatile = query.is_volatile() || term.is_some_and(Select::is_volatile);
+        let is_fixed = asked || is_volatile;
+        let (number, recursion) = match recursion {
+            Some((number, recursion)) => (number, Some(recursion)),
+            None => (self.number(), None),
+        };
         let (name, mentions) = (folded(&cte.alias.name), AtomicUsize::new(1));
-        let named = Arc::new(Named { number, name, query, is_fixed, mentions });
+        let named = Arc::new(Named { number, name, query, recursion, is_fixed, mentions });
         self.named[at].bound = Some(named.clone());
         Ok(Source::Named(named))
     }
@@ -219,6 +247,9 @@ impl Binder<'_> {
         }
         let own = schema.is_none_or(|schema| schema == "public");
         if own && let Some(found) = self.relation(name)? {
+            if schema.is_none() {
+                self.mention(name, ident);
+            }
             return Ok(found);
         }
         if own && let Some(sequence) = self.catalog.sequences.get(name) {
@@ -353,8 +384,9 @@ impl Binder<'_> {
         };
         let width = columns.len() + hidden;
         for (at, (name, ty, origin)) in columns.into_iter().take(seen).enumerate() {
-            let (alias, slot) = (shown.clone(), offset + at);
-            self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown: true });
+            // What the system adds to a row is shown to those who ask for it by its name.
+            let (alias, slot, shown) = (shown.clone(), offset + at, origin.1 >= 0);
+            self.scope().columns.push(ScopeColumn { alias, name, ty, slot, origin, shown });
         }
         self.scope().used.resize(offset + width, false);
         steps.push(Step {
@@ -439,7 +471,7 @@ fn kind(join: &ast::Join) -> Option<Kind<'_>> {
 }
 
 /// Gives the columns of a query of WITH the names that stand behind its own.
-fn rename(query: &mut Select, cte: &ast::Cte) -> Result<(), SqlError> {
+pub(super) fn rename(query: &mut Select, cte: &ast::Cte) -> Result<(), SqlError> {
     let (given, has) = (cte.alias.columns.len(), query.output.len());
     if given > has {
         let name = folded(&cte.alias.name);
@@ -468,10 +500,14 @@ fn source_columns(source: &Source) -> Vec<(String, SqlType, (u32, i16))> {
         }
         Source::System(system) => {
             let column = |(name, ty): &(&str, SqlType)| ((*name).to_owned(), *ty, (0, 0));
-            system.columns().iter().map(column).collect()
+            let own = [("tableoid".to_owned(), SqlType::Oid, (0, TABLE_OID))];
+            system.columns().iter().map(column).chain(own).collect()
         }
         Source::Query(query) | Source::Lateral(_, query) => columns_of(query),
         Source::Named(named) => columns_of(&named.query),
+        Source::Found(_, columns) => {
+            columns.iter().map(|column| (column.name.clone(), column.ty, (0, 0))).collect()
+        }
         Source::Values(_) => Vec::new(),
         Source::Elements(_, ty) => vec![("unnest".to_owned(), *ty, (0, 0))],
         Source::Series(_) => vec![("generate_series".to_owned(), SqlType::Int8, (0, 0))],

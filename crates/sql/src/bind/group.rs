@@ -55,7 +55,14 @@ impl Grouped<'_> {
                 let ty = found.map_or(SqlType::Text, |column| bare(column.ty));
                 let of = Some(Expr::Column(slot));
                 let (kind, filter) = (AggregateKind::First, None);
-                self.aggregates.push(Aggregate { kind, of, distinct: false, filter, ty });
+                self.aggregates.push(Aggregate {
+                    kind,
+                    of,
+                    distinct: false,
+                    filter,
+                    order: Vec::new(),
+                    ty,
+                });
                 *expr = Expr::Column(self.keys.len() + self.aggregates.len() - 1);
                 return Ok(());
             }

@@ -5,6 +5,7 @@
 //! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`inner`] | queries inside of expressions |
+//! | [`recursion`] | WITH RECURSIVE |
 //! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
@@ -36,6 +37,7 @@ mod name;
 mod operators;
 mod push;
 mod query;
+mod recursion;
 mod select;
 mod view;
 
@@ -43,7 +45,7 @@ use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
 use crate::parse::Overriding;
-use crate::plan::{Aggregate, Named};
+use crate::plan::{Aggregate, Named, OutputColumn};
 use crate::types::SqlType;
 use crate::view::{Used, View};
 use sqlparser::ast::{Cte, Ident};
@@ -54,6 +56,7 @@ use std::sync::Arc;
 pub(crate) use convert::bare;
 pub(crate) use expr::Typed;
 pub(crate) use name::column_name;
+pub(crate) use view::written;
 
 /// Expressions may be nested so deep.
 const DEPTH_MAX: usize = 3_000;
@@ -81,7 +84,16 @@ pub(crate) struct Binder<'a> {
     view: Option<Arc<View>>,
     /// What the text names, while a view is made.
     pub(crate) uses: Option<Vec<Used>>,
+    /// Where the text of a view names relations without their schema, while it is written with them.
+    mentions: Option<Vec<Mention>>,
     pub(crate) budget: &'a Budget,
+}
+
+/// A relation in the text of a view, without its schema: where it is named, and what it is called by now.
+struct Mention {
+    span: Span,
+    name: String,
+    has_alias: bool,
 }
 
 /// A query of WITH.
@@ -91,8 +103,22 @@ struct NamedQuery {
     query: Rc<Cte>,
     /// How many queries are around it.
     depth: usize,
+    /// True if it may mention itself.
+    may_recurse: bool,
+    /// While its recursive term is bound.
+    found: Option<Found>,
     /// Once it is bound, and looks at nothing around it.
     bound: Option<Arc<Named>>,
+}
+
+/// What a recursive term sees of its own query.
+#[derive(Clone)]
+struct Found {
+    number: usize,
+    columns: Arc<[OutputColumn]>,
+    /// How many queries are around the term: in it, the name is that of a source, and of none further inside.
+    depth: usize,
+    mentions: usize,
 }
 
 /// The names of a query.
@@ -138,6 +164,7 @@ impl<'a> Binder<'a> {
             overriding: None,
             view: None,
             uses: None,
+            mentions: None,
             budget,
         }
     }

@@ -86,7 +86,7 @@ impl Binder<'_> {
                 .columns
                 .iter()
                 .filter(fits)
-                .filter(|column| alias.is_some() || column.shown)
+                .filter(|column| alias.is_some() || column.shown || column.origin.1 < 0)
                 .collect();
             match found.as_slice() {
                 [] => {}

@@ -204,6 +204,12 @@ impl Binder<'_> {
         match chain {
             [AccessExpr::Subscript(Subscript::Index { index })] => {
                 let index = self.expr(index)?;
+                if root.ty == SqlType::Name {
+                    // A name is an array of signs too, which are counted from 0.
+                    let one = typed(Expr::Const(Datum::Int(1)), SqlType::Int4);
+                    let at = self.arith(Arith::Add, index, one.clone())?;
+                    return self.call("substr", vec![root, at, one]);
+                }
                 self.element(vec![root, index], true)
             }
             [AccessExpr::Dot(ast::Expr::Identifier(field))] if folded(field) == "x" => Ok(root),

@@ -40,9 +40,6 @@ impl Binder<'_> {
         self.budget.deeper()?;
         let names = self.named.len();
         if let Some(with) = &query.with {
-            if with.recursive {
-                return Err(SqlError::unsupported("WITH RECURSIVE"));
-            }
             for table in &with.cte_tables {
                 self.budget.charge(tree_bytes(&table.query))?;
                 let name = folded(&table.alias.name);
@@ -53,7 +50,8 @@ impl Binder<'_> {
                     return Err(self.at(error, &table.alias.name));
                 }
                 let (query, depth) = (Rc::new(table.clone()), self.scopes.len());
-                self.named.push(NamedQuery { name, query, depth, bound: None });
+                let (may_recurse, found) = (with.recursive, None);
+                self.named.push(NamedQuery { name, query, depth, may_recurse, found, bound: None });
             }
         }
         let bound = self.query_body(query);
@@ -124,7 +122,7 @@ impl Binder<'_> {
     }
 
     /// What stands in the place of a SELECT: one, or rows as they are written, a table, queries put together.
-    fn branch(&mut self, body: &SetExpr) -> Result<Select, SqlError> {
+    pub(super) fn branch(&mut self, body: &SetExpr) -> Result<Select, SqlError> {
         match body {
             SetExpr::Select(select) => self.select(select, &[], None, &[]),
             SetExpr::Query(query) => not_locked(self.query(query)?),
@@ -210,6 +208,8 @@ fn together(left: Select, right: Select, with: SetOperator, all: bool) -> Result
         types.push(match (is_null(&left, at), is_null(&right, at)) {
             (true, _) => b.ty,
             (_, true) => a.ty,
+            _ if a.ty == SqlType::Unknown => b.ty,
+            _ if b.ty == SqlType::Unknown => a.ty,
             _ if a.ty.family() == b.ty.family() => functions::common(&[a.ty, b.ty]),
             _ => {
                 let (a, b) = (bare(a.ty), bare(b.ty));
@@ -252,7 +252,7 @@ fn is_null(query: &Select, at: usize) -> bool {
 }
 
 /// The same rows with their values brought to these types.
-fn of_types(inner: Select, types: &[SqlType]) -> Select {
+pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
     let mut plan = wrap(inner);
     for (at, ty) in types.iter().enumerate() {
         let from = std::mem::replace(&mut plan.output[at].ty, *ty);

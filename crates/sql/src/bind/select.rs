@@ -393,7 +393,7 @@ fn nothing(select: &ast::Select) -> Select {
     let row: Option<Vec<Datum>> = columns.iter().map(|(_, value)| value.clone()).collect();
     let rows = row.filter(|_| !is_grouped && select.having.is_none());
     let output = columns.into_iter().map(|(name, value)| {
-        let ty = if value == Some(Datum::Int(0)) { SqlType::Int8 } else { SqlType::Text };
+        let ty = if value == Some(Datum::Int(0)) { SqlType::Int8 } else { SqlType::Unknown };
         OutputColumn { name, ty, origin: (0, 0) }
     });
     let rows = rows.into_iter().map(|row| row.into_iter().map(Expr::Const).collect());

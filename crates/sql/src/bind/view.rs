@@ -2,11 +2,13 @@
 //! with the names as they were ([`crate::view`]).
 
 use super::query::{not_locked, tree_bytes};
-use super::{Binder, Scope};
-use crate::catalog::Table;
+use super::{Binder, Mention, Scope};
+use crate::budget::Budget;
+use crate::catalog::{Catalog, Table, quoted};
 use crate::error::SqlError;
 use crate::plan::Source;
 use crate::view::{Used, View};
+use sqlparser::ast::Ident;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,7 +44,7 @@ impl Binder<'_> {
         self.budget.charge(tree_bytes(&query))?;
         self.budget.deeper()?;
         let outer = self.view.replace(view.clone());
-        let text = std::mem::take(&mut self.text);
+        let (text, mentions) = (std::mem::take(&mut self.text), self.mentions.take());
         let is_change = std::mem::take(&mut self.is_change);
         let (scopes, named) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.named));
         let (params, targets) =
@@ -50,7 +52,7 @@ impl Binder<'_> {
         let bound = self.query(&query);
         (self.view, self.text, self.is_change) = (outer, text, is_change);
         (self.scopes, self.named) = (scopes, named);
-        (self.params, self.targets) = (params, targets);
+        (self.params, self.targets, self.mentions) = (params, targets, mentions);
         // Where in its text is nothing to the client.
         let bound = bound.map_err(|error| SqlError { position: None, ..error });
         let mut bound = not_locked(bound?)?;
@@ -58,6 +60,26 @@ impl Binder<'_> {
             column.name.clone_from(name);
         }
         Ok(Source::Query(Arc::new(bound)))
+    }
+
+    /// While the text of a view is written with schemas: it names this relation here.
+    pub(super) fn mention(&mut self, name: &str, ident: &Ident) {
+        let (Some(_), Some(view)) = (&self.mentions, &self.view) else { return };
+        let Some(used) = view.used(name) else { return };
+        let table = self.catalog.table_of(used.oid).map(|table| table.name.clone());
+        let name = table.or_else(|| Some(self.catalog.view_of(used.oid)?.name.clone()));
+        let mention = |name| Mention { span: ident.span, name, has_alias: false };
+        if let Some(mentions) = &mut self.mentions {
+            mentions.extend(name.map(mention));
+        }
+    }
+
+    /// Whether it has another name in the query.
+    pub(super) fn note_alias(&mut self, ident: &Ident, has_alias: bool) {
+        let last = self.mentions.as_mut().and_then(|mentions| mentions.last_mut());
+        if let Some(last) = last.filter(|last| last.span == ident.span) {
+            last.has_alias = has_alias;
+        }
     }
 
     fn note_table(&mut self, table: &Table) {
@@ -84,4 +106,54 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+/// The query of a view as it is to be written: its columns have their names, and relations their schema, if they need it.
+///
+/// # Errors
+/// XX000 if the view has no query.
+pub(crate) fn written(
+    view: &Arc<View>,
+    catalog: &Catalog,
+    with_schema: bool,
+    budget: &Budget,
+) -> Result<String, SqlError> {
+    let query = view.parsed()?;
+    let mut binder = Binder::new(catalog, "", &[], budget);
+    (binder.view, binder.mentions) = (Some(view.clone()), Some(Vec::new()));
+    let bound = binder.query(&query)?;
+    let mut text = view.query.clone();
+    if with_schema {
+        let mut mentions = binder.mentions.take().unwrap_or_default();
+        // From the last on, so that places before stay where they are; a part of a text may be bound twice.
+        mentions.sort_by_key(|mention| std::cmp::Reverse(mention.span.start));
+        mentions.dedup_by_key(|mention| mention.span.start);
+        for mention in mentions {
+            qualify(&mut text, &mention);
+        }
+    }
+    let names = bound.output.iter().map(|column| &column.name);
+    if names.eq(view.columns.iter().map(|(name, _)| name)) {
+        return Ok(text);
+    }
+    let names: Vec<String> = view.columns.iter().map(|(name, _)| quoted(name)).collect();
+    Ok(format!("SELECT * FROM ({text}) AS {} ({})", quoted(&view.name), names.join(", ")))
+}
+
+/// Writes the schema before a relation that is named; and its name of now before that of the text, if it has another.
+fn qualify(text: &mut String, mention: &Mention) {
+    let place = |line, column| {
+        let number = crate::parse::position(text, line, column)?;
+        Some(text.char_indices().nth(number - 1).map_or(text.len(), |(at, _)| at))
+    };
+    let (start, end) = (mention.span.start, mention.span.end);
+    let (Some(from), Some(to)) = (place(start.line, start.column), place(end.line, end.column))
+    else {
+        return;
+    };
+    let Some(then) = text.get(from..to).map(str::to_owned) else { return };
+    let now = quoted(&mention.name);
+    let alias =
+        if then == now || mention.has_alias { String::new() } else { format!(" AS {then}") };
+    text.replace_range(from..to, &format!("public.{now}{alias}"));
 }

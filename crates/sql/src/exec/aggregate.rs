@@ -1,12 +1,13 @@
 //! Grouping and aggregates.
 
+use super::select::compare;
 use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::{Datum, convert};
 use crate::error::SqlError;
 use crate::expr::Arith;
 use crate::numeric::Decimal;
-use crate::plan::{Aggregate, AggregateKind, Group};
+use crate::plan::{Aggregate, AggregateKind, Group, SortKey};
 use crate::types::SqlType;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -27,6 +28,8 @@ struct State {
     count: i64,
     value: Option<Datum>,
     seen: HashSet<Datum, Hasher>,
+    /// Where the order counts: what rows are sorted by, and the value.
+    kept: Vec<Vec<Datum>>,
 }
 
 impl<'g> Groups<'g> {
@@ -72,7 +75,7 @@ impl<'g> Groups<'g> {
                 Some(expr) => exec.eval(expr, row)?,
                 None => Datum::Bool(true),
             };
-            if value.is_null() && aggregate.kind != AggregateKind::First {
+            if value.is_null() && aggregate.skips_null() {
                 continue;
             }
             if aggregate.distinct {
@@ -84,27 +87,77 @@ impl<'g> Groups<'g> {
                 self.held.add(value.heap_bytes())?;
                 seen.insert(value.clone());
             }
-            state.add(aggregate, value, &mut self.held)?;
+            if !aggregate.keeps_values() {
+                state.add(aggregate, value, &mut self.held)?;
+                continue;
+            }
+            let by = aggregate.order.iter().map(|(by, _)| exec.eval(by, row));
+            let mut kept: Vec<Datum> = by.collect::<Result<_, _>>()?;
+            kept.push(value);
+            self.held.add(row_bytes(&kept))?;
+            state.kept.push(kept);
         }
         Ok(())
     }
 
     /// For each group, its key and its aggregates; and what these hold.
-    pub(crate) fn finish(self) -> Result<(Vec<Vec<Datum>>, Held<'g>), SqlError> {
-        let aggregates = &self.group.aggregates;
-        let finish = |(mut key, states): (Vec<Datum>, Vec<State>)| {
-            for (aggregate, state) in aggregates.iter().zip(states) {
+    pub(crate) fn finish(
+        mut self,
+        exec: &Exec<'_>,
+    ) -> Result<(Vec<Vec<Datum>>, Held<'g>), SqlError> {
+        let mut groups = Vec::with_capacity(self.groups.len());
+        drop(self.places);
+        for (mut key, states) in self.groups {
+            for (aggregate, mut state) in self.group.aggregates.iter().zip(states) {
+                let kept = state.sorted(aggregate, exec)?;
+                if aggregate.kind == AggregateKind::Array {
+                    key.push(array(&kept, &mut self.held)?);
+                    continue;
+                }
+                for value in kept {
+                    state.add(aggregate, value, &mut self.held)?;
+                }
                 key.push(state.finish(aggregate)?);
             }
-            Ok(key)
-        };
-        drop(self.places);
-        let groups = self.groups.into_iter().map(finish).collect::<Result<_, SqlError>>()?;
+            groups.push(key);
+        }
         Ok((groups, self.held))
     }
 }
 
+impl Aggregate {
+    fn skips_null(&self) -> bool {
+        !matches!(self.kind, AggregateKind::First | AggregateKind::Array)
+    }
+
+    /// True if the values are looked at once they are all there.
+    fn keeps_values(&self) -> bool {
+        self.kind == AggregateKind::Array || !self.order.is_empty()
+    }
+}
+
+/// The array of these elements, which are texts or NULL; none of no rows.
+fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, SqlError> {
+    if elements.is_empty() {
+        return Ok(Datum::Null);
+    }
+    // Each sign may be one that is escaped.
+    let bytes = |element: &Datum| 2 * element.as_text().map_or(4, str::len) + 3;
+    held.add(2 * elements.iter().map(bytes).sum::<usize>())?;
+    Ok(Datum::Text(crate::array::format(elements.iter().map(Datum::as_text))))
+}
+
 impl State {
+    /// The values that were kept, in their order.
+    fn sorted(&mut self, aggregate: &Aggregate, exec: &Exec<'_>) -> Result<Vec<Datum>, SqlError> {
+        let mut kept = std::mem::take(&mut self.kept);
+        if !aggregate.order.is_empty() {
+            let keys: Vec<SortKey> = aggregate.order.iter().map(|(_, key)| *key).collect();
+            kept = exec.in_order(kept, &|a, b| compare(&keys, a, b))?;
+        }
+        Ok(kept.into_iter().filter_map(|mut row| row.pop()).collect())
+    }
+
     fn add(
         &mut self,
         aggregate: &Aggregate,
@@ -155,6 +208,7 @@ impl State {
                 }
                 (before, _) => before,
             },
+            AggregateKind::Array => unreachable!("its values are kept"),
         });
         Ok(())
     }

@@ -9,7 +9,7 @@
 //! One that cannot reads its source once, keeps the rows, and finds matches by a hash where the condition is
 //! an equality. A right join keeps its rows as well, to know which have matched.
 
-use super::select::{Emit, Hasher};
+use super::select::{Counts, Emit, Hasher, is_new};
 use super::{Exec, Row, row_bytes};
 use crate::budget::Held;
 use crate::datum::Datum;
@@ -204,7 +204,16 @@ impl<'a> Exec<'a> {
                 }
                 Ok(ControlFlow::Continue(()))
             }
-            Source::Named(named) => self.query_rows(&named.query, step.width, &[], take),
+            Source::Named(named) => self.named_rows(named, take),
+            Source::Found(number, _) => {
+                let found = self.found.borrow().get(number).cloned();
+                for values in found.iter().flat_map(|found| &found.rows) {
+                    if take(&mut values.clone())?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
             Source::Values(rows) => {
                 for exprs in rows {
                     let values = exprs.iter().map(|expr| self.eval(expr, row));
@@ -253,7 +262,7 @@ impl<'a> Exec<'a> {
         }
         let (mut rows, mut held) = (Vec::new(), self.budget.held());
         let mark = self.budget.mark();
-        let _ = self.query_rows(&named.query, named.query.output.len(), &[], &mut |values| {
+        let _ = self.named_rows(named, &mut |values| {
             held.add_row(values)?;
             rows.push(values.clone());
             self.budget.back_to(mark);
@@ -262,6 +271,43 @@ impl<'a> Exec<'a> {
         let shared = Rc::new(Shared { rows, _held: held });
         self.shared.borrow_mut().insert(named.number, shared.clone());
         Ok(shared)
+    }
+
+    /// The rows of a query of WITH. If it mentions itself, its term runs over those that the last run has found, until
+    /// there are no new ones.
+    fn named_rows(
+        &self,
+        named: &Named,
+        take: super::find::TakeRow<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let width = named.query.output.len();
+        let Some(recursion) = &named.recursion else {
+            return self.query_rows(&named.query, width, &[], take);
+        };
+        let (mut seen, mut seen_held) = (Counts::default(), self.budget.held());
+        let mut query = &named.query;
+        loop {
+            let (mut rows, mut held) = (Vec::new(), self.budget.held());
+            let mark = self.budget.mark();
+            let flow = self.query_rows(query, width, &[], &mut |values| {
+                if !recursion.all && !is_new(&mut seen, values, &mut seen_held)? {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                held.add_row(values)?;
+                rows.push(values.clone());
+                let flow = take(values)?;
+                self.budget.back_to(mark);
+                Ok(flow)
+            })?;
+            let is_over = flow.is_break() || rows.is_empty();
+            let found = Rc::new(Shared { rows, _held: held });
+            self.found.borrow_mut().insert(named.number, found);
+            if is_over {
+                return Ok(flow);
+            }
+            self.tick()?;
+            query = &recursion.term;
+        }
     }
 
     fn series(

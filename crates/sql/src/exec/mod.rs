@@ -47,6 +47,8 @@ pub(crate) struct Exec<'a> {
     answers: RefCell<BTreeMap<usize, Memory<'a>>>,
     /// The rows of queries of WITH that are mentioned more than once.
     shared: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
+    /// What recursive queries have found last, by the number of the query.
+    found: RefCell<BTreeMap<usize, Rc<join::Shared<'a>>>>,
     /// Rows are found as they are now, whatever the transaction sees otherwise.
     sees_newest: Cell<bool>,
 }
@@ -68,8 +70,8 @@ impl<'a> Exec<'a> {
     ) -> Exec<'a> {
         let (txn, budget, calls) = (RefCell::new(txn), &*around.budget, Cell::new(0));
         let (answers, shared) = (RefCell::default(), RefCell::default());
-        let sees_newest = Cell::new(false);
-        Exec { txn, params, around, catalog, budget, calls, answers, shared, sees_newest }
+        let (found, sees_newest) = (RefCell::default(), Cell::new(false));
+        Exec { txn, params, around, catalog, budget, calls, answers, shared, found, sees_newest }
     }
 
     /// Runs a query; returns how many rows it has.

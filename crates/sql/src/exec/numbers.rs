@@ -19,7 +19,10 @@ impl Exec<'_> {
             let last = given.last().ok_or_else(|| undefined("lastval is"))?;
             return Ok(Datum::Int(last));
         };
-        let sequence = self.sequence(&clipped(name.as_text().unwrap_or("")))?;
+        let sequence = match name {
+            Datum::Int(oid) => self.sequence(&oid.to_string())?,
+            name => self.sequence(&clipped(name.as_text().unwrap_or("")))?,
+        };
         match func {
             Func::NextVal => {
                 let value = self.txn.borrow_mut().next_number(&sequence)?;

@@ -151,7 +151,7 @@ impl Exec<'_> {
 
     /// Sorts rows; equal ones stay as they are. A sort of many is one of parts that are merged, so that it can be
     /// interrupted.
-    fn in_order(
+    pub(super) fn in_order(
         &self,
         mut rows: Vec<Vec<Datum>>,
         by: &dyn Fn(&Vec<Datum>, &Vec<Datum>) -> Ordering,
@@ -266,7 +266,7 @@ impl Exec<'_> {
             groups.add(self, Row { values, given })?;
             Ok(ControlFlow::Continue(()))
         })?;
-        let (groups, _held) = groups.finish()?;
+        let (groups, _held) = groups.finish(self)?;
         for values in groups {
             self.tick()?;
             let (row, mark) = (Row { values: &values, given }, self.budget.mark());
@@ -401,7 +401,7 @@ impl Exec<'_> {
 }
 
 /// How many there are of rows that are equal.
-type Counts = HashMap<Vec<Datum>, usize, Hasher>;
+pub(super) type Counts = HashMap<Vec<Datum>, usize, Hasher>;
 
 fn add(
     counts: &mut Counts,
@@ -420,7 +420,11 @@ fn add(
 }
 
 /// True if no row was equal to this one so far.
-fn is_new(seen: &mut Counts, row: &[Datum], held: &mut Held<'_>) -> Result<bool, SqlError> {
+pub(super) fn is_new(
+    seen: &mut Counts,
+    row: &[Datum],
+    held: &mut Held<'_>,
+) -> Result<bool, SqlError> {
     let is_new = !seen.contains_key(row);
     if is_new {
         add(seen, row, 1, held)?;
@@ -428,7 +432,7 @@ fn is_new(seen: &mut Counts, row: &[Datum], held: &mut Held<'_>) -> Result<bool,
     Ok(is_new)
 }
 
-fn compare(order: &[SortKey], a: &[Datum], b: &[Datum]) -> Ordering {
+pub(super) fn compare(order: &[SortKey], a: &[Datum], b: &[Datum]) -> Ordering {
     for key in order {
         let (a, b) = (&a[key.place], &b[key.place]);
         let order = match (a.is_null(), b.is_null()) {

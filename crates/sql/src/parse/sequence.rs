@@ -225,11 +225,6 @@ pub(super) fn statement(
         let name = relation(parser)?;
         let change = if words(parser, &["RENAME", "TO"]) {
             SequenceChange::Rename(folded(&parser.parse_identifier()?))
-        } else if words(parser, &["OWNER"]) {
-            let what = SqlError::unsupported("ALTER SEQUENCE .. OWNER TO");
-            return Ok(Some(
-                Err(what.hint("Sequences belong to nobody: every user may use them.")),
-            ));
         } else {
             SequenceChange::Options(options(parser, false)?.1)
         };

@@ -1,10 +1,16 @@
 //! Objects as text: the statement that makes an index, the words of a constraint, names to numbers and back.
 
+use super::tables::OIDS;
 use super::{TABLES, check_oid, key_oid, text};
+use crate::budget::Budget;
 use crate::catalog::{Catalog, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::types::SqlType;
+use sqlparser::ast::Expr;
+
+/// Views of the system are counted from here.
+const FIRST_VIEW: i64 = 12_000;
 
 /// The number, the name and the statement of each index of a table.
 pub(super) fn index_definitions(table: &Table) -> Vec<(i64, String, String)> {
@@ -48,7 +54,7 @@ pub(crate) fn index_definition(catalog: &Catalog, oid: i64, column: i64) -> Datu
 }
 
 /// What a constraint says.
-pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
+pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64, with_schema: bool) -> Datum {
     let named = |table: &Table, columns: &[usize]| {
         let names: Vec<String> =
             columns.iter().map(|&at| crate::catalog::quoted(&table.columns[at].name)).collect();
@@ -63,20 +69,78 @@ pub(crate) fn constraint_definition(catalog: &Catalog, oid: i64) -> Datum {
         }
         if let Some(key) = table.foreign_keys.iter().find(|key| i64::from(key.oid) == oid) {
             let parent = catalog.table_of(key.parent);
-            return parent.map_or(Datum::Null, |to| Datum::Text(key.definition(table, to)));
+            return parent
+                .map_or(Datum::Null, |to| Datum::Text(key.definition(table, to, with_schema)));
         }
         let mut checks = table.checks.iter().enumerate();
         if let Some((_, check)) = checks.find(|(number, _)| check_oid(table, *number) == oid) {
-            return Datum::Text(format!("CHECK (({}))", check.condition));
+            return Datum::Text(format!("CHECK (({}))", within(&check.condition)));
         }
     }
     Datum::Null
 }
 
 /// The query of a view.
-pub(crate) fn view_definition(catalog: &Catalog, oid: i64) -> Datum {
+pub(crate) fn view_definition(
+    catalog: &Catalog,
+    oid: i64,
+    with_schema: bool,
+    budget: &Budget,
+) -> Result<Datum, SqlError> {
     let view = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid));
-    view.map_or(Datum::Null, |view| Datum::Text(format!("{};", view.query)))
+    let Some(view) = view else { return Ok(Datum::Null) };
+    Ok(Datum::Text(format!("{};", crate::bind::written(view, catalog, with_schema, budget)?)))
+}
+
+/// A default as it is to be written: the sequence in it has its schema, if it needs it.
+pub(crate) fn default_definition(catalog: &Catalog, default: &str, with_schema: bool) -> String {
+    match sequence_named(default) {
+        Some(name) if with_schema && regclass(catalog, name).is_some() => {
+            let rest = &default[NEXT_VALUE.len() + name.len()..];
+            format!("{NEXT_VALUE}public.{}{rest}", name.strip_prefix("public.").unwrap_or(name))
+        }
+        _ => default.to_owned(),
+    }
+}
+
+/// A condition without the parentheses around all of it, which more are written around.
+fn within(condition: &str) -> String {
+    let Ok(mut inner) = crate::parse::parse_expression(condition) else {
+        return condition.to_owned();
+    };
+    while let Expr::Nested(nested) = inner {
+        inner = *nested;
+    }
+    inner.to_string()
+}
+
+const NEXT_VALUE: &str = "nextval('";
+
+/// The sequence that a default takes its values from, as it is written there.
+pub(super) fn sequence_named(default: &str) -> Option<&str> {
+    default.strip_prefix(NEXT_VALUE)?.split_once('\'').map(|(name, _)| name)
+}
+
+/// What everybody may do with an object of this kind, as `acldefault` has it; none: there is no such kind.
+pub(crate) fn default_access(kind: &str, owner: &str) -> Option<String> {
+    let (public, own) = match kind {
+        "c" => return Some("{}".to_owned()),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "p" => ("", "sA"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        _ => return None,
+    };
+    let owner = crate::catalog::quoted(owner);
+    let own = format!("{owner}={own}/{owner}");
+    let public = (!public.is_empty()).then(|| format!("={public}/{owner}"));
+    Some(crate::array::format(public.iter().chain([&own]).map(|one| Some(one.as_str()))))
 }
 
 /// The number of a table or an index.
@@ -93,9 +157,12 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
     if let Some(view) = catalog.views.get(name) {
         return Some(view.oid.into());
     }
-    let known = TABLES.iter().position(|t| t.schema == "pg_catalog" && name.ends_with(t.name));
-    if let Some(at) = known {
-        return Some(1000 + at as i64);
+    let (schema, plain) = name.rsplit_once('.').unwrap_or(("pg_catalog", name));
+    if let Some((oid, _)) = OIDS.iter().find(|(_, name)| schema == "pg_catalog" && *name == plain) {
+        return Some(*oid);
+    }
+    if let Some(at) = TABLES.iter().position(|t| t.schema == schema && plain == t.name) {
+        return Some(FIRST_VIEW + at as i64);
     }
     let all = catalog.tables.values().flat_map(|table| index_definitions(table));
     all.into_iter().find(|(_, found, _)| found == name).map(|(oid, ..)| oid)
@@ -104,7 +171,7 @@ pub(crate) fn regclass(catalog: &Catalog, name: &str) -> Option<i64> {
 /// The number of a type.
 pub(crate) fn regtype(name: &str) -> Option<i64> {
     let cast = crate::parse::parse_expression(&format!("NULL::{name}")).ok()?;
-    let sqlparser::ast::Expr::Cast { data_type, .. } = cast else { return None };
+    let Expr::Cast { data_type, .. } = cast else { return None };
     SqlType::parse(&data_type).ok().map(|ty| ty.oid().into())
 }
 
@@ -125,19 +192,36 @@ pub(crate) fn serial_sequence(
     }))
 }
 
-/// The name of a table or an index.
-pub(crate) fn relation_name(catalog: &Catalog, oid: i64) -> String {
+/// The name of a relation, with its schema if it needs it.
+pub(crate) fn relation_name(catalog: &Catalog, oid: i64, with_schema: bool) -> String {
+    let name = found_name(catalog, oid);
+    match name {
+        Some(name) if with_schema => format!("public.{}", crate::catalog::quoted(&name)),
+        Some(name) => crate::catalog::quoted(&name),
+        None => system_name(oid).map_or_else(|| oid.to_string(), str::to_owned),
+    }
+}
+
+fn found_name(catalog: &Catalog, oid: i64) -> Option<String> {
     for table in catalog.tables.values() {
         if i64::from(table.oid) == oid {
-            return crate::catalog::quoted(&table.name);
+            return Some(table.name.clone());
         }
         if let Some((_, name, _)) = index_definitions(table).into_iter().find(|(o, ..)| *o == oid) {
-            return crate::catalog::quoted(&name);
+            return Some(name);
         }
     }
     if let Some(view) = u32::try_from(oid).ok().and_then(|oid| catalog.view_of(oid)) {
-        return crate::catalog::quoted(&view.name);
+        return Some(view.name.clone());
     }
     let sequence = catalog.sequences.values().find(|sequence| i64::from(sequence.oid) == oid);
-    sequence.map_or_else(|| oid.to_string(), |sequence| crate::catalog::quoted(&sequence.name))
+    sequence.map(|sequence| sequence.name.clone())
+}
+
+fn system_name(oid: i64) -> Option<&'static str> {
+    if let Some((_, name)) = OIDS.iter().find(|(known, _)| *known == oid) {
+        return Some(name);
+    }
+    let at = usize::try_from(oid.checked_sub(FIRST_VIEW)?).ok()?;
+    TABLES.get(at).filter(|table| table.schema == "pg_catalog").map(|table| table.name)
 }

@@ -1,13 +1,15 @@
 //! The rows of the system's tables, made from the catalog each time they are read.
 
-use super::definitions::regclass;
-use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC, check_oid, int, key_oid, text, yes};
+use super::definitions::{regclass, sequence_named};
+use super::{BTREE, HEAP, OWNER, PG_CATALOG, PUBLIC};
+use super::{check_oid, default_oid, int, key_oid, text, yes};
 use crate::catalog::{Catalog, Identity, Table, TableColumn};
+use crate::comment::Topic;
 use crate::datum::Datum;
 use crate::foreign::unique_over;
 use crate::sequence::Sequence;
 use crate::types::SqlType;
-use crate::view::View;
+use crate::view::{Used, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -60,6 +62,9 @@ fn class(oid: i64, name: &str, kind: &str, am: i64, columns: usize, has_index: b
         text("d"),
         Datum::Null,
         Datum::Null,
+        yes(true),
+        int(0),
+        int(0),
     ]
 }
 
@@ -127,6 +132,11 @@ fn attribute(
         Datum::Null,
         Datum::Null,
         Datum::Null,
+        text("i"),
+        yes(true),
+        int(0),
+        yes(false),
+        Datum::Null,
     ]
 }
 
@@ -189,18 +199,23 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
             int(at as i64 + 1),
             text(if owner.is_identity { "i" } else { "a" }),
         ]);
-        if !owner.is_identity {
-            // As `pg_attrdef` has it, a default has the number of its table.
-            rows.push(vec![
-                defaults.clone(),
-                int(table.oid.into()),
-                int(0),
-                classes.clone(),
-                int(sequence.oid.into()),
-                int(0),
-                text("n"),
-            ]);
+    }
+    for table in catalog.tables.values() {
+        for (at, column) in table.columns.iter().enumerate() {
+            let name = shown_default(column).and_then(sequence_named);
+            let Some(sequence) = name.and_then(|name| regclass(catalog, name)) else { continue };
+            let (default, sequence) = (int(default_oid(table, at)), int(sequence));
+            let (of, to) = (defaults.clone(), classes.clone());
+            rows.push(vec![of, default, int(0), to, sequence, int(0), text("n")]);
         }
+    }
+    // At PostgreSQL it is the rule of a view that needs what the view looks at.
+    for view in catalog.views.values() {
+        let needs = |used: &Used| {
+            let (view, used) = (int(view.oid.into()), int(used.oid.into()));
+            vec![classes.clone(), view, int(0), classes.clone(), used, int(0), text("n")]
+        };
+        rows.extend(view.uses.iter().map(needs));
     }
     rows
 }
@@ -208,8 +223,8 @@ pub(super) fn dependencies(catalog: &Catalog) -> Vec<Vec<Datum>> {
 pub(super) fn defaults(table: &Arc<Table>) -> Vec<Vec<Datum>> {
     let of = |(at, column): (usize, &TableColumn)| {
         let default = shown_default(column)?;
-        let oid = i64::from(table.oid);
-        Some(vec![int(oid), int(oid), int(at as i64 + 1), text(default)])
+        let oid = int(default_oid(table, at));
+        Some(vec![oid, int(table.oid.into()), int(at as i64 + 1), text(default)])
     };
     table.columns.iter().enumerate().filter_map(of).collect()
 }
@@ -257,6 +272,8 @@ pub(super) fn type_row(ty: SqlType) -> Vec<Datum> {
         Datum::Null,
         Datum::Null,
         text(&format!("{name}out")),
+        yes(true),
+        text("p"),
     ]
 }
 
@@ -282,6 +299,7 @@ pub(super) fn indexes(table: &Arc<Table>) -> Vec<Vec<Datum>> {
             yes(false),
             text(&options.join(" ")),
             text(&options.join(" ")),
+            yes(valid),
         ]
     };
     let mut rows = Vec::new();
@@ -321,6 +339,8 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
             text(" "),
             yes(true),
             int(0),
+            yes(true),
+            int(0),
         ]
     };
     let mut rows = Vec::new();
@@ -350,6 +370,22 @@ pub(super) fn constraints(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datu
         row[14] = text(if key.full { "f" } else { "s" });
         row[15] = yes(key.validated);
         rows.push(row);
+    }
+    rows
+}
+
+/// What is said of objects.
+pub(super) fn descriptions(catalog: &Catalog) -> Vec<Vec<Datum>> {
+    let number = |name: &str| int(regclass(catalog, name).unwrap_or(0));
+    let (classes, schemas) = (number("pg_class"), number("pg_namespace"));
+    let of = |(topic, said): (&Topic, &Arc<str>)| {
+        let class = if i64::from(topic.0) == PUBLIC { &schemas } else { &classes };
+        let column = int(catalog.column_number(topic));
+        vec![int(topic.0.into()), class.clone(), column, text(said)]
+    };
+    let mut rows: Vec<Vec<Datum>> = catalog.comments.iter().map(of).collect();
+    if catalog.comment(PUBLIC as u32, "").is_none() {
+        rows.push(vec![int(PUBLIC), schemas, int(0), text("standard public schema")]);
     }
     rows
 }

@@ -30,33 +30,37 @@ macro_rules! tables {
 
 /// All of them.
 pub(super) static TABLES: &[Definition] = tables! {
-    "pg_catalog" "pg_namespace" ("oid" OID, "nspname" NAME, "nspowner" OID, "nspacl" TEXT)
+    "pg_catalog" "pg_namespace" ("oid" OID, "nspname" NAME, "nspowner" OID, "nspacl" TEXTS)
     "pg_catalog" "pg_class" ("oid" OID, "relname" NAME, "relnamespace" OID, "reltype" OID,
         "reloftype" OID, "relowner" OID, "relam" OID, "relfilenode" OID, "reltablespace" OID,
         "relpages" I4, "reltuples" F8, "reltoastrelid" OID, "relhasindex" BOOL, "relisshared" BOOL,
         "relpersistence" TEXT, "relkind" TEXT, "relnatts" I2, "relchecks" I2, "relhasrules" BOOL,
         "relhastriggers" BOOL, "relhassubclass" BOOL, "relrowsecurity" BOOL,
         "relforcerowsecurity" BOOL, "relispartition" BOOL, "relreplident" TEXT, "reloptions" TEXTS,
-        "relacl" TEXT)
+        "relacl" TEXTS, "relispopulated" BOOL, "relfrozenxid" OID, "relminmxid" OID)
     "pg_catalog" "pg_attribute" ("attrelid" OID, "attname" NAME, "atttypid" OID, "attlen" I2,
         "attnum" I2, "atttypmod" I4, "attnotnull" BOOL, "atthasdef" BOOL, "attidentity" TEXT,
         "attgenerated" TEXT, "attisdropped" BOOL, "attcollation" OID, "attndims" I4,
         "attstattarget" I4, "attstorage" TEXT, "attcompression" TEXT, "attacl" TEXTS,
-        "attfdwoptions" TEXT, "attoptions" TEXT)
+        "attfdwoptions" TEXTS, "attoptions" TEXTS, "attalign" TEXT, "attislocal" BOOL,
+        "attinhcount" I4, "atthasmissing" BOOL, "attmissingval" TEXT)
     "pg_catalog" "pg_attrdef" ("oid" OID, "adrelid" OID, "adnum" I2, "adbin" TEXT)
     "pg_catalog" "pg_type" ("oid" OID, "typname" NAME, "typnamespace" OID, "typowner" OID,
         "typlen" I2, "typtype" TEXT, "typcategory" TEXT, "typrelid" OID, "typelem" OID,
         "typarray" OID, "typinput" TEXT, "typbasetype" OID, "typtypmod" I4, "typnotnull" BOOL,
-        "typcollation" OID, "typdelim" TEXT, "typdefault" TEXT, "typacl" TEXT, "typoutput" TEXT)
+        "typcollation" OID, "typdelim" TEXT, "typdefault" TEXT, "typacl" TEXTS, "typoutput" TEXT,
+        "typisdefined" BOOL, "typstorage" TEXT)
     "pg_catalog" "pg_index" ("indexrelid" OID, "indrelid" OID, "indnatts" I2, "indisunique" BOOL,
         "indisprimary" BOOL, "indisclustered" BOOL, "indisvalid" BOOL, "indisreplident" BOOL,
         "indkey" VECTOR, "indexprs" TEXT, "indpred" TEXT, "indoption" VECTOR, "indnkeyatts" I2,
-        "indimmediate" BOOL, "indnullsnotdistinct" BOOL, "indcollation" TEXT, "indclass" TEXT)
+        "indimmediate" BOOL, "indnullsnotdistinct" BOOL, "indcollation" TEXT, "indclass" TEXT,
+        "indisready" BOOL)
     "pg_catalog" "pg_constraint" ("oid" OID, "conname" NAME, "connamespace" OID, "contype" TEXT,
         "condeferrable" BOOL, "condeferred" BOOL, "conrelid" OID, "conindid" OID, "confrelid" OID,
         "conkey" VECTORS, "conparentid" OID, "confkey" VECTORS, "confupdtype" TEXT,
-        "confdeltype" TEXT, "confmatchtype" TEXT, "convalidated" BOOL, "contypid" OID)
-    "pg_catalog" "pg_am" ("oid" OID, "amname" NAME, "amtype" TEXT)
+        "confdeltype" TEXT, "confmatchtype" TEXT, "convalidated" BOOL, "contypid" OID,
+        "conislocal" BOOL, "coninhcount" I4)
+    "pg_catalog" "pg_am" ("oid" OID, "amname" NAME, "amtype" TEXT, "amhandler" OID)
     "pg_catalog" "pg_database" ("oid" OID, "datname" NAME, "datdba" OID, "encoding" I4,
         "datcollate" TEXT, "datctype" TEXT, "datacl" TEXT, "datallowconn" BOOL,
         "datistemplate" BOOL, "daticulocale" TEXT, "datlocprovider" TEXT, "datconnlimit" I4)
@@ -73,13 +77,19 @@ pub(super) static TABLES: &[Definition] = tables! {
         "indexdef" TEXT)
     "pg_catalog" "pg_collation" ("oid" OID, "collname" NAME, "collnamespace" OID, "collencoding" I4,
         "collprovider" TEXT, "collcollate" TEXT, "collctype" TEXT, "colliculocale" TEXT,
-        "collisdeterministic" BOOL)
+        "collisdeterministic" BOOL, "collowner" OID)
     "pg_catalog" "pg_description" ("objoid" OID, "classoid" OID, "objsubid" I4, "description" TEXT)
-    "pg_catalog" "pg_range" ("rngtypid" OID, "rngsubtype" OID)
+    "pg_catalog" "pg_range" ("rngtypid" OID, "rngsubtype" OID, "rngmultitypid" OID)
     "pg_catalog" "pg_enum" ("oid" OID, "enumtypid" OID, "enumlabel" NAME)
     "pg_catalog" "pg_proc" ("oid" OID, "proname" NAME, "pronamespace" OID, "prokind" TEXT, "pronargs" I2,
-        "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXT,
-        "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT)
+        "proargtypes" VECTOR, "prorettype" OID, "proretset" BOOL, "prolang" OID, "proacl" TEXTS,
+        "proargnames" TEXT, "proargmodes" TEXT, "proallargtypes" TEXT, "proowner" OID)
+    "pg_catalog" "pg_tablespace" ("oid" OID, "spcname" NAME, "spcowner" OID, "spcacl" TEXTS,
+        "spcoptions" TEXTS)
+    "pg_catalog" "pg_init_privs" ("objoid" OID, "classoid" OID, "objsubid" I4, "privtype" TEXT,
+        "initprivs" TEXTS)
+    "pg_catalog" "pg_inherits" ("inhrelid" OID, "inhparent" OID, "inhseqno" I4,
+        "inhdetachpending" BOOL)
     "pg_catalog" "pg_depend" ("classid" OID, "objid" OID, "objsubid" I4, "refclassid" OID,
         "refobjid" OID, "refobjsubid" I4, "deptype" TEXT)
     "pg_catalog" "pg_sequence" ("seqrelid" OID, "seqtypid" OID, "seqstart" I8, "seqincrement" I8,
@@ -149,7 +159,7 @@ pub(super) static TABLES: &[Definition] = tables! {
     "isomer" "jobs" ("change" TEXT, "reason" TEXT, "state" TEXT, "for_us" F8)
 };
 
-/// Tables about what Isomer does not have.
+/// Tables about what Isomer does not have. Those that are looked at from the outer side of a join are above as well.
 pub(super) static VOID: &[&str] = &[
     "pg_policy",
     "pg_statistic_ext",
@@ -190,4 +200,68 @@ pub(super) static VOID: &[&str] = &[
     "pg_amop",
     "pg_amproc",
     "pg_largeobject_metadata",
+    "pg_transform",
+    "pg_seclabels",
+    "pg_shseclabel",
+    "pg_options_to_table",
+];
+
+/// The numbers of tables, which PostgreSQL and its tools know by heart. Views, and what is Isomer's own, have others.
+pub(super) static OIDS: &[(i64, &str)] = &[
+    (826, "pg_default_acl"),
+    (1213, "pg_tablespace"),
+    (1247, "pg_type"),
+    (1249, "pg_attribute"),
+    (1255, "pg_proc"),
+    (1259, "pg_class"),
+    (1261, "pg_auth_members"),
+    (1262, "pg_database"),
+    (1417, "pg_foreign_server"),
+    (1418, "pg_user_mapping"),
+    (2224, "pg_sequence"),
+    (2328, "pg_foreign_data_wrapper"),
+    (2600, "pg_aggregate"),
+    (2601, "pg_am"),
+    (2602, "pg_amop"),
+    (2603, "pg_amproc"),
+    (2604, "pg_attrdef"),
+    (2605, "pg_cast"),
+    (2606, "pg_constraint"),
+    (2607, "pg_conversion"),
+    (2608, "pg_depend"),
+    (2609, "pg_description"),
+    (2610, "pg_index"),
+    (2611, "pg_inherits"),
+    (2612, "pg_language"),
+    (2615, "pg_namespace"),
+    (2616, "pg_opclass"),
+    (2617, "pg_operator"),
+    (2618, "pg_rewrite"),
+    (2620, "pg_trigger"),
+    (2753, "pg_opfamily"),
+    (2964, "pg_db_role_setting"),
+    (2995, "pg_largeobject_metadata"),
+    (3079, "pg_extension"),
+    (3118, "pg_foreign_table"),
+    (3256, "pg_policy"),
+    (3350, "pg_partitioned_table"),
+    (3381, "pg_statistic_ext"),
+    (3394, "pg_init_privs"),
+    (3429, "pg_statistic_ext_data"),
+    (3456, "pg_collation"),
+    (3466, "pg_event_trigger"),
+    (3501, "pg_enum"),
+    (3541, "pg_range"),
+    (3576, "pg_transform"),
+    (3592, "pg_shseclabel"),
+    (3596, "pg_seclabel"),
+    (3600, "pg_ts_dict"),
+    (3601, "pg_ts_parser"),
+    (3602, "pg_ts_config"),
+    (3764, "pg_ts_template"),
+    (6100, "pg_subscription"),
+    (6104, "pg_publication"),
+    (6106, "pg_publication_rel"),
+    (6237, "pg_publication_namespace"),
+    (6243, "pg_parameter_acl"),
 ];
