@@ -15,12 +15,15 @@
 //! What counts as "how much" is up to the caller: rows, bytes or traffic.
 //!
 //! [`sockets`] shares connections out over the flows that result, [`rounds`] orders the replicas so
-//! that transfers stay inside data centres, [`advise`] ranks columns as shard keys.
+//! that transfers stay inside data centres, [`advise`] ranks columns as shard keys. [`transfer`] and
+//! [`network`] say how long all that takes on a given network.
 
 pub mod advise;
+pub mod network;
 pub mod rounds;
 pub mod sockets;
 mod table;
+pub mod transfer;
 
 pub use table::{KeyChange, NewChunks, RowSource, TableError, chunks_of_table};
 

@@ -87,21 +87,48 @@ impl Topology {
 
     /// The latencies of the shortest paths from a place, by place.
     pub fn latencies(&self, from: &str) -> Result<BTreeMap<&str, f64>, TopologyError> {
+        let reached = self.reached(from)?;
+        Ok(reached.into_iter().map(|(place, (latency, _))| (place, latency)).collect())
+    }
+
+    /// The places of the shortest path from one place to another, with both.
+    pub fn path(&self, from: &str, to: &str) -> Result<Vec<String>, TopologyError> {
+        let reached = self.reached(from)?;
+        if !reached.contains_key(to) {
+            let (from, to) = (from.to_owned(), to.to_owned());
+            return Err(match self.links.contains_key(&to) {
+                true => TopologyError::Disconnected { from, to },
+                false => TopologyError::Unknown(to),
+            });
+        }
+        let mut path = vec![to.to_owned()];
+        let mut at = to;
+        while at != from {
+            at = reached[at].1;
+            path.push(at.to_owned());
+        }
+        path.reverse();
+        Ok(path)
+    }
+
+    /// What can be reached from a place: the latency of the shortest path, and the last place before it on that.
+    fn reached(&self, from: &str) -> Result<BTreeMap<&str, (f64, &str)>, TopologyError> {
         let (start, _) = self
             .links
             .get_key_value(from)
             .ok_or_else(|| TopologyError::Unknown(from.to_owned()))?;
         // Latencies are positive, so their bits are in the order of their values.
-        let mut next = BinaryHeap::from([Reverse((0.0f64.to_bits(), start.as_str()))]);
-        let mut settled: BTreeMap<&str, f64> = BTreeMap::new();
-        while let Some(Reverse((bits, place))) = next.pop() {
+        let mut next =
+            BinaryHeap::from([Reverse((0.0f64.to_bits(), start.as_str(), start.as_str()))]);
+        let mut settled: BTreeMap<&str, (f64, &str)> = BTreeMap::new();
+        while let Some(Reverse((bits, place, before))) = next.pop() {
             if settled.contains_key(place) {
                 continue;
             }
             let latency = f64::from_bits(bits);
-            settled.insert(place, latency);
+            settled.insert(place, (latency, before));
             for (to, more) in self.links.get(place).map_or(&[][..], Vec::as_slice) {
-                next.push(Reverse(((latency + more).to_bits(), to)));
+                next.push(Reverse(((latency + more).to_bits(), to, place)));
             }
         }
         Ok(settled)

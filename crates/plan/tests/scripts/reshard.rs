@@ -2,9 +2,13 @@
 
 use crate::{parse, run};
 use goldenscript::{Command, Context, Runner};
+use isomer_plan::generate::random;
+use isomer_plan::reshard::network::{Network, Piece, Pull};
 use isomer_plan::reshard::rounds::{self, Replica};
 use isomer_plan::reshard::sockets::{self, Topology};
+use isomer_plan::reshard::transfer::{Sharing, pulls};
 use isomer_plan::reshard::{Chunks, KeyChange, Placement, RowSource, chunks_of_table};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 
@@ -13,6 +17,8 @@ fn reshard_scripts() {
     run("reshard", || State {
         chunks: Chunks::new(1),
         topology: None,
+        network: Network::default(),
+        pulls: Vec::new(),
         placement: None,
         replicas: Vec::new(),
     });
@@ -21,6 +27,8 @@ fn reshard_scripts() {
 struct State {
     chunks: Chunks,
     topology: Option<Topology>,
+    network: Network,
+    pulls: Vec<Pull>,
     placement: Option<Placement>,
     replicas: Vec<Replica>,
 }
@@ -78,6 +86,27 @@ impl State {
         Ok(out)
     }
 
+    /// Who sends what to whom, over how many sockets, and when that has ended.
+    fn carry(&self, pulls: &[Pull]) -> Outcome<String> {
+        let (all_s, ends) = self.network.carry(pulls)?;
+        let mut by_pairs: BTreeMap<String, (f64, f64, usize)> = BTreeMap::new();
+        for (pull, end_s) in pulls.iter().zip(ends) {
+            let sites = |piece: &Piece| format!("s{} to s{}", piece.from + 1, piece.to + 1);
+            let mut pairs: Vec<String> = pull.pieces.iter().map(sites).collect();
+            pairs.dedup();
+            let of = by_pairs.entry(pairs.join(", ")).or_default();
+            of.0 = f64::max(of.0, end_s);
+            of.1 += pull.pieces.iter().map(|piece| piece.bytes / 1e6).sum::<f64>();
+            of.2 += pull.sockets;
+        }
+        let mut out = String::new();
+        for (pairs, (end_s, mb, sockets)) in by_pairs {
+            writeln!(out, "{pairs}: {mb:.0} MB over {sockets}, {end_s:.2} s")?;
+        }
+        writeln!(out, "{all_s:.2} s in all")?;
+        Ok(out)
+    }
+
     fn rounds(&self) -> Outcome<String> {
         let mut out = String::new();
         for (at, round) in rounds::plan(&self.replicas)?.iter().enumerate() {
@@ -115,6 +144,41 @@ impl Runner for State {
                 let latency = parse("latency", args.take_key("latency").unwrap_or("1"))?;
                 let (a, b) = (args.next_pos().ok_or("from?")?, args.next_pos().ok_or("to?")?);
                 self.topology.get_or_insert_default().link(a, b, latency);
+            }
+            // cable s1 rack1 latency=0.5 mbit=100
+            "cable" => {
+                let latency = parse("latency", args.take_key("latency").unwrap_or("1"))?;
+                let mbit: f64 = parse("mbit", args.take_key("mbit").unwrap_or("100"))?;
+                let (a, b) = (args.next_pos().ok_or("from?")?, args.next_pos().ok_or("to?")?);
+                self.network.link(a, b, latency, mbit * 1e6 / 8.0);
+            }
+            // pull s1 s2 mb=10 sockets=2
+            "pull" => {
+                let mb: f64 = parse("mb", args.take_key("mb").ok_or("how much?")?)?;
+                let sockets = parse("sockets", args.take_key("sockets").unwrap_or("1"))?;
+                let from = u32::from(crate::site(args.next_pos().ok_or("from?")?)?);
+                let to = u32::from(crate::site(args.next_pos().ok_or("to?")?)?);
+                let piece = Piece { from, to, bytes: mb * 1e6 / sockets as f64 };
+                self.pulls.push(Pull { sockets, pieces: vec![piece; sockets] });
+            }
+            "carry" => {
+                let pulls = std::mem::take(&mut self.pulls);
+                return self.carry(&pulls);
+            }
+            // transfer fair sockets=6: each of the chunks' amounts is a megabyte
+            "transfer" => {
+                let sockets = parse("sockets", args.take_key("sockets").unwrap_or("1"))?;
+                let sharing = match args.next_pos().ok_or("how?")? {
+                    "fixed" => Sharing::Fixed(sockets as usize),
+                    "per_chunk" => Sharing::PerChunk,
+                    "by_size" => Sharing::BySize(sockets),
+                    "fair" => Sharing::Fair(sockets),
+                    other => return Err(format!("no sharing {other}").into()),
+                };
+                let placement = self.placement.as_ref().ok_or("place first")?;
+                let how = (sharing, 1e6);
+                let all = pulls(&self.chunks, placement, how, &self.network, &mut random(1))?;
+                return self.carry(&all);
             }
             "sockets" => {
                 return self.sockets(parse("sockets", args.next_pos().ok_or("how many?")?)?);
