@@ -6,17 +6,21 @@
 //!   copy         nobody works; the rows are copied into another table             how long that takes
 //!   paced        half of the capacity, viewer to film and back                    latency, pauses, failures, memory
 //!   1 %, 20 %    so much of the capacity                                          how long each takes
+//!   zipf         capacity, closed and paced again, where some ratings are chosen far more often than others
+//!   latest       the same, where those are that came last
 //!   placement    nothing; planners look at the rows                               how many would change their site
+//!   network      nothing; the planners' transfers on a model of the paper's networks (network.rs)
 //! ```
 //!
 //! The ratings and the clients are those of [`crate::ratings`]. Server and clients share the machine, so figures say
 //! more about each other than about servers.
 
+mod network;
 mod placement;
 mod plot;
 
 use crate::failure::Failure;
-use crate::ratings::{Ratings, Request, Work, percentile, within};
+use crate::ratings::{Keys, Ratings, Request, Work, percentile, read_keys, within};
 use crate::{clock, out, text};
 use postgres::Client;
 use serde::Serialize;
@@ -36,7 +40,8 @@ const COPIERS: usize = 4;
 #[command(after_help = "Examples:
   isomer bench reshard
   isomer bench reshard --plot reshard.svg
-  isomer bench reshard --copies 10 --json          a million ratings")]
+  isomer bench reshard --copies 10 --json          a million ratings
+  isomer bench reshard --network                   only the model of networks")]
 pub(crate) struct ReshardArgs {
     /// How many sites the database has
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -56,6 +61,9 @@ pub(crate) struct ReshardArgs {
     /// Draws latency and throughput through the phases of a change, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Only what the planners' transfers take on a model of the paper's networks
+    #[arg(long)]
+    network: bool,
     /// Prints one line of JSON
     #[arg(long)]
     json: bool,
@@ -89,6 +97,22 @@ struct Report {
     /// The part of the rows that changes its site, film to viewer, and where the new key is the old one backwards.
     moved: placement::Moved,
     moved_related: placement::Moved,
+    zipf: Notice,
+    latest: Notice,
+    network: network::Report,
+}
+
+/// What clients notice of a change, by which ratings they use.
+#[derive(Serialize)]
+struct Notice {
+    capacity: f64,
+    reads_ok: f64,
+    writes_ok: f64,
+    longest_pause_ms: f64,
+    longest_before_ms: f64,
+    p99_ratio: f64,
+    throughput_ratio: f64,
+    change_s: f64,
 }
 
 /// A change, and the clients' requests before it and during it.
@@ -133,13 +157,14 @@ impl Run {
 /// # Errors
 /// [`Failure::Told`] if a request failed.
 pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
+    if args.network {
+        return network(args);
+    }
     let say = |line: String| if args.json { eprintln!("{line}") } else { out::line(line) };
     let ratings = Ratings::serve(args.sites, args.copies)?;
     let quiet = Duration::from_secs(args.seconds);
-    let work = |every| Work { clients: args.clients, seed: args.seed, every };
-    let at = |share: f64, capacity: f64| {
-        work(Some(Duration::from_secs_f64(f64::from(args.clients) / (capacity * share).max(1.0))))
-    };
+    let work = |every| Work { clients: args.clients, seed: args.seed, keys: Keys::Uniform, every };
+    let at = |share: f64, capacity: f64| work(Some(pace(args, share * capacity)));
     say(format!(
         "{} ratings, {} sites, {} clients",
         text::count(ratings.rows() as u64),
@@ -173,11 +198,9 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         say(format!("{:>3.0} %    a change of {:.2} s", 100.0 * share, run.seconds()));
         slow.push(run.seconds());
     }
-    let ok = |is_read: bool| {
-        let all = closed.noted.iter().chain(&back.noted).chain(&paced.noted);
-        let of: Vec<&Request> = all.filter(|request| request.is_read == is_read).collect();
-        of.iter().filter(|request| request.is_ok).count() as f64 / of.len().max(1) as f64
-    };
+    let ok = |is_read| succeeded(&[&closed, &back, &paced], is_read);
+    let [zipf, latest] = [("zipf", Keys::Zipf), ("latest", Keys::Latest)]
+        .map(|(name, keys)| noticed(&ratings, args, keys).inspect(|one| say(one.line(name))));
     if let Some(path) = &args.plot {
         plot::draw(path, &paced, &closed).map_err(Failure::failed)?;
         say(format!("plot     {}", path.display()));
@@ -203,13 +226,85 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         growth_20x_rate: slow[1] / slow[0],
         moved: placement::moved(ratings.keys(), args.sites)?,
         moved_related: placement::related(args.sites)?,
+        zipf: zipf?,
+        latest: latest?,
+        network: network::report(&read_keys()?)?,
     };
     if args.json {
         out::line(serde_json::to_string(&report).map_err(Failure::failed)?);
     } else {
         tell(&report);
     }
-    if report.reads_ok < 1.0 || report.writes_ok < 1.0 { Err(Failure::Told) } else { Ok(()) }
+    let all = [
+        (report.reads_ok, report.writes_ok),
+        (report.zipf.reads_ok, report.zipf.writes_ok),
+        (report.latest.reads_ok, report.latest.writes_ok),
+    ];
+    match all.iter().all(|&ok| ok == (1.0, 1.0)) {
+        true => Ok(()),
+        false => Err(Failure::Told),
+    }
+}
+
+/// Only the model of networks.
+fn network(args: &ReshardArgs) -> Result<(), Failure> {
+    let report = network::report(&read_keys()?)?;
+    if args.json {
+        out::line(serde_json::to_string(&report).map_err(Failure::failed)?);
+    } else {
+        network::tell(&report);
+    }
+    Ok(())
+}
+
+/// How often each client sends a request, for so many a second of all together.
+fn pace(args: &ReshardArgs, rate: f64) -> Duration {
+    Duration::from_secs_f64(f64::from(args.clients) / rate.max(1.0))
+}
+
+/// The part of the requests that succeeded.
+fn succeeded(runs: &[&Run], is_read: bool) -> f64 {
+    let all = runs.iter().flat_map(|run| &run.noted);
+    let of: Vec<&Request> = all.filter(|request| request.is_read == is_read).collect();
+    of.iter().filter(|request| request.is_ok).count() as f64 / of.len().max(1) as f64
+}
+
+/// A change under as much load as there can be, and one under half of that, by such keys.
+fn noticed(ratings: &Ratings, args: &ReshardArgs, keys: Keys) -> Result<Notice, Failure> {
+    let quiet = Duration::from_secs(args.seconds);
+    let work = |every| Work { clients: args.clients, seed: args.seed, keys, every };
+    let by_film = || -> Result<(), Failure> {
+        let done = ratings.connect()?.batch_execute(BY_FILM);
+        done.map_err(|error| Failure::of_server(BY_FILM, &error))
+    };
+    by_film()?;
+    let closed = change(ratings, work(None), BY_VIEWER, quiet)?;
+    let [capacity, during] = closed.rates();
+    by_film()?;
+    let paced = change(ratings, work(Some(pace(args, capacity / 2.0))), BY_VIEWER, quiet)?;
+    Ok(Notice {
+        capacity,
+        reads_ok: succeeded(&[&closed, &paced], true),
+        writes_ok: succeeded(&[&closed, &paced], false),
+        longest_pause_ms: ms(percentile(paced.during(), 100)),
+        longest_before_ms: ms(percentile(paced.before(), 100)),
+        p99_ratio: ratio(percentile(paced.during(), 99), percentile(paced.before(), 99)),
+        throughput_ratio: during / capacity,
+        change_s: paced.seconds(),
+    })
+}
+
+impl Notice {
+    fn line(&self, name: &str) -> String {
+        format!(
+            "{name:<8} {:.0} requests/s; throughput {:.2}, p99 {:.2} of that before, longest {:.1} ms ({:.1} before)",
+            self.capacity,
+            self.throughput_ratio,
+            self.p99_ratio,
+            self.longest_pause_ms,
+            self.longest_before_ms,
+        )
+    }
 }
 
 fn tell(report: &Report) {
@@ -231,6 +326,7 @@ fn tell(report: &Report) {
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
     out::print(text::columns(&rows, 0));
+    network::tell(&report.network);
 }
 
 fn moved(moved: &placement::Moved) -> String {

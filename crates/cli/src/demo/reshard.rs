@@ -12,7 +12,7 @@
 use super::args::DemoArgs;
 use crate::checks::Check;
 use crate::failure::Failure;
-use crate::ratings::{Ratings, Request, Work, percentile, within};
+use crate::ratings::{Keys, Ratings, Request, Work, percentile, within};
 use crate::{clock, out, text};
 use isomer_server::Engine;
 use postgres::Client;
@@ -70,7 +70,8 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
         args.sites,
         args.threads
     ));
-    let work = Work { clients: args.threads, seed: args.seed, every: None };
+    let (clients, seed) = (args.threads, args.seed);
+    let work = Work { clients, seed, keys: Keys::Uniform, every: None };
     let mut client = ratings.connect()?;
     let first = ratings.commits();
     let part = Duration::from_secs(args.seconds) / 3;

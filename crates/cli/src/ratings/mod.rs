@@ -9,7 +9,7 @@
 //!   insert   a rating of another film               20 of 100
 //! ```
 //!
-//! Viewers are chosen by their ratings, so those who rate much are busy. Each client is a session of its own over a
+//! A rating is chosen, and its viewer with it ([`Keys`]); so those who rate much are busy. Each client is a session of its own over a
 //! loopback socket, and notes each request: when it began, what it took, and whether it succeeded.
 //!
 //! Transactions over several sites are committed so, and nothing is moved for them: what is shown is what the shard
@@ -21,6 +21,8 @@ use isomer_cluster::Options;
 use isomer_design::SiteId;
 use isomer_plan::learned::Mode;
 use isomer_server::{Decider, Engine, Server, ServerOptions, Trust};
+use isomer_workload::{Chooser, Random, Skew};
+use parking_lot::Mutex;
 use postgres::{Client, NoTls, Statement};
 use rand::RngExt;
 use ruzstd::decoding::StreamingDecoder;
@@ -37,6 +39,10 @@ const VIEWERS: i32 = 1_000_000;
 /// Of 100 requests so many read, and so many update; the others insert.
 const READS: u32 = 40;
 const UPDATES: u32 = 40;
+/// How much some ratings are chosen before others (Morphus, section 5.1).
+const ALPHA: f64 = 1.5;
+/// A prime that takes ratings of neighbouring ranks far from each other.
+const SCATTER: usize = 7_919_777;
 
 /// A rating: whose, of which film, and what.
 #[derive(Clone, Copy)]
@@ -55,11 +61,23 @@ pub(crate) struct Request {
     pub(crate) is_ok: bool,
 }
 
+/// Which ratings requests are about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keys {
+    /// All alike.
+    Uniform,
+    /// A few far more than the others.
+    Zipf,
+    /// Those that came last; new ones are of anybody.
+    Latest,
+}
+
 /// How clients work.
 #[derive(Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) clients: u16,
     pub(crate) seed: u64,
+    pub(crate) keys: Keys,
     /// Each client sends a request so often; none: as soon as the one before has been answered.
     pub(crate) every: Option<Duration>,
 }
@@ -71,6 +89,8 @@ pub(crate) struct Ratings {
     /// In the order of viewers.
     all: Vec<Rating>,
     films: Vec<i32>,
+    /// Those that clients added, where it matters who came last.
+    added: Mutex<Vec<Rating>>,
 }
 
 impl Ratings {
@@ -93,7 +113,7 @@ impl Ratings {
         all.sort_by_key(|one| (one.viewer, one.movie));
         let mut films: Vec<i32> = once.iter().map(|one| one.movie).collect();
         films.sort_unstable();
-        let ratings = Ratings { engine, server, all, films };
+        let ratings = Ratings { engine, server, all, films, added: Mutex::default() };
         ratings.load(sites)?;
         Ok(ratings)
     }
@@ -188,7 +208,13 @@ impl Ratings {
         let mut prepare = |text: &str| {
             client.prepare(text).map_err(|error| Failure::of_server("preparing", &error))
         };
+        let skew = match work.keys {
+            Keys::Uniform => Skew::Uniform,
+            Keys::Zipf | Keys::Latest => Skew::Zipf(ALPHA),
+        };
+        let chooser = Chooser::new(self.all.len() as u64, skew).map_err(Failure::failed)?;
         Ok(User {
+            chooser,
             read: prepare(
                 "select sum(rating) from ratings where viewer = $1 and movie in ($2, $3, $4)",
             )?,
@@ -212,6 +238,7 @@ struct User<'r> {
     ratings: &'r Ratings,
     work: Work,
     number: u16,
+    chooser: Chooser,
     read: Statement,
     update: Statement,
     insert: Statement,
@@ -229,13 +256,13 @@ impl User<'_> {
                     + every * u32::from(self.number) / u32::from(self.work.clients);
                 clock::sleep(turn.saturating_sub(begun.elapsed()));
             }
-            let place = rng.random_range(0..self.ratings.all.len());
             let kind = rng.random_range(0..100_u32);
+            let chosen = self.choose(kind, &mut rng);
             let value = rng.random_range(0..=10_i32);
-            let others = [(); 3].map(|()| rng.random_range(0..usize::from(u16::MAX)));
+            let others = [(); 2].map(|()| rng.random_range(0..usize::from(u16::MAX)));
             let film = self.ratings.films[rng.random_range(0..self.ratings.films.len())];
             let at = begun.elapsed();
-            let done = self.request(place, others, kind, value, film);
+            let done = self.request(chosen, others, kind, value, film);
             let took = begun.elapsed() - at;
             noted.push(Request { at, took, is_read: kind < READS, is_ok: done.is_ok() });
             if done.is_err_and(|error| error.is_closed()) {
@@ -245,29 +272,55 @@ impl User<'_> {
         noted
     }
 
+    /// The rating that a request is about; an insert is by its viewer.
+    fn choose(&self, kind: u32, rng: &mut Random) -> Rating {
+        let all = &self.ratings.all;
+        let rank = self.chooser.choose(rng) as usize;
+        match self.work.keys {
+            Keys::Uniform => all[rank],
+            // Who is liked is anywhere among them.
+            Keys::Zipf => all[(rank * SCATTER + SCATTER) % all.len()],
+            Keys::Latest if kind >= READS + UPDATES => all[rng.random_range(0..all.len())],
+            Keys::Latest => {
+                let added = self.ratings.added.lock();
+                let newest = added.len().checked_sub(rank + 1).map(|at| added[at]);
+                newest.unwrap_or_else(|| all[all.len() - 1 - (rank - added.len())])
+            }
+        }
+    }
+
     fn request(
         &mut self,
-        place: usize,
-        others: [usize; 3],
+        chosen: Rating,
+        others: [usize; 2],
         kind: u32,
         value: i32,
         film: i32,
     ) -> Result<(), postgres::Error> {
-        let all = &self.ratings.all;
-        let viewer = all[place].viewer;
+        let (all, viewer, a) = (&self.ratings.all, chosen.viewer, chosen.movie);
         let (first, end) = (
             all.partition_point(|one| one.viewer < viewer),
             all.partition_point(|one| one.viewer <= viewer),
         );
-        let [a, b, c] = others.map(|other| all[first + other % (end - first)].movie);
+        let [b, c] = others.map(|other| all[first + other % (end - first)].movie);
         if kind < READS {
             self.client.query_one(&self.read, &[&viewer, &a, &b, &c]).map(drop)
         } else if kind < READS + UPDATES {
             self.client.execute(&self.update, &[&viewer, &a, &b, &value]).map(drop)
         } else {
-            self.client.execute(&self.insert, &[&film, &viewer, &value]).map(drop)
+            let inserted = self.client.execute(&self.insert, &[&film, &viewer, &value]);
+            if inserted.is_ok() && self.work.keys == Keys::Latest {
+                self.ratings.added.lock().push(Rating { viewer, movie: film, rating: value });
+            }
+            inserted.map(drop)
         }
     }
+}
+
+/// The film and the viewer of each rating.
+pub(crate) fn read_keys() -> Result<Vec<(i64, i64)>, Failure> {
+    let keys = |one: &Rating| (i64::from(one.movie), i64::from(one.viewer));
+    Ok(read()?.iter().map(keys).collect())
 }
 
 fn read() -> Result<Vec<Rating>, Failure> {
