@@ -22,20 +22,38 @@ const LOOK: Duration = Duration::from_secs(1);
   isomer reshard accounts --by bid --server 'host=/tmp/shop port=5433 user=isomer'
   isomer reshard orders --by customer,number --keep-old
   isomer reshard accounts --by default          by the primary key
+  isomer reshard accounts --by bid --budget 5000
+  isomer reshard accounts --pause               from anywhere, while it is under way
+  isomer reshard accounts --resume --budget 500
 
 `isomer shard-key` says which columns would be good ones.")]
 pub(crate) struct ReshardArgs {
     /// The table
     table: String,
     /// The columns of the shard key, with commas between; or `default`: the primary key
-    #[arg(long, value_name = "COLUMNS")]
-    by: String,
+    #[arg(long, value_name = "COLUMNS", required_unless_present_any = ["pause", "resume", "cancel"])]
+    by: Option<String>,
     /// Only says what would come of it
     #[arg(long)]
     dry_run: bool,
     /// Keeps the rows in the old order too: going back is done in a moment, and each write is done twice until then
     #[arg(long)]
     keep_old: bool,
+    /// Copies at most so many rows a second
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
+    budget: Option<u64>,
+    /// Also if the columns have fewer different values than the table has partitions
+    #[arg(long)]
+    force: bool,
+    /// Holds up the change that is under way
+    #[arg(long, conflicts_with_all = ["by", "dry_run", "keep_old", "force", "budget"])]
+    pause: bool,
+    /// Goes on with the change that is under way, as before, or with another budget
+    #[arg(long, conflicts_with_all = ["by", "dry_run", "keep_old", "force", "pause"])]
+    resume: bool,
+    /// Ends the change that is under way, and leaves the table as it was
+    #[arg(long, conflicts_with_all = ["by", "dry_run", "keep_old", "force", "budget", "pause", "resume"])]
+    cancel: bool,
     /// The server, as PostgreSQL's clients write it
     #[arg(
         long,
@@ -57,7 +75,7 @@ pub(crate) fn run(args: &ReshardArgs) -> Result<(), Failure> {
     let (mut client, mut looker) = (connect()?, connect()?);
     let statement = statement(args);
     let refused = |error| Failure::of_server(&statement, &error);
-    if args.dry_run {
+    if args.dry_run || args.by.is_none() {
         return client.batch_execute(&statement).map_err(refused);
     }
     std::thread::scope(|scope| {
@@ -71,7 +89,17 @@ pub(crate) fn run(args: &ReshardArgs) -> Result<(), Failure> {
 }
 
 fn statement(args: &ReshardArgs) -> String {
-    let by = match args.by.as_str() {
+    let budget = args.budget.map_or(String::new(), |rows| format!(" BUDGET {rows}"));
+    let table = quoted(&args.table);
+    let Some(by) = &args.by else {
+        let what = match (args.pause, args.cancel) {
+            (true, _) => "PAUSE",
+            (_, true) => "CANCEL",
+            _ => "RESUME",
+        };
+        return format!("ALTER TABLE {table} {what} SHARD BY{budget}");
+    };
+    let by = match by.as_str() {
         "default" => "DEFAULT".to_owned(),
         names => {
             let names = names.split(',').map(|name| quoted(name.trim()));
@@ -79,8 +107,9 @@ fn statement(args: &ReshardArgs) -> String {
         }
     };
     let keep_old = if args.keep_old { " KEEP OLD" } else { "" };
+    let force = if args.force { " FORCE" } else { "" };
     let dry_run = if args.dry_run { " DRY RUN" } else { "" };
-    format!("ALTER TABLE {} SHARD BY {by}{keep_old}{dry_run}", quoted(&args.table))
+    format!("ALTER TABLE {table} SHARD BY {by}{keep_old}{budget}{force}{dry_run}")
 }
 
 fn quoted(name: &str) -> String {
@@ -127,5 +156,15 @@ mod tests {
             said(&["t", "--by", "default", "--dry-run"]),
             r#"ALTER TABLE "t" SHARD BY DEFAULT DRY RUN"#
         );
+        assert_eq!(
+            said(&["t", "--by", "a", "--budget", "5", "--force"]),
+            r#"ALTER TABLE "t" SHARD BY ("a") BUDGET 5 FORCE"#
+        );
+        assert_eq!(
+            said(&["t", "--resume", "--budget", "5"]),
+            r#"ALTER TABLE "t" RESUME SHARD BY BUDGET 5"#
+        );
+        assert_eq!(said(&["t", "--cancel"]), r#"ALTER TABLE "t" CANCEL SHARD BY"#);
+        assert!(Cli::try_parse_from(["reshard", "t"]).is_err(), "what is to be done?");
     }
 }

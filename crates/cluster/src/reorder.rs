@@ -104,13 +104,29 @@ pub enum Between {
 pub struct Copying {
     next: Batch,
     rests: bool,
+    /// At most so many rows a second.
+    rows_s: Option<u64>,
 }
 
 impl Copying {
     /// From the first row on, with rests or without.
     pub fn new(rests: bool) -> Copying {
         let next = Batch { range: KeyRange::all(), rows: ROWS_MIN, waits_for: None };
-        Copying { next, rests }
+        Copying { next, rests, rows_s: None }
+    }
+
+    /// At most so many rows a second from here on, or as many as can be.
+    pub fn limit(&mut self, rows_s: Option<u64>) {
+        self.rows_s = rows_s;
+        self.next.rows = self.size(self.next.rows);
+    }
+
+    /// So many rows, if that is neither too few nor too many; of a budget a tenth at most, so that a change of it is
+    /// soon felt.
+    fn size(&self, rows: usize) -> usize {
+        let tenth = |rows_s: u64| usize::try_from(rows_s / 10).unwrap_or(ROWS_MAX);
+        let most = self.rows_s.map_or(ROWS_MAX, |rows_s| tenth(rows_s).clamp(1, ROWS_MAX));
+        rows.clamp(ROWS_MIN.min(most), most)
     }
 
     /// The next batch.
@@ -124,16 +140,20 @@ impl Copying {
         if !has_waited {
             let rows = self.next.rows;
             let next = if took_ns >= BATCH_NS { rows / 2 } else { rows * 5 / 4 };
-            self.next.rows = next.clamp(ROWS_MIN, ROWS_MAX);
+            self.next.rows = self.size(next);
         }
         if let Some(last) = &copied.last {
             self.next.range = self.next.range.clone().after(last, Direction::Forward);
         }
         self.next.waits_for.clone_from(&copied.busy);
-        match copied.is_end {
-            true => Between::End,
-            false if has_waited || !self.rests => Between::Nothing,
-            false => Between::Rest(took_ns * REST_TIMES),
+        // What the budget asks for, and what those who use the table do.
+        let owed = self.rows_s.map_or(0, |rows_s| copied.rows * 1_000_000_000 / rows_s.max(1));
+        let owed = owed.saturating_sub(took_ns);
+        let left = if has_waited || !self.rests { 0 } else { took_ns * REST_TIMES };
+        match owed.max(left) {
+            _ if copied.is_end => Between::End,
+            0 => Between::Nothing,
+            rest => Between::Rest(rest),
         }
     }
 }
@@ -178,6 +198,8 @@ pub struct Reorder {
     phase: Phase,
     /// The old order is kept, and written to, beyond the end.
     keeps_old: bool,
+    /// At most so many rows are copied a second.
+    rows_s: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -205,12 +227,25 @@ impl Reorder {
     /// To an order that has no rows yet, and is known to all who begin from now on: they add nothing to it, and remove
     /// what there is of a row that they change.
     pub fn begin(keeps_old: bool) -> Reorder {
-        Reorder { phase: Phase::Writers { is_entered: false }, keeps_old }
+        Reorder { phase: Phase::Writers { is_entered: false }, keeps_old, rows_s: None }
     }
 
     /// To an order that has been kept.
     pub fn back(keeps_old: bool) -> Reorder {
-        Reorder { phase: Phase::Close { patience_ms: PATIENCE_MS }, keeps_old }
+        Reorder { phase: Phase::Close { patience_ms: PATIENCE_MS }, keeps_old, rows_s: None }
+    }
+
+    /// At most so many rows are copied a second from here on, or as many as can be.
+    pub fn limit(&mut self, rows_s: Option<u64>) {
+        self.rows_s = rows_s;
+        if let Phase::Copy(copying) | Phase::Rest(copying, _) = &mut self.phase {
+            copying.limit(rows_s);
+        }
+    }
+
+    /// True where it can be held up for long, without anything that waits for it: nothing is locked.
+    pub fn may_pause(&self) -> bool {
+        matches!(self.step(), Step::Copy(_) | Step::Pause(_) | Step::Close(_))
     }
 
     /// What is to be done next.
@@ -238,7 +273,11 @@ impl Reorder {
         self.phase = match (phase, came) {
             (Phase::Writers { is_entered: false }, Came::Done) => Phase::Enter,
             (Phase::Enter, Came::Done) => Phase::Writers { is_entered: true },
-            (Phase::Writers { .. }, Came::Done) => Phase::Copy(Copying::new(true)),
+            (Phase::Writers { .. }, Came::Done) => {
+                let mut copying = Copying::new(true);
+                copying.limit(self.rows_s);
+                Phase::Copy(copying)
+            }
             (Phase::Copy(mut copying), Came::Copied(copied, took_ns)) => {
                 match copying.came(copied, *took_ns) {
                     Between::Nothing => Phase::Copy(copying),
@@ -401,6 +440,23 @@ mod tests {
         assert_eq!(copying.batch().rows, ROWS_MAX);
         copying.came(&none, BATCH_NS);
         assert_eq!(copying.batch().rows, ROWS_MAX / 2);
+    }
+
+    #[test]
+    fn a_budget_is_kept_by_small_batches_and_rests() {
+        let mut copying = Copying::new(true);
+        copying.limit(Some(100));
+        assert_eq!(copying.batch().rows, 10, "a tenth of a second's");
+        let ten = Copied { rows: 10, last: Some(Key::int(10)), ..Copied::default() };
+        assert_eq!(copying.came(&ten, 1_000_000), Between::Rest(99_000_000));
+        copying.limit(Some(1_000_000));
+        assert_eq!(
+            copying.came(&ten, 1_000_000),
+            Between::Rest(1_000_000),
+            "that of those at work"
+        );
+        copying.limit(None);
+        assert!(copying.batch().rows >= ROWS_MIN, "as without one");
     }
 
     #[test]

@@ -100,6 +100,20 @@ impl Backend {
         }
     }
 
+    /// Waits for something while it works with no catalog, so that whoever has that may wait for those who do. A
+    /// transaction that keeps its snapshot cannot.
+    pub(crate) fn resting<T>(&mut self, wait: impl FnOnce(&mut Backend) -> T) -> T {
+        let rests = self.txn.fixed_time().is_none();
+        if rests {
+            self.reading.rest();
+        }
+        let waited = wait(self);
+        if rests {
+            self.reading.renew(&self.engine);
+        }
+        waited
+    }
+
     /// A statement begins: it works with the catalog as it is now, unless the transaction keeps to what it saw first.
     pub(crate) fn next_statement(&mut self) {
         self.is_used = true;

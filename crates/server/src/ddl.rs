@@ -125,20 +125,23 @@ impl<'a> Definer<'a> {
         Ok(self.catalog().tables.contains_key(&plain_name(name)?))
     }
 
-    /// Waits until no index of the tables is being built, and for the turn.
+    /// Waits until no index of the tables is being built, nor their shard key changes, and for the turn.
     fn begin(&mut self, definition: &Definition) -> Result<(), SqlError> {
         loop {
             let names = concerned(definition, &self.catalog());
-            // Who builds an index waits for the turn, which this may have.
-            let waits = self.backend.draft.is_none();
+            // Who builds an index waits for the turn, which this may have; who changes the shard key, for those who
+            // may read as it was before.
+            let waits = self.backend.draft.is_none() && self.backend.txn.fixed_time().is_none();
             for name in &names {
                 let (table, key) = self.engine.row_of("table", name)?;
-                let locked = self.backend.txn.lock(table, &key, LockMode::Exclusive, waits);
+                let locked = self
+                    .backend
+                    .resting(|backend| backend.txn.lock(table, &key, LockMode::Exclusive, waits));
                 locked.map_err(|error| match error {
                     OpenError::Locked => {
                         let message = format!("could not obtain lock on relation \"{name}\"");
                         SqlError::new(code::LOCK_NOT_AVAILABLE, message)
-                            .hint("An index of it is being built; begin with the definition of this table, which waits.")
+                            .hint("It is being defined by somebody else; begin with the definition of this table, which waits.")
                     }
                     error => explain(error),
                 })?;

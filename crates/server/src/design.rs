@@ -31,6 +31,7 @@ impl Engine {
         let table = catalog.table(&plain_name(table)?)?.clone();
         let id = table.id;
         match change {
+            DesignChange::Sharding(control) => self.control_sharding(&table, *control),
             DesignChange::Split(key) => {
                 let at = key_of(&table, key)?;
                 self.make(Change::Split { table: id, at })

@@ -30,6 +30,9 @@
 //! unused table of the store ([`crate::engine`]). A crash after it leaves the new order; the old one is kept or
 //! unused, too.
 //!
+//! **Operators** can hold it up, slow it down, and end it, while it is under way ([`ShardControl`]). Held up, it has
+//! nothing locked, and writers keep both orders.
+//!
 //! Left out: replicas of the old partitions (whoever wanted them wants others now; backups are made), resuming after
 //! a crash, and changing a primary key that is there. One that comes late [goes the same way](key).
 
@@ -41,13 +44,13 @@ use crate::backend::explain;
 use crate::draft::Made;
 use crate::engine::Engine;
 use crate::explain::by;
-use crate::indexes::{Builder, Target, key_index, sharding};
+use crate::indexes::{Build, Builder, Target, key_index, sharding};
 use isomer_cluster::reorder::{Came, Reorder, Step};
 use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenError, OpenTransaction};
 use isomer_design::{Key, SiteId, TableId};
-use isomer_sql::catalog::{Beside, Index, Table, needs_index, place_of, row_schema};
+use isomer_sql::catalog::{Beside, Index, Table, needs_index, place_of, quoted, row_schema};
 use isomer_sql::define::{NewIndex, plain_name, shard_columns};
-use isomer_sql::parse::Reshard;
+use isomer_sql::parse::{Reshard, ShardControl};
 use isomer_sql::system::row_id_sequence;
 use isomer_sql::{SqlError, code};
 use std::sync::Arc;
@@ -65,6 +68,15 @@ struct Wanted {
     key: Vec<usize>,
     key_name: String,
     shard: Vec<usize>,
+}
+
+/// How that is to be done.
+#[derive(Clone, Copy)]
+struct Wishes {
+    /// The order of before is kept.
+    keeps_old: bool,
+    /// At most so many rows are copied a second.
+    rows_s: Option<u64>,
 }
 
 /// One ALTER TABLE .. SHARD BY, or .. ADD PRIMARY KEY.
@@ -87,10 +99,62 @@ impl Engine {
         let mut alone = self.gateway().begin(Isolation::ReadCommitted, cancel.clone());
         let name = plain_name(&reshard.table)?;
         let (catalog, key) = self.row_of("table", &name)?;
-        alone.lock(catalog, &key, LockMode::Exclusive, true).map_err(explain)?;
+        match alone.lock(catalog, &key, LockMode::Exclusive, false) {
+            Err(OpenError::Locked) => {
+                self.check_not_sharding(&name)?;
+                alone.lock(catalog, &key, LockMode::Exclusive, true).map_err(explain)?;
+            }
+            locked => locked.map_err(explain)?,
+        }
         let table = self.catalog().table(&name)?.clone();
         let shard = shard_columns(&table.columns, &name, &reshard.columns)?;
         Resharding { engine: self, cancel, alone }.run(&table, shard, reshard, notices)
+    }
+}
+
+impl Engine {
+    /// Refuses a second change of a table that is being changed; other definitions are waited for.
+    fn check_not_sharding(&self, name: &str) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let table = catalog.table(name)?;
+        let Some(build) = self.sharding_of(table) else { return Ok(()) };
+        let message = format!("table \"{name}\" is being sharded: {}", build.statement);
+        Err(SqlError::new(code::OBJECT_IN_USE, message).hint(format!(
+            "isomer.jobs says how far it has come; ALTER TABLE {} CANCEL SHARD BY ends it.",
+            quoted(name)
+        )))
+    }
+
+    /// The change of order that a table is in, if it copies rows or is about to.
+    fn sharding_of(&self, table: &Table) -> Option<Arc<Build>> {
+        self.builds.lock().iter().find(|build| build.reorders(table.id)).cloned()
+    }
+
+    /// How many changes of the shard key are held up.
+    pub fn held_up(&self) -> usize {
+        self.builds.lock().iter().filter(|build| build.pace.is_held()).count()
+    }
+
+    /// Holds up, goes on with, or ends the change that a table is in.
+    pub(crate) fn control_sharding(
+        &self,
+        table: &Table,
+        control: ShardControl,
+    ) -> Result<(), SqlError> {
+        let Some(build) = self.sharding_of(table) else {
+            let message = format!("table \"{}\" is not being sharded", table.name);
+            return Err(SqlError::new(code::NOT_READY, message)
+                .hint("isomer.jobs shows what is under way."));
+        };
+        match control {
+            ShardControl::Pause => build.pace.set_paused(true),
+            ShardControl::Resume(budget) => {
+                budget.iter().for_each(|rows_s| build.pace.set_rows_s(*rows_s));
+                build.pace.set_paused(false);
+            }
+            ShardControl::Cancel => build.end(),
+        }
+        Ok(())
     }
 }
 
@@ -131,12 +195,16 @@ impl Resharding<'_> {
         let survey = Survey::of(self.engine, self.cancel, table, (&table.key, &shard))?;
         survey.check(table)?;
         survey.notices(table).into_iter().for_each(notice);
+        if !reshard.is_forced {
+            survey.check_values(table)?;
+        }
         if reshard.is_dry_run {
             return Ok(());
         }
         let (key, key_name) = (table.key.clone(), table.key_name.clone());
         let layout = self.make(table, Wanted { key, key_name, shard }, &survey)?;
-        self.build((table, table), layout, survey.rows, reshard.keeps_old)
+        let wishes = Wishes { keeps_old: reshard.keeps_old, rows_s: reshard.rows_s };
+        self.build((table, table), layout, survey.rows, wishes)
     }
 
     /// The order is the one that is wanted. The other one goes, unless it is to be kept.
@@ -162,7 +230,7 @@ impl Resharding<'_> {
         (table, first): (&Arc<Table>, &Arc<Table>),
         layout: Table,
         rows: u64,
-        keeps_old: bool,
+        Wishes { keeps_old, rows_s }: Wishes,
     ) -> Result<(), SqlError> {
         let layout = Arc::new(layout);
         let beside = Some(Beside { layout: layout.clone(), is_kept: false, is_entered: false });
@@ -170,6 +238,7 @@ impl Resharding<'_> {
         let being_built = being_built.inspect_err(|_| self.forget(&layout))?;
         let target = Target::Layout(&layout, rows);
         let builder = Builder::new(self.engine, &being_built, target, self.cancel);
+        builder.pace().set_rows_s(rows_s);
         let mut change = Reorder::begin(keeps_old);
         let driven = self.drive(&mut change, &being_built, keeps_old, Some(&builder));
         let Err(error) = driven else { return Ok(()) };
@@ -289,6 +358,10 @@ impl Resharding<'_> {
         let (mut now, mut closed) = (table.clone(), None);
         let mut done = Ok(());
         while !matches!(change.step(), Step::Done) && done.is_ok() {
+            if let (Some(builder), true) = (builder, change.may_pause()) {
+                builder.await_leave()?;
+                change.limit(builder.pace().rows_s());
+            }
             let came = match change.step() {
                 Step::Close(patience_ms) => self.close(table.id, patience_ms).map(|found| {
                     let came = if found.is_some() { Came::Done } else { Came::Open };

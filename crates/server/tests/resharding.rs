@@ -187,3 +187,59 @@ fn no_client_notices_that_the_shard_key_changes() {
     assert_eq!(jobs, 0);
     assert_eq!(worth(&mut client), [(ACCOUNTS, ACCOUNTS * START); 4]);
 }
+
+/// The state of the only job.
+fn state(client: &mut Client) -> Option<String> {
+    let row = client.query_opt("select state from isomer.jobs", &[]).expect("jobs");
+    row.map(|row| row.get(0))
+}
+
+#[test]
+fn a_change_is_held_up_slowed_down_and_ended() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client
+        .batch_execute(
+            "create table held (id int primary key, grp int);
+             insert into held select n, n % 100 from generate_series(1, 5000) n;",
+        )
+        .expect("a table");
+    std::thread::scope(|scope| {
+        let mut other = fixture.client();
+        let change =
+            scope.spawn(move || other.batch_execute("alter table held shard by (grp) budget 20"));
+        // It would take minutes: so it is there to be held up.
+        let slow = wait_for("a slow change", || {
+            state(&mut client)
+                .filter(|state| state.starts_with("copies rows, 2 of 5000 rows entered"))
+        });
+        assert!(slow.contains("at most 20 rows/s, about "), "{slow}");
+        client.batch_execute("alter table held pause shard by").expect("a pause");
+        wait_for("a pause", || state(&mut client).filter(|state| state.starts_with("paused, ")));
+        client.batch_execute("update held set grp = grp + 1 where id = 5000").expect("a write");
+        client.batch_execute("alter table held resume shard by budget none").expect("a resume");
+        change.join().expect("no panic").expect("the change");
+        let by: String = client
+            .query_one("select shard_by from isomer.tables where name = 'held'", &[])
+            .expect("a table")
+            .get(0);
+        assert_eq!(by, "grp");
+
+        let mut other = fixture.client();
+        let change =
+            scope.spawn(move || other.batch_execute("alter table held shard by default budget 20"));
+        wait_for("another change", || {
+            state(&mut client).filter(|state| state.starts_with("copies rows, "))
+        });
+        client.batch_execute("alter table held cancel shard by").expect("an end");
+        let ended = change.join().expect("no panic").expect_err("it was ended");
+        assert_eq!(ended.code().map(|code| code.code().to_owned()).as_deref(), Some("57014"));
+    });
+    let left = "select count(*) from isomer.partitions where relation = 'held'";
+    let left: i64 = client.query_one(left, &[]).expect("a row").get(0);
+    assert_eq!(left, 1, "nothing is left of it");
+    assert_eq!(state(&mut client), None);
+    let rows = "select count(*), sum(grp)::bigint from held";
+    let row = client.query_one(rows, &[]).expect("a row");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5000, 5000 / 100 * 4950 + 1));
+}

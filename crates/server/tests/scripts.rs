@@ -74,7 +74,9 @@ impl Scripts {
     fn settle(&self) -> bool {
         loop {
             let working = self.later.values().filter(|later| !later.is_finished()).count();
-            let waiting = self.engine.gateway().waiting() + self.engine.waiting_for_readers();
+            let waiting = self.engine.gateway().waiting()
+                + self.engine.waiting_for_readers()
+                + self.engine.held_up();
             if waiting >= working {
                 return working > 0;
             }

@@ -10,7 +10,7 @@
 //!   ALTER TABLE t SPLIT AT (key)              ALTER TABLE t MERGE AT (key)
 //!   ALTER TABLE t REMASTER [AT (key)] TO SITE n
 //!   ALTER TABLE t ADD | DROP REPLICA [AT (key)] ON SITE n
-//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY (columns) | DEFAULT [KEEP OLD] [DRY RUN]
+//!   CREATE TABLE t (..) SHARD BY (columns)    ALTER TABLE t SHARD BY ..: see the module of shard keys
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
@@ -27,7 +27,7 @@ mod shard;
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
-pub use shard::{Reshard, column_list};
+pub use shard::{Reshard, ShardControl, column_list};
 use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
@@ -189,6 +189,8 @@ pub enum DesignChange {
     AddReplica(Option<Vec<Expr>>, u16),
     /// Drop it.
     DropReplica(Option<Vec<Expr>>, u16),
+    /// Hold up, go on with, or end a change of the shard key that is under way.
+    Sharding(ShardControl),
 }
 
 /// Reads statements that Isomer itself has written.
@@ -760,6 +762,9 @@ fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError
             let key = key(parser)?;
             expect(parser, "TO")?;
             DesignChange::Remaster(Some(key), site(parser)?)
+        }
+        ("PAUSE" | "RESUME" | "CANCEL", "SHARD") => {
+            DesignChange::Sharding(shard::control(parser, &first)?)
         }
         ("REMASTER", "TO") => DesignChange::Remaster(None, site(parser)?),
         ("ADD" | "DROP", "REPLICA") => {

@@ -77,6 +77,11 @@ impl ReaderPlace {
 }
 
 impl Reading {
+    /// It works with none, while it waits for somebody who may wait for those who read, and until it is renewed.
+    pub(crate) fn rest(&self) {
+        self.0.store(IDLE, Ordering::SeqCst);
+    }
+
     /// From here on it works with the catalog as it is now.
     pub(crate) fn renew(&self, engine: &Engine) {
         // Whoever publishes a catalog looks at the places afterwards; so either it sees this one, or this sees it.

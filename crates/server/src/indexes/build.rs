@@ -32,20 +32,24 @@ use crate::backend::explain;
 use crate::engine::{Engine, values_of};
 use crate::limits;
 use isomer_cluster::reorder::{Batch, Between, Copied, Copying};
-use isomer_cluster::{CancelToken, Isolation, LockMode, OpenTransaction, Owner};
-use isomer_design::{Direction, Key, KeyRange, Time};
+use isomer_cluster::{CancelReason, CancelToken, Isolation, LockMode, OpenTransaction, Owner};
+use isomer_design::{Direction, Key, KeyRange, TableId, Time};
 use isomer_sql::catalog::{
     Copies, Index, Table, copies, duplicated, entry_key, parts_of_entry, quoted,
 };
 use isomer_sql::datum::Datum;
 use isomer_sql::{SqlError, code};
 use parking_lot::Mutex;
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What finds its rows moved away is done so often in all.
 const RUNS_MAX: usize = 10;
+/// Who is held up looks so often whether it is to go on.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How far a builder has come, for those who look on.
 pub(crate) struct Build {
@@ -59,15 +63,87 @@ pub(crate) struct Build {
     all_rows: Option<u64>,
     /// The transaction at work.
     at_work: AtomicU64,
+    /// What is written for the rows, in bytes.
+    bytes: AtomicU64,
+    /// Since when rows are copied.
+    copying: Mutex<Option<Time>>,
+    /// The table whose order is to be another; none, if it is an index that is built.
+    reorders: Option<TableId>,
+    pub(crate) pace: Pace,
+    cancel: Arc<CancelToken>,
+}
+
+/// How fast rows are copied, by the wish of operators.
+#[derive(Default)]
+pub(crate) struct Pace {
+    is_paused: AtomicBool,
+    /// It waits for leave to go on.
+    is_held: AtomicBool,
+    /// At most so many rows a second; zero: as many as can be.
+    rows_s: AtomicU64,
+}
+
+impl Pace {
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_rows_s(&self, rows_s: Option<u64>) {
+        self.rows_s.store(rows_s.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub(crate) fn rows_s(&self) -> Option<u64> {
+        Some(self.rows_s.load(Ordering::Relaxed)).filter(|&rows_s| rows_s > 0)
+    }
+
+    /// True while it waits until it may go on.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Relaxed)
+    }
 }
 
 impl Build {
+    /// True if it gives this table another order.
+    pub(crate) fn reorders(&self, table: TableId) -> bool {
+        self.reorders == Some(table)
+    }
+
+    /// Ends it for whoever asked for it.
+    pub(crate) fn end(&self) {
+        self.cancel.end(CancelReason::Asked);
+    }
+
     /// What it is doing, in words.
     pub(crate) fn state(&self, engine: &Engine) -> String {
         let waits = engine.gateway().is_waiting(self.at_work.load(Ordering::Relaxed));
-        let doing = if waits { "waits for transactions" } else { *self.doing.lock() };
+        let is_held = self.pace.is_held();
+        let doing = match (waits, is_held) {
+            (true, _) => "waits for transactions",
+            (false, true) => "paused",
+            (false, false) => *self.doing.lock(),
+        };
+        let rows = self.rows.load(Ordering::Relaxed);
         let of = self.all_rows.map_or(String::new(), |rows| format!(" of {rows}"));
-        format!("{doing}, {}{of} rows entered", self.rows.load(Ordering::Relaxed))
+        let mut state = format!("{doing}, {rows}{of} rows entered");
+        let megabytes = self.bytes.load(Ordering::Relaxed) as f64 / 1e6;
+        if megabytes >= 0.1 {
+            let _ = write!(state, ", {megabytes:.1} MB");
+        }
+        if let Some(rows_s) = self.pace.rows_s() {
+            let _ = write!(state, ", at most {rows_s} rows/s");
+        }
+        if let (Some(left), false, false) = (self.left_s(engine, rows), waits, is_held) {
+            let _ = write!(state, ", about {left:.0} s left");
+        }
+        state
+    }
+
+    /// How many seconds the copying will take still, if it goes on as so far.
+    fn left_s(&self, engine: &Engine, rows: u64) -> Option<f64> {
+        let left = self.all_rows?.checked_sub(rows).filter(|&left| left > 0 && rows > 0)?;
+        let begun = (*self.copying.lock())?;
+        let took_s = engine.database().now().0.saturating_sub(begun.0) as f64 / 1e9;
+        Some(took_s / rows as f64 * left as f64)
     }
 }
 
@@ -141,6 +217,10 @@ impl<'e> Builder<'e> {
             Target::Index(_) => None,
             Target::Layout(_, rows) => Some(rows),
         };
+        let reorders = match target {
+            Target::Index(_) => None,
+            Target::Layout(..) => Some(table.id),
+        };
         let build = Arc::new(Build {
             statement: target.statement(table),
             begun: engine.database().now(),
@@ -148,6 +228,11 @@ impl<'e> Builder<'e> {
             rows: AtomicU64::new(0),
             all_rows,
             at_work: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            copying: Mutex::default(),
+            reorders,
+            pace: Pace::default(),
+            cancel: cancel.clone(),
         });
         engine.builds.lock().push(build.clone());
         Builder { engine, table, target, cancel, build }
@@ -168,6 +253,23 @@ impl<'e> Builder<'e> {
         *self.build.doing.lock() = doing;
     }
 
+    /// How fast it is to be.
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.build.pace
+    }
+
+    /// Waits until it may go on.
+    pub(crate) fn await_leave(&self) -> Result<(), SqlError> {
+        let pace = &self.build.pace;
+        let mut waited = Ok(());
+        while pace.is_paused.load(Ordering::Relaxed) && waited.is_ok() {
+            pace.is_held.store(true, Ordering::Relaxed);
+            waited = self.engine.gateway().pause(self.cancel, LOOK).map_err(explain);
+        }
+        pace.is_held.store(false, Ordering::Relaxed);
+        waited
+    }
+
     /// Enters all rows that are there.
     fn fill(&self) -> Result<(), SqlError> {
         let mut copying = Copying::new(false);
@@ -183,27 +285,32 @@ impl<'e> Builder<'e> {
     pub(crate) fn copy(&self, batch: &Batch) -> Result<(Copied, u64), SqlError> {
         self.cancel.over().map_or(Ok(()), |why| Err(limits::ended(why)))?;
         let begun = limits::now();
-        let copied = again(|| self.copy_once(batch))?;
+        self.build.copying.lock().get_or_insert_with(|| self.engine.database().now());
+        let (copied, bytes) = again(|| self.copy_once(batch))?;
         self.build.rows.fetch_add(copied.rows, Ordering::Relaxed);
+        self.build.bytes.fetch_add(bytes, Ordering::Relaxed);
         let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Ok((copied, ns))
     }
 
-    fn copy_once(&self, batch: &Batch) -> Result<Copied, SqlError> {
+    /// What was copied, and how many bytes that takes.
+    fn copy_once(&self, batch: &Batch) -> Result<(Copied, u64), SqlError> {
         let mut txn = self.begin();
         if let Some(key) = &batch.waits_for {
             txn.lock(self.table.id, key, LockMode::Shared, true).map_err(explain)?;
         }
-        let mut wrong = None;
+        let (mut wrong, mut bytes) = (None, 0);
         let entries = |key: &[u8], row: &[u8]| {
             let values = values_of(self.table, key, row);
             let entries = values.and_then(|values| self.target.copies(self.table, &values));
+            let size = |(_, key, row): &(_, Key, Vec<u8>)| key.as_bytes().len() + row.len();
+            bytes += entries.iter().flatten().map(size).sum::<usize>() as u64;
             entries.map_err(|error| wrong = Some(error)).ok()
         };
         let copied = txn.copy_rows(self.table.id, batch, entries).map_err(explain)?;
         wrong.map_or(Ok(()), Err)?;
         txn.commit().map_err(explain)?;
-        Ok(copied)
+        Ok((copied, bytes))
     }
 
     /// Refuses two entries that are alike, in an index that is unique and whole.

@@ -17,7 +17,7 @@
 //! In a block, and beside other operations, the table is [rebuilt under a lock](crate::alter), as these are to be done
 //! or undone together.
 
-use super::{Resharding, Survey, Wanted};
+use super::{Resharding, Survey, Wanted, Wishes};
 use crate::alter::{check_key, folded, in_one_order};
 use crate::backend::explain;
 use crate::draft::Made;
@@ -69,7 +69,8 @@ impl Resharding<'_> {
             Err(error) => return self.put_back(table).and(Err(error)),
         };
         let guarded = self.engine.catalog().table(&table.name)?.clone();
-        self.build((&guarded, table), layout, survey.rows, false)
+        let wishes = Wishes { keeps_old: false, rows_s: None };
+        self.build((&guarded, table), layout, survey.rows, wishes)
     }
 
     /// Gives a table the unique index that sees to it that the key is one.

@@ -12,8 +12,8 @@ use crate::limits;
 use isomer_cluster::{CancelToken, Isolation};
 use isomer_design::{Direction, Key, KeyRange, Schema, SiteId, Value};
 use isomer_plan::reshard::{Chunks, Placement};
-use isomer_sql::SqlError;
 use isomer_sql::catalog::{Table, place_of, quoted, row_schema};
+use isomer_sql::{SqlError, code};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub(super) struct Survey {
     shard: Vec<usize>,
     /// For each column of the place, in how many rows it is NULL.
     nulls: Vec<u64>,
+    /// How many partitions the table has now.
+    partitions_now: usize,
     /// How many different values the shard key has; none: very many.
     values: Option<usize>,
     /// The part of the rows that has its most frequent value, in the sample.
@@ -87,7 +89,9 @@ impl Survey {
         let largest = most_frequent(&sample) as f64 / sample.len().max(1) as f64;
         let values = (values.len() < VALUES_MAX).then_some(values.len());
         let shard = shard.to_vec();
-        Ok(Survey { rows, partitions, place, shard, nulls, values, largest, moved })
+        let now = engine.database().design();
+        let partitions_now = now.table(table.id).map_err(damaged)?.partitions().len();
+        Ok(Survey { rows, partitions, place, shard, nulls, partitions_now, values, largest, moved })
     }
 
     /// Refuses rows that have no place in the new order.
@@ -96,12 +100,38 @@ impl Survey {
         found.map_or(Ok(()), |(count, &at)| Err(nulls(table, at, *count)))
     }
 
+    /// Refuses a key that has fewer values than the table has partitions: some would be left without rows.
+    pub(super) fn check_values(&self, table: &Table) -> Result<(), SqlError> {
+        let few = self.values.filter(|&values| values < self.partitions_now);
+        let (Some(values), false) = (few, self.shard.is_empty() || self.rows == 0) else {
+            return Ok(());
+        };
+        let message = format!(
+            "shard key ({}) has too few different values: {values}, and table \"{}\" has {} partitions",
+            self.names(table),
+            table.name,
+            self.partitions_now,
+        );
+        let detail = format!(
+            "Rows that have the shard key in common stay in one partition; the most frequent value is in {:.0} % of them.",
+            100.0 * self.largest,
+        );
+        Err(SqlError::new(code::INVALID_PARAMETER, message)
+            .detail(detail)
+            .hint("FORCE shards the table by it all the same, in fewer partitions."))
+    }
+
+    /// The columns of the shard key.
+    fn names(&self, table: &Table) -> String {
+        let names = self.shard.iter().map(|&at| quoted(&table.columns[at].name));
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// What there is to say about it.
     pub(super) fn notices(&self, table: &Table) -> Vec<String> {
-        let names = self.shard.iter().map(|&at| quoted(&table.columns[at].name));
         let key = match self.shard.is_empty() {
             true => "without a shard key".to_owned(),
-            false => format!("by shard key ({})", names.collect::<Vec<_>>().join(", ")),
+            false => format!("by shard key ({})", self.names(table)),
         };
         let mut sites: Vec<String> = self.partitions.iter().map(|(_, at)| at.to_string()).collect();
         sites.sort();

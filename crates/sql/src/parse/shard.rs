@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   CREATE TABLE t (..) [WITH (..)] SHARD BY (a, b)     read as  WITH (shard_by = 'a, b', ..)
-//!   ALTER TABLE t SHARD BY (a, b) | DEFAULT [KEEP OLD] [DRY RUN]
+//!   ALTER TABLE t SHARD BY (a, b) | DEFAULT [KEEP OLD] [BUDGET n] [FORCE] [DRY RUN]
+//!   ALTER TABLE t PAUSE | RESUME [BUDGET n | NONE] | CANCEL SHARD BY         of a change that is under way
 //! ```
 
 use super::expect;
@@ -21,6 +22,10 @@ pub struct Reshard {
     pub columns: Vec<String>,
     /// They are kept as they are now as well.
     pub keeps_old: bool,
+    /// At most so many rows are copied a second.
+    pub rows_s: Option<u64>,
+    /// The columns may have fewer values than the table has partitions.
+    pub is_forced: bool,
     /// It is only said what would come of it.
     pub is_dry_run: bool,
 }
@@ -39,18 +44,63 @@ pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<Reshard>, ParserEr
     } else {
         named = columns(parser)?.iter().map(folded).collect();
     }
-    let mut optional = |first: &str, second: &str| {
-        let found = is_word(&parser.peek_token().token, first);
-        if found {
-            parser.next_token();
-            expect(parser, second)?;
-        }
-        Ok::<bool, ParserError>(found)
-    };
-    let keeps_old = optional("KEEP", "OLD")?;
-    let is_dry_run = optional("DRY", "RUN")?;
+    let keeps_old = is_next(parser, "KEEP");
+    if keeps_old {
+        expect(parser, "OLD")?;
+    }
+    let rows_s = if is_next(parser, "BUDGET") { Some(budget(parser)?) } else { None };
+    let is_forced = is_next(parser, "FORCE");
+    let is_dry_run = is_next(parser, "DRY");
+    if is_dry_run {
+        expect(parser, "RUN")?;
+    }
     expect(parser, "EOF")?;
-    Ok(Some(Reshard { table, columns: named, keeps_old, is_dry_run }))
+    Ok(Some(Reshard { table, columns: named, keeps_old, rows_s, is_forced, is_dry_run }))
+}
+
+/// What is to become of a change of the shard key that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShardControl {
+    /// It copies nothing more, and does not switch, until it is resumed.
+    Pause,
+    /// It goes on: as before, or with at most so many rows a second (none: as many as can be).
+    Resume(Option<Option<u64>>),
+    /// It is ended, and undone.
+    Cancel,
+}
+
+/// `PAUSE | RESUME [..] | CANCEL SHARD BY`, from behind the first word on.
+pub(super) fn control(parser: &mut Parser<'_>, first: &str) -> Result<ShardControl, ParserError> {
+    expect(parser, "BY")?;
+    match first {
+        "PAUSE" => Ok(ShardControl::Pause),
+        "CANCEL" => Ok(ShardControl::Cancel),
+        _ if !is_next(parser, "BUDGET") => Ok(ShardControl::Resume(None)),
+        _ if is_next(parser, "NONE") => Ok(ShardControl::Resume(Some(None))),
+        _ => budget(parser).map(|rows_s| ShardControl::Resume(Some(Some(rows_s)))),
+    }
+}
+
+/// How many rows a second.
+fn budget(parser: &mut Parser<'_>) -> Result<u64, ParserError> {
+    let found = parser.next_token();
+    match &found.token {
+        Token::Number(digits, _) => digits.parse().ok().filter(|&rows_s| rows_s > 0),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        let found = &found.token;
+        ParserError::ParserError(format!("Expected: how many rows a second, found: {found}"))
+    })
+}
+
+/// Takes the next word, if it is this one.
+fn is_next(parser: &mut Parser<'_>, word: &str) -> bool {
+    let is_it = is_word(&parser.peek_token().token, word);
+    if is_it {
+        parser.next_token();
+    }
+    is_it
 }
 
 /// Makes SHARD BY behind the columns of a table a parameter of the table, which the grammar knows.
