@@ -7,7 +7,7 @@ FAST = $(CARGO) run --quiet --release --package isomer --
 # Where smoke runs leave their files; cargo's own folder, so that it is ignored and cleaned with it.
 OUT = $(or $(CARGO_TARGET_DIR),target)/smoke
 
-.PHONY: help demo test bench clients hunt format lint installed unit docs smoke
+.PHONY: help demo test bench clients hunt cluster format lint installed unit docs smoke
 
 help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
@@ -18,6 +18,8 @@ help:
 	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand each with backups and serializable (an hour); five minutes"
 	@echo "             each of clients whose histories are checked while the design changes, the server"
 	@echo "             is killed, and stands still"
+	@echo "make cluster three processes on Kafka under load, killed with kill -9 one after the other, their broker"
+	@echo "             too; what clients saw is judged (twenty minutes; SECONDS=3600 for longer)"
 	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
 	@echo
 	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
@@ -85,6 +87,11 @@ hunt:
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
+
+# Kills of nodes, of the process that serves and of the broker, and what clients saw of them.
+cluster:
+	clients/kafka
+	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=$(or $(SECONDS),1200) $(CARGO) test --package isomer --test histories cluster -- --ignored --nocapture
 
 bench:
 	$(FAST) bench store --json

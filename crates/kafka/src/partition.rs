@@ -282,17 +282,26 @@ fn why(reader: &BaseConsumer<Heard>) -> String {
     reader.context().why()
 }
 
+/// The first offset of a partition, and the one after its last. A broker that has just started may not lead it yet, or not know
+/// it: it is asked again for a time.
 fn bounds(
     reader: &BaseConsumer<Heard>,
     topic: &str,
     number: i32,
     timeout: Duration,
 ) -> Result<(Offset, Offset), Refused> {
-    let found = reader.fetch_watermarks(topic, number, timeout);
-    let (first, end) = found.map_err(|error| {
-        Refused(format!("its bounds are not known: {}{}", said(&error), why(reader)))
-    })?;
-    Ok((first.unsigned_abs(), end.unsigned_abs()))
+    let begun = clock();
+    loop {
+        let left = timeout.saturating_sub(clock() - begun);
+        match reader.fetch_watermarks(topic, number, left.max(LOOK)) {
+            Ok((first, end)) => return Ok((first.unsigned_abs(), end.unsigned_abs())),
+            Err(error) if is_forbidden(&error) || left.is_zero() => {
+                let what = format!("its bounds are not known: {}{}", said(&error), why(reader));
+                return Err(Refused(what));
+            }
+            Err(_) => pause(LOOK),
+        }
+    }
 }
 
 /// One partition. See the [module documentation](self).
@@ -500,6 +509,11 @@ impl Partition {
             _ => Ok(()),
         }
     }
+}
+
+/// True if this client may not ask.
+fn is_forbidden(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed)
 }
 
 /// True if it is of no use to wait and try again.

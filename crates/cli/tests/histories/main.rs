@@ -5,7 +5,8 @@
 //!   3 clients   appends to lists, reads of lists          ─┐
 //!   2 clients   transfers between accounts, sums           ├──▶ what each saw ──▶ judge
 //!   trouble     changes of the design, definitions,        │
-//!               kill -9 and restart, SIGSTOP and SIGCONT  ─┘
+//!               kill -9 and restart (also of nodes and
+//!               their broker), SIGSTOP and SIGCONT        ─┘
 //! ```
 //!
 //! The short form goes on until enough has been committed; `ISOMER_HISTORY_SECONDS` makes each test go on for
@@ -13,6 +14,8 @@
 //! is written to a file, which `cargo run -p isomer-check -- FILE` judges again.
 
 mod accounts;
+#[path = "../../../kafka/tests/broker/process.rs"]
+mod broker;
 mod chance;
 mod lists;
 mod server;
@@ -68,11 +71,15 @@ impl Drop for End<'_> {
 
 impl Run {
     fn new(name: &'static str) -> Run {
+        Run::of(name, Server::start(name))
+    }
+
+    fn of(name: &'static str, server: Server) -> Run {
         let seed = std::env::var("ISOMER_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(1);
         eprintln!("{name}: ISOMER_SEED={seed}");
         let (commits, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let (server, happened) = (Server::start(name), Mutex::default());
+        let happened = Mutex::default();
         Run { server, seed, commits, happened, stop, name, level: None }
     }
 
@@ -187,6 +194,14 @@ fn while_the_design_and_the_definitions_change() {
 #[test]
 fn while_the_server_is_killed_and_starts_again() {
     Run::new("killed").judge(&[DESIGNS, ("kills", trouble::kills)]);
+}
+
+#[cfg(feature = "kafka")]
+#[test]
+#[ignore = "it takes minutes: make cluster"]
+fn while_processes_of_a_cluster_and_their_broker_are_killed() {
+    let Some(server) = Server::start_cluster("cluster") else { return };
+    Run::of("cluster", server).judge(&[DESIGNS, ("kills", trouble::cluster_kills)]);
 }
 
 #[test]

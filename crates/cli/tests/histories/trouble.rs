@@ -88,6 +88,34 @@ pub(crate) fn kills(run: &Run) {
     }
 }
 
+/// The same of a process with sites in a cluster, the one that serves, or the broker of their logs.
+#[allow(clippy::disallowed_methods, reason = "at a moment of chance")]
+pub(crate) fn cluster_kills(run: &Run) {
+    let mut chance = run.chance(500);
+    loop {
+        run.wait_for_commits(60);
+        std::thread::sleep(Duration::from_millis(chance.below(30) as u64));
+        if run.is_over() {
+            return;
+        }
+        match chance.below(4) {
+            0 => {
+                run.server.kill_and_restart();
+                run.happened("kills of the one that serves");
+            }
+            1 => {
+                run.server.kill_and_restart_broker();
+                run.happened("kills of the broker");
+            }
+            _ => {
+                run.server.kill_and_restart_node(chance.below(2) as usize);
+                run.happened("kills of nodes");
+            }
+        }
+        run.happened("kills");
+    }
+}
+
 /// The whole process stands still for a while, as one does whose machine swaps, or is moved.
 #[allow(clippy::disallowed_methods, reason = "it stands still for some time")]
 pub(crate) fn stops(run: &Run) {
@@ -110,6 +138,8 @@ fn ask(run: &Run, client: &mut Client, change: &str) -> bool {
     match error.code().map(|code| code.code().to_owned()) {
         // What it asks for is there already, or there is no such partition.
         Some(code) if code == "22023" => {}
+        // Its site cannot be reached.
+        Some(code) if code == "57P03" => {}
         None => *client = run.server.client(),
         Some(code) if code == "57P01" => *client = run.server.client(),
         Some(_) => panic!("{change}: {error:?}"),
