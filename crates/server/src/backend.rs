@@ -510,7 +510,7 @@ const UNSERIALIZABLE: &str =
     "could not serialize access due to read/write dependencies among transactions";
 
 /// What helps where a site is full.
-const FULL: &str = "ALTER SYSTEM SET site_memory raises the limit; isomer.sites shows what sites have, and \
+pub(crate) const FULL: &str = "ALTER SYSTEM SET site_memory raises the limit; isomer.sites shows what sites have, and \
     isomer.partitions what is where.";
 
 /// What helps where a node is gone.

@@ -198,6 +198,7 @@ impl Resharding<'_> {
         if !reshard.is_forced {
             survey.check_values(table)?;
         }
+        survey.check_room(self.engine, table)?;
         if reshard.is_dry_run {
             return Ok(());
         }

@@ -106,3 +106,21 @@ fn the_limit_is_set_shown_and_kept() {
     let set = plain.batch_execute("alter system set site_memory = '1GB'");
     assert_eq!(code(set), SqlState::INSUFFICIENT_PRIVILEGE);
 }
+
+#[test]
+fn another_order_of_a_table_needs_room_before_it_begins() {
+    let (_fixture, mut client) = full();
+    let rows = count(&mut client, "other");
+    for statement in
+        ["alter table other shard by (text) dry run", "alter table other shard by (text)"]
+    {
+        let error = refused(&mut client, statement);
+        let message = error.message();
+        assert!(message.starts_with("site s1 has no room for the rows of \"other\""), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.starts_with("ALTER SYSTEM SET site_memory")));
+    }
+    assert_eq!(count(&mut client, "other"), rows);
+    client.batch_execute("alter system set site_memory = '30MB'").expect("more");
+    client.batch_execute("alter table other shard by (text) force").expect("there is room now");
+    assert_eq!(count(&mut client, "other"), rows);
+}

@@ -59,6 +59,7 @@ impl Resharding<'_> {
         let order = (&wanted.key[..], &wanted.shard[..]);
         let survey = Survey::of(self.engine, self.cancel, table, order)?;
         survey.check(table)?;
+        survey.check_room(self.engine, table)?;
         let known = self.guard(table, &wanted)?;
         let layout = self
             .engine

@@ -6,7 +6,7 @@
 //! key in common stay together, as long as nobody splits them.
 
 use super::nulls;
-use crate::backend::explain;
+use crate::backend::{FULL, explain};
 use crate::engine::{Engine, damaged};
 use crate::limits;
 use isomer_cluster::{CancelToken, Isolation};
@@ -42,6 +42,9 @@ pub(super) struct Survey {
     largest: f64,
     /// The part of the rows that changes its site.
     moved: f64,
+    /// What keys and rows take, in bytes, and the part of them that each site is to have.
+    bytes: u64,
+    parts: Vec<(SiteId, f64)>,
 }
 
 /// A row of the sample: its place in the new order, how many bytes of that are its shard key, and where it is now.
@@ -55,6 +58,7 @@ struct Pass<'t> {
     place: Vec<usize>,
     shard: &'t [usize],
     rows: u64,
+    bytes: u64,
     nulls: Vec<u64>,
     values: BTreeSet<Key>,
     sample: Vec<Sampled>,
@@ -78,6 +82,7 @@ impl Survey {
             place,
             shard,
             rows: 0,
+            bytes: 0,
             values: BTreeSet::new(),
             sample: Vec::new(),
             step: 1,
@@ -85,13 +90,47 @@ impl Survey {
         pass.run(engine, cancel)?;
         pass.sample.sort();
         let (partitions, moved) = cut(engine, table, &pass.sample)?;
-        let Pass { rows, nulls, values, sample, place, .. } = pass;
+        let parts = parts(&partitions, &pass.sample);
+        let Pass { rows, bytes, nulls, values, sample, place, .. } = pass;
         let largest = most_frequent(&sample) as f64 / sample.len().max(1) as f64;
         let values = (values.len() < VALUES_MAX).then_some(values.len());
         let shard = shard.to_vec();
         let now = engine.database().design();
         let partitions_now = now.table(table.id).map_err(damaged)?.partitions().len();
-        Ok(Survey { rows, partitions, place, shard, nulls, partitions_now, values, largest, moved })
+        Ok(Survey {
+            rows,
+            partitions,
+            place,
+            shard,
+            nulls,
+            partitions_now,
+            values,
+            largest,
+            moved,
+            bytes,
+            parts,
+        })
+    }
+
+    /// Refuses an order for which a site has not the memory. What indexes and versions take beside keys and rows is not
+    /// counted here; a site refuses what it has no room for, and the change is undone then.
+    pub(super) fn check_room(&self, engine: &Engine, table: &Table) -> Result<(), SqlError> {
+        for report in engine.database().sites() {
+            let part = self.parts.iter().find(|(site, _)| *site == report.site);
+            let (Some((site, part)), Some(most)) = (part, report.memory_max) else { continue };
+            let (needs, free) =
+                ((self.bytes as f64 * part) as usize, most.saturating_sub(report.memory_bytes));
+            if needs > free {
+                let message = format!(
+                    "site {site} has no room for the rows of \"{}\" in another order: they take {} kB there at least, and {} kB are free",
+                    table.name,
+                    needs.div_ceil(1024),
+                    free / 1024,
+                );
+                return Err(SqlError::new(code::OUT_OF_MEMORY, message).hint(FULL));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses rows that have no place in the new order.
@@ -191,6 +230,7 @@ impl Pass<'_> {
         let read = |slot: usize| self.table.schema.read_column(key, row, slot).map_err(damaged);
         let place = self.place.iter().map(|&at| read(at)).collect::<Result<Vec<_>, _>>()?;
         self.rows += 1;
+        self.bytes += (key.len() + row.len()) as u64;
         let is_null = |value: &Value| *value == Value::Null;
         self.nulls
             .iter_mut()
@@ -226,6 +266,21 @@ impl Pass<'_> {
 fn most_frequent(sample: &[Sampled]) -> usize {
     let shard = |one: &Sampled| one.0.as_bytes()[..one.1].to_vec();
     sample.chunk_by(|a, b| shard(a) == shard(b)).map(<[_]>::len).max().unwrap_or(0)
+}
+
+/// The part of a sorted sample that each site is to have.
+fn parts(partitions: &[(Key, SiteId)], sample: &[Sampled]) -> Vec<(SiteId, f64)> {
+    let mut parts: Vec<(SiteId, f64)> = Vec::new();
+    for (at, (start, site)) in partitions.iter().enumerate() {
+        let before = |key: &Key| sample.partition_point(|one| one.0 < *key);
+        let end = partitions.get(at + 1).map_or(sample.len(), |(end, _)| before(end));
+        let part = (end - before(start)) as f64 / sample.len().max(1) as f64;
+        match parts.iter_mut().find(|(other, _)| other == site) {
+            Some((_, sum)) => *sum += part,
+            None => parts.push((*site, part)),
+        }
+    }
+    parts
 }
 
 /// Partitions for a sorted sample, as many as the table has, and the part of the rows that changes its site.
