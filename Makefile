@@ -30,6 +30,7 @@ demo:
 
 test: format lint installed unit docs smoke
 	clients/run --short
+	clients/run --short --isolation serializable pgbench tpcc
 
 # What tests run beside the program: clients, and a Kafka broker.
 installed:

@@ -31,6 +31,7 @@ mod crash_child;
 mod demo;
 mod design;
 mod failure;
+mod isolation;
 mod kafka;
 mod lab;
 mod loads;

@@ -4,6 +4,7 @@
 use crate::clock;
 use crate::cluster::{Belongs, PeerArgs, Place, Watch, wait_for_all};
 use crate::failure::Failure;
+use crate::isolation::IsolationLevel;
 use crate::kafka::LogArgs;
 use clap::Args;
 use isomer_cluster::{Checkpointing, Durability, Logs, Options, Recovering};
@@ -25,18 +26,6 @@ pub(crate) type SiteMemory = Option<usize>;
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5433));
 /// How often the command looks whether it was asked to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
-
-/// How the transactions of sessions are isolated, where nothing else is said.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum IsolationLevel {
-    /// Each statement sees what was committed before it
-    ReadCommitted,
-    /// A transaction sees what was committed before its first statement: REPEATABLE READ
-    Snapshot,
-    /// As if transactions ran one after the other: SERIALIZABLE. One that is in the way of another ends with 40001, and
-    /// has to be run again
-    Serializable,
-}
 
 /// Serves a database to psql and every other client of PostgreSQL
 #[derive(Args, Debug)]
@@ -338,12 +327,8 @@ fn autopilot(decider: &Decider) -> String {
 
 /// What sessions begin with: what is set by name is set last.
 fn settings(args: &ServeArgs) -> Vec<(String, String)> {
-    let level = match args.isolation {
-        IsolationLevel::ReadCommitted => "read committed",
-        IsolationLevel::Snapshot => "repeatable read",
-        IsolationLevel::Serializable => "serializable",
-    };
-    let isolation = ("default_transaction_isolation".to_owned(), level.to_owned());
+    let isolation =
+        ("default_transaction_isolation".to_owned(), args.isolation.setting().to_owned());
     std::iter::once(isolation).chain(args.settings.iter().cloned()).collect()
 }
 

@@ -6,6 +6,7 @@ use super::servers::Server;
 use super::{Part, WireArgs, pgbench_targets, tpcc, tpcc_targets};
 use crate::clock;
 use crate::failure::Failure;
+use crate::isolation::IsolationLevel;
 use crate::{out, text};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,8 +49,13 @@ impl Bench<'_> {
         Ok(Bench {
             args,
             clients: Clients { seconds, clients, threads: args.threads, seed },
-            pg: Server::postgres(args.transport)?,
-            isomer: Server::isomer(args.changes.sites, true, args.transport)?,
+            pg: Server::postgres(args.transport, IsolationLevel::ReadCommitted)?,
+            isomer: Server::isomer(
+                args.changes.sites,
+                true,
+                args.transport,
+                IsolationLevel::ReadCommitted,
+            )?,
             figures: Map::new(),
             runs: Map::new(),
         })
@@ -98,7 +104,7 @@ impl Bench<'_> {
         if args.measures(Part::Tpcc) || args.measures(Part::Change) {
             self.compare("tpcc_load_time_vs_pg", 1, |_, server| {
                 let begun = clock::now();
-                tpcc::load(&|| server.connect(), sizes, seed)?;
+                tpcc::load(server, sizes, seed)?;
                 Ok(begun.elapsed().as_secs_f64())
             })?;
         }
@@ -114,7 +120,12 @@ impl Bench<'_> {
         self.overhead()?;
         let tpcb = |bench: &Bench<'_>, server: &Server| bench.clients.pgbench(server, &[]);
         self.compare("tpcb_vs_pg", rounds, tpcb)?;
-        let hasty = Server::isomer(args.changes.sites, false, args.transport)?;
+        let hasty = Server::isomer(
+            args.changes.sites,
+            false,
+            args.transport,
+            IsolationLevel::ReadCommitted,
+        )?;
         pgbench_init(&hasty, scale)?;
         let patient = std::mem::replace(&mut self.isomer, hasty);
         self.pg.options("-c synchronous_commit=off");
@@ -153,7 +164,7 @@ impl Bench<'_> {
         let time = Duration::from_secs(self.args.seconds);
         self.compare("tpcc_vs_pg", self.args.rounds, |bench, server| {
             let clients = bench.clients.clients;
-            let ran = tpcc::run(&|| server.connect(), sizes, clients, time, seed, None)?;
+            let ran = tpcc::run(server, sizes, clients, time, seed, None)?;
             Ok(ran.per_second())
         })
     }
@@ -231,7 +242,7 @@ impl Bench<'_> {
         let shaker = self.args.changes.shaker(&self.isomer, tpcc_targets(sizes))?;
         let (time, clients) = (Duration::from_secs(self.args.seconds), self.clients.clients);
         let isomer = &self.isomer;
-        tpcc::run(&|| isomer.connect(), sizes, clients, time, seed ^ 1, shaker)?;
+        tpcc::run(isomer, sizes, clients, time, seed ^ 1, shaker)?;
         tpcc::check(&mut self.isomer.connect()?, &mut self.pg.connect()?, sizes)
     }
 

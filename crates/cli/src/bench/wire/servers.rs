@@ -8,6 +8,7 @@
 
 use crate::clock;
 use crate::failure::Failure;
+use crate::isolation::IsolationLevel;
 use clap::ValueEnum;
 use postgres::{Client, Config, NoTls};
 use std::ffi::OsStr;
@@ -57,17 +58,25 @@ pub(super) struct Server {
     host: String,
     port: u16,
     user: &'static str,
+    /// What its sessions begin with.
+    isolation: IsolationLevel,
     /// Settings for every session, as PGOPTIONS has them.
     options: &'static str,
 }
 
 impl Server {
     /// Starts a new Isomer database. Without `sync`, commits do not wait for the disk.
-    pub(super) fn isomer(sites: u16, sync: bool, transport: Transport) -> Result<Server, Failure> {
+    pub(super) fn isomer(
+        sites: u16,
+        sync: bool,
+        transport: Transport,
+        isolation: IsolationLevel,
+    ) -> Result<Server, Failure> {
         let folder = folder(if sync { "isomer" } else { "isomer-async" })?;
         let program = std::env::current_exe().map_err(Failure::failed)?;
         let mut serve = Command::new(program);
         serve.args(["serve", "--listen", "127.0.0.1:0", "--sites", &sites.to_string()]);
+        serve.args(["--set", &default(isolation)]);
         // As PostgreSQL below: what is measured is not how passwords are proved.
         serve
             .args(["--trust", "loopback", "--autopilot", "off", "--data"])
@@ -84,7 +93,8 @@ impl Server {
         let mut line = String::new();
         let said = child.stdout.take().expect("it is piped");
         BufReader::new(said).read_line(&mut line).map_err(Failure::failed)?;
-        let mut server = Server { child, folder, host, port: 0, user: "isomer", options: "" };
+        let mut server =
+            Server { child, folder, host, port: 0, isolation, user: "isomer", options: "" };
         let address = line.split("127.0.0.1:").nth(1).unwrap_or_default();
         let digits: String = address.chars().take_while(char::is_ascii_digit).collect();
         let no_port = |_| Failure::failed(format!("isomer serve does not say its port: {line:?}"));
@@ -96,7 +106,10 @@ impl Server {
     ///
     /// # Errors
     /// Names what is missing if it is not installed.
-    pub(super) fn postgres(transport: Transport) -> Result<Server, Failure> {
+    pub(super) fn postgres(
+        transport: Transport,
+        isolation: IsolationLevel,
+    ) -> Result<Server, Failure> {
         let programs = programs()?;
         let folder = folder("postgres")?;
         let data = folder.join("data");
@@ -124,10 +137,10 @@ impl Server {
         serve.arg("-D").arg(&data).args(["-p", &port.to_string()]);
         let host = transport.host(&folder);
         let sockets = if transport == Transport::Unix { &host } else { "" };
-        serve.args(["-c", "listen_addresses=127.0.0.1", "-c"]);
+        serve.args(["-c", "listen_addresses=127.0.0.1", "-c", &default(isolation), "-c"]);
         serve.arg(format!("unix_socket_directories={sockets}"));
         let child = serve.spawn().map_err(Failure::failed)?;
-        Server { child, folder, host, port, user: "postgres", options: "" }.answered()
+        Server { child, folder, host, port, isolation, user: "postgres", options: "" }.answered()
     }
 
     /// The same server, with settings for every session that is opened through the result.
@@ -145,6 +158,11 @@ impl Server {
             clock::sleep(Duration::from_millis(50));
         }
         Ok(self)
+    }
+
+    /// How transactions are isolated that do not say it themselves.
+    pub(super) fn isolation(&self) -> IsolationLevel {
+        self.isolation
     }
 
     /// Opens a connection.
@@ -188,6 +206,11 @@ impl Drop for Server {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The setting that sessions begin with, as both servers are told it.
+fn default(isolation: IsolationLevel) -> String {
+    format!("default_transaction_isolation={}", isolation.setting())
 }
 
 fn folder(name: &str) -> Result<PathBuf, Failure> {

@@ -1,13 +1,16 @@
 //! A terminal: the five transactions of TPC-C, clause 2, in the statements that go-tpc sends.
 //!
-//! Nothing is repeated: the first error of the server ends the terminal. Rows are locked in one order
-//! everywhere (district, stock, warehouse, customer; stock by key), so a deadlock would be an error too.
+//! The first error of the server ends the terminal. Rows are locked in one order everywhere (district, stock,
+//! warehouse, customer; stock by key), so a deadlock would be an error too. Where the level of isolation may refuse a
+//! transaction, that is no error: it runs again, with the same draws.
 
 use super::Sizes;
 use super::load::DISTRICTS;
 use super::running::{Param, Running, in_the_middle, prices, take_from_stock, tuples};
 use super::values::{Cents, last_name, letters, skewed};
+use crate::isolation::IsolationLevel;
 use isomer_workload::Random;
+use postgres::error::SqlState;
 use postgres::{Client, Error, Statement};
 use rand::RngExt;
 use std::collections::HashMap;
@@ -39,6 +42,7 @@ pub(super) enum Kind {
 /// One client, with its home.
 pub(super) struct Terminal {
     client: Client,
+    isolation: IsolationLevel,
     statements: HashMap<String, Statement>,
     rng: Random,
     sizes: Sizes,
@@ -46,12 +50,33 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn new(client: Client, rng: Random, sizes: Sizes, home: i32) -> Terminal {
-        Terminal { client, statements: HashMap::new(), rng, sizes, home }
+    pub(super) fn new(
+        client: Client,
+        isolation: IsolationLevel,
+        rng: Random,
+        sizes: Sizes,
+        home: i32,
+    ) -> Terminal {
+        Terminal { client, isolation, statements: HashMap::new(), rng, sizes, home }
     }
 
-    /// Runs one transaction, and says which.
-    pub(super) fn run(&mut self) -> Result<Kind, Error> {
+    /// Runs one transaction to its end, and says which, and how often it had to run again.
+    pub(super) fn run(&mut self) -> Result<(Kind, u64), Error> {
+        let drawn = self.rng.clone();
+        let mut repeated = 0;
+        loop {
+            match self.try_to_run() {
+                Ok(kind) => return Ok((kind, repeated)),
+                Err(error) if self.isolation.refuses() && is_refused(&error) => {
+                    self.rng = drawn.clone();
+                    repeated += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn try_to_run(&mut self) -> Result<Kind, Error> {
         let mut drawn = self.rng.random_range(0..MIX.iter().map(|(_, weight)| weight).sum());
         let chosen = MIX.iter().find(|(_, weight)| {
             let found = drawn < *weight;
@@ -337,4 +362,9 @@ impl Terminal {
         )?;
         run.txn.commit()
     }
+}
+
+/// Whether the transaction was in the way of another, and has to run again.
+fn is_refused(error: &Error) -> bool {
+    error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
 }
