@@ -68,6 +68,7 @@ smoke:
 	$(ISOMER) design check $(OUT)/ycsb
 	$(ISOMER) sim --seeds 1..20
 	$(ISOMER) sim --seeds 1..20 --backups
+	$(ISOMER) sim --seeds 1..20 --failover
 	$(ISOMER) sim --seeds 1..20 --isolation serializable
 	$(ISOMER) lab run all --smoke --out $(OUT)/lab
 	$(ISOMER) lab run hermes --smoke --out $(OUT)/lab
@@ -86,6 +87,7 @@ hunt:
 	ISOMER_SEED=$(SEED) ISOMER_FUZZ_SECONDS=600 $(CARGO) test --package isomer-server --test fuzz -- --nocapture
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 49999))
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
+	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 

@@ -15,7 +15,12 @@
 //! A site whose log [has failed](Transport::failure) will never take its step. What is released to it goes back to
 //! the old master, by the same promotion by which others take over from it ([`isomer_site::Site::promote`]); so does
 //! what is released to a site that has no room in its log for long. A copy that is to be dropped there is passed by
-//! with the site. A site whose process [is gone](isomer_log::LogError::Gone) is treated likewise.
+//! with the site.
+//!
+//! **A site that is given up.** A site whose process [is gone](isomer_log::LogError::Gone) may have made its step, and nobody
+//! can be asked. So a release is final: the site that it names is the master by the design, whether it has acquired
+//! or not. It does when it is readmitted, unless others have taken over from it by then ([`Router`](crate::Router),
+//! `takeover` and `readmission`).
 
 use crate::transport::Transport;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
@@ -24,9 +29,16 @@ use isomer_site::{Answer, Refusal, Step};
 /// A site that has no room in its log for a mastership is asked so often; between two times it ticks.
 const TRIES_MAX: usize = 100;
 
-/// Carries a change out that is valid for `design`, except for what it does to the router's own
-/// tables; gives the number of rows that were copied. Sites come and go by the runtime, not by a
-/// protocol.
+/// What has become of a change.
+pub(crate) struct Made {
+    /// Rows that were copied.
+    pub(crate) rows: usize,
+    /// False if a mastership was released to a site that is given up, and has not been asked to acquire it.
+    pub(crate) is_acquired: bool,
+}
+
+/// Carries a change out that is valid for `design`, except for what it does to the router's own tables. Sites come and go by the runtime, not by a
+/// protocol. Of a site that is given up nothing is asked.
 ///
 /// # Errors
 /// [`Refusal`] if a site refuses; the old design is in force then.
@@ -34,7 +46,8 @@ pub(crate) async fn carry_out<T: Transport>(
     transport: &T,
     design: &Design,
     change: &Change,
-) -> Result<usize, Refusal> {
+    is_given_up: impl Fn(SiteId) -> bool,
+) -> Result<Made, Refusal> {
     let place = |table: TableId, key: &Key| -> (KeyRange, Placement) {
         design.partition_of(table, key).expect("the change is valid, so the partition exists")
     };
@@ -51,7 +64,8 @@ pub(crate) async fn carry_out<T: Transport>(
             let (_, placement) = place(*table, start);
             let is_backed = design.table(*table).is_ok_and(|table| table.backups().count > 0);
             let copy = (placement.master, *site);
-            return add_replica(transport, *table, start, copy, is_backed).await;
+            let rows = add_replica(transport, *table, start, copy, is_backed).await?;
+            return Ok(Made { rows, is_acquired: true });
         }
         Change::RemoveReplica { table, start, site } => {
             let (range, placement) = place(*table, start);
@@ -63,15 +77,17 @@ pub(crate) async fn carry_out<T: Transport>(
             let (_, placement) = place(*table, start);
             ask_until_known(transport, placement.master, Step::Release(*table, start.clone(), *to))
                 .await?;
-            let acquire = Step::Acquire(*table, start.clone());
-            if let Err(refusal) = insist(transport, *to, acquire, TRIES_MAX).await {
-                turn_back(transport, *table, start, &placement, *to).await?;
-                return Err(refusal);
+            match acquire(transport, *table, start, *to, is_given_up).await {
+                Ok(is_acquired) => return Ok(Made { rows: 0, is_acquired }),
+                Err(refusal) => {
+                    turn_back(transport, *table, start, &placement, *to).await?;
+                    return Err(refusal);
+                }
             }
         }
         Change::AddSite { .. } | Change::RemoveSite { .. } => {}
     }
-    Ok(0)
+    Ok(Made { rows: 0, is_acquired: true })
 }
 
 async fn add_replica<T: Transport>(
@@ -105,6 +121,30 @@ async fn add_replica<T: Transport>(
     Err(refusal)
 }
 
+/// Has a site acquire what was released to it; false if it is given up before.
+async fn acquire<T: Transport>(
+    transport: &T,
+    table: TableId,
+    start: &Key,
+    to: SiteId,
+    is_given_up: impl Fn(SiteId) -> bool,
+) -> Result<bool, Refusal> {
+    let mut tried = 0;
+    while !is_given_up(to) {
+        match (transport.step(to, Step::Acquire(table, start.clone())).await, transport.failure(to))
+        {
+            (Ok(_), _) => return Ok(true),
+            (Err(_), _) if is_given_up(to) => break,
+            (Err(Refusal::Unavailable(_)), None) => {}
+            (Err(Refusal::Log(error)), None) if error.is_final() || tried < TRIES_MAX => tried += 1,
+            (Err(Refusal::Unavailable(_)), Some(error)) => return Err(Refusal::Log(error)),
+            (Err(refusal), _) => return Err(refusal),
+        }
+        transport.retry(to).await;
+    }
+    Ok(false)
+}
+
 /// Gives a mastership that was released back to the site that had it.
 async fn turn_back<T: Transport>(
     transport: &T,
@@ -124,7 +164,7 @@ async fn turn_back<T: Transport>(
     let healthy = |site: &SiteId| transport.failure(*site).is_none();
     let followers = before.holders().without(before.master).iter().filter(healthy).collect();
     let promote = Step::Promote(table, start.clone(), version, followers);
-    insist(transport, before.master, promote, usize::MAX).await?;
+    insist(transport, before.master, promote).await?;
     // Others may have turned to the new master already. Who does not come along stays behind, and is asked no more.
     for site in before.replicas.without(to).iter().filter(healthy) {
         let turn = Step::Turn(table, start.clone(), version, before.master);
@@ -135,27 +175,18 @@ async fn turn_back<T: Transport>(
 
 /// Takes a step that is not needed at a site whose log has failed.
 async fn passing_by<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<(), Refusal> {
-    match insist(transport, site, step, usize::MAX).await {
+    match insist(transport, site, step).await {
         Err(Refusal::Log(_)) if transport.failure(site).is_some() => Ok(()),
         answer => answer.map(drop),
     }
 }
 
 /// Takes the second step of a change that has begun: a log that refuses it now may have room later, or be opened
-/// again. It is tried so many times, and no more once it is known that the log has failed for good.
-async fn insist<T: Transport>(
-    transport: &T,
-    site: SiteId,
-    step: Step,
-    tries: usize,
-) -> Result<Answer, Refusal> {
-    let mut tried = 0;
+/// again. It is tried until it is known that the log has failed for good.
+async fn insist<T: Transport>(transport: &T, site: SiteId, step: Step) -> Result<Answer, Refusal> {
     loop {
-        tried += 1;
         match ask(transport, site, step.clone()).await {
-            Err(Refusal::Log(error))
-                if transport.failure(site).is_none() && (error.is_final() || tried < tries) =>
-            {
+            Err(Refusal::Log(_)) if transport.failure(site).is_none() => {
                 transport.retry(site).await;
             }
             answer => return answer,

@@ -411,17 +411,41 @@ impl<T: Transport> Router<T> {
         mut request: Request<'_>,
         published: Published<'_>,
     ) -> Result<(Ran, Vec<u8>), Error> {
-        let reserved = self.reserve(|design| partitions_of(design, asked.footprint));
-        let _reserved = unless(asked.over, reserved).await.map_err(unwritten)?;
-        let mut changes = 0;
-        for _ in 0..LOST_MAX {
-            let Verdict::Run(decision) = self.decide(session, asked, true)? else { continue };
+        let reserve = || self.reserve(|design| partitions_of(design, asked.footprint));
+        let mut reserved = Some(unless(asked.over, reserve()).await.map_err(unwritten)?);
+        let (mut changes, mut lost) = (0, 0);
+        while lost < LOST_MAX {
+            if reserved.is_none() {
+                reserved = Some(unless(asked.over, reserve()).await.map_err(unwritten)?);
+            }
+            let Verdict::Run(decision) = self.decide(session, asked, true)? else {
+                lost += 1;
+                continue;
+            };
             self.defer(decision.deferred);
-            changes += self.carry_out_plan(&decision.first).await?.len();
-            let (place, sent) = (decision.place, request.again());
-            match self.execute(session, asked, place, sent, &mut *published, changes).await {
-                Err(Error::Failure(failure)) if failure.is_stale_route() => {}
+            let place = decision.place;
+            let done = match self.carry_out_plan(&decision.first).await {
+                Ok(made) => {
+                    changes += made.len();
+                    let sent = request.again();
+                    self.execute(session, asked, place, sent, &mut *published, changes).await
+                }
+                Err(error) => Err(error),
+            };
+            match done {
+                Err(Error::Failure(failure)) if failure.is_stale_route() => {
+                    lost += 1;
+                    if lost.is_multiple_of(STALE_MAX) || self.is_given_up(place.site()) {
+                        // Whoever readmits the site may wait for the partition.
+                        lost -= u32::from(self.is_given_up(place.site()));
+                        reserved = None;
+                        let pause = self.transport.retry(place.site());
+                        unless(asked.over, pause).await.map_err(unwritten)?;
+                    }
+                }
                 Err(Error::Failure(Failure::Unreachable { site, why })) => {
+                    // Others may be able to take over from it, if they get the partition.
+                    reserved = None;
                     self.until_returned(site, why, asked.over).await?;
                 }
                 result => return result,
@@ -430,8 +454,11 @@ impl<T: Transport> Router<T> {
         Err(Error::Lost(LOST_MAX))
     }
 
-    /// Waits until a site can be reached again; fails if its clients should not wait for that.
+    /// Waits until a site can be reached again, and is readmitted; fails if its clients should not wait for that.
     async fn until_returned(&self, site: SiteId, why: String, over: Over<'_>) -> Result<(), Error> {
+        if self.is_given_up(site) && self.transport.failure(site).is_none() {
+            return unless(over, self.transport.retry(site)).await.map_err(unwritten);
+        }
         match unless(over, self.transport.returns(site)).await.map_err(unwritten)? {
             true => Ok(()),
             false => Err(Error::Failure(Failure::Unreachable { site, why })),

@@ -18,12 +18,10 @@ pub(crate) fn read<'l>(
     logs: impl Iterator<Item = (SiteId, &'l MemoryLog)>,
     void: &[Void],
 ) -> (Vec<Commit>, Vec<Term>) {
-    let logs: Vec<_> = logs.collect();
-    let promoted = promoted(&logs);
-    let (mut commits, mut terms) = (Vec::new(), Vec::new());
+    let (mut commits, mut terms, mut promoted) = (Vec::new(), Vec::new(), Vec::new());
     let mut across = Distributed::default();
     for (site, log) in logs {
-        let mut account = Account { site, held: BTreeMap::new(), terms: Vec::new() };
+        let mut account = Account::of(site);
         let read = log.read(log.begin(), &mut |position, frame| {
             let (head, records) = read_frame(frame).expect("sites write frames");
             // The position is that of the frame; the tail of a log is told by what is behind it.
@@ -53,6 +51,7 @@ pub(crate) fn read<'l>(
             ControlFlow::Continue(())
         });
         read.expect("a log in memory can be read from its beginning");
+        promoted.append(&mut account.promoted);
         terms.extend(account.close());
     }
     cut_short(&mut terms, &promoted);
@@ -65,34 +64,18 @@ pub(crate) fn read<'l>(
 struct Promoted {
     site: SiteId,
     table: TableId,
-    start: Key,
+    range: KeyRange,
     at: Time,
 }
 
-fn promoted(logs: &[(SiteId, &MemoryLog)]) -> Vec<Promoted> {
-    let mut promoted = Vec::new();
-    for (site, log) in logs {
-        let read = log.read(log.begin(), &mut |_, frame| {
-            let (head, records) = read_frame(frame).expect("sites write frames");
-            let own = records.iter().filter(|_| head.kind.origin().is_none());
-            for record in own.filter(|record| matches!(record.event, Event::Promote { .. })) {
-                let (table, start, at) = (record.table, record.start.clone(), head.time);
-                promoted.push(Promoted { site: *site, table, start, at });
-            }
-            ControlFlow::Continue(())
-        });
-        read.expect("a log in memory can be read from its beginning");
-    }
-    promoted
-}
-
-/// A reign ends when another site takes the partition, whether or not its master knows.
+/// A reign ends when another site takes the partition, whether or not its master knows. That may have cut it otherwise
+/// meanwhile, which is no part of the history.
 fn cut_short(terms: &mut [Term], promoted: &[Promoted]) {
     for term in terms {
         let ends = |p: &&Promoted| {
             p.site != term.site
                 && p.table == term.table
-                && (term.range.contains(&p.start) || term.range.start == p.start)
+                && p.range.overlaps(&term.range)
                 && p.at > term.from
         };
         let until = promoted.iter().filter(ends).map(|promoted| promoted.at).min();
@@ -191,9 +174,14 @@ struct Account {
     /// By first key: the range, and since when the site is its master.
     held: BTreeMap<(TableId, Key), (KeyRange, Option<Time>)>,
     terms: Vec<Term>,
+    promoted: Vec<Promoted>,
 }
 
 impl Account {
+    fn of(site: SiteId) -> Account {
+        Account { site, held: BTreeMap::new(), terms: Vec::new(), promoted: Vec::new() }
+    }
+
     fn enter(&mut self, head: &FrameHead, record: &Record<'_>) {
         let place = (record.table, record.start.clone());
         let own = head.kind.origin().is_none();
@@ -235,8 +223,12 @@ impl Account {
             }
             Event::Release { .. } if own => self.end_reign(place, head.time),
             Event::Acquire { .. } | Event::Promote { .. } if own => {
-                if let Some((_, since)) = self.held.get_mut(&place) {
+                if let Some((range, since)) = self.held.get_mut(&place) {
                     *since = Some(head.time);
+                    if matches!(record.event, Event::Promote { .. }) {
+                        let (site, table, range) = (self.site, record.table, range.clone());
+                        self.promoted.push(Promoted { site, table, range, at: head.time });
+                    }
                 }
             }
             _ => {}

@@ -58,8 +58,12 @@ fn seeds_that_failed_once_keep_every_promise() {
         1_009_843, 2_100_025, 2_104_372, 3_007_927,
     ];
     let seeds = seeds.map(|seed| (seed, SimOptions::default()));
+    // Masterships on their way to a site that is gone, changes of which nobody heard, copies that were let go.
+    let lost = [61, 78, 107, 193, 234, 294, 324, 368, 1337, 2127].map(|seed| {
+        (seed, SimOptions { failover: true, faults: Faults::NONE, ..SimOptions::default() })
+    });
     let long = [1_100_307, 1_101_266, 1_101_741].map(|seed| (seed, long));
-    for (seed, options) in seeds.into_iter().chain(long) {
+    for (seed, options) in seeds.into_iter().chain(long).chain(lost) {
         run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

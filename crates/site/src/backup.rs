@@ -31,6 +31,7 @@
 //! | a release of mastership | the partition's tickets: whoever is master next need not know of them |
 //! | a site that has recovered | acknowledgements of all that it masters: it does not know what it had |
 //! | a change that adds a copy | its acknowledgement of what was committed without it: from then on it counts |
+//! | a change that lets a copy go | acknowledgements by enough others of what was committed with its own |
 //!
 //! Locks are given back before: others may read and write what is not acknowledged yet, and wait for it in turn.
 //! A request that [does not wait for the disk](crate::Request::is_asynchronous) does not wait here either.
@@ -147,6 +148,11 @@ impl Book {
             Some((_, reached)) => *reached = version.max(*reached),
             None => self.reached.push((site, version)),
         }
+    }
+
+    /// The last version that a follower has acknowledged.
+    fn reached_by(&self, site: SiteId) -> Version {
+        self.reached.iter().find(|(other, _)| *other == site).map_or(0, |(_, reached)| *reached)
     }
 
     /// True if enough of the followers have this version.
@@ -337,11 +343,44 @@ impl Site {
         Ok(())
     }
 
+    /// Waits until the others who back a partition have acknowledged as much as one follower has: what only that has
+    /// would be nowhere else once it is let go. Of those that are not heard nothing is waited for.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if they do not for long.
+    pub(crate) async fn backed_without(
+        &self,
+        partition: &SitePartition,
+        site: SiteId,
+    ) -> Result<(), Refusal> {
+        let backups = self.table(partition.table).map_or(Backups::NONE, |table| table.backups());
+        let place = place(partition);
+        let until = self.time.now().0 + PATIENCE_NS;
+        while !self.is_fenced(site) {
+            let others = partition.followers().without(site);
+            let others: SiteSet = others.iter().filter(|other| !self.is_fenced(*other)).collect();
+            let is_safe = |book: &Book| book.is_safe(&others, backups, book.reached_by(site));
+            let is_backed = self.backups.waits.lock().books.get(&place).is_none_or(is_safe);
+            if is_backed || backups.count == 0 || others.is_empty() {
+                break;
+            }
+            self.serving()?;
+            if self.time.now().0 > until {
+                let why = format!("what {site} has acknowledged no other backup has; try again");
+                return Err(self.unfit(partition, why));
+            }
+            for other in others.iter() {
+                self.send(other, Message::AskAck { partitions: vec![place.clone()] });
+            }
+            self.next_tick().await;
+        }
+        Ok(())
+    }
+
     fn has_reached(&self, partition: &SitePartition, site: SiteId, version: Version) -> bool {
         let waits = self.backups.waits.lock();
         let book = waits.books.get(&place(partition));
-        let reached = book.and_then(|book| book.reached.iter().find(|(other, _)| *other == site));
-        reached.is_some_and(|(_, reached)| *reached >= version)
+        book.is_some_and(|book| book.reached_by(site) >= version)
     }
 
     /// True if backups have acknowledged all events up to this one.

@@ -180,13 +180,17 @@ impl Site {
     /// Ends the following of a partition by `site`.
     ///
     /// # Errors
-    /// [`Refusal`] unless the partition that begins at `start` is mastered here.
+    /// [`Refusal`] unless the partition that begins at `start` is mastered here, and is backed without `site`.
     pub async fn unfollow(&self, table: TableId, start: &Key, site: SiteId) -> Result<(), Refusal> {
         let (_, partition, held) = self.lock_mastered(table, start).await?;
+        drop(held);
         if !partition.followers().contains(site) {
-            drop(held);
             return self.lasting(self.log.end()).await; // It has been let go before.
         }
+        self.backed_without(&partition, site).await?;
+        let (_, partition, held) = self.lock_mastered(table, start).await?;
+        // What was committed meanwhile: nobody waits for long.
+        self.backed_without(&partition, site).await?;
         self.end_all_learning(&partition);
         let mut frame = FrameWriter::new(FrameKind::Commit);
         frame.record(&partition.next_record(Event::Unfollow(site)));
@@ -196,9 +200,12 @@ impl Site {
         self.recount(&partition);
         // It has the copy, or never will; whether it still lacks something of the log, it says itself.
         self.has_copies(site, std::iter::once(&partition));
-        self.review_keeping(site);
         drop(held);
-        self.lasting(position).await
+        self.lasting(position).await?;
+        // It applies nothing of which it does not keep the tail.
+        self.ship();
+        self.review_keeping(site);
+        Ok(())
     }
 
     /// Ends the replicas here within a range, once they have applied that the master let them go.
@@ -267,7 +274,7 @@ impl Site {
     /// Gives the mastership of a partition up, in favour of a site that follows it.
     ///
     /// # Errors
-    /// [`Refusal`] unless the partition is mastered here and `to` follows it.
+    /// [`Refusal`] unless the partition is mastered here and `to` follows it, and is heard.
     pub async fn release(&self, table: TableId, start: &Key, to: SiteId) -> Result<(), Refusal> {
         if let Some(there) = self.table_or_new(table).starting_at(start)
             && there.released_to() == Some(to)
@@ -283,6 +290,9 @@ impl Site {
         if !self.settled(&partition).await {
             let why = "waits for backups that do not acknowledge; try again".into();
             return Err(self.unfit(&partition, why));
+        }
+        if self.is_fenced(to) {
+            return Err(self.unfit(&partition, format!("hears nothing of {to}")));
         }
         let followers = partition.followers().without(to).with(self.id);
         let mut frame = FrameWriter::new(FrameKind::Commit);
@@ -304,7 +314,8 @@ impl Site {
     /// before it, has been applied here.
     ///
     /// # Errors
-    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`.
+    /// [`Refusal::NoPartition`] if the site holds no replica that begins at `start`; [`Refusal::Unfit`] if the release has
+    /// not come, and the site that has made it is not heard any more.
     pub async fn acquire(&self, table: TableId, start: &Key) -> Result<(), Refusal> {
         let mut held = Held::default();
         let partition = loop {
@@ -324,6 +335,9 @@ impl Site {
                 }
                 held.release();
                 continue;
+            }
+            if self.hears_no_master_of(&partition) {
+                return Err(self.unfit(&partition, "hears nothing of its last master".into()));
             }
             self.progress_of(&partition, || ready() || partition.is_gone()).await?;
         };

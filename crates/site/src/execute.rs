@@ -156,7 +156,7 @@ impl Site {
         let snapshot = match hold.context.snapshot(partitions, request.session, waker) {
             Ok(snapshot) => snapshot,
             Err(not_yet) => {
-                self.request_close(&resolved, not_yet, waker);
+                self.request_close(&resolved, not_yet, waker)?;
                 return Ok(Err(Wait));
             }
         };
@@ -357,22 +357,37 @@ impl Site {
 
     /// Does what shortens the wait: looks again at once if the partition was replaced; helps to
     /// apply what has arrived; and asks the master to say that there is no more.
-    pub(crate) fn request_close(&self, resolved: &Resolved<'_>, not_yet: NotYet, waker: &Waker) {
+    ///
+    /// # Errors
+    /// [`Failure::Unreachable`] if the master is not heard.
+    pub(crate) fn request_close(
+        &self,
+        resolved: &Resolved<'_>,
+        not_yet: NotYet,
+        waker: &Waker,
+    ) -> Result<(), Failure> {
         let (NotYet::Publishing(at) | NotYet::Behind(at, _)) = not_yet;
         let partition = resolved.partitions[at];
         if partition.is_gone() {
-            return waker.wake_by_ref();
+            waker.wake_by_ref();
+            return Ok(());
         }
-        let NotYet::Behind(_, time) = not_yet else { return };
+        let NotYet::Behind(_, time) = not_yet else { return Ok(()) };
         self.apply_pending(partition);
+        if let Some(site) = partition.source().filter(|source| self.is_fenced(*source)) {
+            let why = "others are to take over from it".to_owned();
+            return Err(Failure::Unreachable { site, why });
+        }
         if !resolved.written.iter().any(|written| *written) {
-            return self.request_feed_close(partition, time);
+            self.request_feed_close(partition, time);
+            return Ok(());
         }
         // Whoever holds locks is waited for: nothing is asked one after the other.
         for partition in resolved.partitions.iter().filter(|p| p.safe_time() < time) {
             self.apply_pending(partition);
             self.request_partition_close(partition, time);
         }
+        Ok(())
     }
 }
 

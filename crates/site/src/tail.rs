@@ -97,6 +97,8 @@ impl Tail {
     /// Everything up to a position is settled.
     fn settle(&mut self, up_to: Position) {
         self.settled = up_to.max(self.settled);
+        // What is sent comes in the order of the log.
+        self.received = up_to.max(self.received);
         while let Some(entry) = self.frames.first_entry().filter(|entry| *entry.key() <= up_to) {
             let frame = entry.remove();
             self.bytes -= frame.len();
@@ -339,6 +341,11 @@ impl Site {
         TailNews { finished, settled: own.tail.settled, has_begun: own.has_begun }
     }
 
+    /// Up to where the site's own tail is settled.
+    pub(crate) fn tail_settled(&self) -> Position {
+        self.links.own_tail.lock().tail.settled
+    }
+
     fn settle_tail(&self, own: &mut OwnTail) {
         while let Some((position, ticket)) = own.marks.front_mut() {
             let frame = own.tail.frames.get(position).expect("marks are of frames");
@@ -351,6 +358,10 @@ impl Site {
             let position = *position;
             own.marks.pop_front();
             own.tail.settle(position);
+        }
+        if own.marks.is_empty() {
+            let end = own.tail.received;
+            own.tail.settle(end);
         }
     }
 
@@ -501,6 +512,9 @@ impl Site {
                 self.set_hearing(site, Hearing::Fenced);
             }
         }
+        // Who waits for it to say that there is no more asks elsewhere.
+        let replicas = self.followed().remove(&site).unwrap_or_default();
+        replicas.iter().for_each(|replica| replica.progress.wake());
         // Who waits for it to keep this site's tail may hold what it is waited for.
         self.stop_keeping(site);
         // What was decided before may be durable yet.

@@ -6,12 +6,15 @@
 //! ```
 
 use super::Router;
+use super::readmission::sites_of;
 use crate::error::Error;
 use crate::event::ChangeEvent;
-use crate::protocol;
+use crate::protocol::{self, Made};
 use crate::transport::Transport;
 use futures_util::future::join_all;
 use isomer_design::{Change, Design, KeyRange, Plan, RoutingTable, Schema, Step, TableId, Time};
+use isomer_log::LogError;
+use isomer_site::Refusal;
 use isomer_strategy::Changed;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -41,6 +44,11 @@ struct UnderWay<'j> {
 }
 
 impl Jobs {
+    /// True if such a change is being made.
+    pub(super) fn any(&self, is_such: impl Fn(&Change) -> bool) -> bool {
+        self.under_way.lock().iter().any(|job| is_such(&job.change))
+    }
+
     fn begin(&self, job: Job) -> UnderWay<'_> {
         self.under_way.lock().push(job.clone());
         UnderWay { jobs: self, job }
@@ -226,22 +234,36 @@ impl<T: Transport> Router<T> {
         let before = self.design();
         before.validate(change).map_err(Box::new)?;
         self.check_reached(&before, change)?;
-        self.check_target(change)?;
+        self.check_given_up(&before, change)?;
         self.check_backups(change)?;
         // Readers leave a replica before it goes; everything else is there before it is routed to.
         let routed_first = matches!(change, Change::RemoveReplica { .. });
         if routed_first {
             self.enter(change)?;
         }
-        let made = protocol::carry_out(&self.transport, &before, change).await;
+        let made =
+            protocol::carry_out(&self.transport, &before, change, |site| self.is_given_up(site))
+                .await;
         match made {
-            Ok(rows) => {
+            Ok(Made { rows, is_acquired }) => {
                 if !routed_first {
                     self.enter(change)?;
+                }
+                if let Change::Remaster { table, start, to } = change
+                    && !is_acquired
+                    && !self.is_given_up(*to)
+                {
+                    // It was readmitted before the change was entered.
+                    let acquire = isomer_site::Step::Acquire(*table, start.clone());
+                    let _ = protocol::ask(&self.transport, *to, acquire).await;
                 }
                 Ok(rows)
             }
             Err(refusal) => {
+                if let Refusal::Log(LogError::Gone { .. }) = refusal {
+                    // What it has done of it is not known before it is readmitted.
+                    sites_of(&before, change).0.inspect(|site| self.give_up(*site));
+                }
                 if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, change)
                 {
                     let (table, start, site) = (*table, start.clone(), *site);

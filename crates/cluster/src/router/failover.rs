@@ -14,9 +14,10 @@
 //! how far its partitions are durable ([`super::takeover`]).
 //!
 //! From then on no transaction is placed there but one that needs what is only there, and no change targets it
-//! ([`Router::check_target`]).
+//! ([`Router::check_given_up`]).
 
 use super::Router;
+use super::readmission::sites_of;
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
@@ -65,6 +66,8 @@ pub(super) struct Surveyed {
     pub(super) version: Version,
     /// Who could be it, the one that has applied most first.
     pub(super) candidates: Vec<SiteId>,
+    /// Who holds what the others may lack, or will.
+    pub(super) followers: SiteSet,
     /// Partitions that it must be promoted together with.
     pub(super) shared: Vec<Place>,
 }
@@ -99,23 +102,27 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Refuses a change that would bring something to a site whose log has failed.
-    pub(super) fn check_target(&self, change: &Change) -> Result<(), Error> {
-        let target = match change {
-            Change::AddReplica { site, .. } | Change::Remaster { to: site, .. } => *site,
-            _ => return Ok(()),
-        };
-        match self.transport.failure(target) {
-            Some(error) => {
+    /// Refuses a change that would bring something to a site whose log has failed, or that needs to know what one that is
+    /// given up has done.
+    pub(super) fn check_given_up(&self, design: &Design, change: &Change) -> Result<(), Error> {
+        let is_let_go = matches!(change, Change::RemoveReplica { .. });
+        let (master, target) = sites_of(design, change);
+        for site in target.into_iter().filter(|_| !is_let_go) {
+            if let Some(error) = self.transport.failure(site) {
                 let (change, refusal) = (Box::new(change.clone()), Refusal::Log(error));
-                Err(Error::Change { change, refusal })
+                return Err(Error::Change { change, refusal });
             }
-            None if self.given_up.lock().contains_key(&target) => {
-                let why = "it was away, and still has what others have taken over".to_owned();
-                Err(Error::Failure(Failure::Unreachable { site: target, why }))
-            }
-            None => Ok(()),
         }
+        let mut needed = master.into_iter().chain(target.filter(|_| !is_let_go));
+        needed.find(|site| self.is_given_up(*site)).map_or(Ok(()), |site| {
+            let why = "it was away, and it is not known yet what it has done".to_owned();
+            Err(Error::Failure(Failure::Unreachable { site, why }))
+        })
+    }
+
+    /// True from when others begin to take over from a site until it is readmitted, and while it is.
+    pub(super) fn is_given_up(&self, site: SiteId) -> bool {
+        self.given_up.lock().contains_key(&site) || self.in_transit.lock().contains(&site)
     }
 
     /// Lets other sites take over from one that has [failed](Transport::failure).
@@ -226,7 +233,10 @@ impl<T: Transport> Router<T> {
             found.into_iter().rev().map(|(_, site)| site).filter(healthy).collect();
         match candidates.is_empty() {
             true => Err("there is no replica elsewhere".to_owned()),
-            false => Ok(Surveyed { version, candidates, shared }),
+            false => {
+                let followers = candidates.iter().copied().collect();
+                Ok(Surveyed { version, candidates, followers, shared })
+            }
         }
     }
 
@@ -247,14 +257,15 @@ impl<T: Transport> Router<T> {
         let mut why = String::new();
         for to in survey.candidates.iter().copied() {
             let followers = healthy.without(to);
-            let step = Step::Promote(table, start.clone(), survey.version, followers.clone());
+            let able = &followers & &survey.followers;
+            let step = Step::Promote(table, start.clone(), survey.version, able.clone());
             // Until it is known what has become of it, nobody else may be promoted.
             if let Err(refusal) = protocol::ask(&self.transport, to, step).await {
                 why = refusal.to_string();
                 continue;
             }
             let begun = self.transport.now();
-            let followers = self.turn(place, survey.version, to, followers).await;
+            let followers = self.turn(place, survey.version, to, (followers, able)).await;
             let gone = holders.iter().filter(|site| *site != to && !followers.contains(*site));
             let gone = gone.map(|site| Change::RemoveReplica { table, start: start.clone(), site });
             let changes = std::iter::once(Change::Remaster { table, start: start.clone(), to });
@@ -267,17 +278,18 @@ impl<T: Transport> Router<T> {
         Err(why)
     }
 
-    /// Lets the followers of a promoted site follow it; gives those that do. The others are let go.
+    /// Lets those that can of the followers of a partition follow the promoted site; gives those that do. The others are
+    /// let go.
     async fn turn(
         &self,
         (table, start): &Place,
         version: Version,
         to: SiteId,
-        mut followers: SiteSet,
+        (mut followers, able): (SiteSet, SiteSet),
     ) -> SiteSet {
         for site in followers.clone().iter() {
             let turn = Step::Turn(*table, start.clone(), version, to);
-            if self.transport.step(site, turn).await.is_ok() {
+            if able.contains(site) && self.transport.step(site, turn).await.is_ok() {
                 continue;
             }
             followers = followers.without(site);
@@ -345,7 +357,8 @@ mod tests {
         let places: Vec<Place> = (0..5).map(|id| (TableId(1), Key::int(id))).collect();
         let surveyed = |shared: &[usize]| {
             let shared = shared.iter().map(|at| places[*at].clone()).collect();
-            Ok(Surveyed { version: 7, candidates: vec![SiteId(2)], shared })
+            let followers = SiteSet::of(SiteId(2));
+            Ok(Surveyed { version: 7, candidates: vec![SiteId(2)], followers, shared })
         };
         // 0 and 1 share one, so do 2 and 3, and so do 3 and 4, which has no replica.
         let surveys = [

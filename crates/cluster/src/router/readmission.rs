@@ -9,8 +9,10 @@ use super::Router;
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
-use isomer_design::{Change, Design, KeyRange, SiteId, SiteSet, TableId};
-use isomer_site::{Answer, Failure, Refusal, Step};
+use futures_util::future::{Either, select};
+use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
+use isomer_site::{Answer, Failure, Holding, Refusal, Step};
+use std::pin::pin;
 
 impl<T: Transport> Router<T> {
     /// A site of another process has begun a new run.
@@ -43,7 +45,7 @@ impl<T: Transport> Router<T> {
         if !self.design().sites().contains(site) {
             return Ok(());
         }
-        let _transit = self.begin_transit(site).ok_or(Refusal::Unavailable(site))?;
+        let transit = self.begin_transit(site).ok_or(Refusal::Unavailable(site))?;
         let is_replaced = self.given_up.lock().get(&site) == Some(&true);
         match is_replaced {
             true => drop(self.transport.step(site, Step::Replaced(site)).await?),
@@ -54,13 +56,18 @@ impl<T: Transport> Router<T> {
         for other in self.design().sites().iter().filter(|other| *other != site) {
             self.let_hear(site, other).await?;
         }
-        let Answer::Holdings(held) = self.transport.step(site, Step::Describe).await? else {
-            unreachable!("a description was asked for")
-        };
-        for holding in held {
-            let (table, range) = (holding.table, holding.range);
+        if !is_replaced {
+            // Before anything is reserved: whoever has may wait for it.
+            self.acquire_released(site).await?;
+        }
+        for holding in self.describe(site).await? {
+            let (table, range) = (holding.table, holding.range.clone());
             if !is_known(table) {
                 self.transport.step(site, Step::Forget(table)).await?;
+                continue;
+            }
+            // Whoever has reserved it may wait for the site.
+            if self.is_placed(site, table, &range) && self.is_as_designed(site, &holding) {
                 continue;
             }
             // What was being changed there is changed by then.
@@ -68,47 +75,147 @@ impl<T: Transport> Router<T> {
                 design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
             };
             let _reserved = self.reserve(within).await;
-            let design = self.design();
-            let mut placements = design.partitions_in(table, &range);
-            if !placements.any(|(_, placement)| placement.holds(site)) {
+            if !self.is_placed(site, table, &range) {
                 self.transport.step(site, Step::Discard(table, range.clone())).await?;
-            } else if holding.source.is_none() {
-                self.end_half_made(site, table, &range, &holding.followers).await?;
+            } else if !self.is_as_designed(site, &holding) {
+                let now = self.describe(site).await?;
+                for holding in now.iter().filter(|h| h.table == table && h.range.overlaps(&range)) {
+                    self.end_half_made(site, holding).await?;
+                }
             }
         }
         self.transport.step(site, Step::Admit(site)).await?;
         self.given_up.lock().remove(&site);
         // After that: who is back only then asks whom to hear.
         self.have_heard(site).await?;
+        drop(transit);
+        self.acquire_released(site).await?;
         // Nothing was copied to it meanwhile.
         self.restore_backups();
         Ok(())
     }
 
-    /// A change that was under way when its master went may have been made there, or half of it: the site comes back with
-    /// followers that the design does not know, or without some that it does.
-    async fn end_half_made(
-        &self,
-        master: SiteId,
-        table: TableId,
-        range: &KeyRange,
-        followers: &SiteSet,
-    ) -> Result<(), Refusal> {
-        let start = &range.start;
-        let placement = match self.design().partition_of(table, start) {
-            Some((is, placement)) if is == *range && placement.master == master => placement,
-            _ => return Ok(()),
-        };
-        for site in followers.iter().filter(|site| !placement.replicas.contains(*site)) {
-            self.transport.step(master, Step::Unfollow(table, start.clone(), site)).await?;
-            self.discard_at(site, table, range).await?;
+    async fn describe(&self, site: SiteId) -> Result<Vec<Holding>, Refusal> {
+        match self.transport.step(site, Step::Describe).await? {
+            Answer::Holdings(held) => Ok(held),
+            _ => unreachable!("a description was asked for"),
         }
-        for site in placement.replicas.iter().filter(|site| !followers.contains(*site)) {
-            let gone = Change::RemoveReplica { table, start: start.clone(), site };
-            self.enter(&gone).expect("the design has this replica, and its partition is reserved");
+    }
+
+    /// True if the design gives a site some of a range.
+    fn is_placed(&self, site: SiteId, table: TableId, range: &KeyRange) -> bool {
+        self.design().partitions_in(table, range).any(|(_, placement)| placement.holds(site))
+    }
+
+    /// False if the design says that a site masters something there, and not as the site has it. What it has only to
+    /// acquire is as it should be.
+    fn is_as_designed(&self, site: SiteId, holding: &Holding) -> bool {
+        let as_designed = |(range, placement): (KeyRange, Placement)| {
+            let roles = match holding.source {
+                None => placement.replicas == holding.followers,
+                Some(_) => holding.released_to.is_none_or(|to| to == site),
+            };
+            placement.master != site || range == holding.range && roles
+        };
+        self.design().partitions_in(holding.table, &holding.range).all(as_designed)
+    }
+
+    /// Has the masters of what a site holds acquire it, where a release is all that there is. Nothing is reserved: whoever
+    /// has reserved it may wait for the master.
+    async fn acquire_released(&self, site: SiteId) -> Result<(), Refusal> {
+        for Holding { table, range, source, released_to, .. } in self.describe(site).await? {
+            let Some(master) = self.master_of(table, &range.start) else { continue };
+            let is_released = match released_to {
+                Some(to) => to == master,
+                // The release may not have come here yet.
+                None => source.is_some() && master == site,
+            };
+            // Who is readmitted later does it then.
+            let is_there = || master == site || !self.is_given_up(master);
+            let is_needed = || self.master_of(table, &range.start) == Some(master) && is_there();
+            if is_released && is_needed() {
+                let step = Step::Acquire(table, range.start.clone());
+                let overtaken = async {
+                    while is_needed() {
+                        self.transport.retry(master).await;
+                    }
+                };
+                let acquired = protocol::ask(&self.transport, master, step);
+                if let Either::Left((acquired, _)) = select(pin!(acquired), pin!(overtaken)).await {
+                    acquired?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The master of the partition that begins at `start`.
+    fn master_of(&self, table: TableId, start: &Key) -> Option<SiteId> {
+        let design = self.design();
+        let found = design.partition_of(table, start).filter(|(range, _)| range.start == *start);
+        found.map(|(_, placement)| placement.master)
+    }
+
+    /// A change that was under way when its master went ended as refused. It may have been made there, or half of it: what
+    /// the site has of it is the design from now on, but for followers that have no copy yet.
+    async fn end_half_made(&self, master: SiteId, holding: &Holding) -> Result<(), Refusal> {
+        let Holding { table, range, followers, .. } = holding;
+        let (table, start) = (*table, &range.start);
+        let is_mastered = |design: &Design| {
+            let placement = design.partition_of(table, start).map(|(_, placement)| placement);
+            placement.is_some_and(|placement| placement.master == master)
+        };
+        if !is_mastered(&self.design()) {
+            return Ok(());
+        }
+        if let Some(to) = holding.released_to.filter(|to| *to != master) {
+            self.enter_made(Change::Remaster { table, start: start.clone(), to });
+        }
+        if holding.source.is_some() {
+            return Ok(());
+        }
+        let design = self.design();
+        let within = || design.partitions_in(table, range).map(|(_, placement)| placement.replicas);
+        let both = within().fold(followers.clone(), |both, replicas| &both & &replicas);
+        for site in (followers - &both).iter() {
+            self.transport.step(master, Step::Unfollow(table, start.clone(), site)).await?;
+        }
+        self.enter_borders(table, range, &both);
+        let others = within().fold(followers.clone(), |all, replicas| &all | &replicas);
+        for site in (&others - &both).iter() {
             self.discard_at(site, table, range).await?;
         }
         Ok(())
+    }
+
+    /// Enters the changes that have made a partition what it is.
+    fn enter_borders(&self, table: TableId, is: &KeyRange, followers: &SiteSet) {
+        if !self.begins_there(table, &is.start) {
+            self.enter_made(Change::Split { table, at: is.start.clone() });
+        }
+        if let Some(end) = is.end.clone().filter(|end| !self.begins_there(table, end)) {
+            self.enter_made(Change::Split { table, at: end });
+        }
+        let design = self.design();
+        for (KeyRange { start, .. }, placement) in design.partitions_in(table, is) {
+            for site in placement.replicas.iter().filter(|site| !followers.contains(*site)) {
+                self.enter_made(Change::RemoveReplica { table, start: start.clone(), site });
+            }
+        }
+        let starts = design.partitions_in(table, is).map(|(range, _)| range.start);
+        for at in starts.filter(|start| *start > is.start) {
+            self.enter_made(Change::Merge { table, at });
+        }
+    }
+
+    fn begins_there(&self, table: TableId, key: &Key) -> bool {
+        self.master_of(table, key).is_some()
+    }
+
+    /// Enters a change of reserved partitions that a site has made.
+    fn enter_made(&self, change: Change) {
+        self.enter(&change)
+            .expect("it was valid when it was asked for, and nothing was changed since");
     }
 
     /// Has a site let go of what it holds of a range; one that is away does when it is back.
@@ -162,7 +269,8 @@ impl<T: Transport> Router<T> {
             }
             _ => false,
         };
-        let mut needed = sites_of(design, change).into_iter().filter(|site| !is_let_go(site));
+        let (master, target) = sites_of(design, change);
+        let mut needed = master.into_iter().chain(target).filter(|site| !is_let_go(site));
         needed.try_for_each(|site| self.check_site(site))
     }
 
@@ -175,15 +283,15 @@ impl<T: Transport> Router<T> {
     }
 }
 
-/// The sites that take steps of a change.
-fn sites_of(design: &Design, change: &Change) -> Vec<SiteId> {
+/// The sites that take steps of a change: the master, and another one.
+pub(super) fn sites_of(design: &Design, change: &Change) -> (Option<SiteId>, Option<SiteId>) {
     let (table, key, target) = match change {
         Change::Split { table, at } | Change::Merge { table, at } => (*table, at, None),
         Change::AddReplica { table, start, site }
         | Change::RemoveReplica { table, start, site } => (*table, start, Some(*site)),
         Change::Remaster { table, start, to } => (*table, start, Some(*to)),
-        Change::AddSite { .. } | Change::RemoveSite { .. } => return Vec::new(),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => return (None, None),
     };
     let master = design.partition_of(table, key).map(|(_, placement)| placement.master);
-    master.into_iter().chain(target).collect()
+    (master, target)
 }

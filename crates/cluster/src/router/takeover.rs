@@ -23,11 +23,13 @@ use super::Router;
 use super::failover::{AT_ONCE, FailedOver, Place, Surveyed, places, ranges};
 use crate::transport::Transport;
 use futures_util::StreamExt;
+use futures_util::future::{Either, select};
 use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId, Time};
 use isomer_site::{Answer, Fenced, Holding, Step, TakeOver, TxnId, take_over};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 
 /// What the sites that are left know of one that is gone.
 type Known = BTreeMap<SiteId, Fenced>;
@@ -49,27 +51,74 @@ impl<T: Transport> Router<T> {
         self.design().table(table).is_ok_and(|table| table.backups().count > 0)
     }
 
-    /// Lets others take over from a site that is gone. If they cannot, it is tried again until they can, or the site is
-    /// back.
-    pub(super) async fn take_over_from(&self, site: SiteId, reason: &str) -> FailedOver {
-        loop {
-            // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
-            if self.transport.failure(site).is_some() {
-                self.given_up.lock().entry(site).or_default();
-            }
-            match self.try_to_take_over(site, reason).await {
-                Err(over) if self.transport.failure(site).is_none() => return over,
-                Err(_) => self.transport.retry(site).await,
-                Ok(over) => return over,
-            }
+    /// A site that is gone counts as given up until it is readmitted; whether or not others can take over from it.
+    pub(super) fn give_up(&self, site: SiteId) {
+        if self.transport.failure(site).is_some() {
+            self.given_up.lock().entry(site).or_default();
         }
     }
 
+    fn has_any_backups(&self) -> bool {
+        self.design().tables().any(|(_, table)| table.backups().count > 0)
+    }
+
+    /// Lets others take over from a site that is gone. If they cannot, it is tried again until they can, or the site is
+    /// back.
+    pub(super) async fn take_over_from(&self, site: SiteId, reason: &str) -> FailedOver {
+        let mut moved = 0;
+        loop {
+            // Until it is readmitted, what it holds would be in the way of new copies. It may have been already.
+            self.give_up(site);
+            match self.try_to_take_over(site, reason).await {
+                Err(over) if self.transport.failure(site).is_none() => return over,
+                Err(_) => {}
+                Ok(over) => {
+                    moved += over.moved;
+                    if !self.may_master(site) {
+                        return FailedOver { moved, ..over };
+                    }
+                }
+            }
+            self.transport.retry(site).await;
+        }
+    }
+
+    /// True if a site masters something that has backups, or a mastership is on its way there.
+    fn may_master(&self, site: SiteId) -> bool {
+        let is_on_its_way =
+            |change: &Change| matches!(change, Change::Remaster { to, .. } if *to == site);
+        let mut places = places(&self.design(), |placement| placement.master == site).into_iter();
+        self.jobs.any(is_on_its_way) || places.any(|(table, _)| self.has_backups(table))
+    }
+
     async fn try_to_take_over(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
-        let mastered = |design: &Design| places(design, |placement| placement.master == site);
-        let _reserved = self.reserve(|design| ranges(design, &mastered(design))).await;
         let transit = self.begin_transit(site);
         if transit.is_none() || self.transport.failure(site).is_none() {
+            return Err(self.failed_over(site, &[], BTreeMap::new()));
+        }
+        // Who waits for a word of it would keep for ever what it has reserved.
+        for other in self.reachable() {
+            let _ = self.transport.step(other, Step::Fence(site)).await;
+        }
+        let done = self.take_over_fenced(site, reason).await;
+        if self.given_up.lock().get(&site) != Some(&true) {
+            // It may be back before others can take over.
+            for other in self.reachable() {
+                let _ = self.transport.step(other, Step::Admit(site)).await;
+            }
+        }
+        done
+    }
+
+    async fn take_over_fenced(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
+        let mastered = |design: &Design| places(design, |placement| placement.master == site);
+        let reserved = self.reserve(|design| ranges(design, &mastered(design)));
+        // Once it is back, what is under way there may wait for those who do not hear it.
+        let Either::Left((_reserved, _)) = select(pin!(reserved), pin!(self.is_back(site))).await
+        else {
+            return Err(self.failed_over(site, &[], BTreeMap::new()));
+        };
+        if self.transport.failure(site).is_none() {
             return Err(self.failed_over(site, &[], BTreeMap::new()));
         }
         let places = mastered(&self.design());
@@ -78,26 +127,33 @@ impl<T: Transport> Router<T> {
         let why = "its table asks for no backups".to_owned();
         let mut left: BTreeMap<&Place, String> =
             others.into_iter().map(|place| (place, why.clone())).collect();
-        if !backed.is_empty() {
-            match self.survey_without(site, &backed).await {
-                Ok((found, surveys)) => {
-                    let promotions = surveys.iter().map(|(place, survey)| async move {
-                        while self.promote(place, survey, reason).await.is_err() {
-                            self.transport.retry(survey.candidates[0]).await;
-                        }
-                    });
-                    iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
-                    self.end_in_doubt(site, found).await;
-                    self.given_up.lock().insert(site, true);
-                    self.transport.set_taken_over(site);
-                }
-                Err(why) => {
-                    left.extend(backed.into_iter().map(|place| (place, why.clone())));
-                    return Err(self.failed_over(site, &places, left));
-                }
+        match self.survey_without(site, &backed).await {
+            Ok((found, surveys)) => {
+                let promotions = surveys.iter().map(|(place, survey)| async move {
+                    while self.promote(place, survey, reason).await.is_err() {
+                        self.transport.retry(survey.candidates[0]).await;
+                    }
+                });
+                iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+                self.end_in_doubt(site, found).await;
+                self.given_up.lock().insert(site, true);
+                self.transport.set_taken_over(site);
+            }
+            // Others may still lack what it has released.
+            Err(_) if backed.is_empty() && !self.has_any_backups() => {}
+            Err(why) => {
+                left.extend(backed.into_iter().map(|place| (place, why.clone())));
+                return Err(self.failed_over(site, &places, left));
             }
         }
         Ok(self.failed_over(site, &places, left))
+    }
+
+    /// Ready when a site is not given up any more.
+    async fn is_back(&self, site: SiteId) {
+        while self.transport.failure(site).is_some() {
+            self.transport.retry(site).await;
+        }
     }
 
     /// Begins to take over from a site or to readmit it; `None` while one of these is under way, as each undoes what the
@@ -125,22 +181,6 @@ impl<T: Transport> Router<T> {
     ) -> Result<((Known, TakeOver), Vec<(Place, Surveyed)>), String> {
         self.check_others(site)?;
         let mut known = Known::new();
-        let surveyed = self.survey_fenced(site, places, &mut known).await;
-        if surveyed.is_err() {
-            // It may be back before others can take over.
-            for other in self.reachable() {
-                let _ = self.transport.step(other, Step::Admit(site)).await;
-            }
-        }
-        surveyed.map(|(found, surveys)| ((known, found), surveys))
-    }
-
-    async fn survey_fenced(
-        &self,
-        site: SiteId,
-        places: &[&Place],
-        known: &mut Known,
-    ) -> Result<(TakeOver, Vec<(Place, Surveyed)>), String> {
         for other in self.reachable() {
             match self.transport.step(other, Step::Fence(site)).await {
                 Ok(Answer::Fenced(fenced)) => drop(known.insert(other, *fenced)),
@@ -148,8 +188,8 @@ impl<T: Transport> Router<T> {
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
-        self.check_tails(places, known)?;
-        let found = take_over(known)?;
+        self.check_tails(places, &known)?;
+        let found = take_over(&known)?;
         if let Some((table, start)) = found.undecided.first() {
             return Err(format!(
                 "it was prepared to write {table}[{start}] for a site that cannot be asked either"
@@ -159,13 +199,13 @@ impl<T: Transport> Router<T> {
             let frames = Step::TakeFrames(site, found.frames.clone());
             self.transport.step(*other, frames).await.map_err(|refusal| refusal.to_string())?;
         }
-        let places = self.reshape(places, known).await?;
+        let places = self.reshape(places, &known).await?;
         let mut surveys = Vec::new();
         for place in places {
-            let survey = self.survey_with(&place, known, &found).await?;
+            let survey = self.survey_with(&place, &known, &found).await?;
             surveys.push((place, survey));
         }
-        Ok((found, surveys))
+        Ok(((known, found), surveys))
     }
 
     /// Who follows a partition and has started again may have applied, before, what the tails of others do not reach:
@@ -268,13 +308,16 @@ impl<T: Transport> Router<T> {
         }
         candidates.sort();
         let furthest = candidates.last().map(|(version, _)| *version);
-        let candidates: Vec<SiteId> = candidates.into_iter().rev().map(|(_, site)| site).collect();
+        // Nobody would send the others what they lack.
+        let complete = candidates.into_iter().rev().filter(|(has, _)| *has >= version);
+        let candidates: Vec<SiteId> = complete.map(|(_, site)| site).collect();
+        let followers = candidates.iter().copied().collect();
         match furthest {
             None => Err(format!("none of the replicas of {table}[{start}] can be reached")),
             Some(furthest) if furthest < version => Err(format!(
                 "the backup of {table}[{start}] has lost what it had acknowledged in memory"
             )),
-            Some(_) => Ok(Surveyed { version, candidates, shared: Vec::new() }),
+            Some(_) => Ok(Surveyed { version, candidates, followers, shared: Vec::new() }),
         }
     }
 

@@ -148,9 +148,7 @@ impl Draw {
         }
         let count = if self.sites > 2 && world.chance(200) { 2 } else { 1 };
         let backups = Backups { count, on_disk: world.chance(500) };
-        // Others take over only where the design stands still.
-        let (change_every_ns, strategy) = (0, Chosen::TwoPhase);
-        Draw { backups, change_every_ns, strategy, lose_every_ns: world.draw(20..200) * MS, ..self }
+        Draw { backups, lose_every_ns: world.draw(20..200) * MS, ..self }
     }
 
     pub(crate) fn strategy(&self) -> Box<dyn Strategy> {

@@ -161,7 +161,7 @@ impl Site {
         }
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
         if let Err(not_yet) = context.snapshot_at(partitions, time, waker) {
-            self.request_close(&resolved, not_yet, waker);
+            self.request_close(&resolved, not_yet, waker)?;
             return Ok(Err(Wait));
         }
         let index = &resolved.tables[0].index;

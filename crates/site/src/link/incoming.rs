@@ -136,7 +136,7 @@ impl Site {
     }
 
     /// The replicas here that need a feed, by the site it comes from.
-    pub(super) fn followed(&self) -> BTreeMap<SiteId, Vec<Arc<SitePartition>>> {
+    pub(crate) fn followed(&self) -> BTreeMap<SiteId, Vec<Arc<SitePartition>>> {
         let mut followed: BTreeMap<SiteId, Vec<Arc<SitePartition>>> = BTreeMap::new();
         for table in self.tables().iter() {
             for (_, partition) in table.partitions.load().iter() {

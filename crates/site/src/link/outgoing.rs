@@ -300,9 +300,14 @@ impl Site {
     }
 
     /// Sends what a subscriber lacks, if its stream is still the present one.
-    pub(super) fn answer(&self, to: SiteId, epoch: Epoch, items: Vec<FeedItem>) {
+    pub(super) fn answer(&self, to: SiteId, epoch: Epoch, mut items: Vec<FeedItem>) {
         let mut links = self.links.outgoing.lock();
         if let Some(link) = links.get_mut(&to).filter(|link| link.epoch == Some(epoch)) {
+            if link.tail_begun_in == link.epoch {
+                // What was logged before it followed anything is history, too.
+                link.told_settled = self.tail_settled();
+                items.push(FeedItem::Tail(TailItem::Settled(link.told_settled)));
+            }
             self.send_feed(to, link, items, Time::ZERO);
         }
     }

@@ -163,7 +163,7 @@ impl Site {
         self.store.keep_from(snapshot_pin, at);
         let partitions = resolved.partitions.iter().map(|partition| &****partition);
         if let Err(not_yet) = context.snapshot_at(partitions, at, waker) {
-            self.request_close(&resolved, not_yet, waker);
+            self.request_close(&resolved, not_yet, waker)?;
             return Ok(Err(Wait));
         }
         let positions = resolved.partitions.iter().map(|partition| partition.position());
