@@ -19,7 +19,7 @@ help:
 	@echo "             each of clients whose histories are checked while the design changes, the server"
 	@echo "             is killed, and stands still"
 	@echo "make cluster three processes on Kafka under load, killed with kill -9 one after the other, their broker"
-	@echo "             too; what clients saw is judged (twenty minutes; SECONDS=3600 for longer)"
+	@echo "             too; what clients saw is judged; and a benchmark (half an hour; SECONDS=3600 for longer)"
 	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
 	@echo
 	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
@@ -95,6 +95,7 @@ hunt:
 cluster:
 	clients/kafka
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=$(or $(SECONDS),1200) $(CARGO) test --package isomer --test histories cluster -- --ignored --nocapture
+	$(FAST) bench cluster --json
 
 bench:
 	$(FAST) bench store --json

@@ -139,18 +139,31 @@ impl Subject {
 /// # Errors
 /// If there are no brokers, or the topic has logs.
 pub(crate) fn run(args: &KafkaArgs) -> Result<(), Failure> {
+    let figures = figures(args)?;
+    match args.json {
+        true => out::line(serde_json::to_string(&figures).map_err(Failure::failed)?),
+        false => out::print(figures.to_text()),
+    }
+    Ok(())
+}
+
+/// What a commit takes, in times of what a bare producer does, at the median; and how many commits are in a record where 32
+/// clients share them.
+pub(super) fn commits(log: String, seconds: u64) -> Result<(f64, f64), Failure> {
+    let (options, value_bytes) = (Vec::new(), 100);
+    let figures =
+        figures(&KafkaArgs { log, options, clients: 32, seconds, value_bytes, json: false })?;
+    Ok((figures.commit_vs_producer_p50, figures.commits_per_record))
+}
+
+fn figures(args: &KafkaArgs) -> Result<Figures, Failure> {
     let connection = crate::kafka::connection(&args.log, &args.options)?;
     let folder = std::env::temp_dir().join(format!("isomer-bench-kafka-{}", std::process::id()));
     let bare = Bare::open(&connection).map_err(Failure::failed)?;
     let measured = measure(args, Arc::new(KafkaLogs::new(connection)), &bare, &folder);
     // It has checkpoints only, of a database that nobody goes on with.
     let _ = std::fs::remove_dir_all(&folder);
-    let figures = measured?;
-    match args.json {
-        true => out::line(serde_json::to_string(&figures).map_err(Failure::failed)?),
-        false => out::print(figures.to_text()),
-    }
-    Ok(())
+    measured
 }
 
 fn measure(

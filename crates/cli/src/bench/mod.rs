@@ -13,6 +13,7 @@
 //! | `reshard` | what clients notice of a change of the shard key (`reshard.rs`) |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
+//! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster.rs`) |
 //! | `plan` | how fast and how good the planners are (`../plan/bench.rs`) |
 //!
 //! `options.rs` reads the options, `run.rs` measures, `report.rs` tells.
@@ -59,6 +60,8 @@ pub(crate) enum BenchCommand {
     Kafka(kafka::KafkaArgs),
     Store(StoreCommand),
     Wire(wire::WireArgs),
+    #[cfg(feature = "kafka")]
+    Cluster(wire::ClusterArgs),
     Tpcc(wire::TpccArgs),
     /// How fast and how good the planners are
     Plan(crate::plan::bench::Args),
@@ -218,6 +221,8 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Kafka(args) => kafka::run(args),
         BenchCommand::Store(command) => store(command),
         BenchCommand::Wire(args) => wire::wire(args),
+        #[cfg(feature = "kafka")]
+        BenchCommand::Cluster(args) => wire::cluster(args),
         BenchCommand::Tpcc(args) => wire::tpcc_under_change(args),
         BenchCommand::Plan(args) => crate::plan::bench::run(args).map_err(Failure::failed),
     }

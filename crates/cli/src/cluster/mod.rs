@@ -14,6 +14,9 @@ mod up;
 
 pub(crate) use file::read_sites;
 pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
+#[cfg(feature = "kafka")]
+pub(crate) use up::Running;
+pub(crate) use up::UpArgs;
 
 use crate::failure::Failure;
 use crate::kafka::shown_logs;
@@ -28,7 +31,7 @@ use std::time::Duration;
 /// Shows who is in a cluster, and starts one on this machine
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
-    Up(up::UpArgs),
+    Up(UpArgs),
     Status(StatusArgs),
 }
 

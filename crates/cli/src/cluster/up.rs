@@ -9,15 +9,17 @@
 //! The parts are in process groups of their own, as a terminal's Ctrl-C would end all at once.
 
 use super::broker::Broker;
+use super::file::{ClusterFile, Process};
 use crate::clock;
 use crate::failure::Failure;
+use isomer_net::Role;
 use isomer_server::Trust;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,22 +40,22 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct UpArgs {
     /// Processes of a new cluster; the first is the one that serves
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
-    nodes: u16,
+    pub(crate) nodes: u16,
     /// The redo logs of a new cluster are in Kafka, at a broker that is started as well
     #[arg(long)]
-    kafka: bool,
+    pub(crate) kafka: bool,
     /// Sites of each process of a new cluster
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
-    sites: u16,
+    pub(crate) sites: u16,
     /// The cluster's folder
     #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Where clients of a new cluster connect; at its nodes, at the ports after that, or with port 0 at any
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5433")]
-    listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Which clients of this machine need no password: see isomer serve
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
-    trust: Trust,
+    pub(crate) trust: Trust,
 }
 
 /// A process of the cluster; it is ended with this one.
@@ -80,39 +82,99 @@ pub(super) fn run(args: &UpArgs) -> Result<(), Failure> {
         signal_hook::flag::register(signal, stop.clone()).map_err(Failure::failed)?;
     }
     isomer_server::make_private_files();
-    std::fs::create_dir_all(&args.data).map_err(Failure::failed)?;
-    let (config, broker) = prepare(args)?;
-    let file = super::ClusterFile::open(&config).map_err(Failure::failed)?;
-    let mut parts = Vec::new();
-    if let Some(broker) = &broker {
-        let mut part = Part { name: "broker".to_owned(), child: broker.start()? };
-        if !broker.until_up(&mut part.child, &stop)? {
-            return Ok(());
-        }
-        eprintln!("redo logs are at {}", broker.log());
-        parts.push(part);
-    }
-    for process in &file.processes {
-        parts.push(start(&process.member.name, process.role, &config, args)?);
-    }
+    let Some(mut running) = Running::start(args, true, &stop)? else { return Ok(()) };
     while !stop.load(Ordering::SeqCst) {
         clock::sleep(LOOK);
-        for part in &mut parts {
+        for part in &mut running.parts {
             if let Some(ended) = part.child.try_wait().map_err(Failure::failed)? {
                 let name = &part.name;
                 return Err(Failure::failed(format!("the process {name} has ended: {ended}")));
             }
         }
     }
-    // The one that serves first: then nothing is under way at the nodes. The broker last.
-    parts.rotate_left(usize::from(broker.is_some()));
-    for part in &mut parts {
-        let asked = Command::new("kill").arg(part.child.id().to_string()).status();
-        if asked.is_ok_and(|asked| asked.success()) {
-            let _ = part.child.wait();
+    running.stop();
+    Ok(())
+}
+
+/// A cluster whose processes are started by this one, and end with it.
+pub(crate) struct Running {
+    /// The broker, if there is one; and then as in the file.
+    parts: Vec<Part>,
+    broker: Option<Broker>,
+    config: PathBuf,
+    pub(crate) file: ClusterFile,
+    data: PathBuf,
+    trust: Trust,
+    /// Whether its processes say where they are.
+    says: bool,
+}
+
+impl Running {
+    /// Starts all; `None` if it was told to stop meanwhile.
+    pub(crate) fn start(
+        args: &UpArgs,
+        says: bool,
+        stop: &AtomicBool,
+    ) -> Result<Option<Running>, Failure> {
+        std::fs::create_dir_all(&args.data).map_err(Failure::failed)?;
+        let (config, broker) = prepare(args)?;
+        let file = ClusterFile::open(&config).map_err(Failure::failed)?;
+        let (data, trust) = (args.data.clone(), args.trust);
+        let parts = Vec::new();
+        let mut running = Running { parts, broker, config, file, data, trust, says };
+        if let Some(broker) = &running.broker {
+            let mut part = Part { name: "broker".to_owned(), child: broker.start()? };
+            if !broker.until_up(&mut part.child, stop)? {
+                return Ok(None);
+            }
+            eprintln!("redo logs are at {}", broker.log());
+            running.parts.push(part);
+        }
+        for process in &running.file.processes {
+            let part = running.process(process)?;
+            running.parts.push(part);
+        }
+        Ok(Some(running))
+    }
+
+    fn process(&self, process: &Process) -> Result<Part, Failure> {
+        let (name, is_router) = (process.member.name.clone(), process.role == Role::Router);
+        let program = std::env::current_exe().map_err(Failure::failed)?;
+        let mut command = Command::new(program);
+        command.arg(if is_router { "serve" } else { "node" });
+        command.args(["--name", &name, "--config"]).arg(&self.config);
+        command.arg("--data").arg(self.data.join(&name));
+        if is_router {
+            command.args(["--trust", &self.trust.to_string()]);
+        }
+        if !self.says {
+            command.stdout(Stdio::null());
+        }
+        let child = command.process_group(0).spawn().map_err(Failure::failed)?;
+        Ok(Part { name, child })
+    }
+
+    /// `kill -9` of a process of this name, and another start of it.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn kill_and_restart(&mut self, name: &str) -> Result<(), Failure> {
+        let named = |process: &&Process| process.member.name == name;
+        let process = self.file.processes.iter().find(named).expect("it is in the file");
+        self.parts.retain(|part| part.name != name);
+        let part = self.process(process)?;
+        self.parts.push(part);
+        Ok(())
+    }
+
+    /// Ends all, the one that serves first: then nothing is under way at the nodes. The broker last.
+    pub(crate) fn stop(mut self) {
+        self.parts.rotate_left(usize::from(self.broker.is_some()));
+        for part in &mut self.parts {
+            let asked = Command::new("kill").arg(part.child.id().to_string()).status();
+            if asked.is_ok_and(|asked| asked.success()) {
+                let _ = part.child.wait();
+            }
         }
     }
-    Ok(())
 }
 
 /// The file of the cluster, made if it is new; and its broker, if it has one.
@@ -132,23 +194,6 @@ fn prepare(args: &UpArgs) -> Result<(PathBuf, Option<Broker>), Failure> {
     let text = file(args, broker.as_ref())?;
     std::fs::write(&config, text).map_err(Failure::failed)?;
     Ok((config, broker))
-}
-
-fn start(
-    name: &str,
-    role: isomer_net::Role,
-    config: &Path,
-    args: &UpArgs,
-) -> Result<Part, Failure> {
-    let program = std::env::current_exe().map_err(Failure::failed)?;
-    let mut command = Command::new(program);
-    command.arg(if role == isomer_net::Role::Router { "serve" } else { "node" });
-    command.arg("--config").arg(config).args(["--name", name, "--data"]).arg(args.data.join(name));
-    if role == isomer_net::Role::Router {
-        command.args(["--trust", &args.trust.to_string()]);
-    }
-    let child = command.process_group(0).spawn().map_err(Failure::failed)?;
-    Ok(Part { name: name.to_owned(), child })
 }
 
 /// The file of a new cluster: ports that are free now.

@@ -25,6 +25,8 @@
 //! | `load_time_vs_pg`, `tpcc_load_time_vs_pg` | `pgbench -i`; TPC-C's tables: less is better |
 
 mod clients;
+#[cfg(feature = "kafka")]
+mod cluster;
 mod compare;
 mod direct;
 mod servers;
@@ -34,6 +36,8 @@ mod tpcc;
 
 use crate::failure::Failure;
 use clap::ValueEnum;
+#[cfg(feature = "kafka")]
+pub(crate) use cluster::{ClusterArgs, run as cluster};
 use compare::Bench;
 use isomer_workload::random;
 use servers::{Server, Transport, needs};

@@ -52,7 +52,8 @@ impl Transport {
 
 /// A server that runs. Dropping it stops it and removes its folder.
 pub(super) struct Server {
-    child: Child,
+    /// None: somebody else has started it, and ends it.
+    child: Option<Child>,
     folder: PathBuf,
     /// Where clients find it.
     host: String,
@@ -93,13 +94,29 @@ impl Server {
         let mut line = String::new();
         let said = child.stdout.take().expect("it is piped");
         BufReader::new(said).read_line(&mut line).map_err(Failure::failed)?;
-        let mut server =
-            Server { child, folder, host, port: 0, isolation, user: "isomer", options: "" };
+        let mut server = Server {
+            child: Some(child),
+            folder,
+            host,
+            port: 0,
+            isolation,
+            user: "isomer",
+            options: "",
+        };
         let address = line.split("127.0.0.1:").nth(1).unwrap_or_default();
         let digits: String = address.chars().take_while(char::is_ascii_digit).collect();
         let no_port = |_| Failure::failed(format!("isomer serve does not say its port: {line:?}"));
         server.port = digits.parse().map_err(no_port)?;
         server.answered()
+    }
+
+    /// An Isomer that listens at a port of this machine, or is about to; what belongs to a run is in this folder.
+    #[cfg(feature = "kafka")]
+    pub(super) fn at(port: u16, folder: PathBuf) -> Result<Server, Failure> {
+        let host = "127.0.0.1".to_owned();
+        let isolation = IsolationLevel::ReadCommitted;
+        Server { child: None, folder, host, port, isolation, user: "isomer", options: "" }
+            .answered()
     }
 
     /// Starts a new PostgreSQL.
@@ -140,6 +157,7 @@ impl Server {
         serve.args(["-c", "listen_addresses=127.0.0.1", "-c", &default(isolation), "-c"]);
         serve.arg(format!("unix_socket_directories={sockets}"));
         let child = serve.spawn().map_err(Failure::failed)?;
+        let child = Some(child);
         Server { child, folder, host, port, isolation, user: "postgres", options: "" }.answered()
     }
 
@@ -201,9 +219,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let Some(child) = &mut self.child else { return };
         // SIGINT: PostgreSQL's fast shutdown, and Isomer's.
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        let _ = self.child.wait();
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        let _ = child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
