@@ -6,6 +6,7 @@ mod fixture;
 use fixture::{End, Fixture, wait_for};
 use postgres::Client;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 const ACCOUNTS: i64 = 600;
 const WRITERS: i64 = 3;
@@ -242,4 +243,32 @@ fn a_change_is_held_up_slowed_down_and_ended() {
     let rows = "select count(*), sum(grp)::bigint from held";
     let row = client.query_one(rows, &[]).expect("a row");
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (5000, 5000 / 100 * 4950 + 1));
+}
+
+#[test]
+fn what_would_come_of_it_is_said_before_anything_is_written() {
+    let fixture = Fixture::new();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let notes = said.clone();
+    let mut config = postgres::Config::new();
+    config.host("127.0.0.1").port(fixture.server.address().port()).user("isomer").dbname("test");
+    config.notice_callback(move |notice| {
+        notes.lock().expect("nobody has failed").push(notice.message().to_owned());
+    });
+    let mut client = config.connect(postgres::NoTls).expect("the server answers");
+    client
+        .batch_execute(
+            "create table hot (id int primary key, grp int);
+             insert into hot select n, case when n <= 60 then 0 else n end from generate_series(1, 100) n;",
+        )
+        .expect("a table");
+    client.batch_execute("alter table hot shard by (grp) dry run").expect("a dry run");
+    let said = said.lock().expect("nobody has failed").clone();
+    assert_eq!(
+        said,
+        [
+            "100 rows by shard key (grp): 1 partition at s1, 0 % of the rows change their site",
+            "by shard key (grp) one value is in 60 % of the rows, which stay at one site",
+        ]
+    );
 }

@@ -176,18 +176,24 @@ impl Survey {
         sites.sort();
         sites.dedup();
         let mut said = vec![format!(
-            "{} rows {key}: {} partitions at {}, {:.0} % of the rows change their site",
+            "{} rows {key}: {} partition{} at {}, {:.0} % of the rows change their site",
             self.rows,
             self.partitions.len(),
+            if self.partitions.len() == 1 { "" } else { "s" },
             sites.join(" "),
             100.0 * self.moved,
         )];
-        if let (Some(values), false) = (self.values, self.shard.is_empty() || self.rows == 0)
-            && (values < self.partitions.len() || self.largest > 0.5)
+        let has_key = !self.shard.is_empty() && self.rows > 0;
+        if let (Some(values), true) = (self.values, has_key)
+            && values < self.partitions_now
         {
+            said.push(format!("{key} there are few values: {values} different ones"));
+        }
+        // They stay together, so their site has at least that part of the load.
+        if has_key && self.largest > 0.5 {
+            let percent = 100.0 * self.largest;
             said.push(format!(
-                "{key} there are few values: {values} different ones, the most frequent in {:.0} % of the rows",
-                100.0 * self.largest,
+                "{key} one value is in {percent:.0} % of the rows, which stay at one site"
             ));
         }
         said
