@@ -14,7 +14,9 @@ use isomer_sql::budget::Holding;
 use isomer_sql::datum::Datum;
 use isomer_sql::foreign::Checks;
 use isomer_sql::statement::{Action, Compiled, Copy, CopyDirection, settle};
+use isomer_sql::system::SettingsView;
 use isomer_sql::transaction::Transaction;
+use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::sync::Arc;
 
@@ -97,7 +99,8 @@ impl Session {
                         let (mark, bytes) = (budget.mark(), 2 * Out::row_bytes(values));
                         budget.charge(bytes)?;
                         out.reserve(bytes);
-                        out.message(b'd', |body| put_line(copy, &types, values, body));
+                        let zone = around.settings.zone();
+                        out.message(b'd', |body| put_line(copy, &types, values, zone, body));
                         budget.back_to(mark);
                         flush.flush_some(out)
                     })?;
@@ -177,7 +180,8 @@ impl Session {
             // The values, and the texts that they are read from.
             copy.kept.more(line_bytes(line, columns.len()))?;
             copy.rows_bytes += line_bytes(line, columns.len());
-            let row = read_line(options, line, columns.iter().map(|column| column.ty));
+            let types = columns.iter().map(|column| column.ty);
+            let row = read_line(options, line, types, self.settings.zone());
             copy.rows.push(row.map_err(|error| located(error, &plan.table.name, copy.lines))?);
             if copy.rows.len() >= BATCH_ROWS || copy.rows_bytes >= BATCH_BYTES {
                 self.copy_rows(copy, options)?;
@@ -240,6 +244,7 @@ fn read_line(
     copy: &Copy,
     line: &[u8],
     types: impl ExactSizeIterator<Item = SqlType>,
+    zone: &Zone,
 ) -> Result<Vec<Datum>, SqlError> {
     let line = binary::utf8(line)?;
     let expected = types.len();
@@ -258,9 +263,9 @@ fn read_line(
             return Ok(Datum::Null);
         }
         if field.contains('\\') {
-            text::parse(&unescape(field), ty)
+            text::parse_in(&unescape(field), ty, zone)
         } else {
-            text::parse(field, ty)
+            text::parse_in(field, ty, zone)
         }
     };
     fields.into_iter().zip(types).map(read).collect()
@@ -305,7 +310,7 @@ fn unescape(field: &str) -> String {
     text
 }
 
-fn put_line(copy: &Copy, types: &[SqlType], values: &[Datum], body: &mut Vec<u8>) {
+fn put_line(copy: &Copy, types: &[SqlType], values: &[Datum], zone: &Zone, body: &mut Vec<u8>) {
     for (at, (value, ty)) in values.iter().zip(types).enumerate() {
         if at > 0 {
             body.extend(copy.delimiter.to_string().as_bytes());
@@ -314,7 +319,7 @@ fn put_line(copy: &Copy, types: &[SqlType], values: &[Datum], body: &mut Vec<u8>
             body.extend(copy.null.as_bytes());
             continue;
         }
-        for sign in text::format(value, *ty).chars() {
+        for sign in text::format_in(value, *ty, zone).chars() {
             match sign {
                 '\\' => body.extend(b"\\\\"),
                 '\n' => body.extend(b"\\n"),

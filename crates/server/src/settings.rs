@@ -8,7 +8,7 @@
 //! Defaults come from the server's options (`--set`), and over these from the client's start-up message.
 //!
 //! A setting either has its effect, or has only those values that are how things are anyway
-//! ([`ONLY`]): `TimeZone` is UTC, `DateStyle` is ISO. Settings of PostgreSQL that are about speed
+//! ([`ONLY`]): `DateStyle` is ISO. Settings of PostgreSQL that are about speed
 //! alone are taken with a warning ([`is_about_speed`]). Names with a dot are an application's own.
 //! All others are unknown, as in PostgreSQL.
 
@@ -20,6 +20,7 @@ use crate::socket::Socket;
 use crate::wire::Out;
 use isomer_sql::statement::{Level, Setting};
 use isomer_sql::system::SettingsView;
+use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) read_only: bool,
     /// `synchronous_commit` is off: who commits is told before it is durable.
     hasty: bool,
+    zone: Zone,
     values: BTreeMap<String, String>,
     defaults: Arc<[(String, String)]>,
 }
@@ -98,7 +100,7 @@ const FIXED: [&str; 7] = [
 
 /// Settings whose values change nothing, as they are how things are anyway; other values are
 /// refused. In small letters; `*` stands for all.
-const ONLY: [(&str, &[&str]); 36] = [
+const ONLY: [(&str, &[&str]); 35] = [
     ("application_name", &["*"]),
     (
         "client_min_messages",
@@ -111,32 +113,6 @@ const ONLY: [(&str, &[&str]); 36] = [
     ("datestyle", &["iso", "iso, mdy", "iso, dmy", "iso, ymd", "iso,mdy", "iso,dmy", "iso,ymd"]),
     // No type is an interval.
     ("intervalstyle", &["postgres", "postgres_verbose", "iso_8601", "sql_standard"]),
-    (
-        "timezone",
-        &[
-            "utc",
-            "etc/utc",
-            "gmt",
-            "etc/gmt",
-            "uct",
-            "etc/uct",
-            "zulu",
-            "etc/zulu",
-            "universal",
-            "etc/universal",
-            "greenwich",
-            "etc/greenwich",
-            "z",
-            "0",
-            "+00",
-            "+00:00",
-            "-00:00",
-            "utc0",
-            "gmt0",
-            "etc/gmt0",
-            "<+00>-00",
-        ],
-    ),
     ("standard_conforming_strings", &["on", "true", "yes", "1"]),
     ("backslash_quote", &["safe_encoding", "off", "false", "no", "0"]),
     ("escape_string_warning", &["*"]),
@@ -234,6 +210,7 @@ impl Settings {
             level: Level::default(),
             read_only: false,
             hasty: false,
+            zone: Zone::utc(),
             values: BTreeMap::new(),
             defaults,
         };
@@ -375,6 +352,18 @@ impl Settings {
                     }
                 };
             }
+            "timezone" => {
+                self.zone = match value.as_deref() {
+                    None => Zone::utc(),
+                    Some(named) => Zone::named(named).ok_or_else(|| {
+                        let right = "Zones are named as Europe/Berlin, UTC, EST5EDT or <+02>-02; or by hours east, \
+                                     as 2.";
+                        not_possible("TimeZone", named, right)
+                    })?,
+                };
+                self.values.insert(name, self.zone.name().to_owned());
+                return Ok(None);
+            }
             "search_path" => check_search_path(value.as_deref())?,
             "session_authorization" if value.is_none() => return Ok(None),
             _ if is_own(&name) => return Err(unknown(&name)),
@@ -422,12 +411,17 @@ impl Settings {
         self.level = Level::default();
         self.read_only = false;
         self.hasty = false;
+        self.zone = Zone::utc();
         let defaults = self.defaults.clone();
         defaults.iter().try_for_each(|(name, value)| self.set(name, Some(value.clone())).map(drop))
     }
 }
 
 impl SettingsView for Settings {
+    fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     fn checked(&self, name: &str, value: &str) -> Result<String, SqlError> {
         let mut changed = self.clone();
         changed.set(name, Some(value.to_owned()))?;
@@ -480,7 +474,6 @@ fn check_only(name: &str, value: &str, only: &[&str]) -> Result<(), SqlError> {
         return Ok(());
     }
     let hint = match name {
-        "timezone" => "Times are in UTC; convert them in the client.".to_owned(),
         "datestyle" => "Dates are written and read as ISO 8601 has them.".to_owned(),
         _ => format!("Available values: {}.", only.join(", ")),
     };
@@ -620,7 +613,8 @@ mod tests {
         for (name, value, expected) in [
             ("TimeZone", "UTC", "set"),
             ("TimeZone", "Etc/UTC", "set"),
-            ("TimeZone", "Europe/Berlin", "0A000"),
+            ("TimeZone", "europe/berlin", "set"),
+            ("TimeZone", "Nowhere", "22023"),
             ("DateStyle", "ISO, DMY", "set"),
             ("DateStyle", "German", "0A000"),
             ("client_encoding", "'utf-8'", "set"),
@@ -647,6 +641,6 @@ mod tests {
         }
         assert_eq!(settings.get("app.user").as_deref(), Some("7"));
         assert_eq!(settings.get("transaction_isolation").as_deref(), Some("serializable"));
-        assert_eq!(settings.get("TimeZone").as_deref(), Some("Etc/UTC"));
+        assert_eq!(settings.get("TimeZone").as_deref(), Some("Europe/Berlin"));
     }
 }

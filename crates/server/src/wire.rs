@@ -10,6 +10,7 @@
 
 use isomer_sql::datum::Datum;
 use isomer_sql::plan::OutputColumn;
+use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, text};
 
 /// A message before the client is known may be this long.
@@ -261,7 +262,13 @@ impl Out {
         }
     }
 
-    pub(crate) fn row(&mut self, values: &[Datum], columns: &[OutputColumn], formats: &Formats) {
+    pub(crate) fn row(
+        &mut self,
+        values: &[Datum],
+        columns: &[OutputColumn],
+        formats: &Formats,
+        zone: &Zone,
+    ) {
         self.message(b'D', |body| {
             body.extend((values.len() as i16).to_be_bytes());
             for (at, (value, column)) in values.iter().zip(columns).enumerate() {
@@ -274,7 +281,7 @@ impl Out {
                 if formats.is_binary(at) {
                     binary::encode(value, column.ty, body);
                 } else {
-                    put_value(body, value, column.ty);
+                    put_value(body, value, column.ty, zone);
                 }
                 let length = (body.len() - length_at - 4) as i32;
                 body[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
@@ -297,7 +304,7 @@ fn put_text(body: &mut Vec<u8>, text: &str) {
 }
 
 /// A value as text; whole numbers without a detour.
-fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType) {
+fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType, zone: &Zone) {
     match (value, ty) {
         (Datum::Int(number), ty) if ty != SqlType::Date => {
             use std::io::Write;
@@ -308,7 +315,7 @@ fn put_value(body: &mut Vec<u8>, value: &Datum, ty: SqlType) {
             let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
             body.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
         }
-        _ => body.extend(text::format(value, ty).as_bytes()),
+        _ => body.extend(text::format_in(value, ty, zone).as_bytes()),
     }
 }
 

@@ -115,6 +115,11 @@ pub enum Func {
     Description,
     ColumnDescription,
     Regclass,
+    LocalNow,
+    Instant,
+    LocalTime,
+    DateTrunc,
+    ToChar,
 }
 
 /// What a name and a number of arguments mean: the function and its result's type, given the
@@ -173,7 +178,7 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("now" | "transaction_timestamp" | "current_timestamp", 0 | 1) => {
             (Now, SqlType::TimestampTz)
         }
-        ("localtimestamp", 0) => (Now, SqlType::Timestamp),
+        ("localtimestamp", 0) => (LocalNow, SqlType::Timestamp),
         ("clock_timestamp" | "statement_timestamp", 0) => (ClockTime, SqlType::TimestampTz),
         ("current_date", 0) => (CurrentDate, SqlType::Date),
         ("version", 0) => (Version, SqlType::Text),
@@ -189,7 +194,6 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("setval", 2 | 3) => (SetVal, SqlType::Int8),
         ("pg_sleep", 1) => (Sleep, SqlType::Text),
         ("random", 0) => (Random, SqlType::Float8),
-        ("date_part" | "extract", 2) => (Extract, SqlType::Numeric(None)),
         ("format_type", 2) => (FormatType, SqlType::Text),
         ("has_column_privilege" | "pg_has_role", 2..=4) => (True, SqlType::Bool),
         (
@@ -401,7 +405,25 @@ pub fn call(
         Least => same_as(known(args).min_by(|a, b| a.compare(b)), budget)?,
         Now => Datum::Timestamp(around.begun_us),
         ClockTime => Datum::Timestamp(around.now_us),
-        CurrentDate => Datum::Int(around.begun_us.div_euclid(86_400_000_000)),
+        LocalNow => Datum::Timestamp(around.settings.zone().local(around.begun_us)),
+        CurrentDate => {
+            let now = around.settings.zone().local(around.begun_us);
+            Datum::Int(now.div_euclid(86_400_000_000))
+        }
+        Instant | LocalTime => {
+            let given = args.get(1).map(|_| times::zone_named(text(1))).transpose()?;
+            let zone = given.as_ref().unwrap_or_else(|| around.settings.zone());
+            match args[0] {
+                Datum::Timestamp(wall) if func == Instant => Datum::Timestamp(zone.instant(wall)),
+                Datum::Timestamp(moment) => Datum::Timestamp(zone.local(moment)),
+                _ => Datum::Null,
+            }
+        }
+        DateTrunc => times::truncate(text(0), &args[1])?,
+        ToChar => {
+            budget.charge(16 * text(1).len())?;
+            times::to_char(&args[0], text(1))?
+        }
         Version => Datum::text(version()),
         CurrentDatabase => Datum::text(&*around.database),
         CurrentSchema => Datum::text("public"),
@@ -554,7 +576,8 @@ pub fn call(
             let ty = u32::try_from(int(1)).ok().and_then(SqlType::of_oid);
             let ty = ty.unwrap_or(SqlType::Text).with_modifier(int(2) as i32);
             budget.charge(2 * crate::text::format_bytes(&args[0]))?;
-            Datum::Text(crate::text::format(&args[0], ty).into_owned())
+            let zone = around.settings.zone();
+            Datum::Text(crate::text::format_in(&args[0], ty, zone).into_owned())
         }
         TruthName => Datum::text(if args[0].as_bool() == Some(true) { "true" } else { "false" }),
         NextVal | CurrVal | LastVal | SetVal | SequenceLast | SequenceIsCalled | Sleep

@@ -19,6 +19,7 @@
 //! | `exec` | running them |
 //! | [`budget`] | memory and time of a statement |
 //! | [`types`], [`datum`], [`numeric`], [`text`], [`binary`] | values, and how clients write them |
+//! | [`zone`] | time zones |
 //! | [`system`] | the catalog as tables |
 //! | [`statement`] | a compiled statement, and how to run it |
 //!
@@ -58,6 +59,7 @@ pub mod text;
 pub mod transaction;
 pub mod types;
 pub mod view;
+pub mod zone;
 
 pub use datum::Datum;
 pub use error::{SqlError, code};

@@ -17,6 +17,7 @@ use crate::sequence::Sequence;
 use crate::transaction::Surroundings;
 use crate::types::{ALL, SqlType};
 use crate::view::View;
+use crate::zone::Zone;
 use definitions::index_definitions;
 pub(crate) use definitions::{constraint_definition, default_access, default_definition};
 pub(crate) use definitions::{index_definition, regclass, regtype, relation_name};
@@ -100,6 +101,9 @@ pub trait SettingsView: Send + Sync {
 
     /// All settings and their values.
     fn settings(&self) -> Vec<(String, String)>;
+
+    /// The time zone.
+    fn zone(&self) -> &Zone;
 
     /// What the value of a setting will be, once it is set.
     ///

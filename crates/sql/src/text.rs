@@ -4,6 +4,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
 use crate::numeric::Decimal;
 use crate::types::SqlType;
+use crate::zone::Zone;
 use std::borrow::Cow;
 
 const DAY_US: i64 = 86_400_000_000;
@@ -42,6 +43,17 @@ pub fn format(value: &Datum, ty: SqlType) -> Cow<'_, str> {
     }
 }
 
+/// As [`format()`], where moments are written as the wall shows them in a zone.
+pub fn format_in<'v>(value: &'v Datum, ty: SqlType, zone: &Zone) -> Cow<'v, str> {
+    match (value, ty) {
+        (Datum::Timestamp(micros), SqlType::TimestampTz) => {
+            let shown = format_timestamp(zone.local(*micros));
+            Cow::Owned(shown + &zone.suffix(*micros))
+        }
+        _ => format(value, ty),
+    }
+}
+
 /// How much memory that takes at most, for a value that is long.
 pub fn format_bytes(value: &Datum) -> usize {
     match value {
@@ -63,7 +75,30 @@ fn hexadecimal(before: &str, bytes: &[u8]) -> String {
     text
 }
 
-/// Reads a value of a type.
+/// As [`parse`], where moments that are written without a zone are what the wall shows in this one.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_in(text: &str, ty: SqlType, zone: &Zone) -> Result<Datum, SqlError> {
+    match ty {
+        SqlType::TimestampTz => {
+            let (local, offset) = moment(text)?;
+            let known = |offset| local - offset;
+            Ok(Datum::Timestamp(offset.map_or_else(|| zone.instant(local), known)))
+        }
+        ty => parse(text, ty),
+    }
+}
+
+/// What the wall shows at a moment that is written, and how far that is ahead of UTC, if it says so.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn moment(text: &str) -> Result<(i64, Option<i64>), SqlError> {
+    parse_timestamp(text.trim()).map_err(|wrong| wrong.error(text, SqlType::TimestampTz))
+}
+
+/// Reads a value of a type. Moments that are written without a zone are in UTC.
 ///
 /// # Errors
 /// 22P02 if the text is none, 22003 if it is out of range.
@@ -114,9 +149,8 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
             Ok(Datum::Timestamp(micros))
         }
         SqlType::TimestampTz => {
-            let (micros, offset) =
-                parse_timestamp(trimmed).map_err(|wrong| wrong.error(text, ty))?;
-            Ok(Datum::Timestamp(micros - offset))
+            let (micros, offset) = moment(text)?;
+            Ok(Datum::Timestamp(micros - offset.unwrap_or(0)))
         }
         SqlType::Uuid => parse_uuid(text).map(Datum::Bytes).ok_or_else(|| bad(text, ty)),
         SqlType::Array(element) => {
@@ -286,7 +320,7 @@ pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
 }
 
 /// The day since 1970.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -310,8 +344,8 @@ fn format_timestamp(micros: i64) -> String {
     text
 }
 
-/// Microseconds since 1970 as written, and the offset of the time zone.
-fn parse_timestamp(text: &str) -> Result<(i64, i64), WrongTime> {
+/// Microseconds since 1970 as written, and the offset of the time zone, if there is one.
+fn parse_timestamp(text: &str) -> Result<(i64, Option<i64>), WrongTime> {
     let (date, time) = match text.find([' ', 'T']) {
         Some(at) => (&text[..at], text[at + 1..].trim()),
         None => (text, ""),
@@ -360,14 +394,14 @@ fn number(text: &str) -> Result<i64, WrongTime> {
     text.parse().map_err(|_| WrongTime::Field)
 }
 
-fn split_zone(time: &str) -> Result<(&str, i64), WrongTime> {
+fn split_zone(time: &str) -> Result<(&str, Option<i64>), WrongTime> {
     let lower = time.to_ascii_lowercase();
     for utc in ["z", "utc", "gmt"] {
         if lower.ends_with(utc) {
-            return Ok((time[..time.len() - utc.len()].trim_end(), 0));
+            return Ok((time[..time.len() - utc.len()].trim_end(), Some(0)));
         }
     }
-    let Some(at) = time.rfind(['+', '-']) else { return Ok((time, 0)) };
+    let Some(at) = time.rfind(['+', '-']) else { return Ok((time, None)) };
     let zone = &time[at + 1..];
     let (hours, minutes) = match zone.split_once(':') {
         Some((hours, minutes)) => (hours, minutes),
@@ -379,7 +413,7 @@ fn split_zone(time: &str) -> Result<(&str, i64), WrongTime> {
         return Err(WrongTime::Zone);
     }
     let sign = if time[at..].starts_with('-') { -1 } else { 1 };
-    Ok((time[..at].trim_end(), sign * (hours * 60 + minutes) * 60_000_000))
+    Ok((time[..at].trim_end(), Some(sign * (hours * 60 + minutes) * 60_000_000)))
 }
 
 /// Microseconds since midnight, which ends a day as 24:00.

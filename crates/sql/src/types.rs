@@ -47,7 +47,7 @@ pub enum SqlType {
     Date,
     /// `timestamp without time zone`
     Timestamp,
-    /// `timestamp with time zone`; the session's time zone is UTC.
+    /// `timestamp with time zone`: a moment, kept in UTC.
     TimestampTz,
     /// `uuid`
     Uuid,

@@ -252,9 +252,11 @@ impl Definer<'_> {
                 Ok(values)
             });
         }
+        let (from, settings) = (table.columns[at].ty, self.around.settings.clone());
         let fill = |old: &[Datum]| {
             let mut values = old.to_vec();
-            values[at] = convert(std::mem::replace(&mut values[at], Datum::Null), ty, true)?;
+            let value = std::mem::replace(&mut values[at], Datum::Null);
+            values[at] = convert(settings.zone().retyped(value, from, ty), ty, true)?;
             Ok(values)
         };
         self.rebuild(table, changed, &fill)

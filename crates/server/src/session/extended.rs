@@ -8,6 +8,8 @@ use isomer_sql::datum::Datum;
 use isomer_sql::parse::read;
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Prepared, compile};
+use isomer_sql::system::SettingsView;
+use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -135,7 +137,7 @@ impl Session {
         let kept = self.memory.session.keep(bytes)?;
         let mut params = Vec::with_capacity(count);
         for (at, ty) in types.iter().enumerate() {
-            params.push(parameter(reader, *ty, formats.is_binary(at))?);
+            params.push(parameter(reader, *ty, formats.is_binary(at), self.settings.zone())?);
         }
         let formats = Formats::read(reader)?;
         reader.end()?;
@@ -317,11 +319,19 @@ fn type_of(oid: u32) -> Result<SqlType, SqlError> {
     })
 }
 
-fn parameter(reader: &mut Reader<'_>, ty: SqlType, is_binary: bool) -> Result<Datum, SqlError> {
+fn parameter(
+    reader: &mut Reader<'_>,
+    ty: SqlType,
+    is_binary: bool,
+    zone: &Zone,
+) -> Result<Datum, SqlError> {
     let length = reader.i32()?;
     let Ok(length) = usize::try_from(length) else {
         return if length == -1 { Ok(Datum::Null) } else { Err(violation("a length is negative")) };
     };
     let bytes = reader.bytes(length)?;
-    if is_binary { binary::decode(bytes, ty) } else { text::parse(binary::utf8(bytes)?, ty) }
+    match is_binary {
+        true => binary::decode(bytes, ty),
+        false => text::parse_in(binary::utf8(bytes)?, ty, zone),
+    }
 }

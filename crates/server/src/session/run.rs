@@ -13,6 +13,7 @@ use isomer_sql::parse::{DesignStatement, UserStatement};
 use isomer_sql::plan::OutputColumn;
 use isomer_sql::statement::{Action, Compiled, Control, Explains};
 use isomer_sql::transaction::Surroundings;
+use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Lock, LockTableMode};
 use std::rc::Rc;
@@ -266,7 +267,7 @@ impl Session {
                 let (mark, bytes) = (budget.mark(), Out::row_bytes(values));
                 budget.charge(bytes)?;
                 out.reserve(bytes);
-                out.row(values, output, call.formats);
+                out.row(values, output, call.formats, around.settings.zone());
                 budget.back_to(mark);
                 flush.flush_some(out)
             })?;
@@ -321,7 +322,7 @@ impl Session {
             out.row_description(output, formats);
         }
         for line in lines {
-            out.row(&[Datum::Text(line)], output, formats);
+            out.row(&[Datum::Text(line)], output, formats, &Zone::utc());
         }
         out.complete(if matches!(compiled.action, Action::Explain(..)) {
             "EXPLAIN"

@@ -9,7 +9,8 @@ use isomer_sql::catalog::Table;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
-use isomer_sql::{SqlError, code};
+use isomer_sql::system::SettingsView;
+use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{
     AlterTableOperation, CascadeOption, CreateTable, ObjectName, PrimaryKeyConstraint, Query,
     Statement as Sql, TableConstraint, TruncateIdentityOption,
@@ -66,7 +67,12 @@ impl Session {
                 }
                 let typed = values.iter().zip(&compiled.params);
                 let params = typed
-                    .map(|(value, ty)| isomer_sql::datum::convert(value.clone(), *ty, false))
+                    .map(|(value, ty)| match value {
+                        Datum::Text(text) if *ty == SqlType::TimestampTz => {
+                            isomer_sql::text::parse_in(text, *ty, self.settings.zone())
+                        }
+                        value => isomer_sql::datum::convert(value.clone(), *ty, false),
+                    })
                     .collect::<Result<Vec<Datum>, SqlError>>()?;
                 let (params, formats) = (&params[..], &Formats::default());
                 let budget = self.memory.statement.clone();

@@ -19,6 +19,16 @@ pub(crate) enum Kind {
 
 use Kind::{Bool, Char, Date, Float, Int, Numeric, Text, Time};
 
+const ZONES: [&str; 5] = ["UTC", "Asia/Kathmandu", "Europe/Berlin", "America/New_York", "EST5EDT"];
+const PATTERNS: [&str; 6] = [
+    "YYYY-MM-DD HH24:MI:SS.US",
+    "FMDay, FMDD. FMMonth YYYY, FMHH12 am",
+    "Dy Mon MONTH Day \"of\" DDD D ID IDDD",
+    "IYYY-IW WW W Q CC J Y,YYY YY MS",
+    "HH:MI P.M. Y YYY IY IYY",
+    "yyyymmdd, mon DY -- day",
+];
+
 pub(crate) const KINDS: [Kind; 8] = [Int, Numeric, Float, Text, Char, Bool, Date, Time];
 
 /// The columns of a table.
@@ -62,9 +72,10 @@ impl Scope<'_> {
             Text | Char => self.chance.one(&["x", "y", "xy", "xyz", "", "Y", "x ", "7"]).to_owned(),
             Bool => self.chance.one(&["true", "false"]).to_owned(),
             Date => format!("2024-0{}-{}", 1 + self.below(3), 27 + self.below(3)),
+            // Clocks are changed on some of these days, in the zone of the sessions.
             Time => format!(
-                "2024-02-{} {:02}:30:0{}",
-                27 + self.below(3),
+                "2024-{} {:02}:30:0{}",
+                self.chance.one(&["02-27", "02-28", "02-29", "03-10", "11-03"]),
                 self.below(24),
                 self.below(6)
             ),
@@ -141,7 +152,24 @@ impl Scope<'_> {
             Char => unreachable!("it is a leaf"),
             Bool => self.condition(depth - 1),
             Date => self.date(depth),
-            Time => match self.below(2) {
+            Time => match self.below(6) {
+                1 => format!(
+                    "date_trunc('{}', {})",
+                    self.chance.one(&["hour", "day", "week", "month", "quarter", "century"]),
+                    self.expression(Time, depth - 1)
+                ),
+                2 => format!(
+                    "({} at time zone '{}' at time zone '{}')",
+                    self.leaf(Time),
+                    self.chance.one(&ZONES),
+                    self.chance.one(&ZONES)
+                ),
+                3 => format!("({}::timestamptz::timestamp)", self.expression(Time, depth - 1)),
+                4 => format!(
+                    "(date_trunc('day', {}::timestamptz, '{}')::timestamp)",
+                    self.leaf(Time),
+                    self.chance.one(&ZONES)
+                ),
                 0 => format!("({}::timestamp)", self.expression(Date, depth - 1)),
                 _ => self.of_any(Time, depth),
             },
@@ -181,7 +209,10 @@ impl Scope<'_> {
             7 => format!("(- {a})"),
             8 => format!(
                 "extract({} from {})::int",
-                self.chance.one(&["day", "month", "hour"]),
+                self.chance.one(&[
+                    "day", "month", "hour", "dow", "isodow", "doy", "week", "isoyear", "quarter",
+                    "century"
+                ]),
                 self.leaf(Time)
             ),
             _ => format!(
@@ -194,7 +225,13 @@ impl Scope<'_> {
 
     fn numeric(&mut self, depth: u32) -> String {
         let a = self.expression(Numeric, depth - 1);
-        match self.below(8) {
+        match self.below(9) {
+            7 => format!(
+                "extract({} from {}{})",
+                self.chance.one(&["epoch", "second", "milliseconds"]),
+                self.leaf(Time),
+                self.chance.one(&["", "::timestamptz"])
+            ),
             0 => format!(
                 "{}({a}, {})",
                 self.chance.one(&["round", "trunc"]),
@@ -226,7 +263,13 @@ impl Scope<'_> {
 
     fn text(&mut self, depth: u32) -> String {
         let a = self.expression(Text, depth - 1);
-        match self.below(14) {
+        match self.below(16) {
+            13 => format!("({}::timestamptz::text)", self.expression(Time, depth - 1)),
+            14 => format!(
+                "to_char({}, '{}')",
+                self.expression(Time, depth - 1),
+                self.chance.one(&PATTERNS)
+            ),
             11 => format!("concat({a}, {})", self.leaf(Char)),
             12 => format!("({} || {a})", self.leaf(Char)),
             0 => format!("({a} || {})", self.expression(Text, depth - 1)),

@@ -83,6 +83,9 @@ impl Binder<'_> {
 
     pub(super) fn call(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed, SqlError> {
         let mut args = args;
+        if let Some(found) = self.time_function(name, &args) {
+            return found;
+        }
         if let "nextval" | "currval" | "setval" = name {
             self.name_sequence(args.first_mut())?;
         }
@@ -403,7 +406,6 @@ fn unknown_argument(func: Func, at: usize) -> SqlType {
         | Func::Ln => SqlType::Float8,
         Func::SetVal if at == 1 => SqlType::Int8,
         Func::SetVal if at == 2 => SqlType::Bool,
-        Func::Extract if at > 0 => SqlType::Timestamp,
         _ => SqlType::Text,
     }
 }

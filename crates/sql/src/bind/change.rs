@@ -60,6 +60,7 @@ impl Binder<'_> {
             match (value.ty.family(), column.ty.family()) {
                 (Family::Unknown, _) => binder.coerce(value, column.ty),
                 (_, Family::Text) => binder.as_text(value),
+                (_, Family::Time) => binder.coerce(value, column.ty),
                 _ => Ok(value.expr),
             }
         })

@@ -107,11 +107,11 @@ impl Binder<'_> {
         }
         if value.ty == SqlType::Unknown {
             if let Expr::Const(datum) = value.expr {
-                return Ok(typed(Expr::Const(convert(datum, ty, true)?), ty));
+                return Ok(typed(constant(datum, ty, true)?, ty));
             }
             return Ok(typed(self.coerce(value, ty)?, ty));
         }
-        Ok(typed(Expr::Cast(Box::new(value.expr), ty), ty))
+        Ok(typed(retyped(value.expr, value.ty, ty), ty))
     }
 
     /// Brings values to one type.
@@ -160,7 +160,7 @@ impl Binder<'_> {
     /// Gives a value of an unknown type a type, or converts a value to a type that compares with it.
     pub(crate) fn coerce(&mut self, value: Typed, ty: SqlType) -> Result<Expr, SqlError> {
         match (value.expr, value.ty) {
-            (Expr::Const(datum), SqlType::Unknown) => Ok(Expr::Const(convert(datum, ty, false)?)),
+            (Expr::Const(datum), SqlType::Unknown) => constant(datum, ty, false),
             (Expr::Param(number), SqlType::Unknown) => {
                 if self.params[number] == SqlType::Unknown {
                     self.params[number] = bare(ty);
@@ -170,11 +170,36 @@ impl Binder<'_> {
             (expr, from) if from.is_float() != ty.is_float() && ty.is_float() => {
                 Ok(Expr::Cast(Box::new(expr), ty))
             }
-            (expr, SqlType::Date) if matches!(ty, SqlType::Timestamp | SqlType::TimestampTz) => {
-                Ok(Expr::Cast(Box::new(expr), ty))
+            (expr, from)
+                if (from.family(), ty.family()) == (Family::Time, Family::Time) && from != ty =>
+            {
+                Ok(retyped(expr, from, ty))
             }
             (expr, _) => Ok(expr),
         }
+    }
+}
+
+/// A literal of a type. One of a moment that says no zone is what the wall shows in that of whoever runs the statement.
+pub(super) fn constant(literal: Datum, ty: SqlType, explicit: bool) -> Result<Expr, SqlError> {
+    if let (Datum::Text(text), SqlType::TimestampTz) = (&literal, ty)
+        && let (local, None) = crate::text::moment(text)?
+    {
+        return Ok(Expr::Call(Func::Instant, vec![Expr::Const(Datum::Timestamp(local))]));
+    }
+    convert(literal, ty, explicit).map(Expr::Const)
+}
+
+/// A value of a type as one of another; between moments and what the wall shows by the session's zone.
+pub(crate) fn retyped(expr: Expr, from: SqlType, to: SqlType) -> Expr {
+    use SqlType::{Date, Timestamp, TimestampTz};
+    let cast = |expr, ty| Expr::Cast(Box::new(expr), ty);
+    match (from, to) {
+        (TimestampTz, Timestamp) => Expr::Call(Func::LocalTime, vec![expr]),
+        (TimestampTz, Date) => cast(Expr::Call(Func::LocalTime, vec![expr]), Date),
+        (Timestamp, TimestampTz) => Expr::Call(Func::Instant, vec![expr]),
+        (Date, TimestampTz) => Expr::Call(Func::Instant, vec![cast(expr, Timestamp)]),
+        _ => cast(expr, to),
     }
 }
 

@@ -12,14 +12,13 @@
 //! meet; numbers of different types meet at the wider one, and every conversion is written into the
 //! expression. So running it decides nothing about types. Nesting is bounded, as the binder recurses.
 
-use super::convert::number;
+use super::convert::{constant, number};
 use super::operators::comparison;
 use super::operators::{all, any, named_operator, negate};
 use super::{Binder, DEPTH_MAX};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
 use crate::expr::{Arith, Compare, Expr};
-use crate::functions::Func;
 use crate::plan::Asks;
 use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -115,7 +114,7 @@ impl Binder<'_> {
             ast::Expr::TypedString(string) => {
                 let ty = SqlType::parse(&string.data_type)?;
                 let text = string.value.value.clone().into_string().unwrap_or_default();
-                Ok(typed(Expr::Const(crate::text::parse(&text, ty)?), ty))
+                Ok(typed(constant(Datum::Text(text), ty, true)?, ty))
             }
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
@@ -124,9 +123,11 @@ impl Binder<'_> {
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::Extract { field, expr, .. } => {
                 let value = self.expr(expr)?;
-                let value = self.coerce(value, SqlType::Timestamp)?;
-                let field = Expr::Const(Datum::text(field.to_string().to_lowercase()));
-                Ok(typed(Expr::Call(Func::Extract, vec![field, value]), SqlType::Numeric(None)))
+                self.extract(&field.to_string(), value)
+            }
+            ast::Expr::AtTimeZone { timestamp, time_zone } => {
+                let (value, zone) = (self.expr(timestamp)?, self.expr(time_zone)?);
+                self.at_zone(value, zone)
             }
             ast::Expr::Floor { expr, .. } => self.named_call("floor", &[expr]),
             ast::Expr::Ceil { expr, .. } => self.named_call("ceil", &[expr]),

@@ -5,13 +5,14 @@
 
 use super::change::{check_assignable, generated_always, is_default};
 use super::foreign::Event;
-use super::query::of_values;
+use super::query::{of_types, of_values};
 use super::{Binder, Scope, folded};
 use crate::catalog::{Identity, Index, Table};
 use crate::error::{SqlError, code};
 use crate::parse::Overriding;
 use crate::plan::{Conflict, Filled, Insert, OutputColumn, Returning, Select, Source};
 use crate::refuse;
+use crate::types::{Family, SqlType};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr, TableObject};
 use std::sync::Arc;
 
@@ -142,10 +143,18 @@ impl Binder<'_> {
         let SetExpr::Values(values) = &*query.body else {
             self.targets = columns.iter().map(|at| table.columns[*at].ty).collect();
             let mut plan = self.query(query)?;
-            for (at, column) in columns.iter().zip(plan.output.clone()) {
-                check_assignable(&table.columns[*at], column.ty)?;
+            let mut types: Vec<SqlType> = plan.output.iter().map(|column| column.ty).collect();
+            for (at, ty) in columns.iter().zip(&mut types) {
+                let column = &table.columns[*at];
+                check_assignable(column, *ty)?;
+                if ty.family() == Family::Time && column.ty.family() == Family::Time {
+                    *ty = column.ty;
+                }
             }
             plan.lock = None;
+            if plan.output.iter().map(|column| column.ty).ne(types.iter().copied()) {
+                return Ok(of_types(plan, &types));
+            }
             return Ok(plan);
         };
         let width = values.rows.first().map_or(0, |row| row.content.len());

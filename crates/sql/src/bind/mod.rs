@@ -6,6 +6,7 @@
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
 //! | [`inner`] | queries inside of expressions |
 //! | [`recursion`] | WITH RECURSIVE |
+//! | [`times`] | functions of times that mind the zone |
 //! | [`arrange`], [`push`] | the order in which sources run; conditions on queries in FROM |
 //! | [`access`] | which key or index finds the rows that a condition means |
 //! | [`drivers`] | what only drivers write |
@@ -39,6 +40,7 @@ mod push;
 mod query;
 mod recursion;
 mod select;
+mod times;
 mod view;
 
 use crate::budget::Budget;
@@ -53,7 +55,7 @@ use sqlparser::tokenizer::Span;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub(crate) use convert::bare;
+pub(crate) use convert::{bare, retyped};
 pub(crate) use expr::Typed;
 pub(crate) use name::column_name;
 pub(crate) use view::written;

@@ -40,6 +40,7 @@ fn given_name(ast: &ast::Expr) -> Option<String> {
         },
         ast::Expr::Exists { .. } => fixed("exists"),
         ast::Expr::Extract { .. } => fixed("extract"),
+        ast::Expr::AtTimeZone { .. } => fixed("timezone"),
         ast::Expr::Substring { shorthand: true, .. } => fixed("substr"),
         ast::Expr::Substring { .. } => fixed("substring"),
         ast::Expr::Trim { trim_where: Some(ast::TrimWhereField::Leading), .. } => fixed("ltrim"),

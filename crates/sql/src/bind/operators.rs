@@ -43,8 +43,10 @@ impl Binder<'_> {
                 Family::Number if a.is_float() != b.is_float() => {
                     (SqlType::Float8, SqlType::Float8)
                 }
-                Family::Time if (a == SqlType::Date) != (b == SqlType::Date) => {
-                    (SqlType::Timestamp, SqlType::Timestamp)
+                Family::Time if a != b => {
+                    let is_moment = a == SqlType::TimestampTz || b == SqlType::TimestampTz;
+                    let ty = if is_moment { SqlType::TimestampTz } else { SqlType::Timestamp };
+                    (ty, ty)
                 }
                 _ => (a, b),
             },
@@ -101,7 +103,17 @@ impl Binder<'_> {
         let common = functions::common(&types);
         let together = if list.len() > 1 { bare(common) } else { beside(common) };
         let mut bound = Vec::with_capacity(list.len());
-        for mut one in list {
+        // A moment and what the wall shows compare as moments; each is converted once.
+        let is_time = common.family() == Family::Time;
+        let as_one = |binder: &mut Self, one: Typed| -> Result<Typed, SqlError> {
+            match is_time && one.ty.family() == Family::Time {
+                true => Ok(typed(binder.coerce(one, common)?, common)),
+                false => Ok(one),
+            }
+        };
+        left = as_one(self, left)?;
+        for one in list {
+            let mut one = as_one(self, one)?;
             // The value is copied for each, and the copy is gone again.
             self.budget.tick(left_bytes / 16)?;
             if one.ty == SqlType::Unknown && matches!(one.expr, Expr::Param(_)) {

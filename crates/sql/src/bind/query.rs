@@ -257,7 +257,7 @@ pub(super) fn of_types(inner: Select, types: &[SqlType]) -> Select {
     for (at, ty) in types.iter().enumerate() {
         let from = std::mem::replace(&mut plan.output[at].ty, *ty);
         if bare(from) != bare(*ty) && ty.family() != Family::Text {
-            plan.project[at] = Expr::Cast(Box::new(Expr::Column(at)), *ty);
+            plan.project[at] = super::retyped(Expr::Column(at), from, *ty);
         }
     }
     plan

@@ -51,7 +51,12 @@ impl Exec<'_> {
             Expr::Cast(inner, ty) => {
                 let value = self.eval(inner, row)?;
                 self.budget.charge(crate::datum::convert_bytes(&value, *ty))?;
-                convert(value, *ty, true)?
+                match (&value, ty) {
+                    (Datum::Text(text), SqlType::TimestampTz) => {
+                        crate::text::parse_in(text, *ty, self.around.settings.zone())?
+                    }
+                    _ => convert(value, *ty, true)?,
+                }
             }
             Expr::Arith(op, ty, both) => {
                 let (a, b) = (self.eval(&both[0], row)?, self.eval(&both[1], row)?);

@@ -1,0 +1,195 @@
+//! Time zones: what a clock on the wall shows, and which moment that is.
+//!
+//! ```text
+//!   moment  ──local──▶  what the wall shows      2026-03-29 00:59 UTC ──▶ 01:59 in Berlin, 01:00 UTC ──▶ 03:00
+//!           ◀─instant──                          02:30 there never was: the time before counts on, 01:30 UTC
+//!                                                2026-10-25 02:30 was twice: the second, 01:30 UTC
+//! ```
+//!
+//! A moment is kept as microseconds since 1970 in UTC, whatever zone it came in by; zones are about how it is written
+//! and read. The rules come with the program, so that all nodes have the same.
+
+use crate::datum::Datum;
+use crate::types::SqlType;
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use std::sync::Arc;
+
+const SECOND_US: i64 = 1_000_000;
+const DAY_US: i64 = 86_400 * SECOND_US;
+
+/// A time zone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Zone {
+    name: Arc<str>,
+    /// None: UTC.
+    rules: Option<TimeZone>,
+}
+
+impl Default for Zone {
+    fn default() -> Zone {
+        Zone::utc()
+    }
+}
+
+impl Zone {
+    /// UTC.
+    pub fn utc() -> Zone {
+        Zone { name: Arc::from("UTC"), rules: None }
+    }
+
+    /// The zone of a name: one of the time zone database, a POSIX rule (`EST5EDT`, `<+02>-02`), or hours east of
+    /// Greenwich (`2`, `-3.5`).
+    pub fn named(name: &str) -> Option<Zone> {
+        let name = name.trim().trim_matches('\'');
+        if matches!(name, "Z" | "z" | "+00:00" | "-00:00") {
+            return Some(Zone::utc());
+        }
+        if let Some(hours) = name.parse::<f64>().ok().filter(|hours| hours.abs() < 24.0) {
+            return Zone::east((hours * 3600.0).round() as i64);
+        }
+        let found = match TimeZone::get(name) {
+            Ok(rules) => {
+                let known = rules.iana_name().unwrap_or(name);
+                Zone { name: Arc::from(known), rules: Some(rules) }
+            }
+            Err(_) if name.contains(|c: char| c.is_ascii_digit()) => {
+                Zone { name: Arc::from(name), rules: Some(TimeZone::posix(name).ok()?) }
+            }
+            Err(_) => return None,
+        };
+        let is_utc = found.rules.as_ref().is_some_and(|rules| *rules == TimeZone::UTC);
+        Some(if is_utc { Zone { rules: None, ..found } } else { found })
+    }
+
+    /// So many seconds east of Greenwich, as PostgreSQL names it: what is behind the brackets counts to the west.
+    fn east(seconds: i64) -> Option<Zone> {
+        if seconds == 0 {
+            return Some(Zone { name: Arc::from("<+00>-00"), rules: None });
+        }
+        let (east, west) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
+        let shown = hours(seconds.abs());
+        let name = format!("<{east}{shown}>{west}{shown}");
+        let offset = Offset::from_seconds(i32::try_from(seconds).ok()?).ok()?;
+        Some(Zone { name: Arc::from(name), rules: Some(TimeZone::fixed(offset)) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many microseconds the wall is ahead of UTC at a moment.
+    fn offset(&self, micros: i64) -> i64 {
+        let Some(rules) = &self.rules else { return 0 };
+        let (least, most) = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
+        // Of years that no rule knows of, the first and the last that one does.
+        let moment = Timestamp::from_microsecond(micros.clamp(least, most));
+        let seconds = moment.map_or(0, |moment| rules.to_offset(moment).seconds());
+        i64::from(seconds) * SECOND_US
+    }
+
+    /// What the wall shows at a moment: microseconds since 1970 there.
+    pub fn local(&self, micros: i64) -> i64 {
+        micros.saturating_add(self.offset(micros))
+    }
+
+    /// The moment when the wall shows this. What it shows twice is the second time; where it leaves something out,
+    /// the time before counts on.
+    pub fn instant(&self, local: i64) -> i64 {
+        if self.rules.is_none() {
+            return local;
+        }
+        let before = self.offset(local.saturating_sub(DAY_US));
+        let after = self.offset(local.saturating_add(DAY_US));
+        let moment = |offset: i64| local.saturating_sub(offset);
+        let is_right = |offset: i64| self.offset(moment(offset)) == offset;
+        if is_right(after) { moment(after) } else { moment(before) }
+    }
+
+    /// A value of one type as it is to be converted to another: a moment becomes what the wall shows, and back.
+    pub fn retyped(&self, value: Datum, from: SqlType, to: SqlType) -> Datum {
+        let is_moment = |ty| ty == SqlType::TimestampTz;
+        match value {
+            Datum::Timestamp(moment) if is_moment(from) && !is_moment(to) => {
+                Datum::Timestamp(self.local(moment))
+            }
+            Datum::Timestamp(wall) if is_moment(to) && !is_moment(from) => {
+                Datum::Timestamp(self.instant(wall))
+            }
+            Datum::Int(day) if is_moment(to) && from == SqlType::Date => {
+                Datum::Timestamp(self.instant(day.saturating_mul(DAY_US)))
+            }
+            other => other,
+        }
+    }
+
+    /// What stands behind a moment: `+02`, `-03:30`.
+    pub(crate) fn suffix(&self, micros: i64) -> String {
+        let seconds = self.offset(micros) / SECOND_US;
+        let sign = if seconds < 0 { '-' } else { '+' };
+        format!("{sign}{}", hours(seconds.abs()))
+    }
+}
+
+/// Seconds as hours, and minutes and seconds if there are any.
+fn hours(seconds: i64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (minutes, seconds) {
+        (0, 0) => format!("{hours:02}"),
+        (_, 0) => format!("{hours:02}:{minutes:02}"),
+        _ => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> i64 {
+        match crate::text::parse(text, crate::SqlType::Timestamp) {
+            Ok(crate::Datum::Timestamp(micros)) => micros,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_the_wall_shows_is_a_moment() {
+        let berlin = Zone::named("europe/berlin").expect("a zone");
+        assert_eq!(berlin.name(), "Europe/Berlin");
+        for (wall, moment, suffix) in [
+            ("2026-01-15 12:00", "2026-01-15 11:00", "+01"),
+            ("2026-07-15 12:00", "2026-07-15 10:00", "+02"),
+            ("2026-03-29 01:59", "2026-03-29 00:59", "+01"),
+            ("2026-03-29 03:00", "2026-03-29 01:00", "+02"),
+            ("2026-10-25 02:30", "2026-10-25 01:30", "+01"),
+            ("1880-01-01 00:00", "1879-12-31 23:06:32", "+00:53:28"),
+        ] {
+            assert_eq!(berlin.instant(at(wall)), at(moment), "{wall}");
+            assert_eq!(berlin.local(at(moment)), at(wall), "{moment}");
+            assert_eq!(berlin.suffix(at(moment)), suffix, "{moment}");
+        }
+        // There was no such time, and one that was there twice.
+        assert_eq!(berlin.instant(at("2026-03-29 02:30")), at("2026-03-29 01:30"));
+        assert_eq!(berlin.local(at("2026-10-25 00:30")), at("2026-10-25 02:30"));
+        assert_eq!(berlin.local(i64::MAX), i64::MAX);
+    }
+
+    #[test]
+    fn zones_have_many_names() {
+        for (name, known, suffix) in [
+            ("UTC", "UTC", "+00"),
+            ("2", "<+02>-02", "+02"),
+            ("-3.5", "<-03:30>+03:30", "-03:30"),
+            ("<+02>-02", "<+02>-02", "+02"),
+            ("EST5EDT", "EST5EDT", "-05"),
+            ("asia/kathmandu", "Asia/Kathmandu", "+05:45"),
+        ] {
+            let zone = Zone::named(name).unwrap_or_else(|| panic!("{name} is a zone"));
+            assert_eq!((zone.name(), &*zone.suffix(0)), (known, suffix), "{name}");
+        }
+        for wrong in ["Nowhere/Land", "", "25", "+02:00x"] {
+            assert_eq!(Zone::named(wrong), None, "{wrong}");
+        }
+    }
+}
