@@ -315,7 +315,6 @@ fn what_would_give_or_take_rights_is_refused() {
         "set role ada",
         "set session authorization ada",
         "alter table t owner to ada",
-        "comment on table t is 'it'",
     ] {
         let error = client.batch_execute(refused).expect_err("a refusal");
         let error = error.as_db_error().expect("words of the server");

@@ -147,8 +147,8 @@ mod tests {
     use super::*;
 
     fn at(text: &str) -> i64 {
-        match crate::text::parse(text, crate::SqlType::Timestamp) {
-            Ok(crate::Datum::Timestamp(micros)) => micros,
+        match crate::text::parse(text, SqlType::Timestamp) {
+            Ok(Datum::Timestamp(micros)) => micros,
             other => panic!("{text}: {other:?}"),
         }
     }
