@@ -21,23 +21,32 @@
 //! them, and there are no statistics. What would promise something that is not kept (GRANT ..) is refused
 //! ([`REFUSED`]).
 
+mod design;
+mod rewrite;
 mod sequence;
 mod shard;
+mod size;
+mod user;
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
+pub use design::{DesignChange, DesignStatement, Reconfigure};
+use design::{alter, system};
+use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
+use rewrite::{overriding, plain_switches, whole_tables};
 pub use sequence::{IdentityChange, SequenceChange, SequenceStatement, sequence_options};
 pub use shard::{Reshard, ShardControl, column_list};
+use size::{check_size, count};
 use sqlparser::ast::{Expr, ObjectName, Query, Select, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Word};
+use user::user;
+pub use user::{UserAttributes, UserStatement};
 
 /// How deep parentheses and the like may be nested.
 const DEPTH_MAX: usize = 60;
-/// How many operators one expression may have: its tree is as deep.
-const OPERATORS_MAX: usize = 2_000;
 
 /// A name has at most so many bytes.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -94,103 +103,6 @@ pub enum Overriding {
     System,
     /// OVERRIDING USER VALUE: those of the sequence.
     User,
-}
-
-/// A statement about the design.
-#[derive(Clone, PartialEq, Debug)]
-pub enum DesignStatement {
-    /// `SHOW PARTITIONS` and so on: a table of the schema `isomer`.
-    Show(&'static str),
-    /// `ALTER TABLE t ..`
-    Alter {
-        /// The table.
-        table: ObjectName,
-        /// What is to be changed.
-        change: DesignChange,
-    },
-    /// `ALTER SYSTEM SET autopilot = ..`
-    Autopilot(String),
-    /// `ALTER SYSTEM SET site_memory = ..`
-    SiteMemory(String),
-    /// `ALTER SYSTEM RECONFIGURE ..`
-    Reconfigure(Reconfigure),
-    /// CHECKPOINT: at every site.
-    Checkpoint,
-}
-
-/// A statement about a plan that is carried out beside the transactions.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reconfigure {
-    /// `ALTER SYSTEM RECONFIGURE 'plan'`: a change on each line. With DRY RUN it is only tried.
-    Start {
-        /// The plan.
-        plan: String,
-        /// It is only tried.
-        is_dry_run: bool,
-    },
-    /// `ALTER SYSTEM PAUSE RECONFIGURATION 7`
-    Pause(u64),
-    /// `ALTER SYSTEM RESUME RECONFIGURATION 7`
-    Resume(u64),
-    /// `ALTER SYSTEM CANCEL RECONFIGURATION 7`
-    Cancel(u64),
-    /// `ALTER SYSTEM REVERSE RECONFIGURATION 7`
-    Reverse(u64),
-}
-
-/// A statement about a user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum UserStatement {
-    /// `CREATE USER`
-    Create {
-        /// Its name.
-        name: String,
-        /// What is said of it. Without a password it cannot connect where one is asked for.
-        attributes: UserAttributes,
-    },
-    /// `ALTER USER`
-    Alter {
-        /// Its name.
-        name: String,
-        /// What changes; the rest stays as it is.
-        attributes: UserAttributes,
-    },
-    /// `DROP USER`
-    Drop {
-        /// Its name.
-        name: String,
-        /// True if it need not exist.
-        if_exists: bool,
-    },
-}
-
-/// What a statement says of a user.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct UserAttributes {
-    /// Its password; `Some(None)`: none from now on.
-    pub password: Option<Option<String>>,
-    /// True if it may manage other users and the server.
-    pub superuser: Option<bool>,
-    /// True if it may connect.
-    pub login: Option<bool>,
-}
-
-/// What is to be changed in the design of a table. Keys are values of the key columns, or of the first
-/// of them.
-#[derive(Clone, PartialEq, Debug)]
-pub enum DesignChange {
-    /// Split where this key begins.
-    Split(Vec<Expr>),
-    /// Merge the partitions that meet at this key.
-    Merge(Vec<Expr>),
-    /// Hand the partition with this key (none: all) to a site.
-    Remaster(Option<Vec<Expr>>, u16),
-    /// Add a replica of the partition with this key (none: of all) at a site.
-    AddReplica(Option<Vec<Expr>>, u16),
-    /// Drop it.
-    DropReplica(Option<Vec<Expr>>, u16),
-    /// Hold up, go on with, or end a change of the shard key that is under way.
-    Sharding(ShardControl),
 }
 
 /// Reads statements that Isomer itself has written.
@@ -265,73 +177,6 @@ fn cut_name(word: &mut Word, notices: &mut Vec<SqlError>) {
     word.value = cut;
 }
 
-/// How many tokens a text has, and how many of them are words, numbers or texts.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Counted {
-    tokens: usize,
-    words: usize,
-}
-
-/// Counts the tokens of a text, not one too few, without making them: what a text takes when it is read is
-/// asked for before.
-fn count(text: &str) -> Counted {
-    let bytes = text.as_bytes();
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
-    let find = |from: usize, wanted: &[u8]| {
-        let rest = bytes.get(from..).unwrap_or_default();
-        // The end of the text ends everything.
-        let at = rest.windows(wanted.len().max(1)).position(|window| window == wanted);
-        at.map_or(bytes.len(), |at| from + at + wanted.len())
-    };
-    let mut counted = Counted::default();
-    let (mut at, mut is_escape) = (0, false);
-    while let Some(&byte) = bytes.get(at) {
-        counted.tokens += 1;
-        let escapes = std::mem::take(&mut is_escape);
-        at = match byte {
-            b'\'' => {
-                counted.words += 1;
-                let mut end = at + 1;
-                while let Some(&inside) = bytes.get(end) {
-                    end += match inside {
-                        b'\\' if escapes => 2,
-                        b'\'' if bytes.get(end + 1) == Some(&b'\'') => 2,
-                        b'\'' => break,
-                        _ => 1,
-                    };
-                }
-                end + 1
-            }
-            b'"' => {
-                counted.words += 1;
-                find(at + 1, b"\"")
-            }
-            b'-' if bytes.get(at + 1) == Some(&b'-') => find(at, b"\n"),
-            b'/' if bytes.get(at + 1) == Some(&b'*') => {
-                // Comments are in each other; the shortest ends first, and what follows counts once more.
-                find(at + 2, b"*/")
-            }
-            b'$' => {
-                let name = bytes[at + 1..].iter().take_while(|byte| is_word(**byte)).count();
-                let end = at + 1 + name;
-                counted.words += 1;
-                match bytes.get(end) {
-                    Some(b'$') => find(end + 1, &bytes[at..=end]),
-                    _ => end,
-                }
-            }
-            byte if is_word(byte) => {
-                counted.words += 1;
-                let length = bytes[at..].iter().take_while(|byte| is_word(**byte)).count();
-                is_escape = length == 1 && matches!(byte, b'e' | b'E');
-                at + length
-            }
-            _ => at + 1,
-        };
-    }
-    counted
-}
-
 /// Reads one expression.
 ///
 /// # Errors
@@ -340,103 +185,6 @@ pub fn parse_expression(text: &str) -> Result<Expr, SqlError> {
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
     let mut parser = parser.try_with_sql(text).map_err(|error| refused(error, text))?;
     parser.parse_expr().map_err(|error| refused(error, text))
-}
-
-/// Trees are as deep as chains of operators are long, and are walked by recursion. A chain goes on behind
-/// parentheses, and a part of a list is as deep as what stands before the list, and itself:
-///
-/// ```text
-///   1 + f(2 + 3, 4) + 5        1 +   at 1    f(2 + 3    at 2    , 4    at 1 again    ) + 5    at 3
-/// ```
-fn check_size(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
-    let mut operators = 0;
-    // For each list around: the operators before it, and of its parts that has most.
-    let mut lists: Vec<(usize, usize)> = vec![(0, 0)];
-    for token in tokens {
-        match &token.token {
-            Token::Comma => {
-                let (before, most) = lists.last_mut().expect("there is one around all");
-                *most = operators.max(*most);
-                operators = *before;
-                if lists.len() == 1 {
-                    lists[0] = (0, 0);
-                }
-            }
-            Token::LParen | Token::LBracket => {
-                operators += usize::from(token.token == Token::LBracket);
-                lists.push((operators, operators));
-            }
-            Token::RParen | Token::RBracket => {
-                if lists.len() > 1 {
-                    operators = lists.pop().map_or(0, |(_, most)| operators.max(most));
-                }
-            }
-            Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) => {}
-            Token::Word(word) if !is_operator(word.keyword) => {}
-            Token::Period | Token::Placeholder(_) => {}
-            _ => operators += 1,
-        }
-        if operators > OPERATORS_MAX {
-            let message = format!("an expression has more than {OPERATORS_MAX} operators");
-            return Err(SqlError::new(code::TOO_COMPLEX, message).hint("Use a list: x IN (..)."));
-        }
-    }
-    Ok(())
-}
-
-/// Words that make a tree deeper by one, as often as they come.
-fn is_operator(word: Keyword) -> bool {
-    use Keyword::{
-        AND, AT, BETWEEN, COLLATE, DIV, EXCEPT, GLOB, ILIKE, IN, INTERSECT, IS, JOIN, LIKE, MATCH,
-        MEMBER, NOT, NOTNULL, OPERATOR, OR, OVERLAPS, REGEXP, RLIKE, SIMILAR, UNION, XOR,
-    };
-    matches!(
-        word,
-        AND | OR
-            | NOT
-            | IS
-            | IN
-            | LIKE
-            | ILIKE
-            | SIMILAR
-            | RLIKE
-            | REGEXP
-            | GLOB
-            | MATCH
-            | MEMBER
-            | BETWEEN
-            | COLLATE
-            | AT
-            | NOTNULL
-            | OVERLAPS
-            | OPERATOR
-            | DIV
-            | XOR
-            | UNION
-            | INTERSECT
-            | EXCEPT
-            | JOIN
-    )
-}
-
-/// Takes [NOT] DEFERRABLE from the modes of a transaction, as the grammar does not know it. It asks to wait for a
-/// snapshot in which nothing can fail, and every snapshot of a transaction that only reads is one.
-fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
-    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
-    let is_word = |token: Option<&TokenWithSpan>, word: &str| {
-        token.is_some_and(|token| token.token.to_string().eq_ignore_ascii_case(word))
-    };
-    let is_comma = |token: Option<&TokenWithSpan>| token.is_some_and(|t| t.token == Token::Comma);
-    while let Some(at) = tokens.iter().position(|token| is_word(Some(token), "DEFERRABLE")) {
-        let (mut from, mut to) = (at, at + 1);
-        from -= usize::from(from > 0 && is_word(tokens.get(from - 1), "NOT"));
-        if from > 0 && is_comma(tokens.get(from - 1)) {
-            from -= 1;
-        } else if is_comma(tokens.get(to)) {
-            to += 1;
-        }
-        tokens.drain(from..to);
-    }
 }
 
 fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlError> {
@@ -564,21 +312,6 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     })
 }
 
-/// True for `ALTER TABLE .. ALTER COLUMN c SET STATISTICS n`, and nothing else.
-fn is_about_statistics(tokens: &[TokenWithSpan]) -> bool {
-    let is_comma = |token: &TokenWithSpan| token.token == Token::Comma;
-    has_words(tokens, &["SET", "STATISTICS"]) && !tokens.iter().any(is_comma)
-}
-
-/// `ALTER SEQUENCE` or `ALTER VIEW` as `ALTER TABLE`.
-fn as_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut words = tokens.iter_mut().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    if let Some(kind) = words.nth(1) {
-        kind.token = Token::make_keyword("TABLE");
-    }
-    tokens
-}
-
 fn constraints(parser: &mut Parser<'_>) -> Result<ConstraintsStatement, ParserError> {
     parser.expect_keyword(Keyword::SET)?;
     parser.next_token();
@@ -604,271 +337,13 @@ fn constraints(parser: &mut Parser<'_>) -> Result<ConstraintsStatement, ParserEr
     }
 }
 
-/// Takes OVERRIDING .. VALUE out of an INSERT, as the grammar does not know it.
-fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
-    let words = |at: usize| -> Vec<(usize, String)> {
-        let tokens = tokens[at..].iter().enumerate();
-        let signs = tokens.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
-        let words = signs.map(|(from, token)| (at + from, token.token.to_string().to_uppercase()));
-        words.take(3).collect()
-    };
-    let starts = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case("OVERRIDING"));
-    let at = tokens.iter().position(starts)?;
-    let found = words(at);
-    let [_, (_, which), (end, value)] = found.as_slice() else { return None };
-    let overriding = match (which.as_str(), value.as_str()) {
-        ("SYSTEM", "VALUE") => Overriding::System,
-        ("USER", "VALUE") => Overriding::User,
-        _ => return None,
-    };
-    tokens.drain(at..=*end);
-    Some(overriding)
-}
-
-/// `TABLE t` in the place of a query: the grammar knows it in some places only.
-fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
-    const BEFORE: [Keyword; 5] =
-        [Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::ALL, Keyword::DISTINCT];
-    let mut begins = true;
-    let mut written = Vec::with_capacity(tokens.len());
-    for token in tokens.drain(..) {
-        let word = match &token.token {
-            Token::Word(word) if word.quote_style.is_none() => word.keyword,
-            _ => Keyword::NoKeyword,
-        };
-        if begins && word == Keyword::TABLE {
-            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
-            written.extend(words.map(|word| TokenWithSpan { token: word, span: token.span }));
-            begins = false;
-            continue;
-        }
-        if !matches!(token.token, Token::Whitespace(_)) {
-            begins = token.token == Token::LParen || BEFORE.contains(&word);
-        }
-        written.push(token);
-    }
-    *tokens = written;
-}
-
-/// True if these words follow each other somewhere.
-fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
-    let mut found = 0;
-    tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).any(|token| {
-        let fits = |at: usize| {
-            matches!(&token.token, Token::Word(word)
-                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted[at]))
-        };
-        found = if fits(found) { found + 1 } else { usize::from(fits(0)) };
-        found == wanted.len()
-    })
-}
-
-/// True for `ON DELETE SET NULL (columns)`, which the grammar does not know.
-fn has_partial_action(tokens: &[TokenWithSpan]) -> bool {
-    let signs = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
-    let words: Vec<String> = signs.map(|token| token.token.to_string().to_uppercase()).collect();
-    words.windows(4).any(|words| {
-        words[0] == "DELETE"
-            && words[1] == "SET"
-            && matches!(&*words[2], "NULL" | "DEFAULT")
-            && words[3] == "("
-    })
-}
-
-/// Options of COPY are switched by `on` and `off` too, which the grammar knows as `true` and `false`.
-fn plain_switches(tokens: &mut [TokenWithSpan]) {
-    let mut after_switch = false;
-    for token in tokens {
-        let Token::Word(word) = &token.token else { continue };
-        let plain = match word.value.to_lowercase().as_str() {
-            "on" => Some("TRUE"),
-            "off" => Some("FALSE"),
-            _ => None,
-        };
-        let is_switch = matches!(word.value.to_lowercase().as_str(), "freeze" | "header");
-        if let (Some(plain), true) = (plain, after_switch) {
-            token.token = Token::make_keyword(plain);
-        }
-        after_switch = is_switch;
-    }
-}
-
-/// `ALTER SYSTEM ..`
-fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, ParserError> {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
-    ["ALTER", "SYSTEM"].iter().try_for_each(|word| expect(&mut parser, word))?;
-    let verb = parser.next_token().token.to_string().to_uppercase();
-    let control: fn(u64) -> Reconfigure = match verb.as_str() {
-        "SET" => return system_setting(parser),
-        "RECONFIGURE" => {
-            let plan = parser.parse_literal_string()?;
-            let is_dry_run = parser.peek_token().token != Token::EOF;
-            if is_dry_run {
-                ["DRY", "RUN"].iter().try_for_each(|word| expect(&mut parser, word))?;
-            }
-            expect(&mut parser, "EOF")?;
-            return Ok(DesignStatement::Reconfigure(Reconfigure::Start { plan, is_dry_run }));
-        }
-        "PAUSE" => Reconfigure::Pause,
-        "RESUME" => Reconfigure::Resume,
-        "CANCEL" => Reconfigure::Cancel,
-        "REVERSE" => Reconfigure::Reverse,
-        other => {
-            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL or REVERSE";
-            let wrong = format!("Expected: {known}, found: {other}");
-            return Err(ParserError::ParserError(wrong));
-        }
-    };
-    expect(&mut parser, "RECONFIGURATION")?;
-    let number = parser.parse_literal_uint()?;
-    expect(&mut parser, "EOF")?;
-    Ok(DesignStatement::Reconfigure(control(number)))
-}
-
-/// `ALTER SYSTEM SET name = value`, from the name on.
-fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
-    let name = parser.next_token().token.to_string();
-    let statement: fn(String) -> DesignStatement = match name.to_lowercase().as_str() {
-        "autopilot" => DesignStatement::Autopilot,
-        "site_memory" => DesignStatement::SiteMemory,
-        _ => {
-            let wrong = format!("Expected: autopilot or site_memory, found: {name}");
-            return Err(ParserError::ParserError(wrong));
-        }
-    };
-    if !parser.consume_token(&Token::Eq) {
-        expect(&mut parser, "TO")?;
-    }
-    let word = parser.next_token();
-    let value = match word.token {
-        Token::Word(word) => word.value.to_lowercase(),
-        Token::SingleQuotedString(text) => text,
-        other => other.to_string(),
-    };
-    expect(&mut parser, "EOF")?;
-    Ok(statement(value))
-}
-
-fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
-    parser.next_token();
-    parser.next_token();
-    let table = parser.parse_object_name(false)?;
-    let first = parser.next_token().token.to_string().to_uppercase();
-    let second = parser.next_token().token.to_string().to_uppercase();
-    let change = match (first.as_str(), second.as_str()) {
-        ("SPLIT", "AT") => DesignChange::Split(key(parser)?),
-        ("MERGE", "AT") => DesignChange::Merge(key(parser)?),
-        ("REMASTER", "AT") => {
-            let key = key(parser)?;
-            expect(parser, "TO")?;
-            DesignChange::Remaster(Some(key), site(parser)?)
-        }
-        ("PAUSE" | "RESUME" | "CANCEL", "SHARD") => {
-            DesignChange::Sharding(shard::control(parser, &first)?)
-        }
-        ("REMASTER", "TO") => DesignChange::Remaster(None, site(parser)?),
-        ("ADD" | "DROP", "REPLICA") => {
-            let mut at = None;
-            let next = parser.next_token().token.to_string().to_uppercase();
-            if next == "AT" {
-                at = Some(key(parser)?);
-                expect(parser, "ON")?;
-            } else if next != "ON" {
-                return Err(ParserError::ParserError(format!("Expected: ON SITE, found: {next}")));
-            }
-            let site = site(parser)?;
-            if first == "ADD" {
-                DesignChange::AddReplica(at, site)
-            } else {
-                DesignChange::DropReplica(at, site)
-            }
-        }
-        _ => return Ok(None),
-    };
-    let next = parser.peek_token();
-    if next.token != Token::EOF {
-        let near = format!("Expected: end of statement, found: {}", next.token);
-        return Err(ParserError::ParserError(near));
-    }
-    Ok(Some(DesignStatement::Alter { table, change }))
-}
-
+/// Reads one word.
 fn expect(parser: &mut Parser<'_>, word: &str) -> Result<(), ParserError> {
     let found = parser.next_token().token.to_string();
     if found.eq_ignore_ascii_case(word) {
         return Ok(());
     }
     Err(ParserError::ParserError(format!("Expected: {word}, found: {found}")))
-}
-
-fn key(parser: &mut Parser<'_>) -> Result<Vec<Expr>, ParserError> {
-    expect(parser, "(")?;
-    let values = parser.parse_comma_separated(Parser::parse_expr)?;
-    expect(parser, ")")?;
-    Ok(values)
-}
-
-fn site(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
-    expect(parser, "SITE")?;
-    let found = parser.next_token().token.to_string();
-    let number = found.trim_start_matches(['s', 'S']).parse();
-    number.map_err(|_| {
-        ParserError::ParserError(format!("Expected: the number of a site, found: {found}"))
-    })
-}
-
-/// What is said of a user by a word of its own, and holds for all of them or for none.
-const SAID_OF_ALL: [&str; 6] =
-    ["INHERIT", "ENCRYPTED", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS"];
-
-/// `CREATE | ALTER | DROP USER name ..`; ROLE is another word for it, but that a role that is made
-/// so may not connect unless that is said.
-fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement, SqlError> {
-    let wrong = |error| refused(error, text);
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
-    let verb = parser.next_token().token.to_string().to_uppercase();
-    let is_user = parser.next_token().token.to_string().eq_ignore_ascii_case("user");
-    let if_exists = verb == "DROP" && parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
-    let ident = parser.parse_identifier().map_err(wrong)?;
-    let name = if ident.quote_style.is_some() { ident.value } else { ident.value.to_lowercase() };
-    let mut attributes = UserAttributes::default();
-    loop {
-        let word = parser.next_token();
-        let upper = word.token.to_string().to_uppercase();
-        match upper.as_str() {
-            "EOF" => break,
-            _ if verb == "DROP" => {
-                let message =
-                    format!("Expected: one name, found: {}{}", word.token, word.span.start);
-                return Err(wrong(ParserError::ParserError(message)));
-            }
-            "PASSWORD" => {
-                let null = parser.parse_keyword(Keyword::NULL);
-                let given = if null { None } else { Some(parser.parse_literal_string()) };
-                attributes.password = Some(given.transpose().map_err(wrong)?);
-            }
-            "SUPERUSER" => attributes.superuser = Some(true),
-            "NOSUPERUSER" => attributes.superuser = Some(false),
-            "LOGIN" => attributes.login = Some(true),
-            "NOLOGIN" => attributes.login = Some(false),
-            "WITH" => {}
-            word if SAID_OF_ALL.contains(&word) => {}
-            _ => {
-                let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user.";
-                return Err(
-                    SqlError::unsupported(format!("the attribute {upper} of a user")).hint(known)
-                );
-            }
-        }
-    }
-    Ok(match verb.as_str() {
-        "CREATE" => {
-            attributes.login.get_or_insert(is_user);
-            UserStatement::Create { name, attributes }
-        }
-        "ALTER" => UserStatement::Alter { name, attributes },
-        _ => UserStatement::Drop { name, if_exists },
-    })
 }
 
 fn refused(error: ParserError, text: &str) -> SqlError {

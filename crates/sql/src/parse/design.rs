@@ -1,0 +1,184 @@
+//! Statements about the design: what is said of a table's partitions, and of the whole system.
+
+use super::expect;
+use super::shard::{self, ShardControl};
+use sqlparser::ast::{Expr, ObjectName};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// A statement about the design.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DesignStatement {
+    /// `SHOW PARTITIONS` and so on: a table of the schema `isomer`.
+    Show(&'static str),
+    /// `ALTER TABLE t ..`
+    Alter {
+        /// The table.
+        table: ObjectName,
+        /// What is to be changed.
+        change: DesignChange,
+    },
+    /// `ALTER SYSTEM SET autopilot = ..`
+    Autopilot(String),
+    /// `ALTER SYSTEM SET site_memory = ..`
+    SiteMemory(String),
+    /// `ALTER SYSTEM RECONFIGURE ..`
+    Reconfigure(Reconfigure),
+    /// CHECKPOINT: at every site.
+    Checkpoint,
+}
+
+/// A statement about a plan that is carried out beside the transactions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reconfigure {
+    /// `ALTER SYSTEM RECONFIGURE 'plan'`: a change on each line. With DRY RUN it is only tried.
+    Start {
+        /// The plan.
+        plan: String,
+        /// It is only tried.
+        is_dry_run: bool,
+    },
+    /// `ALTER SYSTEM PAUSE RECONFIGURATION 7`
+    Pause(u64),
+    /// `ALTER SYSTEM RESUME RECONFIGURATION 7`
+    Resume(u64),
+    /// `ALTER SYSTEM CANCEL RECONFIGURATION 7`
+    Cancel(u64),
+    /// `ALTER SYSTEM REVERSE RECONFIGURATION 7`
+    Reverse(u64),
+}
+
+/// What is to be changed in the design of a table. Keys are values of the key columns, or of the first
+/// of them.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DesignChange {
+    /// Split where this key begins.
+    Split(Vec<Expr>),
+    /// Merge the partitions that meet at this key.
+    Merge(Vec<Expr>),
+    /// Hand the partition with this key (none: all) to a site.
+    Remaster(Option<Vec<Expr>>, u16),
+    /// Add a replica of the partition with this key (none: of all) at a site.
+    AddReplica(Option<Vec<Expr>>, u16),
+    /// Drop it.
+    DropReplica(Option<Vec<Expr>>, u16),
+    /// Hold up, go on with, or end a change of the shard key that is under way.
+    Sharding(ShardControl),
+}
+
+/// `ALTER SYSTEM ..`
+pub(super) fn system(tokens: &[TokenWithSpan]) -> Result<DesignStatement, ParserError> {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    ["ALTER", "SYSTEM"].iter().try_for_each(|word| expect(&mut parser, word))?;
+    let verb = parser.next_token().token.to_string().to_uppercase();
+    let control: fn(u64) -> Reconfigure = match verb.as_str() {
+        "SET" => return system_setting(parser),
+        "RECONFIGURE" => {
+            let plan = parser.parse_literal_string()?;
+            let is_dry_run = parser.peek_token().token != Token::EOF;
+            if is_dry_run {
+                ["DRY", "RUN"].iter().try_for_each(|word| expect(&mut parser, word))?;
+            }
+            expect(&mut parser, "EOF")?;
+            return Ok(DesignStatement::Reconfigure(Reconfigure::Start { plan, is_dry_run }));
+        }
+        "PAUSE" => Reconfigure::Pause,
+        "RESUME" => Reconfigure::Resume,
+        "CANCEL" => Reconfigure::Cancel,
+        "REVERSE" => Reconfigure::Reverse,
+        other => {
+            let known = "SET, RECONFIGURE, PAUSE, RESUME, CANCEL or REVERSE";
+            let wrong = format!("Expected: {known}, found: {other}");
+            return Err(ParserError::ParserError(wrong));
+        }
+    };
+    expect(&mut parser, "RECONFIGURATION")?;
+    let number = parser.parse_literal_uint()?;
+    expect(&mut parser, "EOF")?;
+    Ok(DesignStatement::Reconfigure(control(number)))
+}
+
+/// `ALTER SYSTEM SET name = value`, from the name on.
+fn system_setting(mut parser: Parser<'_>) -> Result<DesignStatement, ParserError> {
+    let name = parser.next_token().token.to_string();
+    let statement: fn(String) -> DesignStatement = match name.to_lowercase().as_str() {
+        "autopilot" => DesignStatement::Autopilot,
+        "site_memory" => DesignStatement::SiteMemory,
+        _ => {
+            let wrong = format!("Expected: autopilot or site_memory, found: {name}");
+            return Err(ParserError::ParserError(wrong));
+        }
+    };
+    if !parser.consume_token(&Token::Eq) {
+        expect(&mut parser, "TO")?;
+    }
+    let word = parser.next_token();
+    let value = match word.token {
+        Token::Word(word) => word.value.to_lowercase(),
+        Token::SingleQuotedString(text) => text,
+        other => other.to_string(),
+    };
+    expect(&mut parser, "EOF")?;
+    Ok(statement(value))
+}
+
+pub(super) fn alter(parser: &mut Parser<'_>) -> Result<Option<DesignStatement>, ParserError> {
+    parser.next_token();
+    parser.next_token();
+    let table = parser.parse_object_name(false)?;
+    let first = parser.next_token().token.to_string().to_uppercase();
+    let second = parser.next_token().token.to_string().to_uppercase();
+    let change = match (first.as_str(), second.as_str()) {
+        ("SPLIT", "AT") => DesignChange::Split(key(parser)?),
+        ("MERGE", "AT") => DesignChange::Merge(key(parser)?),
+        ("REMASTER", "AT") => {
+            let key = key(parser)?;
+            expect(parser, "TO")?;
+            DesignChange::Remaster(Some(key), site(parser)?)
+        }
+        ("PAUSE" | "RESUME" | "CANCEL", "SHARD") => {
+            DesignChange::Sharding(shard::control(parser, &first)?)
+        }
+        ("REMASTER", "TO") => DesignChange::Remaster(None, site(parser)?),
+        ("ADD" | "DROP", "REPLICA") => {
+            let mut at = None;
+            let next = parser.next_token().token.to_string().to_uppercase();
+            if next == "AT" {
+                at = Some(key(parser)?);
+                expect(parser, "ON")?;
+            } else if next != "ON" {
+                return Err(ParserError::ParserError(format!("Expected: ON SITE, found: {next}")));
+            }
+            let site = site(parser)?;
+            if first == "ADD" {
+                DesignChange::AddReplica(at, site)
+            } else {
+                DesignChange::DropReplica(at, site)
+            }
+        }
+        _ => return Ok(None),
+    };
+    let next = parser.peek_token();
+    if next.token != Token::EOF {
+        let near = format!("Expected: end of statement, found: {}", next.token);
+        return Err(ParserError::ParserError(near));
+    }
+    Ok(Some(DesignStatement::Alter { table, change }))
+}
+
+fn key(parser: &mut Parser<'_>) -> Result<Vec<Expr>, ParserError> {
+    expect(parser, "(")?;
+    let values = parser.parse_comma_separated(Parser::parse_expr)?;
+    expect(parser, ")")?;
+    Ok(values)
+}
+
+fn site(parser: &mut Parser<'_>) -> Result<u16, ParserError> {
+    expect(parser, "SITE")?;
+    let found = parser.next_token().token.to_string();
+    let number = found.trim_start_matches(['s', 'S']).parse();
+    number.map_err(|_| {
+        ParserError::ParserError(format!("Expected: the number of a site, found: {found}"))
+    })
+}

@@ -1,0 +1,130 @@
+//! What the grammar does not know, or knows in some places only, found among the tokens, and taken out or written as it
+//! knows it.
+
+use super::Overriding;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Takes [NOT] DEFERRABLE from the modes of a transaction, as the grammar does not know it. It asks to wait for a
+/// snapshot in which nothing can fail, and every snapshot of a transaction that only reads is one.
+pub(super) fn drop_deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    let is_word = |token: Option<&TokenWithSpan>, word: &str| {
+        token.is_some_and(|token| token.token.to_string().eq_ignore_ascii_case(word))
+    };
+    let is_comma = |token: Option<&TokenWithSpan>| token.is_some_and(|t| t.token == Token::Comma);
+    while let Some(at) = tokens.iter().position(|token| is_word(Some(token), "DEFERRABLE")) {
+        let (mut from, mut to) = (at, at + 1);
+        from -= usize::from(from > 0 && is_word(tokens.get(from - 1), "NOT"));
+        if from > 0 && is_comma(tokens.get(from - 1)) {
+            from -= 1;
+        } else if is_comma(tokens.get(to)) {
+            to += 1;
+        }
+        tokens.drain(from..to);
+    }
+}
+
+/// True for `ALTER TABLE .. ALTER COLUMN c SET STATISTICS n`, and nothing else.
+pub(super) fn is_about_statistics(tokens: &[TokenWithSpan]) -> bool {
+    let is_comma = |token: &TokenWithSpan| token.token == Token::Comma;
+    has_words(tokens, &["SET", "STATISTICS"]) && !tokens.iter().any(is_comma)
+}
+
+/// `ALTER SEQUENCE` or `ALTER VIEW` as `ALTER TABLE`.
+pub(super) fn as_table(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut words = tokens.iter_mut().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    if let Some(kind) = words.nth(1) {
+        kind.token = Token::make_keyword("TABLE");
+    }
+    tokens
+}
+
+/// Takes OVERRIDING .. VALUE out of an INSERT, as the grammar does not know it.
+pub(super) fn overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
+    let words = |at: usize| -> Vec<(usize, String)> {
+        let tokens = tokens[at..].iter().enumerate();
+        let signs = tokens.filter(|(_, token)| !matches!(token.token, Token::Whitespace(_)));
+        let words = signs.map(|(from, token)| (at + from, token.token.to_string().to_uppercase()));
+        words.take(3).collect()
+    };
+    let starts = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case("OVERRIDING"));
+    let at = tokens.iter().position(starts)?;
+    let found = words(at);
+    let [_, (_, which), (end, value)] = found.as_slice() else { return None };
+    let overriding = match (which.as_str(), value.as_str()) {
+        ("SYSTEM", "VALUE") => Overriding::System,
+        ("USER", "VALUE") => Overriding::User,
+        _ => return None,
+    };
+    tokens.drain(at..=*end);
+    Some(overriding)
+}
+
+/// `TABLE t` in the place of a query: the grammar knows it in some places only.
+pub(super) fn whole_tables(tokens: &mut Vec<TokenWithSpan>) {
+    const BEFORE: [Keyword; 5] =
+        [Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT, Keyword::ALL, Keyword::DISTINCT];
+    let mut begins = true;
+    let mut written = Vec::with_capacity(tokens.len());
+    for token in tokens.drain(..) {
+        let word = match &token.token {
+            Token::Word(word) if word.quote_style.is_none() => word.keyword,
+            _ => Keyword::NoKeyword,
+        };
+        if begins && word == Keyword::TABLE {
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            written.extend(words.map(|word| TokenWithSpan { token: word, span: token.span }));
+            begins = false;
+            continue;
+        }
+        if !matches!(token.token, Token::Whitespace(_)) {
+            begins = token.token == Token::LParen || BEFORE.contains(&word);
+        }
+        written.push(token);
+    }
+    *tokens = written;
+}
+
+/// True if these words follow each other somewhere.
+pub(super) fn has_words(tokens: &[TokenWithSpan], wanted: &[&str]) -> bool {
+    let mut found = 0;
+    tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).any(|token| {
+        let fits = |at: usize| {
+            matches!(&token.token, Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted[at]))
+        };
+        found = if fits(found) { found + 1 } else { usize::from(fits(0)) };
+        found == wanted.len()
+    })
+}
+
+/// True for `ON DELETE SET NULL (columns)`, which the grammar does not know.
+pub(super) fn has_partial_action(tokens: &[TokenWithSpan]) -> bool {
+    let signs = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let words: Vec<String> = signs.map(|token| token.token.to_string().to_uppercase()).collect();
+    words.windows(4).any(|words| {
+        words[0] == "DELETE"
+            && words[1] == "SET"
+            && matches!(&*words[2], "NULL" | "DEFAULT")
+            && words[3] == "("
+    })
+}
+
+/// Options of COPY are switched by `on` and `off` too, which the grammar knows as `true` and `false`.
+pub(super) fn plain_switches(tokens: &mut [TokenWithSpan]) {
+    let mut after_switch = false;
+    for token in tokens {
+        let Token::Word(word) = &token.token else { continue };
+        let plain = match word.value.to_lowercase().as_str() {
+            "on" => Some("TRUE"),
+            "off" => Some("FALSE"),
+            _ => None,
+        };
+        let is_switch = matches!(word.value.to_lowercase().as_str(), "freeze" | "header");
+        if let (Some(plain), true) = (plain, after_switch) {
+            token.token = Token::make_keyword(plain);
+        }
+        after_switch = is_switch;
+    }
+}

@@ -1,0 +1,99 @@
+//! Statements about users.
+
+use super::refused;
+use crate::error::SqlError;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::TokenWithSpan;
+
+/// A statement about a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UserStatement {
+    /// `CREATE USER`
+    Create {
+        /// Its name.
+        name: String,
+        /// What is said of it. Without a password it cannot connect where one is asked for.
+        attributes: UserAttributes,
+    },
+    /// `ALTER USER`
+    Alter {
+        /// Its name.
+        name: String,
+        /// What changes; the rest stays as it is.
+        attributes: UserAttributes,
+    },
+    /// `DROP USER`
+    Drop {
+        /// Its name.
+        name: String,
+        /// True if it need not exist.
+        if_exists: bool,
+    },
+}
+
+/// What a statement says of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UserAttributes {
+    /// Its password; `Some(None)`: none from now on.
+    pub password: Option<Option<String>>,
+    /// True if it may manage other users and the server.
+    pub superuser: Option<bool>,
+    /// True if it may connect.
+    pub login: Option<bool>,
+}
+
+/// What is said of a user by a word of its own, and holds for all of them or for none.
+const SAID_OF_ALL: [&str; 6] =
+    ["INHERIT", "ENCRYPTED", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS"];
+
+/// `CREATE | ALTER | DROP USER name ..`; ROLE is another word for it, but that a role that is made
+/// so may not connect unless that is said.
+pub(super) fn user(tokens: &[TokenWithSpan], text: &str) -> Result<UserStatement, SqlError> {
+    let wrong = |error| refused(error, text);
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let verb = parser.next_token().token.to_string().to_uppercase();
+    let is_user = parser.next_token().token.to_string().eq_ignore_ascii_case("user");
+    let if_exists = verb == "DROP" && parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let ident = parser.parse_identifier().map_err(wrong)?;
+    let name = if ident.quote_style.is_some() { ident.value } else { ident.value.to_lowercase() };
+    let mut attributes = UserAttributes::default();
+    loop {
+        let word = parser.next_token();
+        let upper = word.token.to_string().to_uppercase();
+        match upper.as_str() {
+            "EOF" => break,
+            _ if verb == "DROP" => {
+                let message =
+                    format!("Expected: one name, found: {}{}", word.token, word.span.start);
+                return Err(wrong(ParserError::ParserError(message)));
+            }
+            "PASSWORD" => {
+                let null = parser.parse_keyword(Keyword::NULL);
+                let given = if null { None } else { Some(parser.parse_literal_string()) };
+                attributes.password = Some(given.transpose().map_err(wrong)?);
+            }
+            "SUPERUSER" => attributes.superuser = Some(true),
+            "NOSUPERUSER" => attributes.superuser = Some(false),
+            "LOGIN" => attributes.login = Some(true),
+            "NOLOGIN" => attributes.login = Some(false),
+            "WITH" => {}
+            word if SAID_OF_ALL.contains(&word) => {}
+            _ => {
+                let known = "PASSWORD, [NO]SUPERUSER and [NO]LOGIN are what can be said of a user.";
+                return Err(
+                    SqlError::unsupported(format!("the attribute {upper} of a user")).hint(known)
+                );
+            }
+        }
+    }
+    Ok(match verb.as_str() {
+        "CREATE" => {
+            attributes.login.get_or_insert(is_user);
+            UserStatement::Create { name, attributes }
+        }
+        "ALTER" => UserStatement::Alter { name, attributes },
+        _ => UserStatement::Drop { name, if_exists },
+    })
+}
