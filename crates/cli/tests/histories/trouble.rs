@@ -57,11 +57,11 @@ pub(crate) fn reshards(run: &Run) {
     let mut client = run.server.client();
     while !run.is_over() {
         for change in [
-            "accounts shard by (balance)",
-            "lists shard by (g)",
+            "accounts shard by (balance) force",
+            "lists shard by (g) force",
             "accounts shard by default keep old",
-            "lists shard by (n, g)",
-            "accounts shard by (balance)",
+            "lists shard by (n, g) force",
+            "accounts shard by (balance) force",
             "lists shard by default",
             "accounts shard by default",
         ] {
