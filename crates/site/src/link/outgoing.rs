@@ -236,11 +236,17 @@ impl Site {
         (keeping.count(), have.count())
     }
 
-    /// Asks those for word who have not said that they have the tail up to a position.
+    /// Asks those for word who have not said that they have the tail up to a position. Who follows nothing here any more
+    /// may have no stream by which it could get it.
     pub(crate) fn ask_for_tails(&self, position: Position) {
         let links = self.links.outgoing.lock();
-        let lacking = links.iter().filter(|(_, link)| link.keeps_tail && link.tailed < position);
-        lacking.for_each(|(site, _)| self.send(*site, Message::AskTailed));
+        let lacks = |(_, link): &(&SiteId, &Link)| link.keeps_tail && link.tailed < position;
+        let lacking: Vec<SiteId> = links.iter().filter(lacks).map(|(site, _)| *site).collect();
+        drop(links);
+        for site in lacking {
+            self.review_keeping(site);
+            self.send(site, Message::AskTailed);
+        }
     }
 
     /// Who follows a partition with backups is to keep the tail.
