@@ -4,6 +4,17 @@
 //! were let go; tables were dropped. What it holds of all that, by its log, it must let go of, or it would be in the way
 //! of the next copy that is to be made there. What the design still gives it, it holds: nothing is taken from a site
 //! without a step that it answers, or a later term.
+//!
+//! ```text
+//!   s1 is back ─▶ hear       it is told whom to hear; unless others have taken over from it, it is heard at once
+//!                 acquire    what was released to it meanwhile
+//!                 discard    what the design does not give it
+//!                 mend       what it has made of changes that ended as refused: borders, releases, followers
+//!                 admit      all hear it, and the design of what it masters may change again
+//! ```
+//!
+//! **What it has made is the design.** The change ended as refused, as nobody knew what the site had done of it. What is
+//! in its log others may have seen. So the router does not take it back, but enters it.
 
 use super::Router;
 use crate::error::Error;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   s1 is gone ─▶ fence      all others hear no more of it, and say what they know of it
+//!                 reserve    what it masters, which nobody changes from then on
 //!                 history    the longest tail of its log (isomer-site::tail has the rule)
 //!                 frames     every follower gets what it lacks of that
 //!                 promote    a follower of each partition
@@ -16,6 +17,13 @@
 //!
 //! **All others are asked.** A site that is away as well may be in doubt of a transaction of s1, and could ask nobody what
 //! became of it once s1 has forgotten; so it is waited for, unless others have taken over from it before.
+//!
+//! **Fenced before reserved.** A transaction or a change may have reserved what s1 masters and wait for a word of it: at a
+//! replica that does not go on, for a mastership that s1 has released. Once s1 is not heard, it is refused, and gives back
+//! what it has reserved.
+//!
+//! **Masterships on their way.** What was released to s1 is its own, acquired or not ([`crate::protocol`]); a change that
+//! ends while others take over may bring more of that, so they look once more.
 //!
 //! Tables without backups wait for the site: what was acknowledged may be nowhere else.
 
