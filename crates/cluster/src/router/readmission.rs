@@ -17,10 +17,13 @@
 //! in its log others may have seen. So the router does not take it back, but enters it.
 
 use super::Router;
+use super::failover::AT_ONCE;
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
+use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
 use isomer_site::{Answer, Failure, Holding, Refusal, Step};
 use std::pin::pin;
@@ -71,30 +74,11 @@ impl<T: Transport> Router<T> {
             // Before anything is reserved: whoever has may wait for it.
             self.acquire_released(site).await?;
         }
-        for holding in self.describe(site).await? {
-            let (table, range) = (holding.table, holding.range.clone());
-            if !is_known(table) {
-                self.transport.step(site, Step::Forget(table)).await?;
-                continue;
-            }
-            // Whoever has reserved it may wait for the site.
-            if self.is_placed(site, table, &range) && self.is_as_designed(site, &holding) {
-                continue;
-            }
-            // What was being changed there is changed by then.
-            let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
-                design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
-            };
-            let _reserved = self.reserve(within).await;
-            if !self.is_placed(site, table, &range) {
-                self.transport.step(site, Step::Discard(table, range.clone())).await?;
-            } else if !self.is_as_designed(site, &holding) {
-                let now = self.describe(site).await?;
-                for holding in now.iter().filter(|h| h.table == table && h.range.overlaps(&range)) {
-                    self.end_half_made(site, holding).await?;
-                }
-            }
-        }
+        // At once: what is to be mended of one may be locked by who waits for what is to be mended of another.
+        let held = self.describe(site).await?.into_iter();
+        let each = held.map(|holding| self.readmit_holding(site, holding, &is_known));
+        let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
+        done.into_iter().collect::<Result<(), Refusal>>()?;
         self.transport.step(site, Step::Admit(site)).await?;
         self.given_up.lock().remove(&site);
         // After that: who is back only then asks whom to hear.
@@ -103,6 +87,38 @@ impl<T: Transport> Router<T> {
         self.acquire_released(site).await?;
         // Nothing was copied to it meanwhile.
         self.restore_backups();
+        Ok(())
+    }
+
+    /// Discards what the design does not give a site, and mends what it has otherwise.
+    async fn readmit_holding(
+        &self,
+        site: SiteId,
+        holding: Holding,
+        is_known: impl Fn(TableId) -> bool,
+    ) -> Result<(), Refusal> {
+        let (table, range) = (holding.table, holding.range.clone());
+        if !is_known(table) {
+            return self.transport.step(site, Step::Forget(table)).await.map(drop);
+        }
+        // Whoever has reserved it may wait for the site.
+        if self.is_placed(site, table, &range) && self.is_as_designed(site, &holding) {
+            return Ok(());
+        }
+        // What was being changed there is changed by then.
+        let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
+            design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
+        };
+        let _reserved = self.reserve(within).await;
+        if !self.is_placed(site, table, &range) {
+            return self.transport.step(site, Step::Discard(table, range)).await.map(drop);
+        }
+        if !self.is_as_designed(site, &holding) {
+            let now = self.describe(site).await?;
+            for holding in now.iter().filter(|h| h.table == table && h.range.overlaps(&range)) {
+                self.end_half_made(site, holding).await?;
+            }
+        }
         Ok(())
     }
 
