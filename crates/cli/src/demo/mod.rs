@@ -111,7 +111,7 @@ fn replay(args: &DemoArgs) -> Result<(), Failure> {
     let clients: Result<Vec<_>, _> = (0..usize::from(args.threads)).map(workload).collect();
     let unchanged = open(args, TwoPhase, &first)?;
     let compared = compare::run(args, &unchanged, clients?);
-    checks.push(checks::local(&ran, &compared));
+    checks.extend(checks::local(args.seconds, &ran, &compared));
     plot::draw(&ran.series, &args.plot).map_err(Failure::failed)?;
     let report = Report::of(args, &named.name, &db, &ran, &learned, compared, checks);
     match args.json {
