@@ -434,10 +434,10 @@ impl<T: Transport> Router<T> {
             };
             match done {
                 Err(Error::Failure(failure)) if failure.is_stale_route() => {
-                    lost += 1;
-                    if lost.is_multiple_of(STALE_MAX) || self.is_given_up(place.site()) {
+                    let is_given_up = self.is_given_up(place.site());
+                    lost += u32::from(!is_given_up);
+                    if is_given_up || lost.is_multiple_of(STALE_MAX) {
                         // Whoever readmits the site may wait for the partition.
-                        lost -= u32::from(self.is_given_up(place.site()));
                         reserved = None;
                         let pause = self.transport.retry(place.site());
                         unless(asked.over, pause).await.map_err(unwritten)?;

@@ -354,14 +354,16 @@ impl Site {
         site: SiteId,
     ) -> Result<(), Refusal> {
         let backups = self.table(partition.table).map_or(Backups::NONE, |table| table.backups());
-        let place = place(partition);
-        let until = self.time.now().0 + PATIENCE_NS;
+        if backups.count == 0 {
+            return Ok(());
+        }
+        let (place, until) = (place(partition), self.time.now().0 + PATIENCE_NS);
         while !self.is_fenced(site) {
             let others = partition.followers().without(site);
             let others: SiteSet = others.iter().filter(|other| !self.is_fenced(*other)).collect();
             let is_safe = |book: &Book| book.is_safe(&others, backups, book.reached_by(site));
             let is_backed = self.backups.waits.lock().books.get(&place).is_none_or(is_safe);
-            if is_backed || backups.count == 0 || others.is_empty() {
+            if is_backed || others.is_empty() {
                 break;
             }
             self.serving()?;

@@ -188,11 +188,8 @@ impl<T: Transport> Router<T> {
     async fn end_half_made(&self, master: SiteId, holding: &Holding) -> Result<(), Refusal> {
         let Holding { table, range, followers, .. } = holding;
         let (table, start) = (*table, &range.start);
-        let is_mastered = |design: &Design| {
-            let placement = design.partition_of(table, start).map(|(_, placement)| placement);
-            placement.is_some_and(|placement| placement.master == master)
-        };
-        if !is_mastered(&self.design()) {
+        let placement = self.design().partition_of(table, start).map(|(_, placement)| placement);
+        if placement.is_none_or(|placement| placement.master != master) {
             return Ok(());
         }
         if let Some(to) = holding.released_to.filter(|to| *to != master) {
