@@ -77,18 +77,10 @@ struct Report {
     clients: u16,
     seconds: u64,
     seed: u64,
-    /// Requests a second, without pauses between them.
-    capacity: f64,
-    /// The parts of the requests that succeeded.
-    reads_ok: f64,
-    writes_ok: f64,
-    /// The longest request of those that began during the change, and of those before.
-    longest_pause_ms: f64,
-    longest_before_ms: f64,
-    p99_ratio: f64,
-    throughput_ratio: f64,
+    /// Where all ratings are alike.
+    #[serde(flatten)]
+    uniform: Notice,
     copy_s: f64,
-    change_s: f64,
     duration_vs_copy: f64,
     /// Of the first change: memory that was used once is not given back to the system.
     extra_memory_ratio: f64,
@@ -105,9 +97,12 @@ struct Report {
 /// What clients notice of a change, by which ratings they use.
 #[derive(Serialize)]
 struct Notice {
+    /// Requests a second, without pauses between them.
     capacity: f64,
+    /// The parts of the requests that succeeded.
     reads_ok: f64,
     writes_ok: f64,
+    /// The longest request of those that began during the change, and of those before.
     longest_pause_ms: f64,
     longest_before_ms: f64,
     p99_ratio: f64,
@@ -198,7 +193,6 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         say(format!("{:>3.0} %    a change of {:.2} s", 100.0 * share, run.seconds()));
         slow.push(run.seconds());
     }
-    let ok = |is_read| succeeded(&[&closed, &back, &paced], is_read);
     let [zipf, latest] = [("zipf", Keys::Zipf), ("latest", Keys::Latest)]
         .map(|(name, keys)| noticed(&ratings, args, keys).inspect(|one| say(one.line(name))));
     if let Some(path) = &args.plot {
@@ -211,15 +205,8 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
         clients: args.clients,
         seconds: args.seconds,
         seed: args.seed,
-        capacity,
-        reads_ok: ok(true),
-        writes_ok: ok(false),
-        longest_pause_ms: ms(percentile(paced.during(), 100)),
-        longest_before_ms: ms(percentile(paced.before(), 100)),
-        p99_ratio: ratio(percentile(paced.during(), 99), percentile(paced.before(), 99)),
-        throughput_ratio: during / capacity,
+        uniform: Notice::of(&[&closed, &back, &paced], &closed, &paced),
         copy_s,
-        change_s: paced.seconds(),
         duration_vs_copy: paced.seconds() / copy_s,
         extra_memory_ratio: (closed.memory[1] - closed.memory[0]) as f64
             / closed.memory[0].max(1) as f64,
@@ -235,12 +222,8 @@ pub(super) fn run(args: &ReshardArgs) -> Result<(), Failure> {
     } else {
         tell(&report);
     }
-    let all = [
-        (report.reads_ok, report.writes_ok),
-        (report.zipf.reads_ok, report.zipf.writes_ok),
-        (report.latest.reads_ok, report.latest.writes_ok),
-    ];
-    match all.iter().all(|&ok| ok == (1.0, 1.0)) {
+    let all = [&report.uniform, &report.zipf, &report.latest];
+    match all.iter().all(|one| (one.reads_ok, one.writes_ok) == (1.0, 1.0)) {
         true => Ok(()),
         false => Err(Failure::Told),
     }
@@ -279,22 +262,28 @@ fn noticed(ratings: &Ratings, args: &ReshardArgs, keys: Keys) -> Result<Notice, 
     };
     by_film()?;
     let closed = change(ratings, work(None), BY_VIEWER, quiet)?;
-    let [capacity, during] = closed.rates();
+    let [capacity, _] = closed.rates();
     by_film()?;
     let paced = change(ratings, work(Some(pace(args, capacity / 2.0))), BY_VIEWER, quiet)?;
-    Ok(Notice {
-        capacity,
-        reads_ok: succeeded(&[&closed, &paced], true),
-        writes_ok: succeeded(&[&closed, &paced], false),
-        longest_pause_ms: ms(percentile(paced.during(), 100)),
-        longest_before_ms: ms(percentile(paced.before(), 100)),
-        p99_ratio: ratio(percentile(paced.during(), 99), percentile(paced.before(), 99)),
-        throughput_ratio: during / capacity,
-        change_s: paced.seconds(),
-    })
+    Ok(Notice::of(&[&closed, &paced], &closed, &paced))
 }
 
 impl Notice {
+    /// Of all runs whether requests succeeded; of one without pauses and one with pauses what clients noticed.
+    fn of(all: &[&Run], closed: &Run, paced: &Run) -> Notice {
+        let [capacity, during] = closed.rates();
+        Notice {
+            capacity,
+            reads_ok: succeeded(all, true),
+            writes_ok: succeeded(all, false),
+            longest_pause_ms: ms(percentile(paced.during(), 100)),
+            longest_before_ms: ms(percentile(paced.before(), 100)),
+            p99_ratio: ratio(percentile(paced.during(), 99), percentile(paced.before(), 99)),
+            throughput_ratio: during / capacity,
+            change_s: paced.seconds(),
+        }
+    }
+
     fn line(&self, name: &str) -> String {
         format!(
             "{name:<8} {:.0} requests/s; throughput {:.2}, p99 {:.2} of that before, longest {:.1} ms ({:.1} before)",
@@ -309,14 +298,17 @@ impl Notice {
 
 fn tell(report: &Report) {
     let rows = [
-        ("reads that succeeded", text::percent(report.reads_ok)),
-        ("writes that succeeded", text::percent(report.writes_ok)),
+        ("reads that succeeded", text::percent(report.uniform.reads_ok)),
+        ("writes that succeeded", text::percent(report.uniform.writes_ok)),
         (
             "longest request",
-            format!("{:.1} ms ({:.1} before)", report.longest_pause_ms, report.longest_before_ms),
+            format!(
+                "{:.1} ms ({:.1} before)",
+                report.uniform.longest_pause_ms, report.uniform.longest_before_ms
+            ),
         ),
-        ("p99 of that before", format!("{:.2}", report.p99_ratio)),
-        ("throughput of that before", format!("{:.2}", report.throughput_ratio)),
+        ("p99 of that before", format!("{:.2}", report.uniform.p99_ratio)),
+        ("throughput of that before", format!("{:.2}", report.uniform.throughput_ratio)),
         ("duration of a bare copy's", format!("{:.2}", report.duration_vs_copy)),
         ("more memory", text::percent(report.extra_memory_ratio)),
         ("duration at 20 % of that at 1 %", format!("{:.2}", report.growth_20x_rate)),
