@@ -205,8 +205,10 @@ fn decisions_are_told_with_the_names_of_clients() {
             .expect("a change at two sites");
         client.query_opt(&format!("{decisions} limit 1"), &[]).expect("a decision, or none")
     });
+    // A partition is `shop[1..50]`, a split is of `shop`; the store's own name of a table that was altered is neither.
     for text in [told.get::<_, &str>(0), told.get(1)] {
-        assert!(text.contains(" shop["), "{text}");
+        let names = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '~');
+        assert!(names.into_iter().any(|name| name == "shop"), "{text}");
     }
 }
 
