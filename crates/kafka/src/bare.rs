@@ -1,7 +1,8 @@
 //! A producer without a log: what a log is to be compared with.
 
 use crate::address::Address;
-use crate::partition::{Connection, Partition, Refused, Sent};
+use crate::owned::Sent;
+use crate::partition::{Connection, Partition, Refused};
 use crate::topic;
 
 /// Sends records to a topic of its own, one after the other.

@@ -19,9 +19,10 @@
 //! | --- | --- |
 //! | [`record`] | the bytes of a record |
 //! | [`stream`] | frames cut into records, and put together |
-//! | [`ownership`] | who owns a log, and which records count: a pure state machine |
+//! | [`ownership`] | who owns a log, and which records count: a state machine |
 //! | [`lease`] | how long an owner may show what it has |
-//! | [`log`] | a log, for its owner |
+//! | [`owned`] | a log, for its owner: a state machine without brokers |
+//! | [`log`] | the same, driven by threads |
 //! | [`logs`] | all logs of a database |
 //! | [`look`] | a log as it is, for others than its owner |
 //! | [`topic`] | the settings that a topic must have |
@@ -29,26 +30,44 @@
 //! | [`bare`] | a producer without a log, to compare with |
 //! | [`address`] | `kafka://HOST:PORT/TOPIC` |
 //!
+//! The first five know of no broker, no thread and no clock: the simulator runs them over a partition of its own. All others
+//! need the feature `client`, without which Kafka's client is not compiled.
+//!
 //! # What was left out
 //!
 //! Kafka's transactions: they cost three to fifty milliseconds a commit, and some services that speak its protocol have
 //! none. Consumer groups: who owns a log is in the log. Compression: this build has no library for it.
 
+#[cfg(feature = "client")]
 mod address;
+#[cfg(feature = "client")]
 mod bare;
 pub mod lease;
+#[cfg(feature = "client")]
 mod log;
+#[cfg(feature = "client")]
 mod logs;
+#[cfg(feature = "client")]
 mod look;
+pub mod owned;
 pub mod ownership;
+#[cfg(feature = "client")]
 mod partition;
 pub mod record;
 pub mod stream;
+#[cfg(feature = "client")]
 mod topic;
 
+#[cfg(feature = "client")]
 pub use address::{Address, BadAddress, ClientOptions};
+#[cfg(feature = "client")]
 pub use bare::Bare;
-pub use log::{KafkaLog, OpenReport, Options};
+#[cfg(feature = "client")]
+pub use log::KafkaLog;
+#[cfg(feature = "client")]
 pub use logs::KafkaLogs;
+#[cfg(feature = "client")]
 pub use look::Look;
+pub use owned::{OpenReport, Options};
+#[cfg(feature = "client")]
 pub use partition::{Connection, Timeouts};

@@ -1,7 +1,8 @@
 //! All logs of a database: a topic with a partition for the catalog, number 0, and one for each site.
 
-use crate::log::{KafkaLog, Options};
+use crate::log::KafkaLog;
 use crate::look::{Look, look};
+use crate::owned::Options;
 use crate::partition::{Admin, Connection, Refused};
 use crate::record::Head;
 use crate::topic::{self, Topic};

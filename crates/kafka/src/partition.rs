@@ -8,6 +8,7 @@
 //! also to the broker that leads next. What has no answer by then is in doubt.
 
 use crate::address::{Address, ClientOptions};
+use crate::owned::Sent;
 use crate::record::Offset;
 use parking_lot::{Condvar, Mutex};
 use rdkafka::admin::{AdminClient, AdminOptions};
@@ -75,15 +76,6 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// What became of a record that was sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Sent {
-    /// It was written; at this offset, if the broker says so.
-    Written(Option<Offset>),
-    /// It was not, or it is not known.
-    Doubtful(String),
 }
 
 /// Hears what the client has to say.

@@ -1,0 +1,687 @@
+//! A log for its owner, without brokers: what comes from them goes in with the time, and what is to be done comes out.
+//!
+//! ```text
+//!   append ──copy──▶ tail (in memory) ──step: one record a group commit──▶ Send ┄┄▶ partition
+//!                     │  the last 64 MB are kept here            answered ◀┄┄┄┄┄┄┄┄┄┘
+//!   read ◀────────────┴───────────────────────────── what is older, by whoever can read the partition
+//! ```
+//!
+//! The tail is a [`MemoryLog`], with its positions and wakers; what is special here is only how it becomes durable. The
+//! stream of the tail is the stream of the partition ([`stream`](crate::stream)), so positions are the same.
+//!
+//! # Steps
+//!
+//! | step | what its driver does | and says |
+//! | --- | --- | --- |
+//! | [`Send`](Step::Send) | hands the record to the brokers | |
+//! | [`Await`](Step::Await) | waits for their answer, as long as it likes | [`OwnedLog::answered`] |
+//! | [`ReadBack`](Step::ReadBack) | reads the partition from there on | [`OwnedLog::read_back`], record by record |
+//! | [`Wait`](Step::Wait) | waits until then, as the owner before may still be showing rows | |
+//! | [`Rest`](Step::Rest) | nothing: all is durable | |
+//!
+//! One record is on its way at a time, and the next one is sent once it is known to count
+//! ([`ownership`](crate::ownership)). What decides is here, so that a simulator runs it as it is, and drives it with a
+//! partition and a clock of its own. [`KafkaLog`](crate::KafkaLog) drives it with threads.
+//!
+//! An **index** of every so many bytes says at which offset to read for a position, and where to cut.
+//!
+//! **Locks**, in this order: `writing`, `index`, those of the tail. None is held while somebody waits.
+
+use crate::lease::Times;
+use crate::ownership::{Acknowledged, Broken, Owner, Reader, Verdict};
+use crate::record::{FRAME_HEAD_BYTES, HEAD_BYTES, Head, Kind, Offset, Term};
+use crate::stream::{Assembly, Cut, Piece};
+use isomer_log::{Counters, Durability, Log, LogError, MemoryLog, MemoryOptions, Position};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// What is sent from one look at the tail, so that it need not be copied as a whole.
+const SENT_AT_ONCE: u64 = 16 << 20;
+/// What is read back from a partition at once.
+const READ_AT_ONCE: usize = 4 << 20;
+/// The body of a record that shows only who owns the log.
+const NOTHING: Piece = Piece { bytes: Vec::new(), first: 0, whole: 0 };
+/// What a record may be longer than its value: what the broker puts around it.
+const AROUND_BYTES: usize = 512;
+
+/// How a log in a partition behaves. None of it is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// How much may wait for the brokers before `append` refuses more ([`LogError::Backlog`]).
+    pub backlog_bytes: u64,
+    /// How much of the end of the log is kept in memory for those who follow it; no less than the backlog.
+    pub keep_bytes: u64,
+    /// What is kept goes in pieces of about this length.
+    pub segment_bytes: usize,
+    /// The index has an entry after so many bytes of the stream, or records: the log is read and cut from there.
+    pub indexed: (u64, u64),
+    /// The longest record, with its head: what the topic takes.
+    pub record_bytes_max: usize,
+    /// The log was made before: that it is empty is an error, and not a new log.
+    pub must_exist: bool,
+    /// Where it has to begin at the latest: so far a checkpoint stands for it. `None`: anywhere.
+    pub needed: Option<Position>,
+    /// The times of the lease; the same for all who open the log.
+    pub times: Times,
+}
+
+impl Default for Options {
+    /// A backlog of 64 MiB, as much kept, records of a megabyte; commits wait, and a new log if there is none.
+    fn default() -> Options {
+        Options {
+            durability: Durability::Commit,
+            backlog_bytes: 64 << 20,
+            keep_bytes: 64 << 20,
+            segment_bytes: MemoryOptions::default().segment_bytes,
+            indexed: (64 << 10, 1000),
+            record_bytes_max: 1_000_000,
+            must_exist: false,
+            needed: None,
+            times: Times::default(),
+        }
+    }
+}
+
+/// What was found when a log was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenReport {
+    /// The term that this process owns the log in.
+    pub term: Term,
+    /// The owner before, if it has not released the log: commits wait until its lease is over.
+    pub taken_from: Option<Arc<str>>,
+}
+
+/// Where some of the records are that begin with a frame, or are empty; and where the first is that counts.
+struct Index {
+    entries: VecDeque<(Position, Offset)>,
+    /// See [`Options::indexed`].
+    every: (u64, u64),
+}
+
+impl Index {
+    fn note(&mut self, head: &Head, offset: Offset) {
+        let Some((position, at)) = self.entries.back() else {
+            self.entries.push_back((head.position + u64::from(head.first), offset));
+            return;
+        };
+        let is_due = head.position >= position + self.every.0 || offset >= at + self.every.1;
+        if is_due && (head.first == 0 || head.bytes == 0) {
+            self.entries.push_back((head.position, offset));
+        }
+    }
+
+    /// The last entry at or before a position.
+    fn before(&self, position: Position) -> Option<(Position, Offset)> {
+        let after = self.entries.partition_point(|(at, _)| *at <= position);
+        after.checked_sub(1).map(|at| self.entries[at])
+    }
+}
+
+/// What became of a record that was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// It was written; at this offset, if the broker says so.
+    Written(Option<Offset>),
+    /// It was not, or it is not known; and why.
+    Doubtful(String),
+}
+
+/// What a log wants of whoever drives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// This record is to be sent.
+    Send(Vec<u8>),
+    /// A record is on its way.
+    Await,
+    /// The partition is to be read from this offset on.
+    ReadBack(Offset),
+    /// What counts can be told from then on.
+    Wait(Duration),
+    /// There is nothing to do.
+    Rest,
+}
+
+/// Takes records with their offsets, until it breaks.
+pub type VisitRecord<'v> = dyn FnMut(Offset, &[u8]) -> ControlFlow<()> + 'v;
+
+/// A log that is being opened: what was read of it.
+///
+/// Whoever opens it [takes](Opening::take) what is there, writes the [claim](Opening::claim), takes what comes up to that,
+/// and then [owns](Opening::own) the log, or does not.
+pub struct Opening {
+    place: Arc<str>,
+    options: Options,
+    database: u128,
+    number: u32,
+    reader: Reader,
+    assembly: Assembly,
+    index: Index,
+    tail: Option<MemoryLog>,
+    memory: MemoryOptions,
+    claim: Option<Claim>,
+}
+
+/// A claim that was made.
+struct Claim {
+    head: Head,
+    /// Who owned the log before.
+    before: Arc<str>,
+    /// Once it was read: whether nobody owned the log before it.
+    was_released: Option<bool>,
+}
+
+impl Opening {
+    /// A log of which nothing was read yet, and whose first record has the offset `first`. `place` is its name for people.
+    pub fn new(
+        place: Arc<str>,
+        database: u128,
+        number: u32,
+        first: Offset,
+        options: Options,
+    ) -> Opening {
+        let keep_bytes = Some(options.keep_bytes.max(options.backlog_bytes));
+        let Options { segment_bytes, durability, .. } = options;
+        Opening {
+            place,
+            options,
+            database,
+            number,
+            reader: Reader::new(database, number, first),
+            assembly: Assembly::default(),
+            index: Index { entries: VecDeque::new(), every: options.indexed },
+            tail: None,
+            memory: MemoryOptions { segment_bytes, keep_bytes, durability },
+            claim: None,
+        }
+    }
+
+    /// The offset to read on from.
+    pub fn next(&self) -> Offset {
+        self.reader.next()
+    }
+
+    /// Takes the next record; breaks at the own claim.
+    ///
+    /// # Errors
+    /// [`Broken`].
+    pub fn take(&mut self, offset: Offset, record: &[u8]) -> Result<ControlFlow<()>, Broken> {
+        let (head, body) = Head::read(record).map_err(|error| Broken::Bad { offset, error })?;
+        let was_released = self.reader.is_released();
+        match self.reader.pass(offset, &head, body)? {
+            Verdict::Begins => self.assembly.begin(),
+            Verdict::Counts(from) if self.reader.has_begun() => {
+                self.index.note(&head, offset);
+                let (begin, memory) = (self.reader.begin(), self.memory);
+                let tail = self.tail.get_or_insert_with(|| MemoryLog::starting_at(memory, begin));
+                let (position, piece) = (head.position + u64::from(from), &body[from as usize..]);
+                let _ = self.assembly.push(position, piece, &mut |position, frame| {
+                    assert_eq!(position, tail.end(), "frames follow each other");
+                    tail.append(frame).expect("a tail in memory takes everything");
+                    ControlFlow::Continue(())
+                });
+            }
+            Verdict::Counts(_) | Verdict::Released | Verdict::Void(_) => {}
+        }
+        match self.claim.as_mut().filter(|claim| claim.head == head) {
+            None => Ok(ControlFlow::Continue(())),
+            Some(claim) => {
+                claim.was_released = Some(was_released);
+                Ok(ControlFlow::Break(()))
+            }
+        }
+    }
+
+    /// True once the own claim was read.
+    pub fn has_read_claim(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.was_released.is_some())
+    }
+
+    /// The record by which a process claims the log that has read it to its end. `drawn` is a random number, and `name` what
+    /// others call the process.
+    ///
+    /// # Errors
+    /// In words, if the log lacks what no checkpoint stands for: it stays whose it is.
+    pub fn claim(&mut self, drawn: u64, name: &str) -> Result<Vec<u8>, String> {
+        self.options.needed.map_or(Ok(()), |needed| check_begin(&self.reader, needed))?;
+        let head = Owner::claim(&self.reader, drawn, name);
+        let before = self.reader.owner().clone();
+        self.claim = Some(Claim { head, before, was_released: None });
+        Ok(head.write(name.as_bytes()))
+    }
+
+    /// The log, if the claim holds. It was read.
+    ///
+    /// # Errors
+    /// In words, if it does not, or nothing is left of the log.
+    pub fn own(self, now: Duration) -> Result<(OwnedLog, OpenReport), String> {
+        let Opening { place, options, database, number, reader, index, tail, memory, .. } = self;
+        let claim = self.claim.expect("a log is claimed before it is owned");
+        let was_released = claim.was_released.expect("the claim was read");
+        if !reader.has_begun() {
+            return Err("its frames were removed, and only a claim is left".to_owned());
+        }
+        let begin = reader.begin();
+        let tail = tail.unwrap_or_else(|| MemoryLog::starting_at(memory, begin));
+        tail.settle(tail.end());
+        let opened = tail.counters();
+        let term = claim.head.term;
+        let owner = Owner::new(reader, term)
+            .map_err(|taken| format!("it was opened twice at the same time: {taken}"))?;
+        let end = tail.end();
+        assert_eq!(end, owner.whole(), "the tail has all whole frames");
+        let waits = if was_released { Duration::ZERO } else { options.times.waits };
+        let report = OpenReport { term, taken_from: (!was_released).then_some(claim.before) };
+        let log = OwnedLog {
+            place,
+            options,
+            database,
+            number,
+            tail,
+            opened,
+            begin: AtomicU64::new(begin),
+            writing: Mutex::new(Writing { owner, cut: end, pieces: VecDeque::new(), flight: None }),
+            index: Mutex::new(index),
+            confirmed: AtomicU64::new(0),
+            // The first record of the term shows where the stream goes on.
+            is_asked: AtomicBool::new(true),
+            acknowledges_from: now + waits,
+        };
+        Ok((log, report))
+    }
+}
+
+/// Refuses a log that lacks what no checkpoint stands for.
+fn check_begin(reader: &Reader, needed: Position) -> Result<(), String> {
+    let begin = reader.begin();
+    if !reader.has_begun() || begin <= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "it begins at position {begin:#x}, and is needed from {needed:#x} on: a checkpoint of what was removed is \
+         missing here; start where its owner ({}) has made them, or with a copy of that folder",
+        reader.owner()
+    ))
+}
+
+/// A log that this process owns, as far as it knows. See the [module documentation](self).
+pub struct OwnedLog {
+    place: Arc<str>,
+    options: Options,
+    /// Who the log is of, to be read.
+    database: u128,
+    number: u32,
+    tail: MemoryLog,
+    /// What the tail had done when it was filled from the partition.
+    opened: Counters,
+    begin: AtomicU64,
+    writing: Mutex<Writing>,
+    index: Mutex<Index>,
+    /// When the record was sent that counted last, in nanoseconds.
+    confirmed: AtomicU64,
+    /// A record is to be sent, or waited for, whether or not there is something to write.
+    is_asked: AtomicBool,
+    /// Nothing is acknowledged before.
+    acknowledges_from: Duration,
+}
+
+/// What is on its way to the partition.
+struct Writing {
+    owner: Owner,
+    /// Up to where the tail was cut into pieces.
+    cut: Position,
+    /// What is to be sent next, in order.
+    pieces: VecDeque<Piece>,
+    flight: Option<Flight>,
+}
+
+/// A record that was sent, and is not known to count yet.
+#[derive(Clone, Copy)]
+struct Flight {
+    head: Head,
+    sent_at: Duration,
+    /// It was written, and others may have written before it.
+    is_read_back: bool,
+}
+
+impl OwnedLog {
+    /// What a log is called, for people.
+    pub fn place(&self) -> &Arc<str> {
+        &self.place
+    }
+
+    /// In which term this process owns the log, or has owned it.
+    pub fn term(&self) -> Term {
+        self.writing.lock().owner.me()
+    }
+
+    /// The offset that the next record gets if nobody else writes; `None` while one is on its way.
+    pub fn next_offset(&self) -> Option<Offset> {
+        let writing = self.writing.lock();
+        writing.flight.is_none().then(|| writing.owner.next())
+    }
+
+    /// What is to be done next.
+    ///
+    /// # Errors
+    /// What ended the log.
+    pub fn step(&self, now: Duration) -> Result<Step, LogError> {
+        let mut writing = self.writing.lock();
+        self.failure().map_or(Ok(()), Err)?;
+        match writing.flight {
+            Some(flight) if flight.is_read_back => return Ok(Step::ReadBack(writing.owner.next())),
+            Some(_) => return Ok(Step::Await),
+            None => {}
+        }
+        let whole = writing.owner.whole();
+        if now >= self.acknowledges_from && whole != self.durable() {
+            self.tail.settle(whole);
+        }
+        self.cut(&mut writing)?;
+        let is_asked = self.is_asked.swap(false, Ordering::AcqRel);
+        if let Some(piece) = writing.pieces.pop_front() {
+            return Ok(Step::Send(launch(&mut writing, now, Kind::Frames, &piece)));
+        }
+        if is_asked {
+            return Ok(Step::Send(launch(&mut writing, now, Kind::Frames, &NOTHING)));
+        }
+        // Whoever reads at the owner before must not miss what is acknowledged here.
+        Ok(if whole == self.durable() { Step::Rest } else { Step::Wait(self.acknowledges_from) })
+    }
+
+    /// Says what became of the record on its way.
+    ///
+    /// # Errors
+    /// What ended the log.
+    pub fn answered(&self, sent: Sent) -> Result<(), LogError> {
+        let mut writing = self.writing.lock();
+        let flight = writing.flight.expect("only what was sent is answered");
+        let offset = match sent {
+            Sent::Written(offset) => offset,
+            Sent::Doubtful(why) => {
+                return Err(self.fail(&format!("a record was not acknowledged: {why}")));
+            }
+        };
+        let heard = writing.owner.acknowledged(offset, &flight.head);
+        match heard.map_err(|broken| self.fail(&broken.to_string()))? {
+            Acknowledged::Counts => self.land(&mut writing, flight),
+            Acknowledged::ReadBack => {
+                writing.flight = Some(Flight { is_read_back: true, ..flight });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a record that was read back, and breaks once no more are wanted.
+    ///
+    /// # Errors
+    /// What ended the log: another owner, or that it is broken.
+    pub fn read_back(&self, offset: Offset, record: &[u8]) -> Result<ControlFlow<()>, LogError> {
+        let mut writing = self.writing.lock();
+        let flight = writing.flight.expect("it is read back whether a record counts");
+        let head = Head::read(record).map_err(|error| Broken::Bad { offset, error });
+        let read = head.and_then(|(head, body)| writing.owner.read(offset, &head, body));
+        read.map_err(|broken| self.fail(&broken.to_string()))?;
+        if let Err(taken) = writing.owner.standing() {
+            let (durable, what) = (self.durable(), format!("{}: {taken}", self.place).into());
+            return Err(self.end_with(LogError::Fenced { durable, what }));
+        }
+        if !writing.owner.has(&flight.head) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.land(&mut writing, flight);
+        Ok(ControlFlow::Break(()))
+    }
+
+    /// A record counts.
+    fn land(&self, writing: &mut Writing, flight: Flight) {
+        writing.flight = None;
+        self.index.lock().note(&flight.head, writing.owner.next() - 1);
+        self.confirmed.store(nanos(flight.sent_at), Ordering::Release);
+        // Whoever asked for a record has one.
+        self.is_asked.store(false, Ordering::Release);
+    }
+
+    /// The record by which its owner stands down, so that the next one need not wait; `None` if nothing may be said: a
+    /// record is on its way, the log has ended, or it is still somebody else's time. Nobody shows anything of the log any
+    /// more.
+    pub fn release(&self, now: Duration) -> Option<Vec<u8>> {
+        let mut writing = self.writing.lock();
+        let may =
+            writing.flight.is_none() && self.failure().is_none() && now >= self.acknowledges_from;
+        may.then(|| launch(&mut writing, now, Kind::Release, &NOTHING))
+    }
+
+    /// Has a record sent even if there is nothing to write, and its driver woken.
+    pub fn ask(&self) {
+        if !self.is_asked.swap(true, Ordering::AcqRel) {
+            self.tail.wake_driver();
+        }
+    }
+
+    /// Cuts what was appended and not cut yet, up to so many bytes, unless some was not sent yet.
+    fn cut(&self, writing: &mut Writing) -> Result<(), LogError> {
+        let from = writing.cut;
+        if !writing.pieces.is_empty() || from == self.end() {
+            return Ok(());
+        }
+        let mut cut = Cut::new(self.options.record_bytes_max - HEAD_BYTES - AROUND_BYTES);
+        writing.cut = self.tail.read(from, &mut |position, frame| {
+            cut.push(frame);
+            let enough = position + frame.len() as u64 - from >= SENT_AT_ONCE;
+            if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        writing.pieces.extend(cut.finish());
+        Ok(())
+    }
+
+    /// Ends the log as one that has failed.
+    pub fn fail(&self, what: &str) -> LogError {
+        let what = format!("{}: {what}", self.place).into();
+        self.end_with(LogError::Failed { durable: self.durable(), what })
+    }
+
+    fn end_with(&self, error: LogError) -> LogError {
+        self.tail.end_with(error.clone());
+        error
+    }
+
+    /// As [`Log::append`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append(&self, payload: &[u8]) -> Result<Position, LogError> {
+        self.failure().map_or(Ok(()), Err)?;
+        let backlog = self.end() - self.durable();
+        if backlog >= self.options.backlog_bytes {
+            return Err(LogError::Backlog { bytes: backlog, max: self.options.backlog_bytes });
+        }
+        self.tail.append(payload)
+    }
+
+    /// As [`Log::end`].
+    pub fn end(&self) -> Position {
+        self.tail.end()
+    }
+
+    /// As [`Log::durable`].
+    pub fn durable(&self) -> Position {
+        self.tail.durable()
+    }
+
+    /// As [`Log::begin`].
+    pub fn begin(&self) -> Position {
+        self.begin.load(Ordering::Acquire)
+    }
+
+    /// As [`Log::poll_durable`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_durable(&self, position: Position, waker: &Waker) -> Poll<Result<(), LogError>> {
+        self.tail.poll_durable(position, waker)
+    }
+
+    /// As [`Log::poll_work`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_work(&self, waker: &Waker) -> Poll<Result<(), LogError>> {
+        let polled = self.tail.poll_work(waker);
+        // In this order: whoever asks later finds the waker.
+        if polled.is_pending() && self.is_asked.load(Ordering::Acquire) {
+            return Poll::Ready(Ok(()));
+        }
+        polled
+    }
+
+    /// As [`Log::read`], with a way to read records of the partition, from an offset on; its errors are words.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(
+        &self,
+        from: Position,
+        records: &dyn Fn(Offset, &mut VisitRecord<'_>) -> Result<(), String>,
+        visit: &mut dyn FnMut(Position, &[u8]) -> ControlFlow<()>,
+    ) -> Result<Position, LogError> {
+        let mut at = from;
+        loop {
+            if at < self.begin() {
+                return Err(LogError::Truncated { position: at, begin: self.begin() });
+            }
+            match self.tail.read(at, visit) {
+                Err(LogError::Truncated { .. }) => {}
+                read => return read,
+            }
+            for (position, frame) in self.fetch(at, records)? {
+                at = position + (FRAME_HEAD_BYTES + frame.len()) as u64;
+                if visit(position, &frame).is_break() {
+                    return Ok(at);
+                }
+            }
+        }
+    }
+
+    /// Frames from a position on that are only in the partition.
+    fn fetch(
+        &self,
+        from: Position,
+        records: &dyn Fn(Offset, &mut VisitRecord<'_>) -> Result<(), String>,
+    ) -> Result<Vec<(Position, Vec<u8>)>, LogError> {
+        let found = self.index.lock().before(from);
+        let truncated = LogError::Truncated { position: from, begin: self.begin() };
+        let (_, offset) = found.ok_or(truncated)?;
+        let mut reader = Reader::new(self.database, self.number, offset);
+        let (mut assembly, mut frames, mut bytes) = (Assembly::default(), Vec::new(), 0);
+        let mut broken = None;
+        let read = records(offset, &mut |offset, record| {
+            let head = Head::read(record).map_err(|error| Broken::Bad { offset, error });
+            let passed =
+                head.and_then(|(head, body)| Ok((reader.pass(offset, &head, body)?, head, body)));
+            match passed {
+                Ok((Verdict::Begins, ..)) => assembly.begin(),
+                Ok((Verdict::Counts(skip), head, body)) => {
+                    let (position, piece) =
+                        (head.position + u64::from(skip), &body[skip as usize..]);
+                    return assembly.push(position, piece, &mut |at, frame| {
+                        if at >= from {
+                            bytes += frame.len();
+                            frames.push((at, frame.to_vec()));
+                        }
+                        if bytes >= READ_AT_ONCE {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
+                        }
+                    });
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    broken = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        if let Some(broken) = broken {
+            let what = format!("{}: {broken}", self.place).into();
+            return Err(LogError::Damaged { position: from, what });
+        }
+        read.map_err(|why| LogError::Read { what: format!("{}: {why}", self.place).into() })?;
+        match frames.first() {
+            Some((first, _)) if *first == from => Ok(frames),
+            _ => Err(LogError::NotAFrame { position: from }),
+        }
+    }
+
+    /// As [`Log::truncate_before`], with a way to remove the records before an offset; its errors are words.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn truncate_before(
+        &self,
+        position: Position,
+        remove: &dyn Fn(Offset) -> Result<(), String>,
+    ) -> Result<(), LogError> {
+        let found = self.index.lock().before(position.min(self.durable()));
+        let Some((begin, offset)) = found.filter(|(at, _)| *at > self.begin()) else {
+            return Ok(());
+        };
+        remove(offset)
+            .map_err(|why| LogError::Remove { what: format!("{}: {why}", self.place).into() })?;
+        self.index.lock().entries.retain(|(_, at)| *at >= offset);
+        self.begin.fetch_max(begin, Ordering::AcqRel);
+        self.tail.truncate_before(begin)
+    }
+
+    /// As [`Log::counters`].
+    pub fn counters(&self) -> Counters {
+        let (now, opened) = (self.tail.counters(), self.opened);
+        Counters {
+            frames: now.frames - opened.frames,
+            bytes: now.bytes - opened.bytes,
+            syncs: now.syncs - opened.syncs,
+        }
+    }
+
+    /// As [`Log::failure`].
+    pub fn failure(&self) -> Option<LogError> {
+        self.tail.failure()
+    }
+
+    /// As [`Log::serving`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn serving(&self, now: Duration) -> Result<(), LogError> {
+        self.failure().map_or(Ok(()), Err)?;
+        let confirmed = Duration::from_nanos(self.confirmed.load(Ordering::Acquire));
+        let since = now.saturating_sub(confirmed);
+        if self.options.times.is_due(since) {
+            self.ask();
+        }
+        if self.options.times.is_serving(since) {
+            return Ok(());
+        }
+        let what = format!("{}: nothing was confirmed for {} ms", self.place, since.as_millis());
+        Err(LogError::Unconfirmed { what: what.into() })
+    }
+}
+
+/// The next record, on its way.
+fn launch(writing: &mut Writing, now: Duration, kind: Kind, piece: &Piece) -> Vec<u8> {
+    let head = writing.owner.head(kind, piece.bytes.len() as u32, piece.first, piece.whole);
+    writing.flight = Some(Flight { head, sent_at: now, is_read_back: false });
+    head.write(&piece.bytes)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("no computer runs for centuries")
+}
