@@ -77,12 +77,14 @@ impl Site {
             return Ok(progress.reply(Committed { snapshot, commit: None }));
         }
         let mut seen = self.seen_by(coordinator_guard.txn);
+        // Where nobody has voted it is a commit as any other: nobody is in doubt of it, and who keeps the tail says nothing.
+        let is_voted_on = !prepared.is_empty();
         let (commit, position, tickets) =
             self.decide(&mut coordinator_guard, &own, snapshot, prepared)?;
         progress.published(commit);
         seen.position = position;
         self.lasting_for_others(position).await.map_err(Failure::Unknown)?;
-        if has_backups || !tickets.is_empty() {
+        if is_voted_on && (has_backups || !tickets.is_empty()) {
             self.tailed(position).await.map_err(Failure::Unknown)?;
         }
         self.tell(coordinator_guard.txn);
