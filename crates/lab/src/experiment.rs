@@ -249,6 +249,7 @@ impl TpccSpec {
             mix: if self.full_mix { TpccOptions::FULL_MIX } else { TpccOptions::SHORT_MIX },
             remote_orders: self.remote.unwrap_or(standard.remote_orders),
             remote_payments: self.remote.unwrap_or(standard.remote_payments),
+            ..standard
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Choosing among many things, some of which are liked better.
 
-use crate::{OptionsError, Random, error::check_count};
+use crate::error::{check_count, check_share};
+use crate::{OptionsError, Random};
 use rand::RngExt;
 use rand_distr::{Distribution, Zipf};
 
@@ -22,6 +23,29 @@ pub enum Skew {
         /// How many things there would be.
         population: u64,
     },
+}
+
+impl Skew {
+    /// The Zipf distribution in which the `first` of so many things get this share of the choices: two thirds of all
+    /// requests go to a third of the warehouses, say.
+    ///
+    /// # Errors
+    /// If there are not more things than those. (Where they would get more if all were alike, all are alike.)
+    pub fn giving(share: f64, first: u64, limit: u64) -> Result<Skew, OptionsError> {
+        check_share("the share of the first", share)?;
+        check_count("things to choose from", limit, first.max(1) + 1..=1 << 24)?;
+        let sum = |upto: u64, exponent: f64| -> f64 {
+            (1..=upto).map(|rank| (rank as f64).powf(-exponent)).sum()
+        };
+        let (mut low, mut high) = (0.0, 100.0);
+        // The share of the first grows with the exponent.
+        for _ in 0..60 {
+            let exponent = (low + high) / 2.0;
+            let is_too_even = sum(first, exponent) / sum(limit, exponent) < share;
+            *if is_too_even { &mut low } else { &mut high } = exponent;
+        }
+        Ok(Skew::Zipf(high))
+    }
 }
 
 /// Chooses numbers from 0 up to a limit, the smaller ones more often if there is a skew.
@@ -131,6 +155,17 @@ mod tests {
         }
         let last = shares[500..].iter().sum::<f64>() / 500.0;
         assert!((last - rest).abs() < 0.1 * rest, "{last} {rest}");
+    }
+
+    #[test]
+    fn a_skew_is_found_by_what_the_first_of_all_get() {
+        for (share, first, limit) in [(2.0 / 3.0, 8, 24), (2.0 / 3.0, 64, 192), (0.9, 10, 100)] {
+            let skew = Skew::giving(share, first, limit).unwrap();
+            let found: f64 = shares(limit, skew)[..first as usize].iter().sum();
+            assert!((found - share).abs() < 0.01, "{skew:?}: {found} of {share}");
+        }
+        let few = Skew::giving(0.5, 10, 10).unwrap_err().to_string();
+        assert_eq!(few, "10 things to choose from: at least 11 are needed");
     }
 
     #[test]

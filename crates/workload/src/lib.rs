@@ -88,8 +88,8 @@ pub use chooser::{Chooser, Skew};
 pub use error::OptionsError;
 pub use model::{Model, ModelError};
 pub use pps::{HotSuppliers, Pps, PpsOptions, PpsTransaction};
-pub use smallbank::{HotSpot, SmallBank, SmallBankOptions, SmallBankTransaction};
-pub use tpcc::{Order, Tpcc, TpccOptions, TpccTransaction};
+pub use smallbank::{Blocks, HotSpot, SmallBank, SmallBankOptions, SmallBankTransaction};
+pub use tpcc::{HotWarehouses, Order, Tpcc, TpccOptions, TpccTransaction};
 pub use trace::{
     Locality, Request, Trace, TraceError, TraceOptions, TraceTransaction, TraceWorkload,
 };

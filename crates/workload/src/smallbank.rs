@@ -54,6 +54,16 @@ pub struct HotSpot {
     pub share: f64,
 }
 
+/// Customers in blocks of neighbours, such as partitions, who mostly deal with each other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Blocks {
+    /// How many customers a block has.
+    pub customers: u64,
+    /// Of the procedures with two customers, the share in which the second is any other, and not of the block of the
+    /// first.
+    pub across: f64,
+}
+
 /// What a [`SmallBank`] is like.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SmallBankOptions {
@@ -63,6 +73,8 @@ pub struct SmallBankOptions {
     pub mix: [u32; 6],
     /// If set, some customers are hotter than others.
     pub hot_spot: Option<HotSpot>,
+    /// If set, two customers of one procedure are mostly neighbours; otherwise anybody.
+    pub blocks: Option<Blocks>,
     /// The largest amount, in cents.
     pub cents_max: i64,
 }
@@ -74,6 +86,7 @@ impl Default for SmallBankOptions {
             customers: 1_000_000,
             mix: [15, 15, 15, 25, 15, 15],
             hot_spot: None,
+            blocks: None,
             cents_max: 5_000,
         }
     }
@@ -126,6 +139,10 @@ impl SmallBank {
             check_count("hot customers", hot_spot.customers, 2..=options.customers)?;
             check_share("the share of the hot spot", hot_spot.share)?;
         }
+        if let Some(blocks) = options.blocks {
+            check_count("customers of a block", blocks.customers, 2..=options.customers)?;
+            check_share("the share of procedures across blocks", blocks.across)?;
+        }
         let tables = Tables { savings: first, checking: TableId(first.0 + 1) };
         Ok(SmallBank { options, tables })
     }
@@ -137,8 +154,17 @@ impl SmallBank {
             _ => self.options.customers,
         };
         let one = rng.random_range(0..among);
+        let others = match self.options.blocks {
+            Some(blocks) if !rng.random_bool(blocks.across) => {
+                let first = one - one % blocks.customers;
+                // A block of one customer, the last, has no neighbours.
+                Some(first..self.options.customers.min(first + blocks.customers))
+            }
+            _ => None,
+        };
+        let others = others.filter(|others| others.end - others.start > 1).unwrap_or(0..among);
         // Any of the others: those from `one` on are one further.
-        let other = rng.random_range(0..among - 1);
+        let other = rng.random_range(others.start..others.end - 1);
         (one, other + u64::from(other >= one))
     }
 
@@ -450,6 +476,23 @@ mod tests {
             let expected = if name == "send_payment" { 5000 } else { 3000 };
             assert!((expected - 250..expected + 250).contains(&count), "{name}: {count}");
         }
+    }
+
+    #[test]
+    fn neighbours_deal_with_each_other_but_for_the_share_that_is_asked_for() {
+        let blocks = Some(Blocks { customers: 10, across: 0.2 });
+        let mix = [0, 0, 0, 1, 0, 0];
+        let options =
+            SmallBankOptions { customers: 101, blocks, mix, ..SmallBankOptions::default() };
+        let bank = SmallBank::new(options, FIRST).unwrap();
+        let (mut rng, mut across) = (random(3), 0);
+        for _ in 0..20_000 {
+            let (one, other) = bank.customers(&mut rng);
+            assert!(one != other && other < 101);
+            across += i32::from(one / 10 != other / 10);
+        }
+        // A fifth, of which a tenth stays in its block by chance, and the last customer has no neighbour.
+        assert!((3500..4100).contains(&across), "{across}");
     }
 
     #[test]

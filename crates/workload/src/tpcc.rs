@@ -41,7 +41,7 @@ mod order;
 mod rows;
 mod run;
 
-use crate::chooser::draw;
+use crate::chooser::{Chooser, Skew, draw};
 use crate::error::{check_count, check_share};
 use crate::workload::Examiner;
 use crate::{Audit, LoadRow, OptionsError, Random, Totals, Workload};
@@ -75,6 +75,19 @@ pub struct TpccOptions {
     pub remote_orders: f64,
     /// The share of payments by customers of another warehouse.
     pub remote_payments: f64,
+    /// How unevenly warehouses are chosen: those with the smallest numbers more often.
+    pub skew: Skew,
+    /// If set, some warehouses get a share of all transactions before the others are chosen from.
+    pub hot: Option<HotWarehouses>,
+}
+
+/// Warehouses that many transactions are about.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HotWarehouses {
+    /// How many there are: those with the smallest numbers.
+    pub count: u32,
+    /// The share of transactions that they get, all alike; what is left is chosen by the skew.
+    pub share: f64,
 }
 
 impl Default for TpccOptions {
@@ -88,6 +101,8 @@ impl Default for TpccOptions {
             mix: TpccOptions::SHORT_MIX,
             remote_orders: 0.1,
             remote_payments: 0.15,
+            skew: Skew::Uniform,
+            hot: None,
         }
     }
 }
@@ -107,6 +122,7 @@ pub struct Tpcc {
     numbers: Arc<Numbers>,
     /// The warehouse of this client; any of them if there is none.
     home: Option<u32>,
+    chooser: Chooser,
 }
 
 /// A transaction of [`Tpcc`].
@@ -169,8 +185,15 @@ impl Tpcc {
         check_count("as the sum of the mix", weights, 1..=u64::from(u32::MAX))?;
         check_share("the share of remote orders", options.remote_orders)?;
         check_share("the share of remote payments", options.remote_payments)?;
+        if let Some(hot) = options.hot {
+            let warehouses = u64::from(options.warehouses);
+            check_count("hot warehouses", u64::from(hot.count), 1..=warehouses)?;
+            check_share("the share of the hot warehouses", hot.share)?;
+        }
+        let chooser = Chooser::new(u64::from(options.warehouses), options.skew)?;
         let numbers = Arc::new(Numbers::new(&options));
-        Ok(Tpcc { options: Arc::new(options), tables: Tables::from(first), numbers, home: None })
+        let tables = Tables::from(first);
+        Ok(Tpcc { options: Arc::new(options), tables, numbers, home: None, chooser })
     }
 
     /// Binds this client to a warehouse, as a terminal is.
@@ -187,6 +210,16 @@ impl Tpcc {
     /// Tables that no procedure writes to.
     pub fn constant_tables(&self) -> Vec<TableId> {
         vec![self.tables.item]
+    }
+
+    fn warehouse(&self, rng: &mut Random) -> u32 {
+        match (self.home, self.options.hot, self.options.skew) {
+            (Some(home), ..) => home,
+            (None, Some(hot), _) if rng.random_bool(hot.share) => rng.random_range(0..hot.count),
+            // A draw of another width would give another run for each seed.
+            (None, _, Skew::Uniform) => rng.random_range(0..self.options.warehouses),
+            (None, ..) => self.chooser.choose(rng) as u32,
+        }
     }
 
     fn procedure(&self, warehouse: u32, rng: &mut Random) -> Procedure {
@@ -272,7 +305,7 @@ impl Workload for Tpcc {
     }
 
     fn next(&mut self, rng: &mut Random) -> TpccTransaction {
-        let warehouse = self.home.unwrap_or_else(|| rng.random_range(0..self.options.warehouses));
+        let warehouse = self.warehouse(rng);
         let procedure = self.procedure(warehouse, rng);
         TpccTransaction { options: self.options.clone(), tables: self.tables, warehouse, procedure }
     }

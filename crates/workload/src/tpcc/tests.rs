@@ -97,10 +97,27 @@ fn an_order_is_a_function_of_its_number_with_the_shares_asked_for() {
 }
 
 #[test]
+fn warehouses_are_chosen_as_the_skew_says_and_the_hot_ones_get_their_share() {
+    let skew = Skew::giving(2.0 / 3.0, 8, 24).unwrap();
+    let hot = Some(HotWarehouses { count: 4, share: 0.6 });
+    for (hot, first, expected) in [(None, 8, 2.0 / 3.0), (hot, 4, 0.6 + 0.4 * 0.45)] {
+        let options = TpccOptions { warehouses: 24, skew, hot, ..TpccOptions::default() };
+        let mut tpcc = Tpcc::new(options, FIRST).unwrap();
+        let mut rng = random(5);
+        let chosen = (0..20_000).filter(|_| tpcc.next(&mut rng).warehouse < first).count();
+        let share = chosen as f64 / 20_000.0;
+        assert!((share - expected).abs() < 0.03, "{hot:?}: {share} of {expected}");
+    }
+}
+
+#[test]
 fn options_without_sense_are_refused() {
     let refused = |options| Tpcc::new(options, FIRST).unwrap_err().to_string();
     let none = TpccOptions { warehouses: 0, ..TpccOptions::default() };
     assert_eq!(refused(none), "0 warehouses: at least 1 are needed");
     let share = TpccOptions { remote_orders: 2.0, ..TpccOptions::default() };
     assert!(refused(share).starts_with("the share of remote orders is 2"));
+    let hot = Some(HotWarehouses { count: 9, share: 0.5 });
+    let hot = TpccOptions { hot, ..TpccOptions::default() };
+    assert_eq!(refused(hot), "9 hot warehouses: at most 8 are possible");
 }
