@@ -45,6 +45,7 @@ mod reshard;
 mod serve;
 mod sim;
 mod text;
+mod timeline;
 mod trace;
 mod why;
 mod work;

@@ -9,8 +9,7 @@
 
 use super::{Run, ms};
 use crate::ratings::{percentile, within};
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use crate::timeline::{self, BLUE, Curve, OCHRE, Panel};
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
@@ -18,24 +17,8 @@ use std::time::Duration;
 const SIZE: (u32, u32) = (900, 620);
 const SLICES: u32 = 90;
 
-type Drawn = Result<(), Box<dyn Error>>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// A curve: its name, its colour, and its points.
-struct Curve {
-    name: &'static str,
-    color: RGBColor,
-    points: Vec<(f64, f64)>,
-}
-
 /// Draws a change under paced load, and one under as much load as there can be.
-pub(super) fn draw(path: &Path, paced: &Run, closed: &Run) -> Drawn {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let area = SVGBackend::new(path, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let panels = area.margin(10, 10, 10, 20).split_evenly((2, 1));
+pub(super) fn draw(path: &Path, paced: &Run, closed: &Run) -> Result<(), Box<dyn Error>> {
     let latency = |name, percent, color| {
         let points = slices(paced, |from, to| {
             let requests = within(&paced.noted, from, to);
@@ -43,15 +26,16 @@ pub(super) fn draw(path: &Path, paced: &Run, closed: &Run) -> Drawn {
         });
         Curve { name, color, points }
     };
-    let curves = [latency("longest", 100, RGBColor(0xd0, 0x8a, 0x3a)), latency("p99", 99, BLUE)];
-    panel(&panels[0], "half of the capacity: latency, ms", paced, &curves)?;
+    let latencies = vec![latency("longest", 100, OCHRE), latency("p99", 99, BLUE)];
     let points = slices(closed, |from, to| {
         Some(within(&closed.noted, from, to).len() as f64 / (to - from).as_secs_f64())
     });
-    let curves = [Curve { name: "requests/s", color: BLUE, points }];
-    panel(&panels[1], "all that clients can: requests per second", closed, &curves)?;
-    area.present().map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(())
+    let rates = vec![Curve { name: "requests/s", color: BLUE, points }];
+    let panels = [
+        panel("half of the capacity: latency, ms", paced, latencies),
+        panel("all that clients can: requests per second", closed, rates),
+    ];
+    timeline::draw(path, SIZE, 1, &panels)
 }
 
 fn end(run: &Run) -> Duration {
@@ -68,40 +52,14 @@ fn slices(run: &Run, value: impl Fn(Duration, Duration) -> Option<f64>) -> Vec<(
     (0..SLICES).filter_map(point).collect()
 }
 
-fn panel(area: &Area<'_>, title: &str, run: &Run, curves: &[Curve]) -> Drawn {
-    let values = curves.iter().flat_map(|curve| &curve.points);
-    let most = values.map(|point| point.1).fold(1.0, f64::max) * 1.1;
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 16))
-        .x_label_area_size(24)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..end(run).as_secs_f64(), 0.0..most)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(WHITE)
-        .x_labels(8)
-        .y_labels(5)
-        .x_label_formatter(&|second| format!("{second:.1} s"))
-        .y_label_formatter(&|value| format!("{value:.0}"))
-        .draw()?;
-    let during = [(run.begun.as_secs_f64(), 0.0), (run.changed.as_secs_f64(), most)];
-    chart.draw_series([Rectangle::new(during, RGBColor(0xee, 0xf0, 0xf3).filled())])?;
-    for (at, (begun, phase)) in run.phases.iter().enumerate() {
-        let x = begun.as_secs_f64();
-        chart.draw_series([PathElement::new(vec![(x, 0.0), (x, most)], BLACK.mix(0.3))])?;
-        let y = most * (0.97 - 0.07 * at as f64);
-        chart.draw_series([Text::new(format!(" {phase}"), (x, y), ("sans-serif", 12))])?;
+fn panel(title: &str, run: &Run, curves: Vec<Curve>) -> Panel {
+    let phases = run.phases.iter().map(|(begun, phase)| (begun.as_secs_f64(), phase.clone()));
+    Panel {
+        title: title.to_owned(),
+        end_s: end(run).as_secs_f64(),
+        shaded: Some((run.begun.as_secs_f64(), run.changed.as_secs_f64())),
+        phases: phases.collect(),
+        curves,
+        limits: None,
     }
-    for Curve { name, color, points } in curves {
-        let line = LineSeries::new(points.iter().copied(), color);
-        let key = |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], *color);
-        chart.draw_series(line)?.label(*name).legend(key);
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .draw()?;
-    Ok(())
 }

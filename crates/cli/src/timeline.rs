@@ -1,0 +1,107 @@
+//! Courses over time as a picture: panels in a grid, each with an axis of seconds and a curve or several.
+//!
+//! ```text
+//!   title                          a single curve is filled down to its axis; several have a legend
+//!   │   ▁▂▂▁│░░░▂▇▅░░│▁▂▁▁         ░ what is looked at; │ where a phase of it begins, with its name
+//!   └───────────────────── s
+//! ```
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use std::error::Error;
+use std::path::Path;
+
+pub(crate) const BLUE: RGBColor = plotters::style::colors::BLUE;
+pub(crate) const GREEN: RGBColor = plotters::style::colors::GREEN;
+pub(crate) const RED: RGBColor = plotters::style::colors::RED;
+pub(crate) const OCHRE: RGBColor = RGBColor(0xd0, 0x8a, 0x3a);
+
+type Drawn = Result<(), Box<dyn Error>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// A curve.
+pub(crate) struct Curve {
+    pub(crate) name: &'static str,
+    pub(crate) color: RGBColor,
+    /// Seconds, and values.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Curves over one axis of time.
+#[derive(Default)]
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) end_s: f64,
+    /// The least and the largest value that is shown; if not set, from 0 to a bit more than there is.
+    pub(crate) limits: Option<(f64, f64)>,
+    /// What is looked at, from when to when.
+    pub(crate) shaded: Option<(f64, f64)>,
+    /// Phases, and when they begin.
+    pub(crate) phases: Vec<(f64, String)>,
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// Draws panels as SVG, `columns` beside each other, in a picture of that size.
+///
+/// # Errors
+/// If the file cannot be written, or nothing can be drawn in that space.
+pub(crate) fn draw(path: &Path, size: (u32, u32), columns: usize, panels: &[Panel]) -> Drawn {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let area = SVGBackend::new(path, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    let rows = panels.len().div_ceil(columns);
+    let areas = area.margin(10, 10, 10, 20).split_evenly((rows, columns));
+    areas.iter().zip(panels).try_for_each(|(area, panel)| panel.draw(area))?;
+    area.present().map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(())
+}
+
+impl Panel {
+    fn draw(&self, area: &Area<'_>) -> Drawn {
+        let values = self.curves.iter().flat_map(|curve| &curve.points);
+        let most = values.map(|point| point.1).fold(0.0, f64::max) * 1.1;
+        let (low, high) = self.limits.unwrap_or((0.0, most.max(1.0)));
+        let digits = usize::from(self.end_s < 10.0);
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 16))
+            .x_label_area_size(24)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..self.end_s, low..high)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(WHITE)
+            .x_labels(8)
+            .y_labels(5)
+            .x_label_formatter(&|second| format!("{second:.digits$} s"))
+            .y_label_formatter(&|value| format!("{value:.0}"))
+            .draw()?;
+        let shaded = self.shaded.map(|(from, to)| [(from, low), (to, high)]);
+        let grey = RGBColor(0xee, 0xf0, 0xf3);
+        chart.draw_series(shaded.map(|corners| Rectangle::new(corners, grey.filled())))?;
+        for (at, (x, phase)) in self.phases.iter().enumerate() {
+            let line = PathElement::new(vec![(*x, low), (*x, high)], BLACK.mix(0.3));
+            chart.draw_series([line])?;
+            let y = low + (high - low) * (0.97 - 0.07 * at as f64);
+            chart.draw_series([Text::new(format!(" {phase}"), (*x, y), ("sans-serif", 12))])?;
+        }
+        if let [Curve { color, points, .. }] = &self.curves[..] {
+            let filled = AreaSeries::new(points.iter().copied(), low, color.mix(0.15));
+            chart.draw_series(filled.border_style(color))?;
+            return Ok(());
+        }
+        for Curve { name, color, points } in &self.curves {
+            let key = |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], *color);
+            let line = LineSeries::new(points.iter().copied(), color);
+            chart.draw_series(line)?.label(*name).legend(key);
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .draw()?;
+        Ok(())
+    }
+}
