@@ -26,7 +26,7 @@ fn json(line: &str) -> Value {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &[],
         &["demo"],
         &["bench", "ycsb"],
@@ -34,6 +34,7 @@ fn every_command_has_help_with_an_example() {
         &["bench", "trace"],
         &["bench", "store"],
         &["bench", "reshard"],
+        &["bench", "moves"],
         &["reshard"],
         &["sim"],
         &["design", "show"],
@@ -51,7 +52,7 @@ fn every_command_has_help_with_an_example() {
 
 #[test]
 fn requests_that_make_no_sense_end_with_2_and_name_what_is_wrong() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["frob"], "frob"),
         (&["demo", "--sites", "1"], "1 is not in 2..=64"),
         (&["demo", "--seconds", "soon"], "soon"),
@@ -62,6 +63,7 @@ fn requests_that_make_no_sense_end_with_2_and_name_what_is_wrong() {
         (&["bench", "ycsb", "--rows", "2"], "2 rows in a YCSB table"),
         (&["bench", "smallbank", "--mix", "1,2"], "six weights"),
         (&["bench", "trace", "--durability", "none"], "--folder"),
+        (&["bench", "moves", "--sites", "3"], "give more than --copies 3"),
         (&["sim", "--seeds", "8..3"], "8..3 has no seed in it"),
         (&["design", "apply", "folder"], "<CHANGE>"),
     ];

@@ -11,6 +11,7 @@
 //! | `compare` | the autopilot beside other strategies, by turns (`compare.rs`) |
 //! | `route` | what routing and planning cost with more sites and partitions (`route.rs`) |
 //! | `reshard` | what clients notice of a change of the shard key (`reshard.rs`) |
+//! | `moves` | what clients notice while a block of rows moves, by the kind of move (`moves.rs`) |
 //! | `store` | what the store costs against bare maps (`store.rs`) |
 //! | `wire`, `tpcc` | SQL over the wire, beside a stock PostgreSQL (`wire/`) |
 //! | `cluster` | three processes on Kafka, beside one with its logs in files (`wire/cluster.rs`) |
@@ -22,6 +23,7 @@ mod compare;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod measure;
+mod moves;
 mod options;
 mod report;
 mod reshard;
@@ -55,6 +57,7 @@ pub(crate) enum BenchCommand {
     Trace(TraceArgs),
     Compare(compare::CompareArgs),
     Reshard(reshard::ReshardArgs),
+    Moves(moves::MovesArgs),
     Route(route::RouteArgs),
     #[cfg(feature = "kafka")]
     Kafka(kafka::KafkaArgs),
@@ -216,6 +219,7 @@ pub(crate) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::Trace(args) => replay(args),
         BenchCommand::Compare(args) => compare::run(args),
         BenchCommand::Reshard(args) => reshard::run(args),
+        BenchCommand::Moves(args) => moves::run(args),
         BenchCommand::Route(args) => route::run(args),
         #[cfg(feature = "kafka")]
         BenchCommand::Kafka(args) => kafka::run(args),
@@ -289,6 +293,7 @@ fn tpcc(args: &TpccArgs) -> Result<(), Failure> {
         mix: if args.full { TpccOptions::FULL_MIX } else { TpccOptions::SHORT_MIX },
         remote_orders: args.remote.unwrap_or(standard.remote_orders),
         remote_payments: args.remote.unwrap_or(standard.remote_payments),
+        ..standard
     };
     let inputs = json!({
         "warehouses": options.warehouses, "customers": options.customers, "items": options.items,

@@ -2,8 +2,9 @@
 
 use crate::progress::Progress;
 use isomer_cluster::{Database, Error, Session};
-use isomer_design::{Footprint, Key, KeyRange, SiteId};
+use isomer_design::{Footprint, Key, KeyRange, SiteId, TableId};
 use isomer_workload::{LoadRow, Workload};
+use std::collections::BTreeMap;
 
 /// The most rows that one transaction loads.
 const BATCH_ROWS: u64 = 1000;
@@ -43,13 +44,36 @@ impl Layout {
     }
 }
 
+/// Where the partitions of each table begin, but for the first.
+pub(crate) type Borders = BTreeMap<TableId, Vec<Key>>;
+
 /// Creates the tables of a workload, and loads them.
 pub(crate) fn load(db: &Database, workload: &impl Workload, layout: Layout) -> Result<(), Error> {
     let borders = workload.borders(layout.rows_per_partition);
+    create(db, workload, layout, &borders)?;
+    fill(db, workload, &borders)
+}
+
+/// Creates the tables of a workload.
+pub(crate) fn create(
+    db: &Database,
+    workload: &impl Workload,
+    layout: Layout,
+    borders: &Borders,
+) -> Result<(), Error> {
     for (id, schema) in workload.tables() {
         let created = db.create_table(schema, &layout.placement(&borders[&id]))?;
         assert_eq!(created, id, "tables get numbers from 1, as the workload expects");
     }
+    Ok(())
+}
+
+/// Loads the rows of a workload; of each transaction they are within such borders.
+pub(crate) fn fill(
+    db: &Database,
+    workload: &impl Workload,
+    borders: &Borders,
+) -> Result<(), Error> {
     let mut progress = Progress::new("loading rows", workload.loaded().rows);
     let mut session = db.session();
     let mut batch: Vec<LoadRow> = Vec::new();

@@ -14,5 +14,5 @@ mod tally;
 
 pub(crate) use client::{Client, Memory};
 pub(crate) use inspect::{Inspection, inspect, inspect_with};
-pub(crate) use load::{Layout, Spread, load};
+pub(crate) use load::{Borders, Layout, Spread, create, fill, load};
 pub(crate) use tally::{Latency, Tally};
