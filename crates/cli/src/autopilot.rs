@@ -10,6 +10,7 @@ pub(crate) fn to_text(learned: &Learned, design: &Design, most: usize) -> String
     let mut text = costs(&learned.costs());
     learned.with_journal(|journal| {
         let _ = writeln!(text, "\n{} decisions with changes", journal.len());
+        text += &journal.summary().to_text();
         journal.entries().take(most).for_each(|entry| text += &entry.to_text(design));
     });
     text

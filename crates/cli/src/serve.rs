@@ -298,7 +298,7 @@ fn connections_max(args: &ServeArgs, descriptors: u64, sites: usize) -> Result<u
 
 /// What the autopilot does, and how that is changed.
 fn autopilot(decider: &Decider) -> String {
-    let Tuning { horizon_ns, changes_per_second, cooldown_ns, .. } = Tuning::default();
+    let Tuning { horizon_ns, changes_per_second, .. } = Tuning::default();
     match (decider.mode(), decider) {
         (Mode::Auto, Decider::Elastic(_)) => {
             "the autopilot is auto: when a site is overloaded, it moves what overloads it; isomer.decisions tells; \
@@ -306,11 +306,10 @@ fn autopilot(decider: &Decider) -> String {
                 .to_owned()
         }
         (Mode::Auto, Decider::Learned(_)) => format!(
-            "the autopilot is auto: it changes the design where that pays within {} s, at most {} times a second, a \
-             partition at most every {} ms; ALTER SYSTEM SET autopilot = off leaves the design as it is",
+            "the autopilot is auto: it changes the design where that pays within {} s, at most {} times a second; \
+             ALTER SYSTEM SET autopilot = off leaves the design as it is",
             horizon_ns / 1_000_000_000,
             changes_per_second,
-            cooldown_ns / 1_000_000
         ),
         (Mode::Recommend, _) => {
             "the autopilot is recommend: isomer.decisions has what it would change; \

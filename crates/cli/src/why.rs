@@ -1,4 +1,5 @@
-//! `isomer why`: how a key came to be where it is, and what the autopilot thinks that things cost.
+//! `isomer why`: how a key came to be where it is, what the autopilot thinks that things cost, and how often its
+//! decisions kept what they promised.
 //!
 //! Both are read from what the strategy of a database remembers in its folder. That is written when the
 //! database is closed and every so many changes; so the database may be open elsewhere, and the last
@@ -14,7 +15,8 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   isomer why accounts 17 --data shop
   isomer why orders \"5, 'north'\" --data shop
-  isomer why model --data shop             learned costs: weights, and how well they foretell")]
+  isomer why model --data shop             learned costs: weights, and how well they foretell; and how many
+                                           decisions brought what they promised")]
 pub(crate) struct WhyArgs {
     /// A table; or `model`, without a key
     table: String,
@@ -44,6 +46,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
     let Some(key) = &args.key else {
         if args.table == "model" {
             out::print(autopilot::costs(&memory.costs));
+            out::print(format!("\n{}", memory.summary.to_text()));
             return Ok(());
         }
         let what = format!("which key of {}? Or `isomer why model`", args.table);
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<(), Failure> {
         .collect();
     match decisions.is_empty() {
         true => out::line("no decision that is remembered changed its partition"),
-        false => out::print(decisions.concat()),
+        false => out::print(decisions.concat() + "\n" + &memory.summary.to_text()),
     }
     Ok(())
 }

@@ -17,7 +17,7 @@
 use crate::experiment::{Experiment, Varied, WorkloadSpec};
 use crate::metric::Metric;
 use crate::page::number;
-use crate::sample::{Mean, Sample};
+use crate::sample::{Sample, ratio};
 use crate::system::{System, tuned};
 use std::fmt::Write as _;
 
@@ -55,24 +55,18 @@ pub fn rules() -> Vec<Rule> {
         rule("trial", "a plan after which less is served is taken back", || {
             tuned(|t| t.rollback_ratio = 0.0)
         }),
-        rule("gain", "a plan must promise a tenth more, and more after others", || {
-            tuned(|t| (t.gain_min, t.gain_raised) = (1.0, 1.0))
+        rule("gain", "a plan must promise a tenth more", || tuned(|t| t.gain_min = 1.0)),
+        rule("renewal", "after a calm, a disturbance has the samples taken anew", || {
+            tuned(|t| t.disturbed = f64::INFINITY)
         }),
-        rule(
-            "suspicion",
-            "a sudden drop, or a site much busier than usual: are old samples of another workload?",
-            || tuned(|t| (t.drop_surely, t.uneven_rise) = (f64::INFINITY, f64::INFINITY)),
-        ),
         rule("calm", "the budget of changes decays while the workload holds still", || {
             tuned(|t| t.halves_s = f64::INFINITY)
         }),
-        rule(
-            "gate",
-            "a change must save half as much again as it costs, less two standard errors",
-            || tuned(|t| (t.margin, t.standard_errors) = (0.0, 0.0)),
-        ),
-        rule("rest", "what was just changed rests, and is dear to take back", || {
-            tuned(|t| (t.cooldown_ns, t.undo_charge) = (0, 1.0))
+        rule("gate", "what a change saves counts less two standard errors", || {
+            tuned(|t| t.standard_errors = 0.0)
+        }),
+        rule("undoing", "what was just changed is dear to take back", || {
+            tuned(|t| t.undo_charge = 1.0)
         }),
         rule(
             "hot is split",
@@ -96,12 +90,14 @@ pub fn ablation_experiments() -> Vec<Experiment> {
 impl Experiment {
     /// The same question to a small cluster, so that it is answered in seconds.
     #[must_use]
-    fn short(&self) -> Experiment {
+    pub(crate) fn short(&self) -> Experiment {
         let mut short = self.clone();
         (short.cluster.sites, short.cluster.cores, short.clients_per_site) = (4, 4, 20);
         let is_long = self.warm_up_s >= 30.0;
         (short.warm_up_s, short.seconds) = if is_long { (20.0, 5.0) } else { (11.0, 2.0) };
-        assert!(short.vary.as_ref().is_none_or(|vary| vary.what != Varied::Sites), "it has few");
+        if let Some(vary) = short.vary.as_mut().filter(|vary| vary.what == Varied::Sites) {
+            vary.values = vec![2.0, 4.0];
+        }
         match &mut short.workload {
             WorkloadSpec::Ycsb(ycsb) => {
                 ycsb.rows /= 2;
@@ -141,7 +137,7 @@ pub fn ablation_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Str
             samples.iter().map(|samples| (&samples[at], &samples[0])).collect();
         let cell = |(without, with): &(&Sample, &Sample)| match at {
             0 => with.mean(Metric::Throughput).map(number),
-            _ => ratio(without, with).map(number),
+            _ => ratio(without, with, Metric::Throughput).map(number),
         };
         let cells: Vec<String> = of_rule.iter().map(|s| cell(s).unwrap_or("–".into())).collect();
         let still = of_rule.iter().map(|(sample, _)| *sample);
@@ -162,11 +158,4 @@ pub fn ablation_page(experiments: &[Experiment], samples: &[Vec<Sample>]) -> Str
         );
     }
     page
-}
-
-/// What is served without a rule over what is served with it.
-fn ratio(without: &Sample, with: &Sample) -> Option<Mean> {
-    let pairs = without.runs.iter().zip(&with.runs);
-    let ratios: Vec<f64> = pairs.map(|(a, b)| a.throughput_per_s / b.throughput_per_s).collect();
-    Mean::of(&ratios)
 }

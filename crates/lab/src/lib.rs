@@ -45,6 +45,7 @@ mod ablation;
 mod calibrate;
 mod changes;
 mod claim;
+mod claims;
 mod client;
 mod cluster;
 mod cores;
@@ -71,6 +72,7 @@ mod watched;
 pub use ablation::{Rule, ablation_experiments, ablation_page, rules};
 pub use calibrate::calibrate;
 pub use claim::{Claim, Relation};
+pub use claims::{claims_experiments, claims_page};
 pub use costs::Costs;
 pub use experiment::{
     Experiment, SmallBankSpec, TpccSpec, TwitterSpec, Varied, Vary, WorkloadSpec, YcsbSpec,

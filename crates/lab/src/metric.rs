@@ -107,7 +107,7 @@ impl Metric {
         if self.is_better_large() { ours / theirs } else { theirs / ours }
     }
 
-    fn is_better_large(self) -> bool {
+    pub(crate) fn is_better_large(self) -> bool {
         use Metric::{PredictedRemasters, PredictedSplits, PredictedTransactions, Throughput};
         matches!(self, Throughput | PredictedTransactions | PredictedSplits | PredictedRemasters)
     }

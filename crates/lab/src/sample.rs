@@ -45,6 +45,14 @@ impl Mean {
     }
 }
 
+/// How many times as much one has of something as another, in the mean over seeds, paired by seed; `None` without runs.
+pub(crate) fn ratio(ours: &Sample, theirs: &Sample, metric: Metric) -> Option<Mean> {
+    let pairs = ours.runs.iter().zip(&theirs.runs);
+    let ratios: Option<Vec<f64>> =
+        pairs.map(|(a, b)| Some(metric.of(a)? / metric.of(b)?)).collect();
+    Mean::of(&ratios?)
+}
+
 /// The 97.5th percentile of Student's distribution.
 fn student_t(degrees: usize) -> f64 {
     const TABLE: [f64; 10] =

@@ -6,9 +6,9 @@
 //!           └──────────▶ who decides ([`Decider`]) ◀┘◀──── its journal ──────┘    router ◀─────┘
 //! ```
 //!
-//! A decision is shown as one row for each of its changes, the newest decision first: what gave the
-//! occasion, what was changed and why, what became of it, what it was thought to bring, and what it brought. An
-//! elastic loop tells its episodes so: its gain is not in microseconds, so that is told in words.
+//! A decision is a row of `isomer.decisions`, the newest first: what gave the occasion, what was changed and why, what
+//! became of it, what it was thought to bring, and what it brought. An elastic loop tells its episodes so: its gain is
+//! not in microseconds, so that is told in words. What all of them promised and brought is in `isomer.benefit`.
 
 use crate::engine::Engine;
 use crate::indexes::Build;
@@ -70,12 +70,22 @@ impl Engine {
         let design = self.database().design();
         match self.autopilot() {
             Decider::Learned(learned) => learned.with_journal(|journal| {
-                journal.entries().flat_map(|entry| self.decision(entry, &design)).collect()
+                journal.entries().filter_map(|entry| self.decision(entry, &design)).collect()
             }),
             Decider::Elastic(elastic) => elastic.with_controller(|controller| {
-                controller.episodes().flat_map(|episode| self.episode(episode, &design)).collect()
+                controller.episodes().map(|episode| self.episode(episode, &design)).collect()
             }),
         }
+    }
+
+    /// One row, of the learned strategy's decisions that are kept.
+    pub(crate) fn benefit_rows(&self) -> Vec<Vec<Datum>> {
+        let Decider::Learned(learned) = self.autopilot() else { return Vec::new() };
+        let summary = learned.with_journal(|journal| journal.summary());
+        let [error, kept, undone] =
+            [summary.median_error, summary.as_promised, summary.taken_back].map(number);
+        let counts = [summary.decisions, summary.measured].map(|count| Datum::Int(count as i64));
+        vec![counts.into_iter().chain([error, kept, undone]).collect()]
     }
 
     pub(crate) fn change_rows(&self) -> Vec<Vec<Datum>> {
@@ -117,66 +127,90 @@ impl Engine {
         self.database().jobs().into_iter().map(row).chain(builds).collect()
     }
 
-    /// The rows of an episode: one for each change, or one that says why there is none.
-    fn episode(&self, episode: &Episode, design: &Design) -> Vec<Vec<Datum>> {
+    /// Changes in a few words, and why they are made.
+    fn told(&self, design: &Design, steps: &[&Step]) -> [Datum; 3] {
+        let changes = steps.iter().take(CHANGES_TOLD);
+        let changes = changes.map(|s| self.shown(design, &s.change, s.change.to_text(design)));
+        let mut changes: Vec<String> = changes.collect();
+        if steps.len() > CHANGES_TOLD {
+            changes.push(format!("and {} more", steps.len() - CHANGES_TOLD));
+        }
+        let mut reasons: Vec<&str> = Vec::new();
+        for step in steps {
+            if !reasons.contains(&&*step.reason) && reasons.len() < CHANGES_TOLD {
+                reasons.push(&step.reason);
+            }
+        }
+        match steps.is_empty() {
+            true => [Datum::Int(0), Datum::Null, Datum::Null],
+            false => {
+                let count = Datum::Int(steps.len() as i64);
+                [count, Datum::Text(changes.join("; ")), Datum::Text(reasons.join("; "))]
+            }
+        }
+    }
+
+    /// The row of an episode.
+    fn episode(&self, episode: &Episode, design: &Design) -> Vec<Datum> {
         let [before, after] = episode.planned.imbalance;
         let [across, across_after] = episode.planned.across.map(|share| 100.0 * share);
         let foreseen = format!(
             "{before:.1} to {after:.1} times the mean load, {across:.0} to {across_after:.0} % of what is accessed together across sites"
         );
-        let row = |change: Datum, reason: Datum| {
-            vec![
-                Datum::Int(episode.number as i64),
-                Datum::text(&*episode.overload),
-                Datum::Null,
-                change,
-                reason,
-                Datum::Text(outcome_of(episode)),
-                Datum::Null,
-                Datum::Null,
-                Datum::Null,
-                Datum::Null,
-                Datum::text(&*foreseen),
-            ]
-        };
         let steps = episode.planned.plans.iter().flat_map(|plan| &plan.steps);
-        let rows = steps.map(|step| {
-            let change = self.shown(design, &step.change, step.change.to_text(design));
-            row(Datum::Text(change), Datum::text(&*step.reason))
-        });
-        let rows: Vec<Vec<Datum>> = rows.collect();
-        match rows.is_empty() {
-            true => vec![row(Datum::Null, Datum::Null)],
-            false => rows,
-        }
+        let steps: Vec<&Step> = steps.collect();
+        let [changes, change, reason] = self.told(design, &steps);
+        vec![
+            Datum::Int(episode.number as i64),
+            Datum::text(&*episode.overload),
+            Datum::Null,
+            changes,
+            change,
+            reason,
+            Datum::Text(outcome_of(episode)),
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::text(&*foreseen),
+        ]
     }
 
-    /// The rows of a decision. The first candidate is the one that was chosen.
-    fn decision(&self, entry: &Entry, design: &Design) -> Vec<Vec<Datum>> {
-        let Some((chosen, others)) = entry.candidates.split_first() else { return Vec::new() };
+    /// The row of a decision. The first candidate is the one that was chosen.
+    fn decision(&self, entry: &Entry, design: &Design) -> Option<Vec<Datum>> {
+        let (chosen, others) = entry.candidates.split_first()?;
         let considered: Vec<String> = others
             .iter()
             .map(|other| format!("{}: net {:.0} us", place(other.place), other.net_us()))
             .collect();
-        let trigger = self.footprint(design, &entry.trigger);
-        let measured = |us: Option<f64>| us.map_or(Datum::Null, Datum::Float);
-        let row = |(step, fate): (&Step, &ChangeResult)| {
-            vec![
-                Datum::Int(entry.number as i64),
-                Datum::text(&*trigger),
-                Datum::Text(place(entry.place)),
-                Datum::Text(self.shown(design, &step.change, step.change.to_text(design))),
-                Datum::text(&*step.reason),
-                Datum::Text(outcome(fate, entry.in_force)),
-                Datum::Float(chosen.benefit_us),
-                Datum::Float(chosen.cost_us),
-                measured(entry.effect.before_us),
-                measured(entry.effect.after_us),
-                Datum::Text(considered.join("; ")),
-            ]
-        };
-        chosen.steps().zip(&entry.fates).map(row).collect()
+        let steps: Vec<&Step> = chosen.steps().collect();
+        let [changes, change, reason] = self.told(design, &steps);
+        Some(vec![
+            Datum::Int(entry.number as i64),
+            Datum::Text(self.footprint(design, &entry.trigger)),
+            Datum::Text(place(entry.place)),
+            changes,
+            change,
+            reason,
+            Datum::Text(outcome(&entry.fates, entry.in_force)),
+            Datum::Float(chosen.benefit_us),
+            Datum::Float(chosen.cost_us),
+            number(entry.effect.saved_us()),
+            number(entry.effect.before_us),
+            number(entry.effect.after_us),
+            entry.taken_back_by.map_or(Datum::Null, |number| Datum::Int(number as i64)),
+            Datum::Text(considered.join("; ")),
+        ])
     }
+}
+
+/// So many changes of a decision are told; `isomer.changes` has all that were made.
+const CHANGES_TOLD: usize = 4;
+
+fn number(number: Option<f64>) -> Datum {
+    number.map_or(Datum::Null, Datum::Float)
 }
 
 /// What has become of the changes of an episode.
@@ -197,12 +231,25 @@ fn outcome_of(episode: &Episode) -> String {
     }
 }
 
-fn outcome(fate: &ChangeResult, in_force: bool) -> String {
-    match fate {
-        ChangeResult::Made(ns) => format!("made in {:.0} us", *ns as f64 / 1000.0),
-        ChangeResult::Failed(why) => format!("not made: {why}"),
-        ChangeResult::Open if in_force => "under way".to_owned(),
-        ChangeResult::Open => "recommended".to_owned(),
+/// What has become of the changes of a decision.
+fn outcome(fates: &[ChangeResult], in_force: bool) -> String {
+    let made = fates.iter().filter_map(|fate| match fate {
+        ChangeResult::Made(ns) => Some(*ns as f64 / 1000.0),
+        _ => None,
+    });
+    let failed = fates.iter().find_map(|fate| match fate {
+        ChangeResult::Failed(why) => Some(why),
+        _ => None,
+    });
+    let count = made.clone().count();
+    let longest = made.fold(0.0, f64::max);
+    match (count, failed) {
+        (0, Some(why)) => format!("not made: {why}"),
+        (0, None) if in_force => "under way".to_owned(),
+        (0, None) => "recommended".to_owned(),
+        (count, _) if count == fates.len() => format!("made in {longest:.0} us"),
+        (count, Some(why)) => format!("made {count} of {}; not made: {why}", fates.len()),
+        (count, None) => format!("made {count} of {}; under way", fates.len()),
     }
 }
 

@@ -189,6 +189,7 @@ impl DesignView for Engine {
             "changes" => self.change_rows(),
             "jobs" => self.job_rows(),
             "reconfigurations" => self.reconfiguration_rows(),
+            "benefit" => self.benefit_rows(),
             _ => self.decision_rows(),
         }
     }

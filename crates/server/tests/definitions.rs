@@ -210,6 +210,18 @@ fn decisions_are_told_with_the_names_of_clients() {
         let names = text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '~');
         assert!(names.into_iter().any(|name| name == "shop"), "{text}");
     }
+    // A decision has one number, whatever it changes, so its figures can be summed up.
+    let count = "select count(*), count(distinct number) from isomer.decisions";
+    let row = client.query_one(count, &[]).expect("a row");
+    let [rows, numbers]: [i64; 2] = [row.get(0), row.get(1)];
+    assert_eq!(rows, numbers);
+    let made = wait_for("what was decided is made and summed up", || {
+        let rows = client.query("select * from isomer.benefit", &[]).expect("one row");
+        assert_eq!(rows.len(), 1);
+        rows.into_iter().find(|row| row.get::<_, i64>("decisions") > 0)
+    });
+    let taken_back: f64 = made.get("taken_back");
+    assert!((0.0..=1.0).contains(&taken_back), "{taken_back}");
 }
 
 /// A column of another type writes the table anew, in commits of its own. Who sees only what was before these is

@@ -33,13 +33,8 @@ struct Subject {
 impl Subject {
     /// An autopilot that measures every transaction, and may change nothing: so each finds its accounts at two sites.
     fn new() -> Subject {
-        let (measured_per_second, measured_when_quiet) = (1e9, 1e9);
-        let tuning = Tuning {
-            measured_per_second,
-            measured_when_quiet,
-            changes_per_second: 0.0,
-            ..Tuning::default()
-        };
+        let (measured_per_second, changes_per_second) = (1e9, 0.0);
+        let tuning = Tuning { measured_per_second, changes_per_second, ..Tuning::default() };
         let learned = Arc::new(Learned::new(tuning));
         let decider = Decider::Learned(learned.clone());
         let engine = Engine::open(Options::in_memory(2), decider, Some(Mode::Auto));

@@ -258,6 +258,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
                 "jobs",
                 "reconfigurations",
                 "checkpoints",
+                "benefit",
             ];
             if let Some(found) = system.iter().find(|name| name.eq_ignore_ascii_case(show)) {
                 return Ok(Parsed::Design(DesignStatement::Show(found)));

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `lab list` | the experiments and systems there are |
 //! | `lab calibrate` | measures what the code costs on this machine, and compares a laboratory with it |
-//! | `lab ablation` | measures what each rule of the autopilot is worth, and writes a page |
+//! | `lab ablation` | measures what each rule of the autopilot is worth, and the autopilot beside every other system, and
+//! | | writes a page of each |
 //! | `lab run FILE, NAME or all` | runs them, two at a time, and writes lines of JSON, plots and a page |
 
 mod calibrate;
@@ -60,12 +61,12 @@ pub(crate) struct RunArgs {
     json: bool,
 }
 
-/// Runs the autopilot without each of its rules, in short forms of some experiments
+/// Runs the autopilot without each of its rules, and beside every other system, in short forms of the experiments
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Example:
   isomer lab ablation --out docs/results")]
 pub(crate) struct AblationArgs {
-    /// Where the page `ablation.md` goes; nowhere if missing
+    /// Where the pages `ablation.md` and `claims.md` go; nowhere if missing
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// How many seeds

@@ -4,8 +4,8 @@ use super::{AblationArgs, RunArgs, ordered};
 use crate::failure::Failure;
 use crate::{clock, out};
 use isomer_lab::{
-    Costs, Experiment, Measured, Row, Sample, System, ablation_experiments, ablation_page, draw,
-    page, rows, rules,
+    Costs, Experiment, Measured, Row, Sample, System, ablation_experiments, ablation_page,
+    claims_experiments, claims_page, draw, page, rows, rules,
 };
 use std::fs;
 use std::path::Path;
@@ -27,35 +27,49 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         return ordered::run(args, &experiments);
     }
     let experiments = experiments(args)?;
-    let named = |experiment: &Experiment| -> Result<Vec<System>, Failure> {
-        experiment.systems.iter().map(|name| System::named(name).map_err(Failure::usage)).collect()
-    };
-    let systems: Vec<Vec<System>> = experiments.iter().map(named).collect::<Result<_, _>>()?;
+    let systems = systems(&experiments)?;
     let samples = samples(&experiments, &systems, args.threads, &costs(args)?);
     tell(args, &experiments, &samples)
 }
 
-/// Runs the autopilot without each of its rules.
+/// Runs the autopilot without each of its rules, and beside every other system.
 pub(super) fn ablation(args: &AblationArgs) -> Result<(), Failure> {
-    let mut experiments = ablation_experiments();
-    for experiment in &mut experiments {
-        if args.smoke {
-            *experiment = experiment.smoke();
-        } else {
-            experiment.seeds = args.seeds;
+    let asked = |mut experiments: Vec<Experiment>| {
+        for experiment in &mut experiments {
+            match args.smoke {
+                true => *experiment = experiment.smoke(),
+                false => experiment.seeds = args.seeds,
+            }
+        }
+        experiments
+    };
+    let experiments = asked(ablation_experiments());
+    let without: Vec<System> = rules().iter().map(|rule| rule.system).collect();
+    let without = vec![without; experiments.len()];
+    let of_rules = samples(&experiments, &without, args.threads, &Costs::standard());
+    let ablation = ablation_page(&experiments, &of_rules);
+    let experiments = asked(claims_experiments());
+    let systems = systems(&experiments)?;
+    let of_systems = samples(&experiments, &systems, args.threads, &Costs::standard());
+    let claims = claims_page(&experiments, &of_systems);
+    for (name, text) in [("ablation.md", &ablation), ("claims.md", &claims)] {
+        out::print(text);
+        if let Some(folder) = &args.out {
+            fs::create_dir_all(folder).map_err(Failure::failed)?;
+            fs::write(folder.join(name), text).map_err(Failure::failed)?;
         }
     }
-    let systems: Vec<System> = rules().iter().map(|rule| rule.system).collect();
-    let systems = vec![systems; experiments.len()];
-    let samples = samples(&experiments, &systems, args.threads, &Costs::standard());
-    let text = ablation_page(&experiments, &samples);
-    out::print(&text);
-    if let Some(folder) = &args.out {
-        fs::create_dir_all(folder).map_err(Failure::failed)?;
-        fs::write(folder.join("ablation.md"), &text).map_err(Failure::failed)?;
-    }
-    let failures: usize = samples.iter().flatten().map(|sample| sample.failures.len()).sum();
+    let all = of_rules.iter().chain(&of_systems).flatten();
+    let failures: usize = all.map(|sample| sample.failures.len()).sum();
     if failures == 0 { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// The systems of each experiment.
+fn systems(experiments: &[Experiment]) -> Result<Vec<Vec<System>>, Failure> {
+    let named = |experiment: &Experiment| -> Result<Vec<System>, Failure> {
+        experiment.systems.iter().map(|name| System::named(name).map_err(Failure::usage)).collect()
+    };
+    experiments.iter().map(named).collect()
 }
 
 /// Runs each experiment for each of its systems at each of its points with each seed.

@@ -42,11 +42,11 @@ pub(crate) fn extras(
     design: &Design,
     needs: &[Need],
 ) -> Vec<OptionalChange> {
-    let average = (1.0 / design.partition_count().max(1) as f64).min(Tuning::SHARE_MAX);
+    let average = 1.0 / design.partition_count().max(Tuning::MANY) as f64;
     let mut busiest: Vec<(f64, &Need)> =
         needs.iter().map(|need| (accesses(situation, &Range::of(need)), need)).collect();
     busiest.sort_by(|a, b| b.0.total_cmp(&a.0));
-    busiest.truncate(Tuning::SPLIT_LOOKS_MAX);
+    busiest.truncate(Tuning::FEW);
     let mut extras = Vec::new();
     for (share, before) in busiest {
         // Where it is now, or will be.
@@ -56,17 +56,13 @@ pub(crate) fn extras(
         };
         let need = Need { range, placement, ..before.clone() };
         let Situation { recent, now_ns, .. } = situation;
-        if recent.rests(*now_ns, need.table, &need.range.start)
-            || recent.is_asked(*now_ns, need.table, &need.range)
-        {
-            continue;
-        }
-        if site.is_some_and(|site| before.is_lacked_by(site)) {
+        let is_asked = recent.is_asked(*now_ns, need.table, &need.range);
+        if is_asked || site.is_some_and(|site| before.is_lacked_by(site)) {
             continue;
         }
         let range = Range::of(&need);
         let held = situation.outlook.held(&range);
-        let heat = (held / situation.tuning.hot).max(share / Tuning::SHARE_MAX);
+        let heat = (held / situation.tuning.hot).max(share * Tuning::MANY as f64);
         if heat >= 1.0 {
             let may_split = !situation.in_probation;
             let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
@@ -74,7 +70,7 @@ pub(crate) fn extras(
             extras.extend(may_split.then(|| split(&need, cuts(), why())).flatten());
         } else if site.is_some()
             && share <= situation.tuning.cold * average
-            && heat < Tuning::COLD_HEAT
+            && heat < situation.tuning.cold
         {
             extras.extend(merge(situation, design, &need, average));
         }
@@ -100,8 +96,7 @@ pub(crate) fn split_hot_lock(
     let Situation { outlook, recent, tuning, now_ns, design, .. } = situation;
     let HotLock { table, start, waiting, keys: wanted } = hot_lock;
     let (range, placement) = design.partition_of(*table, start)?;
-    let changes = recent.rests(*now_ns, *table, start) || recent.is_asked(*now_ns, *table, &range);
-    if range.start != *start || changes {
+    if range.start != *start || recent.is_asked(*now_ns, *table, &range) {
         return None;
     }
     let need = Need { table: *table, range, access: Access::Write, placement };
@@ -136,7 +131,7 @@ fn extra(need: &Need, steps: Vec<Step>) -> OptionalChange {
 
 /// Into so many parts at once that none is hot.
 fn parts(heat: f64) -> usize {
-    (heat.ceil() as usize).clamp(2, Tuning::SPLIT_PARTS_MAX)
+    (heat.ceil() as usize).clamp(2, Tuning::SEVERAL)
 }
 
 /// A split at some keys, if there are any besides its first.
@@ -162,10 +157,10 @@ fn merge(
     let left = left.and_then(|(start, _)| table.partition_of(start));
     let both = [right, left].into_iter().flatten().find_map(|(other, placement)| {
         let range = Range { table: need.table, keys: other.clone() };
-        let cold = accesses(situation, &range) <= situation.tuning.cold * average
-            && situation.outlook.held(&range) < Tuning::COLD_HEAT * situation.tuning.hot;
-        let rests = situation.recent.rests(situation.now_ns, need.table, &other.start);
-        (placement == need.placement && cold && !rests).then_some(other)
+        let Tuning { cold, hot, .. } = situation.tuning;
+        let is_cold = accesses(situation, &range) <= cold * average
+            && situation.outlook.held(&range) < cold * hot;
+        (placement == need.placement && is_cold).then_some(other)
     })?;
     let (low, high) =
         if both.start < need.range.start { (&both, &need.range) } else { (&need.range, &both) };
@@ -207,7 +202,7 @@ fn some(
         let placed = found.partitions_in(&everything).filter(|(_, placement)| placed(placement));
         all.extend(placed.map(|(range, placement)| Need { table, range, access, placement }));
     }
-    let stride = all.len().div_ceil(Tuning::EVICTION_LOOKS_MAX).max(1);
+    let stride = all.len().div_ceil(Tuning::MANY).max(1);
     let first = (situation.now_ns / 1_000_000) as usize % stride;
     let some = all.into_iter().skip(first).step_by(stride);
     let is_still =
@@ -228,7 +223,7 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
     let why = format!("{site} is nearly out of memory, and this is what it will miss least");
     // All that nobody misses; or else the one that is missed least, and then it is looked again.
     let harmless = judged.iter().take_while(|(saved, _)| *saved >= 0.0).count();
-    let steps = judged.into_iter().take(harmless.clamp(1, Tuning::EVICTED_MAX));
+    let steps = judged.into_iter().take(harmless.clamp(1, Tuning::SEVERAL));
     steps.map(|(saved, change)| Step::new(change, why.clone()).predicted(0.0, saved)).collect()
 }
 
@@ -243,7 +238,7 @@ fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
     let mut mastered = some(situation, Access::Write, |at| at.master == site);
     let share = |need: &Need| accesses(situation, &Range::of(need));
     mastered.sort_by(|a, b| share(a).total_cmp(&share(b)));
-    mastered.truncate(mastered.len().div_ceil(Tuning::EVICTED_MAX));
+    mastered.truncate(mastered.len().div_ceil(Tuning::SEVERAL));
     let why = format!("{site} is nearly out of memory, and {to} has room");
     let steps = mastered.iter().flat_map(|need| {
         let steps = need.move_to(to, &why);

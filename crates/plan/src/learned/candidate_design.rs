@@ -58,15 +58,6 @@ struct Graph<'g> {
     edges: BTreeMap<(u32, u32), f64>,
 }
 
-/// The gain that a candidate must predict.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequiredGain {
-    /// Predicted throughput over that of the design as it is, at least.
-    pub(crate) serves: f64,
-    /// Of a rebalance: load of the busiest site before, over its load after, at least.
-    pub(crate) relief_ratio: f64,
-}
-
 /// A candidate: moves, splits, and the throughput that they would bring.
 pub(crate) struct CandidateDesign {
     /// What goes where.
@@ -100,37 +91,34 @@ impl CandidateDesign {
     }
 
     /// The candidate that serves most, if that is as much as it has to promise.
-    pub(crate) fn best(
-        situation: &Situation<'_>,
-        required_gain: RequiredGain,
-    ) -> Option<CandidateDesign> {
+    pub(crate) fn best(situation: &Situation<'_>) -> Option<CandidateDesign> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
         if grid.coverage() < Tuning::COVERAGE_MIN {
             return None;
         }
-        let traffic = situation.outlook.traffic;
-        let clients = traffic.clients();
+        let Tuning { gain_min, standard_errors, .. } = *situation.tuning;
+        let clients = situation.outlook.traffic.clients();
         let as_it_is = Network::of(&situation.outlook, &grid, &grid.layout());
         if as_it_is.across() < Tuning::ACROSS_MIN {
             return None;
         }
         let predicted = as_it_is.per_second(clients);
-        let lately = traffic.lately();
-        let now = lately.map_or(predicted, |[last, before]| last.max(before));
-        let least = (required_gain.serves * now).max(predicted);
+        let now = situation.served.unwrap_or(predicted);
+        let least = (gain_min * now).max(predicted);
         let graph = Graph::of(&grid, situation.tuning.neighbours);
         let heat = graph.heat()?;
         let divided = graph.divide(&heat, situation);
         let divided = divided.map(|moves| EvaluatedLayout::of(situation, &grid, moves, clients));
         let best = divided.filter(|it| {
+            let compared_at = Tuning::NEARLY_FULL * now;
             it.serves > least
-                && it.network.is_significantly_faster(&as_it_is, Tuning::COMPARED_AT * now)
+                && it.network.is_significantly_faster(&as_it_is, compared_at, standard_errors)
         });
         let is_rebalance = best.is_none();
         let best = best.or_else(|| {
-            let (moves, gain) = graph.rebalance(&heat, situation, required_gain.relief_ratio)?;
+            let (moves, gain) = graph.rebalance(&heat, situation)?;
             let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
-            let is_worse = sketch.network.across() > as_it_is.across() + Tuning::ACROSS_MORE;
+            let is_worse = sketch.network.across() > as_it_is.across() + Tuning::ACROSS_MIN;
             (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
         });
         let EvaluatedLayout { moves, splits, serves, .. } = best?;
@@ -158,7 +146,7 @@ impl EvaluatedLayout {
         let whole = Network::of(&situation.outlook, grid, &layout);
         let unsplit = whole.per_second(clients);
         let mut split: Option<(Network, f64)> = None;
-        for _ in 0..Tuning::SPLIT_ROUNDS {
+        for _ in 0..Tuning::FEW {
             let (network, serves) = split.as_ref().map_or((&whole, unsplit), |(n, s)| (n, *s));
             if !cut(situation, grid, &mut layout, &network.held(serves)) {
                 break;
@@ -191,7 +179,7 @@ fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[
             if parts > 1.0 {
                 let keys = KeyRange::new(start.clone(), end.clone());
                 let range = Range { table: need.table, keys };
-                let parts = (parts as usize).min(Tuning::SPLIT_PARTS_MAX);
+                let parts = (parts as usize).min(Tuning::SEVERAL);
                 let found = situation.outlook.workload.cuts(&range, parts).into_iter();
                 more.extend(found.filter(|at| *at != start));
             }
@@ -210,9 +198,12 @@ impl<'g> Graph<'g> {
         let partitions = &grid.partitions;
         let tables = &grid.written;
         let is_placed = |at: u32| tables.contains(&partitions[at as usize].table);
-        let weights = (0..partitions.len() as u32)
-            .map(|at| if is_placed(at) { Tuning::UNACCESSED_WEIGHT } else { 0.0 });
-        let mut graph = Graph { partitions, weights: weights.collect(), edges: BTreeMap::new() };
+        // What none of these samples accesses goes along with its neighbours.
+        let least = 1.0 / Tuning::WEIGHT_UNIT;
+        let weights =
+            (0..partitions.len() as u32).map(|at| if is_placed(at) { least } else { 0.0 });
+        let weights = weights.collect();
+        let mut graph = Graph { partitions, weights, edges: BTreeMap::new() };
         for laid in grid.laid.iter().filter(|laid| laid.sample.is_odd()) {
             let mut together: Vec<u32> = laid.all().filter(|at| is_placed(*at)).collect();
             let key = |at: &u32| {
@@ -259,7 +250,7 @@ impl<'g> Graph<'g> {
     fn tie(&mut self, together: &[u32]) {
         let each = 1.0 / together.len().max(1) as f64;
         together.iter().for_each(|at| self.weights[*at as usize] += each);
-        if together.len() <= Tuning::CLIQUE_MAX {
+        if together.len() <= Tuning::MANY {
             // Everything with everything; in all one for each of them.
             let weight = 1.0 / (together.len().max(2) - 1) as f64;
             for (at, &a) in together.iter().enumerate() {
@@ -298,20 +289,14 @@ impl<'g> Graph<'g> {
         &self,
         heat: &HeatGraph,
         situation: &Situation<'_>,
-        relief_ratio: f64,
     ) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = situation.outlook.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
-        let (moves, gain) = rebalanced(
-            heat,
-            self.masters(&sites),
-            &busy,
-            Tuning::UNEVEN_MIN.max(relief_ratio),
-            situation.tuning.full_from,
-        );
+        let Tuning { gain_min, full_from, .. } = *situation.tuning;
+        let (moves, gain) = rebalanced(heat, self.masters(&sites), &busy, gain_min, full_from);
         let moves = self.accessed(situation, moves.into_iter(), &sites);
-        (gain >= relief_ratio).then_some((moves, gain))
+        (gain >= gain_min).then_some((moves, gain))
     }
 
     /// Of the moves, those of what is accessed at all.

@@ -95,178 +95,166 @@ impl Parts {
     }
 }
 
+/// The functions, in the order in which they are kept.
+#[derive(Clone, Copy, Debug)]
+enum Function {
+    Service,
+    Wait,
+    Lock,
+    ReadWrite,
+    Commit,
+    Across,
+    Split,
+    Merge,
+    Remaster,
+    AddReplica,
+    RemoveReplica,
+    Load,
+}
+
+/// Of each function its name, its inputs with their scales, and a first guess of the right size, in microseconds: an
+/// idle site, a network within a building; copying rows, a microsecond each.
+fn functions() -> [(&'static str, &'static [Feature], &'static [f64]); 12] {
+    [
+        ("service", &[("load", 1.0)], &[50.0, 200.0]),
+        ("wait for updates", &[("share of updates", 0.1)], &[0.0, 100.0]),
+        ("lock", &[("queue, µs", 1e3)], &[1.0, 1e3]),
+        ("read and write", &[("rows read", 1e3), ("rows written", 100.0)], &[1.0, 500.0, 100.0]),
+        ("commit", &[("partitions read", 10.0), ("partitions written", 10.0)], &[2.0, 1.0, 5.0]),
+        ("over several sites", &[("sites", 10.0), ("queue, µs", 1e3)], &[200.0, 1e3, 1e3]),
+        ("split", &[("load", 1.0), ("holder, µs", 1e3)], &[100.0, 100.0, 1e3]),
+        ("merge", &[("load", 1.0), ("holder, µs", 1e3)], &[100.0, 100.0, 1e3]),
+        ("remaster", &[("load", 1.0), ("holder, µs", 1e3)], &[500.0, 200.0, 1e3]),
+        ("add_replica", &[("load", 1.0), ("rows", 1e3)], &[500.0, 200.0, 1e3]),
+        ("remove_replica", &[("load", 1.0)], &[200.0, 100.0]),
+        (
+            "load",
+            &[
+                ("reads per second", 1e5),
+                ("writes per second", 1e5),
+                ("refreshes per second", 1e5),
+                ("transactions per second", 1e4),
+                ("parts of transactions over several sites per second", 1e4),
+            ],
+            &[0.3, 0.6, 0.3, 0.02, 0.1],
+        ),
+    ]
+}
+
+/// How many are waited for, in the mean, where something is in use for a share of the time; where
+/// nearly all of it is and a queue would have no end, in proportion.
+pub(crate) fn queue(used: f64) -> f64 {
+    used / (1.0 - used.min(Tuning::NEARLY_FULL))
+}
+
 /// See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Costs {
-    service: Linear,
-    wait: Linear,
-    lock: Linear,
-    read_write: Linear,
-    commit: Linear,
-    across: Linear,
-    split: Linear,
-    merge: Linear,
-    remaster: Linear,
-    add_replica: Linear,
-    remove_replica: Linear,
-    load: Linear,
+    functions: [Linear; 12],
     /// How well the sum of its parts foretells a transaction at one site.
     whole: Score,
 }
 
-const fn feature(name: &'static str, scale: f64, cap: f64) -> Feature {
-    Feature { name, scale, cap }
-}
-
-const LOAD_OF_SITE: Feature = feature("load", 1.0, 10.0);
-const QUEUE: Feature = feature("queue, µs", 1000.0, 1000.0);
-const HOLDER: Feature = feature("holder, µs", 1000.0, 1000.0);
-
-const SERVICE: &[Feature] = &[LOAD_OF_SITE];
-const WAIT: &[Feature] = &[feature("share of updates", 0.1, 10.0)];
-const LOCK: &[Feature] = &[QUEUE];
-const READ_WRITE: &[Feature] =
-    &[feature("rows read", 1000.0, 1000.0), feature("rows written", 100.0, 1000.0)];
-const COMMIT: &[Feature] =
-    &[feature("partitions read", 10.0, 10.0), feature("partitions written", 10.0, 10.0)];
-const ACROSS: &[Feature] = &[feature("sites", 10.0, 10.0), QUEUE];
-const LOCKING_CHANGE: &[Feature] = &[LOAD_OF_SITE, HOLDER];
-const COPYING_CHANGE: &[Feature] = &[LOAD_OF_SITE, feature("rows", 1000.0, 1000.0)];
-const LOAD: &[Feature] = &[
-    feature("reads per second", 100_000.0, 100.0),
-    feature("writes per second", 100_000.0, 100.0),
-    feature("refreshes per second", 100_000.0, 100.0),
-    feature("transactions per second", 10_000.0, 100.0),
-    feature("parts of transactions over several sites per second", 10_000.0, 100.0),
-];
-
-/// How many are waited for, in the mean, where something is in use for a share of the time; above
-/// one, where a queue would have no end, in proportion.
-pub(crate) fn queue(used: f64) -> f64 {
-    used / (1.0 - used.min(Tuning::USED_MAX))
-}
-
 impl Default for Costs {
-    /// First guesses of the right size: an idle site, a network within a building; copying rows, a
-    /// microsecond each.
     fn default() -> Costs {
-        Costs {
-            service: Linear::new(SERVICE, &[50.0, 200.0]),
-            wait: Linear::new(WAIT, &[0.0, 100.0]),
-            lock: Linear::new(LOCK, &[1.0, 1000.0]),
-            read_write: Linear::new(READ_WRITE, &[1.0, 500.0, 100.0]),
-            commit: Linear::new(COMMIT, &[2.0, 1.0, 5.0]),
-            across: Linear::new(ACROSS, &[200.0, 1000.0, 1000.0]),
-            split: Linear::new(LOCKING_CHANGE, &[100.0, 100.0, 1000.0]),
-            merge: Linear::new(LOCKING_CHANGE, &[100.0, 100.0, 1000.0]),
-            remaster: Linear::new(LOCKING_CHANGE, &[500.0, 200.0, 1000.0]),
-            add_replica: Linear::new(COPYING_CHANGE, &[500.0, 200.0, 1000.0]),
-            remove_replica: Linear::new(&[LOAD_OF_SITE], &[200.0, 100.0]),
-            load: Linear::through_zero(LOAD, &[0.3, 0.6, 0.3, 0.02, 0.1]),
-            whole: Score::default(),
-        }
+        let functions = functions().map(|(_, features, guess)| Linear::new(features, guess));
+        Costs { functions, whole: Score::default() }
     }
+}
+
+/// The function of a change, and its inputs. Sites come and go at no cost that is learned.
+fn of_change(change: &Change, effort: &Effort) -> Option<(Function, Vec<f64>)> {
+    let Effort { load, holder_us, rows } = *effort;
+    Some(match change {
+        Change::Split { .. } => (Function::Split, vec![load, holder_us]),
+        Change::Merge { .. } => (Function::Merge, vec![load, holder_us]),
+        Change::Remaster { .. } => (Function::Remaster, vec![load, holder_us]),
+        Change::AddReplica { .. } => (Function::AddReplica, vec![load, rows]),
+        Change::RemoveReplica { .. } => (Function::RemoveReplica, vec![load]),
+        Change::AddSite { .. } | Change::RemoveSite { .. } => return None,
+    })
 }
 
 impl Costs {
     /// New costs that go on with what was learned, written, and read again.
     #[must_use]
     pub fn resumed(learned: Costs) -> Costs {
-        let new = Costs::default();
-        Costs {
-            service: new.service.resumed(learned.service),
-            wait: new.wait.resumed(learned.wait),
-            lock: new.lock.resumed(learned.lock),
-            read_write: new.read_write.resumed(learned.read_write),
-            commit: new.commit.resumed(learned.commit),
-            across: new.across.resumed(learned.across),
-            split: new.split.resumed(learned.split),
-            merge: new.merge.resumed(learned.merge),
-            remaster: new.remaster.resumed(learned.remaster),
-            add_replica: new.add_replica.resumed(learned.add_replica),
-            remove_replica: new.remove_replica.resumed(learned.remove_replica),
-            load: new.load.resumed(learned.load),
-            whole: learned.whole,
-        }
+        let mut written = learned.functions.into_iter();
+        let next = |new: Linear| new.resumed(written.next().expect("there are as many"));
+        Costs { functions: Costs::default().functions.map(next), whole: learned.whole }
+    }
+
+    fn predict(&self, function: Function, inputs: &[f64]) -> f64 {
+        self.functions[function as usize].predict(inputs)
+    }
+
+    fn learn(&mut self, function: Function, inputs: &[f64], came: f64) {
+        self.functions[function as usize].learn(inputs, came);
     }
 
     /// What a transaction will take, part by part.
     pub fn transaction(&self, work: &Work) -> Parts {
         let if_some = |amount: f64, cost: f64| if amount > 0.0 { cost } else { 0.0 };
-        let wait = self.wait.predict(&[work.updates]);
-        let lock = self.lock.predict(&[work.queue_us]);
+        let wait = self.predict(Function::Wait, &[work.updates]);
+        let lock = self.predict(Function::Lock, &[work.queue_us]);
         Parts {
             service: self.service(work.load),
             wait: if_some(work.updates, wait),
             lock: if_some(work.rows[1] + work.partitions[1], lock),
-            read_write: self.read_write.predict(&work.rows),
-            commit: self.commit.predict(&work.partitions),
+            read_write: self.predict(Function::ReadWrite, &work.rows),
+            commit: self.predict(Function::Commit, &work.partitions),
         }
     }
 
     /// What a transaction will take that commits over so many sites, in all.
     pub fn across(&self, work: &Work, sites: usize) -> f64 {
-        self.across.predict(&[sites as f64, work.queue_us])
+        self.predict(Function::Across, &[sites as f64, work.queue_us])
     }
 
     /// Learns how long a transaction took that committed over several sites.
     pub fn learn_across(&mut self, work: &Work, sites: usize, took_us: f64) {
-        self.across.learn(&[sites as f64, work.queue_us], took_us);
+        self.learn(Function::Across, &[sites as f64, work.queue_us], took_us);
     }
 
     /// What it takes to reach a site of this load, and be served.
     pub fn service(&self, load: f64) -> f64 {
-        self.service.predict(&[load])
+        self.predict(Function::Service, &[load])
     }
 
-    /// What a change will take. Sites come and go at no cost that is learned.
+    /// What a change will take.
     pub fn change(&self, change: &Change, effort: &Effort) -> f64 {
-        let Effort { load, holder_us, rows } = *effort;
-        match change {
-            Change::Split { .. } => self.split.predict(&[load, holder_us]),
-            Change::Merge { .. } => self.merge.predict(&[load, holder_us]),
-            Change::Remaster { .. } => self.remaster.predict(&[load, holder_us]),
-            Change::AddReplica { .. } => self.add_replica.predict(&[load, rows]),
-            Change::RemoveReplica { .. } => self.remove_replica.predict(&[load]),
-            Change::AddSite { .. } | Change::RemoveSite { .. } => 0.0,
-        }
+        of_change(change, effort).map_or(0.0, |(function, inputs)| self.predict(function, &inputs))
     }
 
     /// Learns where the time of a transaction went.
     pub fn learn_transaction(&mut self, work: &Work, took: &Parts) {
         self.whole.keep(took.total(), took.total() - self.transaction(work).total());
-        self.service.learn(&[work.load], took.service);
+        self.learn(Function::Service, &[work.load], took.service);
         if work.updates > 0.0 {
-            self.wait.learn(&[work.updates], took.wait);
+            self.learn(Function::Wait, &[work.updates], took.wait);
         }
         if work.rows[1] + work.partitions[1] > 0.0 {
-            self.lock.learn(&[work.queue_us], took.lock);
+            self.learn(Function::Lock, &[work.queue_us], took.lock);
         }
-        self.read_write.learn(&work.rows, took.read_write);
-        self.commit.learn(&work.partitions, took.commit);
+        self.learn(Function::ReadWrite, &work.rows, took.read_write);
+        self.learn(Function::Commit, &work.partitions, took.commit);
     }
 
     /// Learns how long a change took.
     pub fn learn_change(&mut self, change: &Change, effort: &Effort, took_us: f64) {
-        let Effort { load, holder_us, rows } = *effort;
-        match change {
-            Change::Split { .. } => self.split.learn(&[load, holder_us], took_us),
-            Change::Merge { .. } => self.merge.learn(&[load, holder_us], took_us),
-            Change::Remaster { .. } => self.remaster.learn(&[load, holder_us], took_us),
-            Change::AddReplica { .. } => self.add_replica.learn(&[load, rows], took_us),
-            Change::RemoveReplica { .. } => self.remove_replica.learn(&[load], took_us),
-            Change::AddSite { .. } | Change::RemoveSite { .. } => {}
+        if let Some((function, inputs)) = of_change(change, effort) {
+            self.learn(function, &inputs, took_us);
         }
     }
 
     /// The load of a site that has to do so much.
     pub fn load(&self, rates: Rates) -> f64 {
-        self.load.predict(&rates)
+        self.predict(Function::Load, &rates)
     }
 
     /// Learns the load that a site had.
     pub fn learn_load(&mut self, rates: Rates, load: f64) {
-        self.load.learn(&rates, load);
+        self.learn(Function::Load, &rates, load);
     }
 
     /// How well transactions at one site are predicted, as the sum of their parts.
@@ -276,20 +264,8 @@ impl Costs {
 
     /// The functions by name, to be shown.
     pub fn functions(&self) -> [(&'static str, &Linear); 12] {
-        [
-            ("service", &self.service),
-            ("wait for updates", &self.wait),
-            ("lock", &self.lock),
-            ("read and write", &self.read_write),
-            ("commit", &self.commit),
-            ("over several sites", &self.across),
-            ("split", &self.split),
-            ("merge", &self.merge),
-            ("remaster", &self.remaster),
-            ("add_replica", &self.add_replica),
-            ("remove_replica", &self.remove_replica),
-            ("load", &self.load),
-        ]
+        let names = functions().map(|(name, ..)| name);
+        std::array::from_fn(|at| (names[at], &self.functions[at]))
     }
 }
 

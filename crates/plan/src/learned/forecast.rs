@@ -134,8 +134,13 @@ impl Network {
     }
 
     /// True if at a rate, the same jobs take less time than in another design, and that is no
-    /// chance.
-    pub(crate) fn is_significantly_faster(&self, other: &Network, per_second: f64) -> bool {
+    /// chance: it exceeds so many standard errors.
+    pub(crate) fn is_significantly_faster(
+        &self,
+        other: &Network,
+        per_second: f64,
+        standard_errors: f64,
+    ) -> bool {
         let (Some(ours), Some(theirs)) = (self.times(per_second), other.times(per_second)) else {
             return self.takes(per_second).is_some();
         };
@@ -144,7 +149,7 @@ impl Network {
             let saved = theirs - ours;
             (sum + saved, squares + saved * saved)
         });
-        sum > Tuning::SIGNIFICANT * (squares - sum * sum / count).max(0.0).sqrt()
+        sum > standard_errors * (squares - sum * sum / count).max(0.0).sqrt()
     }
 
     /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
@@ -172,7 +177,7 @@ impl Network {
         let holds = holds.flat_map(|(holds, count)| std::iter::repeat_n(holds, count));
         let mut held: Vec<f64> = holds.collect();
         let mut waits = vec![0.0; self.jobs.len()];
-        for _ in 0..Tuning::WAIT_ROUNDS {
+        for _ in 0..Tuning::FEW {
             let mut locks = vec![(0.0, 0.0); self.locks];
             for (lock, held) in self.visits.iter().zip(&held) {
                 let (used, left) = &mut locks[*lock as usize];
@@ -301,8 +306,8 @@ mod tests {
             let keys = |number: i64| if number % one_in == 1 { vec![9, 10] } else { vec![-number] };
             let cuts: Vec<i64> = (-2000..0).collect();
             let [together, apart] = [S1, S2].map(|second| network(keys, second, &cuts));
-            assert!(!apart.is_significantly_faster(&together, 1.0));
-            together.is_significantly_faster(&apart, 1.0)
+            assert!(!apart.is_significantly_faster(&together, 1.0, 2.0));
+            together.is_significantly_faster(&apart, 1.0, 2.0)
         };
         assert!(!is_sooner(700) && is_sooner(70));
     }

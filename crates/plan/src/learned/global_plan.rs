@@ -8,7 +8,7 @@
 //! ```text
 //!   samples ─▶ candidates ─▶ the best ── large gain, worth its copies? ─▶ adopted
 //!                                                                            │
-//!   journal ◀── batches of 128 ◀── moves first; when all have arrived, splits ◀┘
+//!   journal ◀──── in batches ◀──── moves first; when all have arrived, splits ◀┘
 //! ```
 //!
 //! An adopted plan is carried out in batches, each a decision in the journal. Partitions that no
@@ -29,12 +29,11 @@
 //! - A plan is drawn for the design with all changes in flight applied, so nothing is moved twice.
 //! - After a plan that was not adopted the pause doubles. It ends at once if a hot spot has moved
 //!   ([`super::regime`]).
-//! - Each recent adoption raises the gain that the next plan must predict: a forecast that promises
-//!   too much would do so again.
-//! - If clearly less is served after a plan than before it, it is rolled back ([`super::trial`]).
+//! - If clearly less is served after a plan than before it, it is rolled back ([`super::trial`]), and the next
+//!   one is drawn after the longest pause: a forecast that promises too much would do so again.
 
 use super::Range;
-use super::candidate_design::{CandidateDesign, RequiredGain};
+use super::candidate_design::CandidateDesign;
 use super::known::Situation;
 use super::trial::{Trial, TrialOutcome};
 use super::tuning::Tuning;
@@ -67,38 +66,22 @@ fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
 }
 
 /// The global plan that is carried out, and when the next one is drawn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GlobalPlanner {
     global_plan: GlobalPlan,
     trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
     has_adopted: bool,
-    /// How many global plans there were lately, as of the last drawing.
-    lately: f64,
 }
 
 /// When one was drawn last, and what came of it.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     drawn_ns: u64,
-    /// What was served then, if that is known.
-    per_second: Option<f64>,
+    /// What was served then a second, if that is known.
+    served: Option<f64>,
     adopted: bool,
-}
-
-impl Default for GlobalPlanner {
-    fn default() -> GlobalPlanner {
-        let (global_plan, pause_ns) = (GlobalPlan::default(), Tuning::PLAN_PAUSE_NS.0);
-        GlobalPlanner {
-            global_plan,
-            trial: None,
-            pause_ns,
-            last: None,
-            has_adopted: false,
-            lately: 0.0,
-        }
-    }
 }
 
 impl GlobalPlanner {
@@ -124,52 +107,34 @@ impl GlobalPlanner {
 
     /// The workload has become another one: what was tried before says nothing about it.
     pub(crate) fn regime_changed(&mut self) {
-        (self.pause_ns, self.lately) = (Tuning::PLAN_PAUSE_NS.0, 0.0);
-        (self.last, self.trial) = (None, None);
+        (self.pause_ns, self.last, self.trial) = (0, None, None);
     }
 
-    /// If a global plan is to be drawn now: what it has to promise.
-    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> Option<RequiredGain> {
-        let (now_ns, traffic) = (situation.now_ns, situation.outlook.traffic);
+    /// True if a global plan is to be drawn now.
+    pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> bool {
         self.judge(situation);
-        let workload = situation.outlook.workload;
-        let is_known =
-            workload.len() >= situation.tuning.plan_samples_min && !workload.is_comparing();
+        let Situation { now_ns, tuning, outlook, served, .. } = *situation;
+        let workload = outlook.workload;
+        let is_known = workload.len() >= tuning.plan_samples_min && !workload.is_renewed();
         // Where nobody runs over several sites, nothing is gained.
-        let is_needed = is_known && traffic.across() > 0.0;
+        let is_needed = is_known && outlook.traffic.across() > 0.0;
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
-            return None;
+            return false;
         }
-        let since_ns = self.last.map_or(0, |last| now_ns.saturating_sub(last.drawn_ns));
-        self.lately *= 0.5f64.powf(since_ns as f64 / Tuning::ADOPTION_HALF_LIFE_NS as f64);
-        let per_second = traffic.lately().map(|[last, _]| last);
-        self.last = Some(Last { drawn_ns: now_ns, per_second, adopted: false });
-        // The longer the design was left as it is, the more it takes to touch it.
-        let relief_ratio =
-            1.0 + Tuning::RELIEF_MIN * self.pause_ns as f64 / Tuning::PLAN_PAUSE_NS.0 as f64;
-        Some(RequiredGain {
-            serves: situation.tuning.gain_min * situation.tuning.gain_raised.powf(self.lately),
-            relief_ratio,
-        })
+        self.last = Some(Last { drawn_ns: now_ns, served, adopted: false });
+        true
     }
 
     /// What was [begun](GlobalPlanner::begin) is drawn, and adopted if there is something.
-    pub(crate) fn end(&mut self, drawn: Option<Drawn>) {
-        let Some(drawn) = drawn else {
-            self.pause_ns = (self.pause_ns * 2).min(Tuning::PLAN_PAUSE_NS.1);
-            return;
-        };
-        let (global_plan, masters) = drawn;
+    pub(crate) fn end(&mut self, tuning: &Tuning, drawn: Option<Drawn>) {
+        let least_ns = tuning.signal_ns();
+        // Unless everything is placed anew, the design is the one it was, but for a few borders.
+        self.pause_ns = (2 * self.pause_ns).clamp(least_ns, Tuning::PLAN_PAUSE_MAX_NS);
+        let Some((global_plan, masters)) = drawn else { return };
         let last = self.last.as_mut().expect("it was begun");
-        self.trial = last.per_second.map(|before| Trial::new(before, masters));
-        if global_plan.is_rebalance {
-            // The design is the one it was, but for a few borders.
-            self.pause_ns = (self.pause_ns * 2).min(Tuning::PLAN_PAUSE_NS.1);
-        } else {
-            self.pause_ns = Tuning::PLAN_PAUSE_NS.0;
-            self.lately += 1.0;
-            self.has_adopted = true;
-            last.adopted = true;
+        self.trial = last.served.map(|before| Trial::new(before, masters));
+        if !global_plan.is_rebalance {
+            (self.pause_ns, self.has_adopted, last.adopted) = (least_ns, true, true);
         }
         self.global_plan = global_plan;
     }
@@ -183,17 +148,12 @@ impl GlobalPlanner {
             return;
         }
         let is_carried_out = self.global_plan.is_done() && !situation.recent.is_moving(now_ns);
-        match trial.judge(
-            now_ns,
-            is_carried_out,
-            situation.outlook.traffic.lately(),
-            situation.tuning.rollback_ratio,
-        ) {
+        match trial.judge(now_ns, is_carried_out, situation.served, situation.tuning) {
             None => self.trial = Some(trial),
             Some(TrialOutcome::Keep) => {}
             Some(TrialOutcome::RollBack(after)) => {
-                self.lately += Tuning::ROLLBACK_WEIGHT;
-                self.last.iter_mut().for_each(|last| last.drawn_ns = now_ns);
+                self.pause_ns = Tuning::PLAN_PAUSE_MAX_NS;
+                self.last = self.last.map(|last| Last { drawn_ns: now_ns, adopted: false, ..last });
                 self.global_plan = GlobalPlan::back(trial, after);
             }
         }
@@ -208,11 +168,11 @@ impl GlobalPlanner {
 impl GlobalPlan {
     /// The best draft as a global plan, if what it saves within the horizon is more than what copying
     /// takes, and it promises as much as it has to. It takes its time.
-    pub(crate) fn draw(situation: &Situation<'_>, required_gain: RequiredGain) -> Option<Drawn> {
+    pub(crate) fn draw(situation: &Situation<'_>) -> Option<Drawn> {
         let design = situation.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
         let CandidateDesign { moves, splits, is_rebalance, serves, now } =
-            CandidateDesign::best(situation, required_gain)?;
+            CandidateDesign::best(situation)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
         let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
@@ -259,7 +219,7 @@ impl GlobalPlan {
         if situation.recent.is_moving(situation.now_ns) {
             return Vec::new();
         }
-        let count = self.splits.len().min(Tuning::BATCH).min(situation.budget);
+        let count = self.splits.len().min(situation.budget);
         let why = "its lock would be held for too long, by a global plan for all that is accessed";
         let split = |(table, at)| Step::new(Change::Split { table, at }, why);
         let steps = self.splits.drain(..count).map(split);
@@ -269,10 +229,7 @@ impl GlobalPlan {
     fn next_moves(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         let mut batch = Vec::new();
         let why = self.why.clone();
-        for _ in 0..Tuning::BATCH {
-            if batch.len() >= situation.budget {
-                break;
-            }
+        while batch.len() < situation.budget {
             let Some((Range { table, keys }, site)) = self.moves.pop_front() else { break };
             if situation.outlook.traffic.site(site).is_full {
                 continue;

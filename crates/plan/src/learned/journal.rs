@@ -3,10 +3,12 @@
 //! ```text
 //!   decided ──▶ its changes are made, or not ──▶ what they took
 //!           └─▶ transactions that touch what changed, before and after ──▶ what they brought
+//!           └─▶ a later decision takes back what it changed
+//!                                     all of them ──▶ how often was the promise kept? ([`Summary`])
 //! ```
 //!
 //! Only decisions that ask for changes are kept, the last [`Tuning::JOURNAL_MAX`] of them. The effect is
-//! measured on the first [`Tuning::EFFECT_OF`] measured transactions after the changes, for a few decisions
+//! measured on the first [`Tuning::MANY`] measured transactions after the changes, for a few decisions
 //! at a time: so memory and work are bounded.
 
 use super::planner::Candidate;
@@ -14,7 +16,8 @@ use super::range::Range;
 use super::tuning::Tuning;
 use isomer_design::{Change, Design, Footprint, Key, TableId};
 use isomer_strategy::Place;
-use std::collections::VecDeque;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 /// What became of a change.
@@ -31,12 +34,75 @@ pub enum ChangeResult {
 /// Mean latencies of the transactions that touch what changed, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effect {
+    /// How many of them there were thought to be within the horizon.
+    pub expected: f64,
     /// Before; of the samples that there were.
     pub before_us: Option<f64>,
     /// After; `None` until there were enough.
     pub after_us: Option<f64>,
     /// How many were looked at so far.
     pub seen: u32,
+}
+
+impl Effect {
+    /// What the decision saves within the horizon by what was measured, in microseconds; `None` before there was enough.
+    pub fn saved_us(&self) -> Option<f64> {
+        Some((self.before_us? - self.after_us?) * self.expected)
+    }
+}
+
+/// What decisions promised, and what they brought.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// Decisions that changed the design.
+    pub decisions: u64,
+    /// Those that promised to save something and whose effect was measured.
+    pub measured: u64,
+    /// By which share of the promise what these brought differs from it: the median.
+    pub median_error: Option<f64>,
+    /// The share of these that brought as much as was promised, or more.
+    pub as_promised: Option<f64>,
+    /// The share of all that were taken back by later ones, in whole or in part.
+    pub taken_back: Option<f64>,
+}
+
+impl Summary {
+    fn of<'e>(entries: impl Iterator<Item = &'e Entry>) -> Summary {
+        let is_made =
+            |entry: &&Entry| entry.fates.iter().any(|f| matches!(f, ChangeResult::Made(_)));
+        let made: Vec<&Entry> = entries.filter(is_made).collect();
+        let brought = made.iter().filter_map(|entry| {
+            let promised_us = entry.candidates.first()?.benefit_us;
+            Some(entry.effect.saved_us()? / promised_us).filter(|_| promised_us > 0.0)
+        });
+        let mut brought: Vec<f64> = brought.collect();
+        let share = |count: usize, of: usize| (of > 0).then(|| count as f64 / of as f64);
+        let kept = brought.iter().filter(|share| **share >= 1.0).count();
+        let undone = made.iter().filter(|entry| entry.taken_back_by.is_some()).count();
+        let as_promised = share(kept, brought.len());
+        brought.iter_mut().for_each(|share| *share = (*share - 1.0).abs());
+        brought.sort_by(f64::total_cmp);
+        Summary {
+            decisions: made.len() as u64,
+            measured: brought.len() as u64,
+            median_error: brought.get(brought.len() / 2).copied(),
+            as_promised,
+            taken_back: share(undone, made.len()),
+        }
+    }
+
+    /// In a sentence.
+    pub fn to_text(&self) -> String {
+        let percent =
+            |share: Option<f64>| share.map_or("?".to_owned(), |s| format!("{:.0} %", 100.0 * s));
+        let [error, kept, undone] =
+            [self.median_error, self.as_promised, self.taken_back].map(percent);
+        let Summary { decisions, measured, .. } = self;
+        format!(
+            "{decisions} decisions changed the design, {undone} were taken back; of {measured} that were measured, {kept} \
+             brought what was promised (median error {error})\n"
+        )
+    }
 }
 
 /// A decision.
@@ -58,6 +124,8 @@ pub struct Entry {
     pub fates: Vec<ChangeResult>,
     /// What they brought.
     pub effect: Effect,
+    /// The later decision that took some of it back.
+    pub taken_back_by: Option<u64>,
     ranges: Vec<Range>,
     /// What those that were looked at since then took together.
     took_us: f64,
@@ -69,39 +137,74 @@ pub struct Journal {
     entries: VecDeque<Entry>,
     made: u64,
     open: Vec<u64>,
+    /// The last decision that asked for a change.
+    asked: BTreeMap<Change, u64>,
 }
 
 impl Journal {
-    /// Enters a decision; `before_us` is what transactions that touch the `ranges` took until now.
+    /// Enters a decision about `ranges`, which is to have such an effect. It takes back what was `undone`. What is only
+    /// recommended, and was before, is not entered again.
     pub(crate) fn enter(
         &mut self,
         at_ns: u64,
         trigger: &Footprint,
         candidates: Vec<Candidate>,
         (place, in_force): (Place, bool),
-        (ranges, before_us): (Vec<Range>, Option<f64>),
+        (ranges, effect): (Vec<Range>, Effect),
+        undone: &[Change],
     ) {
+        let steps = candidates.first().into_iter().flat_map(|chosen| chosen.steps());
+        let changes: Vec<Change> = steps.map(|step| step.change.clone()).collect();
+        let is_told = |change| self.entry_of(change).is_some_and(|at| !self.entries[at].in_force);
+        if !in_force && changes.iter().all(is_told) {
+            return;
+        }
         self.made += 1;
-        let steps = candidates.first().map_or(0, |chosen| chosen.steps().count());
+        let number = self.made;
+        for change in undone {
+            if let Some(at) = self.entry_of(change) {
+                self.entries[at].taken_back_by.get_or_insert(number);
+            }
+        }
+        let fates = vec![ChangeResult::Open; changes.len()];
+        self.asked.extend(changes.into_iter().map(|change| (change, number)));
+        let (trigger, taken_back_by) = (trigger.clone(), None);
         let entry = Entry {
-            number: self.made,
+            number,
             at_ns,
-            trigger: trigger.clone(),
+            trigger,
             candidates,
             place,
             in_force,
-            fates: vec![ChangeResult::Open; steps],
-            effect: Effect { before_us, ..Effect::default() },
+            fates,
+            effect,
+            taken_back_by,
             ranges,
             took_us: 0.0,
         };
-        if self.entries.len() == Tuning::JOURNAL_MAX {
-            self.entries.pop_front();
+        if self.entries.len() == Tuning::JOURNAL_MAX
+            && let Some(oldest) = self.entries.pop_front()
+        {
+            for step in oldest.candidates.first().into_iter().flat_map(|chosen| chosen.steps()) {
+                if self.asked.get(&step.change) == Some(&oldest.number) {
+                    self.asked.remove(&step.change);
+                }
+            }
         }
         self.entries.push_back(entry);
-        if in_force && self.open.len() < Tuning::EFFECTS_MAX {
-            self.open.push(self.made);
+        if in_force && self.open.len() < Tuning::MANY {
+            self.open.push(number);
         }
+    }
+
+    /// Where the entry of a number is, if it is kept.
+    fn place_of(&self, number: u64) -> Option<usize> {
+        self.entries.binary_search_by_key(&number, |entry| entry.number).ok()
+    }
+
+    /// Where the last decision is that asked for a change.
+    fn entry_of(&self, change: &Change) -> Option<usize> {
+        self.place_of(*self.asked.get(change)?)
     }
 
     /// A change was made, or was not.
@@ -110,32 +213,31 @@ impl Journal {
             Ok(took) => ChangeResult::Made(*took),
             Err(why) => ChangeResult::Failed(why.clone()),
         };
-        // It belongs to the latest decision that waits for it; old ones wait for nothing.
-        for entry in
-            self.entries.iter_mut().rev().take(Tuning::JOURNAL_MAX / 10).filter(|e| e.in_force)
-        {
-            let Some(chosen) = entry.candidates.first() else { continue };
-            let waiting = |(step, fate): (&isomer_design::Step, &ChangeResult)| {
-                step.change == *change && *fate == ChangeResult::Open
-            };
-            if let Some(at) = chosen.steps().zip(&entry.fates).position(waiting) {
-                entry.fates[at] = fate;
-                return;
-            }
+        // It belongs to the latest decision that asked for it.
+        let Some(at) = self.entry_of(change) else { return };
+        let Entry { candidates, fates, .. } = &mut self.entries[at];
+        let steps = candidates.first().into_iter().flat_map(|chosen| chosen.steps());
+        let mut waiting = steps.zip(fates).filter(|(step, _)| step.change == *change);
+        if let Some((_, open)) = waiting.find(|(_, fate)| **fate == ChangeResult::Open) {
+            *open = fate;
         }
     }
 
     /// A transaction ran and took so long.
-    pub(crate) fn observe(&mut self, now_ns: u64, footprint: &Footprint, took_us: f64) {
-        let Journal { entries, open, made } = self;
+    pub(crate) fn observe(
+        &mut self,
+        now_ns: u64,
+        footprint: &Footprint,
+        took_us: f64,
+        effect_ns: u64,
+    ) {
+        let Journal { entries, open, .. } = self;
         open.retain(|number| {
-            let Some(back) = made.checked_sub(*number).filter(|b| (*b as usize) < entries.len())
-            else {
+            let Ok(at) = entries.binary_search_by_key(number, |entry| entry.number) else {
                 return false;
             };
-            let at = entries.len() - 1 - back as usize;
             let entry = &mut entries[at];
-            if now_ns.saturating_sub(entry.at_ns) > Tuning::EFFECT_NS {
+            if now_ns.saturating_sub(entry.at_ns) > effect_ns {
                 return false;
             }
             let is_made = !entry.fates.contains(&ChangeResult::Open);
@@ -144,10 +246,10 @@ impl Journal {
                 let effect = &mut entry.effect;
                 effect.seen += 1;
                 // Few say nothing: one that waited long is most of them.
-                let enough = effect.seen >= Tuning::EFFECT_OF;
+                let enough = effect.seen as usize >= Tuning::MANY;
                 effect.after_us = enough.then(|| entry.took_us / f64::from(effect.seen));
             }
-            entry.effect.seen < Tuning::EFFECT_OF
+            (entry.effect.seen as usize) < Tuning::MANY
         });
     }
 
@@ -164,6 +266,11 @@ impl Journal {
     /// True if there was none.
     pub fn is_empty(&self) -> bool {
         self.made == 0
+    }
+
+    /// What those that are kept promised and brought.
+    pub fn summary(&self) -> Summary {
+        Summary::of(self.entries.iter())
     }
 
     /// The last decisions, the newest first.
@@ -193,12 +300,15 @@ impl Entry {
         for (rank, candidate) in self.candidates.iter().enumerate() {
             text += &candidate.to_text(design, if rank == 0 { Some(&self.fates) } else { None });
         }
-        let Effect { before_us, after_us, seen } = self.effect;
+        let Effect { before_us, after_us, seen, .. } = self.effect;
         if let (Some(before), Some(after)) = (before_us, after_us) {
             let _ = writeln!(
                 text,
                 "  effect: {before:.0} µs before, {after:.0} µs after ({seen} transactions)"
             );
+        }
+        if let Some(number) = self.taken_back_by {
+            let _ = writeln!(text, "  taken back by #{number}");
         }
         text
     }
@@ -233,5 +343,74 @@ fn to_text(place: Place) -> String {
         Place::Distributed { coordinator } => {
             format!("over several sites, coordinated by {coordinator}")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isomer_design::{SiteId, Step};
+
+    const T: TableId = TableId(1);
+    const S1: Place = Place::At(SiteId(1));
+
+    fn split(at: i64) -> Change {
+        Change::Split { table: T, at: Key::int(at) }
+    }
+
+    fn enter(journal: &mut Journal, in_force: bool, change: Change, undone: &[Change]) {
+        let step = Step::new(change, "a test").predicted(10.0, 1000.0);
+        let candidates = vec![Candidate::of_steps(S1, vec![step])];
+        let range = Range { table: T, keys: isomer_design::KeyRange::all() };
+        let effect = Effect { before_us: Some(100.0), expected: 20.0, ..Effect::default() };
+        journal.enter(
+            1,
+            &Footprint::new(),
+            candidates,
+            (S1, in_force),
+            (vec![range], effect),
+            undone,
+        );
+    }
+
+    #[test]
+    fn promises_and_what_came_of_them_are_summed_up() {
+        let mut journal = Journal::default();
+        enter(&mut journal, true, split(5), &[]);
+        assert_eq!(journal.summary(), Summary::default(), "it is on its way");
+        journal.hear(&split(5), &Ok(7000));
+        let footprint = Footprint::new().write(T, Key::int(3));
+        let ran = |journal: &mut Journal, times, us| {
+            (0..times).for_each(|_| journal.observe(2, &footprint, us, 100));
+        };
+        ran(&mut journal, Tuning::MANY - 1, 60.0);
+        assert_eq!(journal.summary().measured, 0, "few say nothing");
+        ran(&mut journal, 1, 60.0);
+        // 40 µs less, twenty times, where 1000 were promised.
+        let summary = journal.summary();
+        assert_eq!((summary.decisions, summary.measured), (1, 1));
+        assert!((summary.median_error.unwrap() - 0.2).abs() < 1e-9, "{summary:?}");
+        assert_eq!((summary.as_promised, summary.taken_back), (Some(0.0), Some(0.0)));
+        let merge = Change::Merge { table: T, at: Key::int(5) };
+        enter(&mut journal, true, merge, &[split(5)]);
+        assert_eq!(journal.entries().last().unwrap().taken_back_by, Some(2));
+        assert_eq!(journal.summary().taken_back, Some(1.0), "the second is on its way");
+    }
+
+    #[test]
+    fn what_is_recommended_is_numbered_once() {
+        let mut journal = Journal::default();
+        (0..3).for_each(|_| enter(&mut journal, false, split(5), &[]));
+        enter(&mut journal, false, split(6), &[]);
+        assert_eq!(journal.entries().map(|entry| entry.number).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut journal = Journal::default();
+        for at in 0..3 * Tuning::JOURNAL_MAX as i64 {
+            enter(&mut journal, true, split(at), &[]);
+        }
+        assert_eq!([journal.entries.len(), journal.asked.len()], [Tuning::JOURNAL_MAX; 2]);
     }
 }

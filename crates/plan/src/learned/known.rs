@@ -18,7 +18,7 @@
 use super::cost::Costs;
 use super::outlook::Outlook;
 use super::recent::Recent;
-use super::regime::access_shares_differ;
+use super::regime::Regime;
 use super::traffic::Traffic;
 use super::tuning::Tuning;
 use super::workload::Workload;
@@ -34,7 +34,8 @@ pub(crate) struct Known {
     pub(crate) recent: Recent,
     /// Rows per copied partition of a table.
     pub(crate) rows: BTreeMap<TableId, f64>,
-    horizon_ns: u64,
+    pub(crate) regime: Regime,
+    pub(crate) horizon_ns: u64,
 }
 
 impl Known {
@@ -48,23 +49,20 @@ impl Known {
             costs: Costs::default(),
             traffic: Traffic::new(0),
             recent: Recent::new(*tuning, 0),
+            regime: Regime::new(*tuning),
             rows: BTreeMap::new(),
             horizon_ns: tuning.horizon_ns,
         }
     }
 
-    /// If it is told by now whether the workload has become another one: whether it has. Then what
-    /// speaks of the old one is forgotten.
-    pub(crate) fn end_comparison(&mut self, tuning: &Tuning, now_ns: u64, design: &Design) -> bool {
-        if !self.workload.is_told(now_ns) {
-            return false;
+    /// True if what speaks of another workload was forgotten just now.
+    pub(crate) fn end_renewal(&mut self, tuning: &Tuning, now_ns: u64) -> bool {
+        let enough = (2 * tuning.plan_samples_min, tuning.signal_ns());
+        let is_renewed = self.workload.end_renewal(now_ns, enough);
+        if is_renewed {
+            self.regime.begin_anew(now_ns);
         }
-        let is_another = access_shares_differ(&self.workload, design, tuning.distance_min);
-        self.workload.end_comparison(is_another);
-        if is_another {
-            self.traffic.regime_changed();
-        }
-        is_another
+        is_renewed
     }
 
     pub(crate) fn outlook(&self) -> Outlook<'_> {
@@ -85,8 +83,9 @@ impl Known {
             design,
             outlook: self.outlook(),
             recent: &self.recent,
+            served: self.regime.served(),
             tuning,
-            may_add: self.workload.len() >= Tuning::SAMPLES_FEW && budget >= 1,
+            may_add: self.workload.len() >= Tuning::MANY && budget >= 1,
             in_probation: false,
             may_move: true,
             budget,
@@ -101,6 +100,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) design: &'a Design,
     pub(crate) outlook: Outlook<'a>,
     pub(crate) recent: &'a Recent,
+    /// What is served a second, if that is known.
+    pub(crate) served: Option<f64>,
     pub(crate) tuning: &'a Tuning,
     /// Changes may be asked for, and so many.
     pub(crate) may_add: bool,

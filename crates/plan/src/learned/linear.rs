@@ -12,7 +12,6 @@
 //!
 //! **Robustness.**
 //!
-//! - Inputs are capped.
 //! - An error far beyond the usual is clipped, so a pause of the machine teaches no nonsense; if
 //!   such errors go on, the bound follows. The usual error is the root of the mean square: lock
 //!   waits are mostly zero and sometimes long, and the long ones matter.
@@ -23,26 +22,12 @@
 //! - Where all observations are alike, least squares would forget everything else, so its memory is
 //!   bounded from below.
 
-use super::score::{Score, USUAL, pace};
+use super::score::{Score, pace};
 use super::tuning::Tuning;
 use serde::{Deserialize, Serialize};
 
-/// One input.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Feature {
-    /// Its name, for people.
-    pub name: &'static str,
-    /// Inputs are divided by this.
-    pub scale: f64,
-    /// Divided inputs above this count as this.
-    pub cap: f64,
-}
-
-impl Feature {
-    fn scaled(&self, input: f64) -> f64 {
-        (input / self.scale).min(self.cap)
-    }
-}
+/// An input: its name, for people, and its scale, which it is divided by.
+pub type Feature = (&'static str, f64);
 
 /// See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -64,38 +49,24 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A function with a first guess: the constant, then one weight per feature.
+    /// A function with a first guess: the constant, then one weight per feature. Without a constant it is zero where
+    /// all inputs are.
     ///
     /// # Panics
-    /// If there is not one weight for the constant and for each feature, or a scale is not
-    /// positive.
+    /// If there is not one weight for each feature, or a scale is not positive.
     pub fn new(features: &'static [Feature], guess: &[f64]) -> Linear {
-        assert_eq!(guess.len(), features.len() + 1, "a constant, and a weight for each feature");
-        assert!(features.iter().all(|feature| feature.scale > 0.0), "scales are positive");
-        let size = guess.len();
+        let through_zero = guess.len() == features.len();
+        let constant = if through_zero { 0.0 } else { guess[0] };
+        let slopes = &guess[usize::from(!through_zero)..];
+        assert_eq!(slopes.len(), features.len(), "a weight for each feature");
+        assert!(features.iter().all(|(_, scale)| *scale > 0.0), "scales are positive");
+        let weights: Vec<f64> = std::iter::once(constant).chain(slopes.iter().copied()).collect();
+        let size = weights.len();
         let mut spread = vec![0.0; size * size];
-        (0..size).for_each(|i| spread[i * size + i] = Tuning::UNSURE);
-        Linear {
-            features,
-            through_zero: false,
-            weights: guess.to_vec(),
-            spread,
-            score: Score::default(),
-            center: vec![0.0; features.len()],
-            usual_square: 0.0,
-        }
-    }
-
-    /// A function that is zero where all inputs are, with a first guess: one weight per feature.
-    ///
-    /// # Panics
-    /// As [`Linear::new`].
-    pub fn through_zero(features: &'static [Feature], guess: &[f64]) -> Linear {
-        let guess: Vec<f64> = std::iter::once(0.0).chain(guess.iter().copied()).collect();
-        let mut linear = Linear { through_zero: true, ..Linear::new(features, &guess) };
-        // It is sure of that.
-        linear.spread[0] = 0.0;
-        linear
+        // Of no constant it is sure.
+        (usize::from(through_zero)..size).for_each(|i| spread[i * size + i] = Tuning::UNSURE);
+        let (score, center, usual_square) = (Score::default(), vec![0.0; features.len()], 0.0);
+        Linear { features, through_zero, weights, spread, score, center, usual_square }
     }
 
     /// Goes on with what another function learned that was written and read again, if it has as
@@ -116,10 +87,9 @@ impl Linear {
     /// If there is not one input for each feature.
     pub fn predict(&self, inputs: &[f64]) -> f64 {
         assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
-        let scaled =
-            inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
+        let scaled = inputs.iter().zip(self.features).map(|(input, (_, scale))| input / scale);
         let weights = self.weights[1..].iter().map(|weight| weight.max(0.0));
-        if self.through_zero || self.observed() <= USUAL {
+        if self.through_zero || self.observed() <= Tuning::MANY as u64 {
             let sum =
                 scaled.zip(weights).fold(self.weights[0], |sum, (x, weight)| sum + weight * x);
             return sum.max(0.0);
@@ -140,7 +110,11 @@ impl Linear {
         }
         let scaled = self.scaled(inputs);
         let expected = dot(&self.weights, &scaled);
-        let usual = if self.observed() < USUAL { f64::INFINITY } else { self.usual_square.sqrt() };
+        let usual = if self.observed() < Tuning::MANY as u64 {
+            f64::INFINITY
+        } else {
+            self.usual_square.sqrt()
+        };
         let error = (came - expected).clamp(-Tuning::FAR * usual, Tuning::FAR * usual);
         let seen = (came - expected)
             .clamp(-Tuning::FAR * Tuning::FAR * usual, Tuning::FAR * Tuning::FAR * usual);
@@ -170,15 +144,13 @@ impl Linear {
 
     /// The constant and the weights, per unit of each input, with their names.
     pub fn weights(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let names = self.features.iter().map(|feature| (feature.name, feature.scale));
-        let names = std::iter::once(("constant", 1.0)).chain(names);
+        let names = std::iter::once(("constant", 1.0)).chain(self.features.iter().copied());
         names.zip(&self.weights).map(|((name, scale), weight)| (name, weight / scale))
     }
 
     fn scaled(&self, inputs: &[f64]) -> Vec<f64> {
         assert_eq!(inputs.len(), self.features.len(), "one input for each feature");
-        let scaled =
-            inputs.iter().zip(self.features).map(|(input, feature)| feature.scaled(*input));
+        let scaled = inputs.iter().zip(self.features).map(|(input, (_, scale))| input / scale);
         let constant = if self.through_zero { 0.0 } else { 1.0 };
         std::iter::once(constant).chain(scaled).collect()
     }
@@ -211,7 +183,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    const X: &[Feature] = &[Feature { name: "x", scale: 1.0, cap: 10.0 }];
+    const X: &[Feature] = &[("x", 1.0)];
 
     /// y = 5 x + 7, give or take one; x from 0 to 10.
     fn observations(seed: u64, count: usize) -> Vec<(f64, f64)> {
@@ -282,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_takes_nothing_without_work_is_told_of_a_little_work_as_well() {
-        let mut linear = Linear::through_zero(X, &[0.0]);
+        let mut linear = Linear::new(X, &[0.0]);
         // Inputs that are not exactly known look as if much came of nothing.
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         for work in [8.0, 9.0, 10.0].repeat(300) {

@@ -6,13 +6,13 @@
 //! database runs again it may be another, and a sample of it is taken in seconds.
 
 use super::cost::Costs;
-use super::journal::{Entry, Journal};
+use super::journal::{Entry, Journal, Summary};
 use super::tuning::Tuning;
 use isomer_design::{Design, Key};
 use serde::{Deserialize, Serialize};
 
 /// The form that this code writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub struct Memory {
     pub costs: Costs,
     /// The last decisions, oldest first.
     pub decisions: Vec<DecisionText>,
+    /// What they promised and brought, when the database was open last.
+    pub summary: Summary,
 }
 
 /// What stands in all versions.
@@ -48,13 +50,14 @@ impl Memory {
     pub fn of(costs: Costs, before: &[DecisionText], journal: &Journal, design: &Design) -> Memory {
         let mut new: Vec<DecisionText> = journal
             .entries()
-            .take(Tuning::REMEMBERED_MAX)
+            .take(Tuning::JOURNAL_MAX)
             .map(|entry| DecisionText::of(entry, design))
             .collect();
         new.reverse();
-        let kept = Tuning::REMEMBERED_MAX - new.len();
+        let kept = Tuning::JOURNAL_MAX - new.len();
         let before = before[before.len().saturating_sub(kept)..].iter().cloned();
-        Memory { version: VERSION, costs, decisions: before.chain(new).collect() }
+        let (decisions, summary) = (before.chain(new).collect(), journal.summary());
+        Memory { version: VERSION, costs, decisions, summary }
     }
 
     /// As text, one line.
@@ -132,7 +135,7 @@ mod tests {
         let memory = Memory { version: VERSION, ..Memory::default() };
         let text = memory.to_text();
         assert!(Memory::parse(&text).is_ok());
-        let other = text.replacen("\"version\":1", "\"version\":7", 1);
+        let other = text.replacen("\"version\":2", "\"version\":7", 1);
         assert!(Memory::parse(&other).unwrap_err().contains("has version 7"));
         assert!(Memory::parse("{}").unwrap_err().contains("cannot be read"));
     }

@@ -19,7 +19,7 @@
 //! | [`reservoir`] | a bounded sample of transactions, biased towards the recent |
 //! | [`workload`], `range` | access and co-access probabilities of any key range, read off the sample |
 //! | [`traffic`] | load and throughput of the sites |
-//! | `regime` | three signals: does the workload hold still, has it changed, may it be another one? |
+//! | `regime` | three signals: does the workload hold still, or has it changed? |
 //! | **model** | |
 //! | [`linear`], [`score`] | recursive least squares; R² of its predictions |
 //! | [`cost`] | the cost functions of Table 1, and their inputs |
@@ -32,7 +32,7 @@
 //! | `candidate_design` | for all samples: a graph of co-accesses, partitioned by METIS |
 //! | `rebalance` | boundary refinement: what full sites hand to others where no candidate is better |
 //! | **govern** | |
-//! | [`recent`] | changes in flight, cooldown, price of undoing, budget |
+//! | [`recent`] | changes in flight, price of undoing, budget |
 //! | `global_plan` | when a global plan is drawn, what it must promise, how it is carried out |
 //! | `trial` | throughput before and after a global plan, and rollback |
 //! | [`tuning`] | every number that was tuned |

@@ -15,12 +15,12 @@
 //!
 //! What is saved is the difference, for all samples that touch what changes, and for all
 //! transactions of the sites whose load changes, over the time for which the future is thought to
-//! be like the past ([`Options::horizon_ns`](super::Options)). So designs under which one site can
+//! be like the past ([`Tuning::horizon_ns`]). So designs under which one site can
 //! run more are worth more, and those that take that away are worth less. How much of it may be
 //! chance is told with it: each sample stands for a number of transactions that could as well have
 //! been none.
 //!
-//! At most [`Tuning::SAMPLES_FEW`] samples are placed, evenly chosen, so the work does not grow with the
+//! At most [`Tuning::MANY`] samples are placed, evenly chosen, so the work does not grow with the
 //! heat of what changes.
 
 use super::cost::{Costs, Effort, Work, queue};
@@ -82,7 +82,7 @@ impl<'a> Outlook<'a> {
     /// the ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
         let touching = self.workload.touching_any(ranges);
-        let used = touching.len().min(Tuning::SAMPLES_FEW);
+        let used = touching.len().min(Tuning::MANY);
         let some: Vec<&Sample> =
             (0..used).map(|at| &**touching[at * touching.len() / used]).collect();
         if some.is_empty() {

@@ -143,11 +143,7 @@ impl Situation<'_> {
         let bases = bases.into_iter().map(|base| self.candidate(base, footprint, &needs));
         let mut candidates: Vec<Candidate> = bases.collect();
         candidates.extend(coordinator.map(|site| self.across(site, &needs)));
-        // A site that can run it has its place unless another is clearly better.
-        let rank = |candidate: &Candidate| {
-            let margin = if candidate.necessary.is_empty() { 0.0 } else { self.tuning.margin };
-            candidate.net_us() - candidate.run_us - margin * candidate.cost_us
-        };
+        let rank = |candidate: &Candidate| candidate.net_us() - candidate.run_us;
         candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         assert!(!candidates.is_empty(), "a transaction runs somewhere");
         Answer { candidates }
@@ -192,7 +188,7 @@ impl Situation<'_> {
         let mut sites: Vec<(f64, SiteId)> =
             known.iter().map(|site| (self.outlook.changes_us(needs, site), site)).collect();
         sites.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        sites.truncate(if needs.len() > Tuning::ITEMS_MAX { 1 } else { Tuning::CANDIDATES_MAX });
+        sites.truncate(if needs.len() > Tuning::ITEMS_MAX { 1 } else { Tuning::FEW });
         let mut sites: Vec<SiteId> = sites.into_iter().map(|(_, site)| site).collect();
         let idlest = self.outlook.traffic.idlest(self.design.sites());
         let idlest = idlest.or_else(|| self.design.sites().first());
@@ -242,7 +238,7 @@ impl Situation<'_> {
     /// Adds a proposal, if it pays.
     fn add(&self, besides: &mut OptionalChanges, extra: OptionalChange) {
         let Some((after, gain, cost)) = self.judge(&besides.design, &extra) else { return };
-        if gain > (1.0 + self.tuning.margin) * cost {
+        if gain > cost {
             let share = extra.steps.len() as f64;
             let predicted = |step: Step| step.predicted(cost / share, gain / share);
             besides.steps.extend(extra.steps.into_iter().map(predicted));

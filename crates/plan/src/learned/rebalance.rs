@@ -58,13 +58,13 @@ pub(crate) fn rebalanced(
 ) -> (Vec<(Vertex, Site)>, f64) {
     let mean = busy.iter().sum::<f64>() / busy.len() as f64;
     let before = masters.clone();
-    let mut sites = Sites::new(heat, masters, busy, mean * (1.0 + Tuning::EVEN));
+    let mut sites = Sites::new(heat, masters, busy, mean);
     let busiest = |busy: &[f64]| busy.iter().copied().fold(0.0, f64::max);
     if busiest(busy) < full_from.max(clearly * mean) {
         return (Vec::new(), 1.0);
     }
     let mut stuck = vec![false; busy.len()];
-    for _ in 0..Tuning::REFINEMENT_ROUNDS * busy.len() {
+    for _ in 0..Tuning::SEVERAL * busy.len() {
         let Some(site) = sites.busiest_but(&stuck) else { break };
         let has_moved = sites.hand_over(site as Site);
         // Who had nobody to hand over to may have now.
@@ -119,7 +119,7 @@ impl<'h> Sites<'h> {
         // What each cuts if it goes now.
         let mut cuts: BTreeMap<Vertex, f64> = own.map(|at| (at, self.cut(at, from, to))).collect();
         let dear = |at: Vertex, cut: f64| {
-            Reverse((cut / self.heat.weight(at) * Tuning::RATIO_UNIT) as i64)
+            Reverse((cut / self.heat.weight(at) * Tuning::WEIGHT_UNIT) as i64)
         };
         let mut heap: BinaryHeap<_> = cuts.iter().map(|(at, cut)| (dear(*at, *cut), *at)).collect();
         let (mut gone, mut best) = (Vec::new(), None);

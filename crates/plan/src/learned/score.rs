@@ -11,9 +11,6 @@
 use super::tuning::Tuning;
 use serde::{Deserialize, Serialize};
 
-/// From this many observations on, it is known what is usual.
-pub(crate) const USUAL: u64 = 32;
-
 /// See the [module documentation](self).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Score {
@@ -50,13 +47,14 @@ impl Score {
     /// R². `None` before it is known what is usual, and if all that came was alike.
     pub fn r_squared(&self) -> Option<f64> {
         let variance = self.square - self.mean * self.mean;
-        (self.observed > USUAL && variance > 0.0).then(|| 1.0 - self.error_square / variance)
+        (self.observed > Tuning::MANY as u64 && variance > 0.0)
+            .then(|| 1.0 - self.error_square / variance)
     }
 }
 
 /// By which share a running average moves after so many observations: at first it is the plain average.
 pub(crate) fn pace(observed: u64) -> f64 {
-    Tuning::SCORE_PACE.max(1.0 / (observed + 1) as f64)
+    (1.0 - Tuning::MEMORY).max(1.0 / (observed + 1) as f64)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 use super::tuning::Tuning;
 use isomer_design::{SiteId, SiteSet};
 use isomer_strategy::SiteLoad;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// What a site has to do per second: rows that are read, written and refreshed there, transactions
 /// that run there alone, and those over several sites that have a part there.
@@ -57,13 +57,6 @@ struct Together {
     idle: Vec<SiteId>,
 }
 
-/// What was served in an interval, or in several.
-#[derive(Clone, Copy, Debug, Default)]
-struct Served {
-    seconds: f64,
-    transactions: f64,
-}
-
 /// Transactions that held locks since the last interval, and for how long in all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Holders {
@@ -90,8 +83,8 @@ pub struct Traffic {
     out: f64,
     /// The share of writers that run over several sites.
     across: f64,
-    /// The last intervals.
-    lately: VecDeque<Served>,
+    /// What was served a second in the last interval.
+    served: f64,
     since_ns: u64,
     intervals: u64,
 }
@@ -129,7 +122,7 @@ impl Traffic {
         let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
         let (held_us, bare_us, holders) = ([0.0; 2], Tuning::BARE_US, Default::default());
         let (all, clients, took_us, out) = (Together::default(), 0.0, 0.0, 0.0);
-        let (across, lately, since_ns, intervals) = (0.0, VecDeque::new(), now_ns, 0);
+        let (across, served, since_ns, intervals) = (0.0, 0.0, now_ns, 0);
         Traffic {
             sites,
             all,
@@ -141,7 +134,7 @@ impl Traffic {
             took_us,
             out,
             across,
-            lately,
+            served,
             since_ns,
             intervals,
         }
@@ -191,8 +184,7 @@ impl Traffic {
         self.since_ns = now_ns;
         self.intervals += 1;
         let pace = Tuning::TRAFFIC_PACE.max(1.0 / self.intervals as f64);
-        let transactions = self.counts.values().map(|counts| counts.transactions).sum();
-        self.remember(Served { seconds, transactions });
+        self.served = self.counts.values().map(|counts| counts.transactions).sum::<f64>() / seconds;
         let told: SiteSet = loads.iter().map(|load| load.site).collect();
         self.sites.retain(|site, _| told.contains(*site));
         for load in loads {
@@ -205,7 +197,7 @@ impl Traffic {
             site.rates.iter_mut().zip(counts.done).for_each(|(rate, n)| step(rate, n / seconds));
             let filled = load.memory_max.map_or(0.0, |max| load.memory_bytes as f64 / max as f64);
             (site.is_full, site.lacks_room) =
-                (filled >= Tuning::MEMORY_FULL, filled >= Tuning::MEMORY_ROOM);
+                (filled >= Tuning::MEMORY_FULL, filled >= Tuning::NEARLY_FULL);
         }
         self.counts.clear();
         self.all = Together::of(&self.sites);
@@ -214,8 +206,9 @@ impl Traffic {
             self.across += pace * (across / (alone + across) - self.across);
         }
         let clients = std::mem::take(&mut self.took_us) / 1e6 / seconds;
-        self.clients +=
-            Tuning::CLIENTS_PACE.max(1.0 / self.intervals as f64) * (clients - self.clients);
+        // Under overload they end all together, or not at all: so over many intervals.
+        let many = self.intervals.min(Tuning::MANY as u64);
+        self.clients += (clients - self.clients) / many as f64;
         let means = self.held_us.iter_mut().zip(&mut self.bare_us);
         for ((held_us, bare_us), holders) in means.zip(std::mem::take(&mut self.holders)) {
             if holders.transactions > 0.0 {
@@ -256,8 +249,8 @@ impl Traffic {
     /// How many transactions there are at once, on average: as many as come back in a time, by what
     /// they took. In the beginning hardly any has; then, as many as have set out.
     pub fn clients(&self) -> f64 {
-        if self.intervals < Tuning::BEGINNING { self.clients.max(self.out) } else { self.clients }
-            .max(Tuning::CLIENTS_MIN)
+        let is_beginning = self.intervals < Tuning::SEVERAL as u64;
+        if is_beginning { self.clients.max(self.out) } else { self.clients }.max(f64::MIN_POSITIVE)
     }
 
     /// Of transactions that write, the share that runs over several sites.
@@ -265,41 +258,9 @@ impl Traffic {
         self.across
     }
 
-    fn remember(&mut self, served: Served) {
-        self.lately.push_back(served);
-        let mut seconds: f64 = self.lately.iter().map(|served| served.seconds).sum();
-        while let Some(first) =
-            self.lately.front().filter(|it| seconds - it.seconds >= 2.0 * Tuning::MOMENT_S)
-        {
-            seconds -= first.seconds;
-            self.lately.pop_front();
-        }
-    }
-
-    /// The workload has turned: what was served before says nothing any more.
-    pub fn regime_changed(&mut self) {
-        self.lately.clear();
-    }
-
     /// How many transactions a second were served in the last interval.
-    pub fn throughput_now(&self) -> f64 {
-        self.lately.back().map_or(0.0, |served| served.transactions / served.seconds)
-    }
-
-    /// How many transactions a second were served in the last moment, and in the one before it;
-    /// `None` in the beginning.
-    pub fn lately(&self) -> Option<[f64; 2]> {
-        let (mut halves, mut longest) = ([Served::default(); 2], 0.0);
-        for served in &self.lately {
-            let half = &mut halves[usize::from(halves[0].seconds >= Tuning::MOMENT_S)];
-            half.seconds += served.seconds;
-            half.transactions += served.transactions;
-            longest = served.seconds.max(longest);
-        }
-        // An interval is in one of them as a whole.
-        let is_whole = halves.iter().all(|half| half.seconds + longest >= Tuning::MOMENT_S);
-        let [before, last] = halves.map(|half| half.transactions / half.seconds);
-        (is_whole && halves[1].seconds > 0.0).then_some([last, before])
+    pub fn served(&self) -> f64 {
+        self.served
     }
 
     /// By how much the busiest site is busier than the average.
@@ -367,24 +328,6 @@ mod tests {
         traffic.close(2_000_000_000, &[load(S1, None), load(S2, None)]);
         let two = traffic.site(S2);
         assert_eq!((two.transactions, two.rates), (2.0, [2.0, 6.0, 120.0, 0.0, 4.0]));
-    }
-
-    #[test]
-    fn the_last_moment_is_told_beside_the_one_before() {
-        for interval_ns in [100_000_000, 1_000_000_000] {
-            let mut traffic = Traffic::new(0);
-            let mut serve = |from_s: u64, to_s: u64, per_second: f64| {
-                for now_ns in (from_s * 1_000_000_000..to_s * 1_000_000_000).step_by(interval_ns) {
-                    traffic.counts.entry(S1).or_default().transactions =
-                        per_second * interval_ns as f64 / 1e9;
-                    traffic.close(now_ns + interval_ns as u64, &[load(S1, None)]);
-                }
-                traffic.lately().map(|rates| rates.map(f64::round))
-            };
-            assert_eq!(serve(0, 1, 500.0), None);
-            assert_eq!(serve(1, 10, 500.0), Some([500.0, 500.0]));
-            assert_eq!(serve(10, 20, 900.0), Some([900.0, 900.0]));
-        }
     }
 
     #[test]

@@ -153,30 +153,22 @@ impl Workload {
         true
     }
 
-    /// As [`Reservoir::regime_changed`].
-    pub(crate) fn regime_changed(&mut self, now_ns: u64) {
-        self.reservoir.regime_changed(now_ns);
+    /// As [`Reservoir::renew`].
+    pub(crate) fn renew(&mut self, now_ns: u64) {
+        self.reservoir.renew(now_ns);
     }
 
-    /// As [`Reservoir::is_comparing`].
-    pub(crate) fn is_comparing(&self) -> bool {
-        self.reservoir.is_comparing()
+    /// As [`Reservoir::is_renewed`].
+    pub(crate) fn is_renewed(&self) -> bool {
+        self.reservoir.is_renewed()
     }
 
-    /// As [`Reservoir::is_told`].
-    pub(crate) fn is_told(&self, now_ns: u64) -> bool {
-        self.reservoir.is_told(now_ns)
-    }
-
-    /// As [`Reservoir::sides`].
-    pub(crate) fn sides(&self) -> impl Iterator<Item = (bool, &Sample)> + Clone {
-        self.reservoir.sides().map(|(is_new, sample)| (is_new, &**sample))
-    }
-
-    /// As [`Reservoir::end_comparison`].
-    pub(crate) fn end_comparison(&mut self, is_another: bool) {
-        let old: Vec<Arc<Sample>> = self.reservoir.end_comparison(is_another).collect();
+    /// As [`Reservoir::end_renewal`]; true if it has ended.
+    pub(crate) fn end_renewal(&mut self, now_ns: u64, enough: (usize, u64)) -> bool {
+        let was_renewed = self.is_renewed();
+        let old: Vec<Arc<Sample>> = self.reservoir.end_renewal(now_ns, enough).collect();
         old.iter().for_each(|sample| self.forget(sample));
+        was_renewed && !self.is_renewed()
     }
 
     /// How many samples there are.
@@ -221,7 +213,7 @@ impl Workload {
         let (taken, keys) = (self.taken, &range.keys);
         let count = || Writers { keys: keys.clone(), count: self.count_writers(range), taken };
         let found = writers.entry((range.table, keys.start.clone())).or_insert_with(count);
-        if found.keys != *keys || taken - found.taken > self.len() as u64 / Tuning::RECOUNTED {
+        if found.keys != *keys || taken - found.taken > (self.len() / Tuning::SEVERAL) as u64 {
             *found = count();
         }
         (f64::from(found.count) / self.len().max(1) as f64).min(1.0)
@@ -393,7 +385,7 @@ mod tests {
     }
 
     fn workload(size: usize, footprints: &[Footprint]) -> Workload {
-        let damping = Damping { size, expiry_ns: 1000, ..Damping::default() };
+        let damping = Damping { size, window_ns: 100, expiry_ns: 1000, ..Damping::default() };
         let mut workload = Workload::new(damping, 0);
         for footprint in footprints {
             assert!(workload.offer(1, footprint, [0, 0], 0.0, [0.0, 0.0]));

@@ -13,21 +13,21 @@
 //!
 //! **Cost.** The common transaction reads a few words that are hardly ever written: no lock, no
 //! allocation. About [`Tuning::measured_per_second`] transactions are measured, and
-//! [`Tuning::measured_when_quiet`] while hardly anything changes; these take the lock of the model,
+//! a fifth of that while hardly anything changes; these take the lock of the model,
 //! unless somebody holds it. A planning pass runs every 5 ms while it finds changes, and down to
 //! every 100 ms while it finds none. Global plans ([`Strategy::plan_globally`]) are drawn with the model
 //! unlocked.
 //!
 //! The modules are listed in [`crate::learned`].
 
-use crate::learned::candidate_design::{CandidateDesign, RequiredGain};
+use crate::learned::candidate_design::CandidateDesign;
 use crate::learned::global_plan::{GlobalPlan, GlobalPlanner};
-use crate::learned::journal::Journal;
+use crate::learned::journal::{Effect, Journal};
 use crate::learned::known::{Known, Situation};
 use crate::learned::memory::{DecisionText, Memory};
 use crate::learned::outlook::{masters, rows_of};
 use crate::learned::planner::Answer;
-use crate::learned::regime::{Regime, Signals};
+use crate::learned::regime::Signals;
 use crate::learned::traffic::Seen;
 use crate::learned::{Candidate, Costs, Mode, Parts, Range, Tuning, Work};
 use isomer_design::{
@@ -75,7 +75,6 @@ struct LearnedState {
     /// Until it should_plan again, as in [`Learned::plan_at`].
     pause_ns: [u64; 2],
     drawing: GlobalPlanner,
-    regime: Regime,
     /// Where many waited for a lock when that was last heard of, and nobody has thought about it.
     hot_locks: Vec<HotLock>,
 }
@@ -114,9 +113,8 @@ impl Learned {
             changing: BTreeMap::new(),
             measured: 0,
             thoughts: 0,
-            pause_ns: [Tuning::PASS_PAUSE_NS.0; 2],
+            pause_ns: [Tuning::PASS_PAUSE_NS; 2],
             drawing: GlobalPlanner::default(),
-            regime: Regime::new(tuning),
             hot_locks: Vec::new(),
         };
         Learned {
@@ -169,13 +167,12 @@ impl Learned {
     /// anybody hears of it.
     fn choose(&self, sites: &SiteSet, request: &Request<'_>) -> SiteId {
         let chosen = pick(sites, request);
-        if sites.len() == 1 || !request.ticket.is_multiple_of(Tuning::REROUTED_ONE_IN) {
+        let one_in = Tuning::SEVERAL as u64;
+        if sites.len() == 1 || !request.ticket.is_multiple_of(one_in) {
             return chosen;
         }
         let busy = |site: SiteId| self.busy[usize::from(site.0)].load(Ordering::Relaxed);
-        let other = sites
-            .nth((request.ticket / Tuning::REROUTED_ONE_IN) as usize % sites.len())
-            .unwrap_or(chosen);
+        let other = sites.nth((request.ticket / one_in) as usize % sites.len()).unwrap_or(chosen);
         let much = (Tuning::REROUTE_IMBALANCE * 1000.0) as u64;
         if busy(chosen) > busy(other) + much { other } else { chosen }
     }
@@ -224,11 +221,14 @@ impl Learned {
     fn pause(&self, brain: &mut LearnedState, now_ns: u64, place: Place, changes: usize) {
         let kind = usize::from(is_distributed(place));
         let pause_ns = &mut brain.pause_ns[kind];
-        let (least, most) = Tuning::PASS_PAUSE_NS;
-        *pause_ns = if changes > 0 { least } else { (*pause_ns * 5 / 4).min(most) };
+        let longer_ns = (*pause_ns * 5 / 4).min(Tuning::LOADS_EVERY_NS);
+        *pause_ns = if changes > 0 { Tuning::PASS_PAUSE_NS } else { longer_ns };
         self.plan_at[kind].store(now_ns + *pause_ns, Ordering::Relaxed);
     }
 }
+
+/// Tickets are long enough for masks of so many bits.
+const MASK_BITS: u32 = 16;
 
 fn is_distributed(place: Place) -> bool {
     matches!(place, Place::Distributed { .. })
@@ -238,7 +238,7 @@ fn is_distributed(place: Place) -> bool {
 /// to be measured, and up to twice as many may be.
 fn mask_for(came: f64, wanted: f64) -> u64 {
     let doublings = (came / wanted).max(1.0).log2() as u32;
-    ((1 << doublings.min(63)) - 1).min(Tuning::MASK_MAX)
+    (1 << doublings.min(MASK_BITS)) - 1
 }
 
 /// A plan of some steps, with the transaction that gave the occasion as its reason.
@@ -306,7 +306,7 @@ impl LearnedState {
     ) -> Answer {
         self.thoughts += 1;
         let now_ns = request.now.0;
-        let rate = self.regime.changes_per_second(now_ns);
+        let rate = self.known.regime.changes_per_second(now_ns);
         let budget = self.known.recent.budget(now_ns, rate).max(0.0) as usize;
         let situation = self.situation(tuning, now_ns, design, budget);
         let may_add = situation.may_add;
@@ -333,39 +333,36 @@ impl LearnedState {
         situation.plan(request.footprint, request.last_site, coordinator)
     }
 
-    /// What is known, to draw a global plan of it, if it is time to; and what that has to promise.
+    /// What is known, to draw a global plan of it, if it is time to.
     fn begin_global_plan(
         &mut self,
         tuning: &Tuning,
         now_ns: u64,
         design: &Design,
-    ) -> Option<(Known, RequiredGain)> {
-        if self.known.end_comparison(tuning, now_ns, design) {
+    ) -> Option<Known> {
+        if self.known.end_renewal(tuning, now_ns) {
             self.drawing.regime_changed();
-            self.regime.disturb(now_ns);
         }
         let situation = self.known.situation(tuning, now_ns, design, usize::MAX);
-        let required_gain = self.drawing.begin(&situation)?;
-        Some((self.known.clone(), required_gain))
+        self.drawing.begin(&situation).then(|| self.known.clone())
     }
 
-    /// Looks at the signals of an interval, where each measured transaction stands for so many: whether the workload
-    /// holds still, and whether something speaks for it that it has become another one.
-    fn watch(&mut self, tuning: &Tuning, now_ns: u64, sample_weight: f64) {
-        let LearnedState { known, drawing, regime, hot_locks, .. } = self;
+    /// Looks at the signals of an interval: whether the workload holds still.
+    fn watch(&mut self, tuning: &Tuning, now_ns: u64) {
+        let LearnedState { known, drawing, hot_locks, .. } = self;
         let is_moving = known.recent.is_moving(now_ns);
-        if is_moving || drawing.in_probation(now_ns) || known.workload.is_comparing() {
+        let (traffic, regime) = (&known.traffic, &mut known.regime);
+        if is_moving || drawing.in_probation(now_ns) || known.workload.is_renewed() {
             regime.unsettle(now_ns);
         }
-        let traffic = &known.traffic;
-        let waits = hot_locks.iter().any(|hot_lock| hot_lock.waiting >= tuning.long_queue);
+        let is_long = |hot_lock: &HotLock| hot_lock.waiting as f64 >= 2.0 * tuning.queue_max;
+        let waits = hot_locks.iter().any(is_long);
         if waits || drawing.is_carried_out() || !traffic.full().is_empty() {
             regime.disturb(now_ns);
         }
-        let (served, across, uneven) =
-            (traffic.throughput_now(), traffic.across(), traffic.uneven());
-        if regime.see(now_ns, Signals { served, across, uneven }, sample_weight) {
-            known.workload.regime_changed(now_ns);
+        let (served, across, uneven) = (traffic.served(), traffic.across(), traffic.uneven());
+        if regime.see(now_ns, Signals { served, across, uneven }) {
+            known.workload.renew(now_ns);
         }
     }
 
@@ -379,12 +376,13 @@ impl LearnedState {
     ) {
         self.known.recent.spend(answer.candidates[0].steps().count());
         let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
-        let mut ranges = BTreeSet::new();
+        let (mut ranges, mut undone) = (BTreeSet::new(), Vec::new());
         for change in &steps {
             let (Some(table), Some(start)) = (change.table(), change.start()) else { continue };
             let Some((keys, placement)) = design.partition_of(table, start) else { continue };
             let range = Range { table, keys };
             if in_force {
+                undone.push(change.opposite(placement.master));
                 let effort = self.known.outlook().effort(change, &range, &placement);
                 self.changing.insert(change.clone(), effort);
                 self.known.recent.ask(request.now.0, change);
@@ -393,16 +391,20 @@ impl LearnedState {
         }
         let ranges: Vec<Range> = ranges.into_iter().collect();
         let touching = self.known.workload.touching_any(&ranges);
-        let before = (!touching.is_empty()).then(|| {
-            touching.iter().map(|sample| sample.took_us()).sum::<f64>() / touching.len() as f64
-        });
-        let now = request.now.0;
+        let took_us = touching.iter().map(|sample| sample.took_us()).sum::<f64>();
+        let count = touching.len() as f64;
+        let share = count / self.known.workload.len().max(1) as f64;
+        let seconds = self.known.horizon_ns as f64 / 1e9;
+        let expected = share * seconds * self.known.traffic.transactions();
+        let before_us = (count > 0.0).then(|| took_us / count);
+        let effect = Effect { before_us, expected, ..Effect::default() };
         self.journal.enter(
-            now,
+            request.now.0,
             request.footprint,
             answer.candidates,
             (place, in_force),
-            (ranges, before),
+            (ranges, effect),
+            &undone,
         );
     }
 
@@ -411,7 +413,7 @@ impl LearnedState {
         let us = |ns: u64| ns as f64 / 1e3;
         let took_us = us(report.latency_ns);
         let chances = chances(report.ticket);
-        self.journal.observe(report.now.0, report.footprint, took_us);
+        self.journal.observe(report.now.0, report.footprint, took_us, self.known.horizon_ns);
         self.measured += 1;
         let begun = self.under_way.remove(&report.ticket);
         // Since it set out, more or fewer may be measured.
@@ -497,7 +499,7 @@ impl Strategy for Learned {
             if let (Change::AddReplica { table, .. }, rows) = (changed.change, changed.rows as f64)
             {
                 let mean = brain.known.rows.entry(*table).or_insert(rows);
-                *mean += 0.1 * (rows - *mean);
+                *mean += Tuning::HELD_PACE * (rows - *mean);
                 effort.rows = rows;
             }
             brain.known.costs.learn_change(changed.change, &effort, *took_ns as f64 / 1e3);
@@ -524,15 +526,15 @@ impl Strategy for Learned {
             return;
         }
         let begun = self.brain.lock().begin_global_plan(&self.tuning, now.0, design);
-        let Some((known, required_gain)) = begun else { return };
+        let Some(known) = begun else { return };
         // What takes long is done with nobody waiting.
         let situation = known.situation(&self.tuning, now.0, design, usize::MAX);
-        let drawn = GlobalPlan::draw(&situation, required_gain);
+        let drawn = GlobalPlan::draw(&situation);
         let mut brain = self.brain.lock();
         if drawn.is_some() {
-            brain.regime.disturb(now.0);
+            brain.known.regime.disturb(now.0);
         }
-        brain.drawing.end(drawn);
+        brain.drawing.end(&self.tuning, drawn);
     }
 
     fn wants_loads(&self, now: Time) -> bool {
@@ -549,7 +551,7 @@ impl Strategy for Learned {
         let Some(mut brain) = self.brain.try_lock() else { return };
         brain.known.traffic.close(now.0, loads);
         brain.hot_locks = loads.iter().flat_map(|load| load.hot_locks.iter().cloned()).collect();
-        brain.watch(&self.tuning, now.0, self.sample_weight());
+        brain.watch(&self.tuning, now.0);
         for load in loads {
             let site = brain.known.traffic.site(load.site);
             brain.known.costs.learn_load(site.rates, site.busy);
@@ -558,26 +560,21 @@ impl Strategy for Learned {
         }
         // Nothing is changed much before the first plan, and that has to be seen first.
         let has_seen_enough = brain.known.workload.len() >= self.tuning.plan_samples_min;
-        let per_second = match self.mode() {
-            Mode::Recommend | Mode::Auto
-                if !has_seen_enough || !brain.known.recent.is_quiet(now.0) =>
-            {
-                self.tuning.measured_per_second
-            }
-            _ => self.tuning.measured_when_quiet,
-        };
+        let is_quiet = has_seen_enough && brain.known.regime.is_calm(now.0);
+        let is_quiet = is_quiet || self.mode() == Mode::Off;
+        let per_second = self.tuning.measured_per_second * if is_quiet { 0.2 } else { 1.0 };
         let wanted = per_second * Tuning::LOADS_EVERY_NS as f64 / 1e9;
         let measured = std::mem::take(&mut brain.measured) as f64;
         let mask = self.mask.load(Ordering::Relaxed);
         let came = measured * self.sample_weight();
         let mask = match measured / wanted {
-            // What comes now may be another workload: as many as it takes to tell.
-            _ if self.mode() != Mode::Off && brain.known.workload.is_comparing() => {
-                mask_for(came, self.tuning.damping.enough.0 as f64)
+            // What comes now may be another workload: as many as it takes to know it.
+            _ if self.mode() != Mode::Off && brain.known.workload.is_renewed() => {
+                mask_for(came, self.tuning.damping.size as f64 / 2.0)
             }
             // To know more soon is worth it, as long as there is room for it.
             share if share > 2.0 && !brain.known.workload.is_full() => {
-                (mask << 1 | 1).min(Tuning::MASK_MAX)
+                (mask << 1 | 1) & ((1 << MASK_BITS) - 1)
             }
             share if share > 2.0 => mask_for(came, wanted),
             // Perhaps nobody asked for anything for a while.
@@ -597,6 +594,6 @@ mod tests {
         for (came, of) in [(0.0, 1), (99.0, 1), (199.0, 1), (200.0, 2), (30_000.0, 256)] {
             assert_eq!(mask_for(came, 100.0), of - 1, "of {came}");
         }
-        assert_eq!(mask_for(1e12, 10.0), Tuning::MASK_MAX);
+        assert_eq!(mask_for(1e12, 10.0), (1 << MASK_BITS) - 1);
     }
 }

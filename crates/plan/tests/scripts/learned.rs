@@ -114,7 +114,6 @@ impl Runner for State {
                 }
                 if let Some(rate) = args.take_key("measured_per_second") {
                     self.tuning.measured_per_second = parse("measured_per_second", rate)?;
-                    self.tuning.measured_when_quiet = self.tuning.measured_per_second;
                 }
                 self.learned = Learned::new(self.tuning);
             }
