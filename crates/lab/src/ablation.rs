@@ -49,7 +49,7 @@ pub fn rules() -> Vec<Rule> {
         rule("plans split", "a plan cuts what would be locked for long", || {
             tuned(|t| t.held_max = f64::INFINITY)
         }),
-        rule("refinement", "full sites hand over what lies at their borders", || {
+        rule("refinement", "full sites hand clumps over, as Clay does", || {
             tuned(|t| t.full_from = f64::INFINITY)
         }),
         rule("trial", "a plan after which less is served is taken back", || {

@@ -31,8 +31,10 @@
 //! checks), count as co-accessed a little. So few samples are enough where keys are accessed by
 //! range or shared by tables; elsewhere a weak edge does no harm.
 //!
-//! **If no candidate is good enough**, but a site is full and others are not, boundary refinement
-//! is the candidate ([`super::rebalance`]).
+//! **If no candidate is good enough**, but a site is full and others are not, refinement is the candidate: a plan that
+//! places everything anew moves half of it, and where the design is good everybody waits at one site while others idle.
+//! Then [Clay](crate::clay) moves clumps from full sites to others. Vertices weigh as much of a site's measured load as
+//! of its accesses: a thousand samples tell a site's load to some percent only, and refining noise would never end.
 //!
 //! **Left out**: tables that nobody writes are not placed. Replicas come by themselves
 //! ([`super::planner`]), and what they would take off a busy site is not predicted. Sites count as
@@ -42,8 +44,8 @@ use super::forecast::Network;
 use super::grid::{Grid, Layout};
 use super::known::Situation;
 use super::range::Range;
-use super::rebalance::rebalanced;
 use super::tuning::Tuning;
+use crate::clay;
 use crate::heat::HeatGraph;
 use crate::partition;
 use crate::problem::{Cost, Placement, Problem, Site};
@@ -85,7 +87,7 @@ impl CandidateDesign {
     pub(crate) fn even(situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
         let grid = Grid::of(situation.design, situation.outlook.workload.samples());
         let graph = Graph::of(&grid, situation.tuning.neighbours);
-        let moves = graph.divide(&graph.heat()?, situation)?;
+        let moves = graph.divide(&graph.heat(|at| graph.weights[at])?, situation)?;
         let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
         Some(moves.into_iter().map(named).collect())
     }
@@ -106,7 +108,7 @@ impl CandidateDesign {
         let now = situation.served.unwrap_or(predicted);
         let least = (gain_min * now).max(predicted);
         let graph = Graph::of(&grid, situation.tuning.neighbours);
-        let heat = graph.heat()?;
+        let heat = graph.heat(|at| graph.weights[at])?;
         let divided = graph.divide(&heat, situation);
         let divided = divided.map(|moves| EvaluatedLayout::of(situation, &grid, moves, clients));
         let best = divided.filter(|it| {
@@ -116,7 +118,7 @@ impl CandidateDesign {
         });
         let is_rebalance = best.is_none();
         let best = best.or_else(|| {
-            let (moves, gain) = graph.rebalance(&heat, situation)?;
+            let (moves, gain) = graph.refined(situation)?;
             let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
             let is_worse = sketch.network.across() > as_it_is.across() + Tuning::ACROSS_MIN;
             (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
@@ -265,10 +267,10 @@ impl<'g> Graph<'g> {
         *self.edges.entry((a.min(b), a.max(b))).or_insert(0.0) += weight;
     }
 
-    /// In METIS' units; `None` if it is too large.
-    fn heat(&self) -> Option<HeatGraph> {
-        let weights: Vec<f64> =
-            self.weights.iter().map(|weight| weight * Tuning::WEIGHT_UNIT).collect();
+    /// In METIS' units, with such weights; `None` if it is too large.
+    fn heat(&self, weight: impl Fn(usize) -> f64) -> Option<HeatGraph> {
+        let weights = (0..self.weights.len()).map(|at| weight(at) * Tuning::WEIGHT_UNIT);
+        let weights: Vec<f64> = weights.collect();
         let edges: Vec<(u32, u32, f64)> = self
             .edges
             .iter()
@@ -285,17 +287,31 @@ impl<'g> Graph<'g> {
 
     /// What full sites hand over so that all are about equally busy, and how many times less the
     /// busiest will be; `None` if that is less than it should be.
-    fn rebalance(
-        &self,
-        heat: &HeatGraph,
-        situation: &Situation<'_>,
-    ) -> Option<(Vec<(u32, SiteId)>, f64)> {
+    fn refined(&self, situation: &Situation<'_>) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let traffic = situation.outlook.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
+        let (sum, busiest) = (busy.iter().sum::<f64>(), busy.iter().copied().fold(0.0, f64::max));
         let Tuning { gain_min, full_from, .. } = *situation.tuning;
-        let (moves, gain) = rebalanced(heat, self.masters(&sites), &busy, gain_min, full_from);
-        let moves = self.accessed(situation, moves.into_iter(), &sites);
+        if busiest < full_from.max(gain_min * sum / sites.len() as f64) {
+            return None;
+        }
+        let masters = self.masters(&sites);
+        let mut of_site = vec![0.0; sites.len()];
+        masters.iter().zip(&self.weights).for_each(|(site, w)| of_site[usize::from(*site)] += w);
+        let each = self.weights.iter().sum::<f64>() / sum;
+        // What a site has weighs together as much as the site is busy.
+        let heat = self.heat(|at| {
+            let site = usize::from(masters[at]);
+            self.weights[at] * each * busy[site] / of_site[site].max(f64::MIN_POSITIVE)
+        })?;
+        let before = Placement::new(sites.len(), masters.clone());
+        let (graph, placement, cost) = (&heat, &before, Cost::flat(1.0));
+        let problem = Problem { graph, placement, cost, imbalance: 0.0 };
+        let after = clay::plan(&problem, &clay::Options::default()).ok()?.placement;
+        let gain = problem.loads().max() / Problem { placement: &after, ..problem }.loads().max();
+        let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
+        let moves = self.accessed(situation, moved, &sites);
         (gain >= gain_min).then_some((moves, gain))
     }
 

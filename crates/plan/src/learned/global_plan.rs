@@ -15,7 +15,7 @@
 //! sample accesses stay.
 //! While a plan is on probation nothing else is replicated and only hot locks are split. After the
 //! first plan, single transactions no longer move masters. A plan that only rebalances
-//! ([`super::rebalance`]) restricts nothing.
+//! ([`super::candidate_design`]) restricts nothing.
 //!
 //! **GlobalPlanner takes 0.1 s or more**, so it runs on a thread of its own, on a copy of what is known
 //! ([`super::known`]): [`GlobalPlanner::begin`], [`GlobalPlan::draw`], [`GlobalPlanner::end`].

@@ -29,8 +29,7 @@
 //! | **propose** | |
 //! | `planner` | for one transaction: which site, and which changes it needs |
 //! | `beneficial` | splits, merges, replicas that go |
-//! | `candidate_design` | for all samples: a graph of co-accesses, partitioned by METIS |
-//! | `rebalance` | boundary refinement: what full sites hand to others where no candidate is better |
+//! | `candidate_design` | for all samples: a graph of co-accesses, partitioned by METIS or refined by Clay |
 //! | **govern** | |
 //! | [`recent`] | changes in flight, price of undoing, budget |
 //! | `global_plan` | when a global plan is drawn, what it must promise, how it is carried out |
@@ -53,7 +52,6 @@ pub mod memory;
 pub(crate) mod outlook;
 pub(crate) mod planner;
 pub(crate) mod range;
-mod rebalance;
 pub mod recent;
 pub(crate) mod regime;
 pub mod reservoir;

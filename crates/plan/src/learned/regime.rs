@@ -1,11 +1,11 @@
 //! Regimes: does the workload hold still, or has it changed?
 //!
-//! Three signals are averaged over a second, each beside what is usual for it, its average over the horizon:
+//! Three signals are averaged over a second, each beside what is usual for it, its average over ten seconds:
 //!
 //! ```text
 //!                    served/s            share distributed       busiest site above the average
 //!   usual             40,000                  0.04                       0.1
-//!   differs by        a fifth                 0.1                        0.2       ──▶ disturbance
+//!   differs by        a fifth                 0.05                       0.2       ──▶ disturbance
 //! ```
 //!
 //! **A disturbance** shows that the past is no guide. So does a global plan that was adopted, a site without memory and
@@ -13,7 +13,7 @@
 //! changed ([`Regime::changes_per_second`], [`super::recent`]). Where a fifth of all transactions is distributed there
 //! is no calm: masters are in the wrong places, and in a large database it takes long to see what moving them gains.
 //!
-//! **After a calm** of at least a horizon, a disturbance may mean that the workload has become another one: a hot spot
+//! **After a calm** of four seconds, a disturbance may mean that the workload has become another one: a hot spot
 //! has moved. Then the samples are renewed as fast as can be, and what is older is forgotten
 //! ([`super::reservoir`]); and a global plan is drawn at once. Overload and a quiet night look the same, and cost no more
 //! than that some more transactions are measured for a moment.
@@ -100,9 +100,9 @@ impl Regime {
         rate.max(changes_at_rest.min(changes_per_second))
     }
 
-    /// True if nothing was disturbed for a horizon: hardly anything is changed then.
+    /// True if nothing was disturbed while the signals told of something new twice.
     pub(crate) fn is_calm(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.steady_ns) >= self.tuning.horizon_ns
+        now_ns.saturating_sub(self.steady_ns) >= 2 * self.tuning.signal_ns()
     }
 
     /// Looks at an interval that ends now; true if it ends a calm, so that the workload may have become another one.
@@ -124,7 +124,7 @@ impl Regime {
         let least = seconds / (now_ns.saturating_sub(begun_ns) as f64 / 1e9).max(seconds);
         let share = |over_s: f64| (1.0 - (-seconds / over_s).exp()).max(least);
         self.now.follow(seen, share(self.tuning.signal_s));
-        self.usual.follow(self.now, share(self.tuning.horizon_ns as f64 / 1e9));
+        self.usual.follow(self.now, share(self.tuning.damping.window_ns as f64 / 1e9));
         let is_disturbed = self.is_disturbed();
         if is_disturbed {
             self.disturb(now_ns);
@@ -135,7 +135,7 @@ impl Regime {
     fn is_disturbed(&self) -> bool {
         let (now, usual, share) = (&self.now, &self.usual, self.tuning.disturbed);
         (now.served - usual.served).abs() > share * usual.served
-            || (now.across - usual.across).abs() > share / 2.0
+            || (now.across - usual.across).abs() > share / 4.0
             || (now.uneven - usual.uneven).abs() > share
             || now.across >= share
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn changes_go_on_while_they_bring_much_or_many_are_distributed() {
-        let growing = Course(1.0, |s| (1000.0 * 1.04f64.powf(s), 0.02, 0.1)).run().1;
+        let growing = Course(1.0, |s| (1000.0 * 1.03f64.powf(s), 0.02, 0.1)).run().1;
         assert!(growing.iter().all(|made| *made > 100.0), "{growing:?}");
         let distributed = Course(1.0, |_| (1000.0, 0.3, 0.1)).run().1;
         assert!(distributed.iter().all(|made| *made > 10_000.0), "{distributed:?}");

@@ -68,11 +68,11 @@ pub struct Tuning {
     pub measured_per_second: f64,
     /// Of the transactions, those that are kept. (Descendant.)
     pub damping: Damping,
-    /// Signals are averages over this time, in seconds; twice as long after something new they tell of hardly anything else.
+    /// Signals are averages over this time, in seconds, and what is usual is one over a window of the damping; twice as long after something new they tell of hardly anything else.
     pub signal_s: f64,
     /// Throughput that differs from the usual by this share is a disturbance; and so is a busiest site that is farther
-    /// above the average by this share of its time, and a share of distributed transactions that differs by half of that
-    /// or is as large as this, as masters are in the wrong places then.
+    /// above the average by this share of its time, and a share of distributed transactions that differs by a quarter of
+    /// that or is as large as this, as masters are in the wrong places then.
     pub disturbed: f64,
 
     // Judge.
@@ -219,8 +219,6 @@ impl Tuning {
     pub(crate) const IMBALANCE: f64 = 0.1;
     /// A share of distributed transactions below this is nothing, and so is a rise by it.
     pub(crate) const ACROSS_MIN: f64 = 0.005;
-    /// Cut ratio: co-accesses that may become distributed, per access that goes.
-    pub(crate) const CUT_RATIO_MAX: f64 = 0.1;
 
     // Govern.
     /// The longest pause before the next plan, in nanoseconds; the shortest is what it takes the signals to tell of one.
