@@ -138,7 +138,7 @@ impl Default for Tuning {
             gain_min: 1.1,
             rollback_ratio: 0.85,
             changes_per_second: 1500.0,
-            halves_s: 0.8,
+            halves_s: 1.6,
             changes_at_rest: 0.05,
             undo_charge: 4.0,
         }
