@@ -64,7 +64,7 @@ smoke:
 	$(ISOMER) bench route --partitions 1000
 	$(ISOMER) bench store --rows 20000 --partitions 20 --turn-ms 20
 	$(ISOMER) bench plan --smoke
-	$(ISOMER) bench moves --only smallbank-spike --accounts 50 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
+	$(ISOMER) bench moves --only smallbank-spike --accounts 50 --warehouses 12 --customers 10 --items 100 --switches 2 --rounds 1 --plot $(OUT)/moves.svg
 	$(ISOMER) bench ycsb --rows 10000 --seconds 1 --threads 16 --folder $(OUT)/ycsb
 	$(ISOMER) design check $(OUT)/ycsb
 	$(ISOMER) sim --seeds 1..20

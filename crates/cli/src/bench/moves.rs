@@ -61,7 +61,7 @@ const CASES: [&str; 5] =
 /// How long clients warm up.
 const WARM: Duration = Duration::from_millis(500);
 /// Slices of half of that, to know their capacity.
-const SLICES: usize = 11;
+const SLICES: usize = 5;
 /// Between a move and the next quiet time: half as long again as the move, as clients that are late catch up; but no
 /// shorter and no longer than this.
 const REST: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(600)];

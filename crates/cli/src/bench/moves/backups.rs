@@ -18,7 +18,8 @@ use serde::Serialize;
 use std::time::Duration;
 
 const CLIENTS: u16 = 16;
-const PAIRS: usize = 5;
+/// As many pairs as rounds, and no more than this.
+const PAIRS_MAX: u64 = 5;
 const WARM: Duration = Duration::from_millis(200);
 const TURN: Duration = Duration::from_millis(500);
 
@@ -57,7 +58,7 @@ pub(super) fn measure<W: Workload + Clone + Send + Sync>(
     let capacity = capacity(&bed, load, &mut all)?;
     let half = Load { rate: Some(capacity / 2.0), ..load };
     let mut ratios = [const { Vec::new() }; 3];
-    for _ in 0..PAIRS {
+    for _ in 0..args.rounds.min(PAIRS_MAX) {
         let [mut paced, mut closed] = [[(0.0, 0); 2]; 2];
         for count in [0, 1] {
             bed.set_backups(count)?;
@@ -73,7 +74,7 @@ pub(super) fn measure<W: Workload + Clone + Send + Sync>(
     }
     let [paced, closed, latency] = ratios.map(|mut ratios| {
         ratios.sort_by(f64::total_cmp);
-        ratios[PAIRS / 2]
+        ratios[ratios.len() / 2]
     });
     Ok(Report { clients: CLIENTS, capacity, paced, closed, latency, failed: all.failed })
 }

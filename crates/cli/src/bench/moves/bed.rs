@@ -148,6 +148,18 @@ impl<W: Workload> Bed<W> {
         Ok(events.iter().map(|event| event.rows).sum())
     }
 
+    /// As [`Bed::change`], in one table after the other.
+    pub(super) fn change_in_turn(
+        &self,
+        change: impl Fn(TableId, Key) -> Change,
+    ) -> Result<usize, Failure> {
+        let mut rows = 0;
+        for table in &self.unit.tables {
+            rows += self.db.change(change(*table, self.unit.range.start.clone()), "it moves")?.rows;
+        }
+        Ok(rows)
+    }
+
     /// The unit's rows are in their tables again, and nowhere else.
     pub(super) fn come_home(&self) {
         *self.gate.write() = None;

@@ -76,10 +76,12 @@ impl Kind {
     }
 }
 
+/// Copies one table after the other, as a reconfiguration does: changes that are made at once by one thread hold their
+/// partitions' locks while that copies rows for another of them.
 fn copy<W: Workload>(bed: &Bed<W>) -> Result<usize, Failure> {
     let from = bed.master();
     let to = if from == bed.home { bed.spare } else { bed.home };
-    let rows = bed.change(|table, start| Change::AddReplica { table, start, site: to })?;
+    let rows = bed.change_in_turn(|table, start| Change::AddReplica { table, start, site: to })?;
     bed.change(|table, start| Change::Remaster { table, start, to })?;
     bed.change(|table, start| Change::RemoveReplica { table, start, site: from })?;
     Ok(rows)
