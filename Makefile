@@ -16,7 +16,7 @@ help:
 	@echo "             and beside a PostgreSQL (twenty minutes)"
 	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged"
 	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand each with backups,"
-	@echo "             with sites that are lost, and serializable (an hour); five minutes each of clients whose"
+	@echo "             with sites that are lost, with nodes on Kafka, and serializable (an hour); five minutes each of clients whose"
 	@echo "             histories are checked while the design changes, the server is killed, and stands still"
 	@echo "make cluster three processes on Kafka under load, killed with kill -9 one after the other, their broker"
 	@echo "             too; what clients saw is judged; and a benchmark (half an hour; SECONDS=3600 for longer)"
@@ -70,6 +70,7 @@ smoke:
 	$(ISOMER) sim --seeds 1..20
 	$(ISOMER) sim --seeds 1..20 --backups
 	$(ISOMER) sim --seeds 1..20 --failover
+	$(ISOMER) sim --seeds 1..20 --cluster
 	$(ISOMER) sim --seeds 1..20 --isolation serializable
 	$(ISOMER) lab run all --smoke --out $(OUT)/lab
 	$(ISOMER) lab run hermes --smoke --out $(OUT)/lab
@@ -89,6 +90,7 @@ hunt:
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 49999))
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --backups
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --failover --faults none
+	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --cluster
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 

@@ -23,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(200);
   isomer sim --seeds 1..500 --failover
   isomer sim --seeds 1..1000 --isolation serializable
   isomer sim --seeds 1..1000 --reshard
+  isomer sim --seeds 1..1000 --cluster
   isomer sim --seeds 1..200 --plant dropped-events      must fail")]
 pub(crate) struct SimArgs {
     /// Which seeds: a first and a last one, or a single one
@@ -44,6 +45,10 @@ pub(crate) struct SimArgs {
     /// Has a table change its order again and again, as ALTER TABLE .. SHARD BY does, with crashes in every phase
     #[arg(long)]
     reshard: bool,
+    /// Has nodes own the sites, with their logs in a modelled Kafka: processes are killed, paused, cut off from it and
+    /// replaced while they are there still; brokers do not answer, change their leaders, and get records twice
+    #[arg(long, conflicts_with_all = ["failover", "reshard"])]
+    cluster: bool,
     /// How transactions are isolated that come statement by statement: snapshot (READ COMMITTED or REPEATABLE READ, as
     /// the seed draws them), or serializable
     #[arg(long, value_name = "LEVEL", default_value = "snapshot")]
@@ -88,10 +93,19 @@ fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// # Errors
 /// [`Failure::Told`] if a promise was broken.
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
-    let SimArgs { steps, faults, plant, lines, backups, failover, reshard, .. } = *args;
+    let SimArgs { steps, faults, plant, lines, backups, failover, reshard, cluster, .. } = *args;
     let serializable = args.isolation == Isolation::Serializable;
-    let options =
-        SimOptions { steps, faults, plant, lines, backups, serializable, failover, reshard };
+    let options = SimOptions {
+        steps,
+        faults,
+        plant,
+        lines,
+        backups,
+        serializable,
+        failover,
+        reshard,
+        cluster,
+    };
     let mut told = Told { is_line: !args.json && std::io::stdout().is_terminal(), last: None };
     let (mut passed, mut failed) = (0u64, 0u64);
     for seed in args.seeds.clone() {
@@ -152,6 +166,7 @@ fn summary_json(summary: &isomer_sim::Summary) -> serde_json::Value {
         "committed": summary.committed, "without_effect": summary.without_effect,
         "unknown": summary.unknown, "changes": summary.changes,
         "switches": summary.switches, "restarts": summary.restarts, "crashes": summary.crashes,
+        "taken": summary.taken,
         "virtual_ms": summary.virtual_ms, "trace_hash": format!("{:016x}", summary.trace_hash),
     })
 }

@@ -178,6 +178,11 @@ impl KafkaLog {
                 self.partition.rest();
                 return ended;
             }
+            if read.is_err()
+                && let Ok((first, _)) = self.partition.bounds()
+            {
+                self.owned.begins_at(first)?;
+            }
             // As with writing: what cannot be read now is read later, up to a time.
             if clock() - begun > self.partition.timeouts().write {
                 let why = read.err().map_or_else(String::new, |why| format!(": {why}"));

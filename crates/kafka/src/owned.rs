@@ -439,6 +439,23 @@ impl OwnedLog {
         Ok(ControlFlow::Break(()))
     }
 
+    /// The partition begins at an offset. What is to be read back was removed if that is further on: only an owner removes
+    /// anything, and no further than it has written, so there is another one.
+    ///
+    /// # Errors
+    /// That, which ends the log.
+    pub fn begins_at(&self, first: Offset) -> Result<(), LogError> {
+        let next = self.writing.lock().owner.next();
+        if first <= next {
+            return Ok(());
+        }
+        let what = format!(
+            "{}: another process has written from offset {next} on, and removed what is before {first}",
+            self.place
+        );
+        Err(self.end_with(LogError::Fenced { durable: self.durable(), what: what.into() }))
+    }
+
     /// A record counts.
     fn land(&self, writing: &mut Writing, flight: Flight) {
         writing.flight = None;

@@ -179,6 +179,28 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
 }
 
 #[test]
+fn an_owner_whose_successor_has_cut_the_log_already_knows_that_it_is_fenced() {
+    let Some(broker) = Broker::shared() else { return };
+    let connection = broker.connection("cut");
+    create_topic(&connection, &[]);
+    let small = Options { indexed: (0, 0), ..options() };
+    let first = open(&connection, small).expect("a new log");
+    first.append(b"one").expect("there is room");
+    sync(&first).expect("it is written");
+    let second = open(&connection, small).expect("it takes over");
+    for frame in [b"two", b"six"] {
+        second.append(frame).expect("there is room");
+        sync(&second).expect("it is written");
+    }
+    second.truncate_before(second.end()).expect("it can be cut");
+    assert!(second.begin() > first.end(), "what the first would read back is gone");
+    first.append(b"lost").expect("it does not know yet");
+    let said = sync(&first).expect_err("it is another's");
+    let LogError::Fenced { what, .. } = &said else { panic!("{said}") };
+    assert!(what.contains("another process has written") && what.contains("removed"), "{what}");
+}
+
+#[test]
 fn a_lease_is_renewed_while_somebody_reads_and_nothing_is_written_otherwise() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("lease");

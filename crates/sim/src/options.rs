@@ -84,6 +84,8 @@ pub struct SimOptions {
     pub failover: bool,
     /// There is a table whose order changes again and again, as under ALTER TABLE .. SHARD BY.
     pub reshard: bool,
+    /// Sites are at nodes, whose logs are in Kafka, and taken from each other.
+    pub cluster: bool,
     /// A bug to plant at a border of the world.
     pub plant: Option<Plant>,
     /// How many lines of its trace a failure shows, the last ones.
@@ -94,7 +96,17 @@ impl Default for SimOptions {
     fn default() -> SimOptions {
         let (steps, lines) = (250, 400);
         let (faults, backups, serializable, plant) = (Faults::ALL, false, false, None);
-        let (failover, reshard) = (false, false);
-        SimOptions { steps, faults, backups, serializable, failover, reshard, plant, lines }
+        let (failover, reshard, cluster) = (false, false, false);
+        SimOptions {
+            steps,
+            faults,
+            backups,
+            serializable,
+            failover,
+            reshard,
+            cluster,
+            plant,
+            lines,
+        }
     }
 }

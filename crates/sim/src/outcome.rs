@@ -24,8 +24,10 @@ pub struct Summary {
     pub switches: u64,
     /// How often the process that does so began anew.
     pub restarts: u64,
-    /// Crashes of sites.
+    /// Crashes of sites, or of nodes.
     pub crashes: u64,
+    /// How often a node's process took a site from one that was there still.
+    pub taken: u64,
     /// Virtual time, in milliseconds.
     pub virtual_ms: u64,
     /// A hash of the whole trace: the same seed and options give the same.
@@ -49,6 +51,9 @@ impl fmt::Display for Summary {
             self.virtual_ms,
             self.trace_hash
         )?;
+        if self.taken > 0 {
+            write!(f, "  {} taken", self.taken)?;
+        }
         match (self.switches, self.restarts) {
             (0, 0) => Ok(()),
             (switches, restarts) => write!(f, "  {switches} switches  {restarts} restarts"),
@@ -74,18 +79,19 @@ pub struct Failure {
 impl Failure {
     /// The command that shows it again.
     pub fn command(&self) -> String {
-        let SimOptions { steps, faults, plant, backups, serializable, failover, reshard, .. } =
-            self.options;
+        let SimOptions { steps, faults, plant, backups, serializable, .. } = self.options;
+        let SimOptions { failover, reshard, cluster, .. } = self.options;
         let seed = self.seed;
         let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
         let option = |is_on: bool, name: &'static str| if is_on { name } else { "" };
         let backups = option(backups, " --backups");
         let failover = option(failover, " --failover");
         let reshard = option(reshard, " --reshard");
+        let cluster = option(cluster, " --cluster");
         let isolation = option(serializable, " --isolation serializable");
         format!(
             "isomer sim --seeds {seed}..{seed} --steps {steps} --faults \
-             {faults}{backups}{failover}{reshard}{isolation}{plant}"
+             {faults}{backups}{failover}{reshard}{cluster}{isolation}{plant}"
         )
     }
 }

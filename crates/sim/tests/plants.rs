@@ -11,8 +11,10 @@ fn caught(plant: Plant, checkers: &[&str]) {
     let backups = plant == Plant::EarlyAck;
     let reshard = checkers.contains(&"orders_agree");
     let serializable = checkers == ["serializable"];
+    let on_kafka = [Plant::NoFencing, Plant::AcksOne, Plant::StaleOwner, Plant::WrongOffset];
+    let cluster = on_kafka.contains(&plant);
     let plant_it = SimOptions { plant: Some(plant), ..SimOptions::default() };
-    let options = SimOptions { backups, serializable, reshard, ..plant_it };
+    let options = SimOptions { backups, serializable, reshard, cluster, ..plant_it };
     let mut others = Vec::new();
     for seed in 1..=SEEDS_MAX {
         let Err(failure) = run(seed, &options) else { continue };
@@ -152,6 +154,28 @@ fn rows_that_are_copied_without_locks_overwrite_newer_ones() {
 #[test]
 fn a_switch_that_does_not_wait_for_writers_lets_two_have_one_row() {
     caught(Plant::EarlySwitch, &["orders_agree", "open_transactions"]);
+}
+
+#[test]
+fn an_owner_of_a_log_that_is_not_fenced_loses_commits() {
+    // A checkpoint of what is not in the log is found when that is opened.
+    caught(Plant::NoFencing, &["no_lost_write", "no_panic"]);
+}
+
+#[test]
+fn a_commit_that_is_acknowledged_before_all_replicas_have_it_is_lost_with_a_leader() {
+    // So is it by the owner itself, if it writes on.
+    caught(Plant::AcksOne, &["no_lost_write", "no_panic"]);
+}
+
+#[test]
+fn an_owner_that_shows_what_it_has_for_ever_shows_what_is_old() {
+    caught(Plant::StaleOwner, &["snapshot_isolation", "open_transactions", "session_order"]);
+}
+
+#[test]
+fn a_process_that_begins_to_write_before_the_end_of_a_log_breaks_it() {
+    caught(Plant::WrongOffset, &["no_panic", "no_lost_write"]);
 }
 
 #[test]

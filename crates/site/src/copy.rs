@@ -210,6 +210,8 @@ impl Site {
         self.install_rows(&table, &install.rows, snapshot.last);
         let shaping = self.shaping.read();
         let position = self.log_copied(&snapshot, Event::Install(install.clone()))?;
+        let installed = (snapshot.table, snapshot.range.clone(), position);
+        self.links.installed.lock().push(installed);
         let partition =
             self.begin_replica(&table, &install, snapshot.version, snapshot.position, position);
         copying.is_whole = true;

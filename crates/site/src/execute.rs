@@ -106,6 +106,9 @@ impl Site {
         if !request.is_asynchronous {
             self.safe(seen, &own).await.map_err(Failure::Unknown)?;
         }
+        if committed.commit.is_none() {
+            self.confirmed().await?;
+        }
         Ok(progress.reply(committed))
     }
 

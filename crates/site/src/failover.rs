@@ -73,7 +73,8 @@ impl Site {
     }
 
     /// Refuses if the log has failed, or if it is not known, and does not become known, that nobody else owns it: what
-    /// is shown then may be old. Writes need not ask, as the log itself refuses them.
+    /// is shown then may be old. Writes need not ask, as the log itself refuses them. Whoever reads asks once it has read:
+    /// its process may have stood still before that, for longer than a lease. (Asking before as well spares the work.)
     #[inline]
     pub(crate) async fn confirmed(&self) -> Result<(), LogError> {
         let mut until = None;

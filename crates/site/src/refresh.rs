@@ -170,8 +170,11 @@ impl Site {
         match self.append_refresh(frame, came.time) {
             Ok(position) => came.position = position,
             Err(error) => {
-                // The replica stays behind; the next event or heartbeat tries again.
+                // The replica stays behind; the next tick tries again, if that can be of use.
                 self.trouble(&format!("a replica cannot go on: {error}"));
+                if self.failure().is_none() {
+                    self.retry.lock().push(partition.clone());
+                }
                 return None;
             }
         }

@@ -30,6 +30,10 @@
 //! | `missed-writers` | job | orders_agree: rows are copied before those have ended who keep one order only |
 //! | `unlocked-copy` | job | orders_agree: rows are copied without locks, over newer ones |
 //! | `early-switch` | job | orders_agree, open_transactions: orders change places while somebody writes |
+//! | `no-fencing` | brokers | no_lost_write, no_panic: an owner takes each answer for one to a record that counts |
+//! | `acks-one` | brokers | no_lost_write, no_panic: they answer before all replicas have a record |
+//! | `stale-owner` | log | snapshot_isolation: an owner shows what it has, however long ago it was confirmed |
+//! | `wrong-offset` | log | no_panic: a process that opens a log passes over the last record before its claim |
 //! | `kept-write` | clients | no_lost_write: going back to a savepoint undoes nothing |
 
 pub(crate) mod disk;
@@ -69,11 +73,15 @@ pub enum Plant {
     MissedWriters,
     UnlockedCopy,
     EarlySwitch,
+    NoFencing,
+    AcksOne,
+    StaleOwner,
+    WrongOffset,
 }
 
 impl Plant {
     /// All of them, with the names by which they are chosen.
-    pub const ALL: [(&str, Plant); 26] = [
+    pub const ALL: [(&str, Plant); 30] = [
         ("lying-disk", Plant::LyingDisk),
         ("lost-checkpoints", Plant::LostCheckpoints),
         ("dropped-events", Plant::DroppedEvents),
@@ -100,6 +108,10 @@ impl Plant {
         ("missed-writers", Plant::MissedWriters),
         ("unlocked-copy", Plant::UnlockedCopy),
         ("early-switch", Plant::EarlySwitch),
+        ("no-fencing", Plant::NoFencing),
+        ("acks-one", Plant::AcksOne),
+        ("stale-owner", Plant::StaleOwner),
+        ("wrong-offset", Plant::WrongOffset),
     ];
 
     pub(crate) fn disk_lies(self) -> bool {

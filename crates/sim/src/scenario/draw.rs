@@ -2,7 +2,7 @@
 //! clients, some have a tidy network and many crashes, some change nothing but what they must. Few
 //! are long, with all faults at once: what takes several unlikely things in a row is found there.
 
-use crate::options::SimOptions;
+use crate::options::{Faults, SimOptions};
 use crate::world::{Manners, World};
 use isomer_design::{Backups, Column, ColumnType, Key, Placement, Schema, SiteId, TableId};
 use isomer_plan::strategy::Learned;
@@ -50,6 +50,10 @@ pub(crate) struct Draw {
     pub(crate) lose_every_ns: u64,
     /// There is a table whose order changes.
     pub(crate) reshards: bool,
+    /// The sites of each node, if there are nodes.
+    pub(crate) nodes: Vec<Vec<SiteId>>,
+    /// From one fault of a node, or of its brokers, to the next, at most; 0: there are none.
+    pub(crate) trouble_every_ns: u64,
 }
 
 /// What a run does with a transaction that no single site can run.
@@ -123,8 +127,11 @@ impl Draw {
             backups: if options.backups { backups(world, sites) } else { Backups::NONE },
             lose_every_ns: 0,
             reshards: options.reshard,
+            nodes: Vec::new(),
+            trouble_every_ns: 0,
         }
         .with_failover(world, options)
+        .with_nodes(world, options)
         .with_orders()
     }
 
@@ -149,6 +156,20 @@ impl Draw {
         let count = if self.sites > 2 && world.chance(200) { 2 } else { 1 };
         let backups = Backups { count, on_disk: world.chance(500) };
         Draw { backups, lose_every_ns: world.draw(20..200) * MS, ..self }
+    }
+
+    /// So is this. What a disk does is Kafka's.
+    fn with_nodes(self, world: &World, options: &SimOptions) -> Draw {
+        if !options.cluster {
+            return self;
+        }
+        let mut nodes = vec![Vec::new(); world.draw(1..u64::from(self.sites) + 1) as usize];
+        let count = nodes.len();
+        (1..=self.sites).for_each(|site| nodes[usize::from(site) % count].push(SiteId(site)));
+        let Faults { crashes, network, stalls, .. } = options.faults;
+        let trouble = if crashes || network || stalls { world.draw(20..200) * MS } else { 0 };
+        let (break_disk_per_mille, break_every_ns) = (0, 0);
+        Draw { nodes, trouble_every_ns: trouble, break_disk_per_mille, break_every_ns, ..self }
     }
 
     pub(crate) fn strategy(&self) -> Box<dyn Strategy> {

@@ -9,6 +9,8 @@
 //!   check     the recorded history, checker by checker
 //! ```
 //!
+//! Where it is asked for, sites are at nodes with their logs in Kafka, which take them from each other ([`nodes`]).
+//!
 //! Where it is asked for, there is a table besides whose order changes again and again ([`reorder`]).
 //!
 //! The second half matters as much as the first: a system that waits for ever loses no write. What
@@ -17,6 +19,7 @@
 mod client;
 mod draw;
 mod nemesis;
+mod nodes;
 mod operator;
 mod reorder;
 mod settle;
@@ -104,6 +107,7 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
     world.keep_lines(options.lines);
     let draw = Draw::of(&world, options);
     let sites: Vec<SiteId> = (1..=draw.sites).map(SiteId).collect();
+    world.set_nodes(&draw.nodes);
     let cluster = Cluster::start(world.clone(), &sites, draw.strategy());
     let cluster = cluster.expect("a few numbered sites make a design");
     let steps = options.steps * draw.times;
@@ -117,6 +121,7 @@ fn begin(seed: u64, options: &SimOptions) -> (Rc<Run>, Result<(), String>) {
         clients.extend(reorder::start(&run));
         operator::start(&run);
         nemesis::start(&run);
+        nodes::start(&run);
         let most = settle::BREAK_NS * run.draw.times;
         world.run_for(most, || clients.iter().all(|client| world.is_done(*client)));
     });
@@ -140,6 +145,7 @@ fn summary(seed: u64, run: &Run, history: &History) -> Summary {
         switches,
         restarts,
         crashes: world.crashes(),
+        taken: world.taken(),
         virtual_ms: world.now().0 / 1_000_000,
         trace_hash: world.trace_hash(),
     }

@@ -24,6 +24,9 @@ pub(crate) fn load(run: &Rc<Run>) -> Result<(), String> {
     await_it(run, "the loader", LOAD_NS, async move {
         let world = loader.world();
         let mut client = Client::new(0);
+        while world.sites().into_iter().any(|site| world.site(site).is_none()) {
+            world.sleep(1_000_000).await; // Until nodes have opened them.
+        }
         for id in loader.draw.table_ids() {
             let (schema, partitions) = loader.draw.table(world, id);
             loader.cluster.create_table(id, schema, partitions).await?;
@@ -52,6 +55,7 @@ pub(crate) fn finish(run: &Rc<Run>) -> Result<(), String> {
     run.cluster.router.close();
     world.set_manners(Manners::orderly());
     world.let_all_go();
+    world.heal_nodes();
     for site in world.sites() {
         if world.site(site).is_some_and(|site| site.failure().is_some()) {
             world.crash(site);

@@ -24,6 +24,8 @@ use std::task::{Poll, Waker};
 const PIECE_BYTES: usize = 100;
 /// How often a site that makes no checkpoints looks whether it should.
 const LOOK_NS: u64 = 50_000_000;
+/// Of a thousand requests of clients, so many go to the owner before, while that is there.
+const STALE_PER_MILLE: u64 = 400;
 
 /// One site, running or not.
 pub(super) struct Host {
@@ -34,9 +36,18 @@ pub(super) struct Host {
     site: Option<Arc<Site>>,
     disk: Disk,
     tasks: Vec<TaskId>,
+    /// Earlier runs that are there still, as their processes do not know of this one.
+    stale: Vec<Stale>,
     /// Woken by the crash.
     watchers: Vec<Waker>,
     pub(super) held_messages: BTreeMap<SiteId, VecDeque<Envelope>>,
+}
+
+/// A run of a site whose log another process has.
+struct Stale {
+    run: u64,
+    site: Arc<Site>,
+    tasks: Vec<TaskId>,
 }
 
 /// What a crash leaves, and what the site sees of it.
@@ -49,29 +60,51 @@ struct Disk {
 
 impl World {
     /// Starts a site, for the first time or after a crash. A site that cannot be recovered ends the
-    /// run: every disk that a crash leaves must be one it can read.
+    /// run: every disk that a crash leaves must be one it can read. Where nodes have the sites, the site's does.
     pub fn start(self: &Rc<World>, id: SiteId) {
-        let (run, before) = {
-            let mut hosts = self.hosts.borrow_mut();
-            let host = hosts.entry(id).or_insert_with(|| Host {
-                run: 1,
-                incarnation: 0,
-                site: None,
-                disk: self.disk(MemoryLog::new(options()), 0, MemoryCheckpoints::new()),
-                tasks: Vec::new(),
-                watchers: Vec::new(),
-                held_messages: BTreeMap::new(),
-            });
-            if host.site.is_some() {
-                return;
-            }
-            (host.run, host.incarnation)
-        };
-        self.note(format_args!("{id} starts, run {run}"));
+        if let Some(node) = self.node_of(id) {
+            return self.start_node(node);
+        }
+        self.make_host(id);
+        if self.site(id).is_some() {
+            return;
+        }
         let (log, checkpoints): (_, Arc<dyn Checkpoints>) = {
             let disk = &self.hosts.borrow()[&id].disk;
             (disk.face.clone(), Arc::new(disk.shown_checkpoints.clone()))
         };
+        if let Some(site) = self.open_site(id, log, checkpoints) {
+            let task = self.drive_disk(&site);
+            self.add_task(id, task);
+        }
+    }
+
+    /// Makes room for a site.
+    pub(super) fn make_host(&self, id: SiteId) {
+        self.hosts.borrow_mut().entry(id).or_insert_with(|| Host {
+            run: 1,
+            incarnation: 0,
+            site: None,
+            disk: self.disk(MemoryLog::new(options()), 0, MemoryCheckpoints::new()),
+            tasks: Vec::new(),
+            stale: Vec::new(),
+            watchers: Vec::new(),
+            held_messages: BTreeMap::new(),
+        });
+    }
+
+    /// Opens a site that is down, with a log that somebody else drives.
+    pub(super) fn open_site(
+        self: &Rc<World>,
+        id: SiteId,
+        log: Arc<dyn Log>,
+        checkpoints: Arc<dyn Checkpoints>,
+    ) -> Option<Arc<Site>> {
+        let (run, before) = {
+            let host = &self.hosts.borrow()[&id];
+            (host.run, host.incarnation)
+        };
+        self.note(format_args!("{id} starts, run {run}"));
         let network = Arc::new(Port { run, outbox: self.outbox.clone() });
         let time = self.clock.clone();
         let close_ahead = CloseAhead { after_ns: 2_000_000, most_ns: 50_000_000 };
@@ -90,9 +123,8 @@ impl World {
             Ok(site) => Arc::new(site),
             Err(error) => panic!("{id} cannot start: {error}"),
         });
-        let Some(site) = opened else { return };
-        let tasks =
-            vec![self.drive_disk(&site), self.drive_ticks(&site), self.drive_checkpoints(&site)];
+        let site = opened?;
+        let tasks = vec![self.drive_ticks(&site), self.drive_checkpoints(&site)];
         let others: Vec<SiteId> = {
             let mut hosts = self.hosts.borrow_mut();
             let host = hosts.get_mut(&id).expect("it was just entered");
@@ -101,10 +133,22 @@ impl World {
             hosts.keys().copied().filter(|other| *other != id).collect()
         };
         site.greet(others.into_iter());
+        Some(site)
+    }
+
+    /// A task that ends with the site's run.
+    pub(super) fn add_task(&self, id: SiteId, task: TaskId) {
+        let mut hosts = self.hosts.borrow_mut();
+        hosts.get_mut(&id).into_iter().for_each(|host| host.tasks.push(task));
     }
 
     /// Kills a site: it keeps what is durable, and by chance the first part of what is not.
+    ///
+    /// Where nodes have the sites, it is the process that is killed, with all its sites.
     pub fn crash(self: &Rc<World>, id: SiteId) {
+        if let Some(node) = self.node_of(id) {
+            return self.kill_process(node);
+        }
         let keep = {
             let hosts = self.hosts.borrow();
             let Some(host) = hosts.get(&id).filter(|host| host.site.is_some()) else { return };
@@ -145,6 +189,55 @@ impl World {
         watchers.into_iter().for_each(Waker::wake);
     }
 
+    /// The run of a site is not the one any more that others speak to, but goes on; `false` if there is none.
+    pub(super) fn set_aside(&self, id: SiteId) -> bool {
+        let mut hosts = self.hosts.borrow_mut();
+        let Some(host) = hosts.get_mut(&id) else { return false };
+        let Some(site) = host.site.take() else { return false };
+        host.stale.push(Stale { run: host.run, site, tasks: std::mem::take(&mut host.tasks) });
+        host.run += 1;
+        true
+    }
+
+    /// Ends a run of a site, whichever it is. What its log keeps is elsewhere.
+    pub(super) fn end_run(&self, id: SiteId, run: u64) {
+        let (site, tasks, watchers) = {
+            let mut hosts = self.hosts.borrow_mut();
+            let Some(host) = hosts.get_mut(&id) else { return };
+            let stale = host.stale.iter().position(|stale| stale.run == run);
+            let (site, tasks) = match stale.map(|at| host.stale.remove(at)) {
+                Some(stale) => (Some(stale.site), stale.tasks),
+                None if host.run == run => {
+                    host.run += 1;
+                    host.held_messages.clear();
+                    (host.site.take(), std::mem::take(&mut host.tasks))
+                }
+                None => return,
+            };
+            (site, tasks, std::mem::take(&mut host.watchers))
+        };
+        tasks.into_iter().for_each(|task| self.kill(task));
+        watchers.into_iter().for_each(Waker::wake);
+        drop(site);
+    }
+
+    /// The tasks of a run.
+    pub(super) fn tasks_of(&self, id: SiteId, run: u64) -> Vec<TaskId> {
+        let hosts = self.hosts.borrow();
+        let Some(host) = hosts.get(&id) else { return Vec::new() };
+        let stale = host.stale.iter().find(|stale| stale.run == run);
+        stale.map_or(&host.tasks, |stale| &stale.tasks).clone()
+    }
+
+    /// Whoever waits for what a site does looks again.
+    pub(super) fn wake_watchers(&self) {
+        let mut hosts = self.hosts.borrow_mut();
+        let watchers: Vec<Waker> =
+            hosts.values_mut().flat_map(|host| std::mem::take(&mut host.watchers)).collect();
+        drop(hosts);
+        watchers.into_iter().for_each(Waker::wake);
+    }
+
     /// The sites that were ever started.
     pub fn sites(&self) -> Vec<SiteId> {
         self.hosts.borrow().keys().copied().collect()
@@ -157,11 +250,19 @@ impl World {
 
     /// A site's log, with all that the site has cut off.
     pub fn log(&self, id: SiteId) -> Option<Arc<MemoryLog>> {
+        if let Some(history) = self.history_of(id) {
+            return Some(history);
+        }
         self.hosts.borrow().get(&id).map(|host| host.disk.real.clone())
     }
 
     pub(super) fn site_tasks(&self) -> BTreeSet<TaskId> {
-        self.hosts.borrow().values().flat_map(|host| host.tasks.iter().copied()).collect()
+        let hosts = self.hosts.borrow();
+        let stale = |host: &Host| -> Vec<TaskId> {
+            host.stale.iter().flat_map(|stale| stale.tasks.clone()).collect()
+        };
+        let own = hosts.values().flat_map(|host| host.tasks.iter().copied().chain(stale(host)));
+        own.chain(self.process_tasks()).collect()
     }
 
     /// Which run of a site is on; `None` if it is down.
@@ -171,7 +272,29 @@ impl World {
     }
 
     pub(super) fn runs(&self, id: SiteId, run: u64) -> bool {
-        self.run_of(id) == Some(run)
+        self.site_in(id, run).is_some()
+    }
+
+    /// A site in one of its runs, if that goes on.
+    pub(super) fn site_in(&self, id: SiteId, run: u64) -> Option<Arc<Site>> {
+        let hosts = self.hosts.borrow();
+        let host = hosts.get(&id)?;
+        if host.run == run {
+            return host.site.clone();
+        }
+        host.stale.iter().find(|stale| stale.run == run).map(|stale| stale.site.clone())
+    }
+
+    /// The run of a site that a client's request comes to: by chance an earlier one that is there still.
+    pub(super) fn run_for_client(&self, id: SiteId) -> Option<u64> {
+        let stale: Vec<u64> = {
+            let hosts = self.hosts.borrow();
+            hosts.get(&id)?.stale.iter().map(|stale| stale.run).collect()
+        };
+        if !stale.is_empty() && self.chance(STALE_PER_MILLE) {
+            return Some(stale[self.draw(0..stale.len() as u64) as usize]);
+        }
+        self.run_of(id)
     }
 
     /// Polls a future for as long as a run of a site lasts; `None` if that ended first.
@@ -186,7 +309,9 @@ impl World {
             if !self.runs(id, run) {
                 return Poll::Ready(None);
             }
-            if let Poll::Ready(done) = future.as_mut().poll(cx) {
+            if !self.stands(id, run)
+                && let Poll::Ready(done) = future.as_mut().poll(cx)
+            {
                 return Poll::Ready(Some(done).filter(|_| self.runs(id, run)));
             }
             if let Some(host) = self.hosts.borrow_mut().get_mut(&id)
@@ -302,7 +427,7 @@ impl Pace for SlowPace {
     }
 }
 
-fn options() -> MemoryOptions {
+pub(super) fn options() -> MemoryOptions {
     // Small segments, so that logs have many of them.
     MemoryOptions { segment_bytes: 4096, keep_bytes: None, durability: Durability::Commit }
 }

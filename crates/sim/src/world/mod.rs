@@ -24,6 +24,7 @@
 //! | disk | [`host`] | a sync takes time; a crash keeps what is durable and a torn piece more |
 //! | checkpoints | [`host`] | every piece takes time; a crash keeps the one that counts |
 //! | clock | [`agenda`] | virtual nanoseconds |
+//! | nodes on Kafka | [`kafka`] | processes that own sites, lose them, and find that out late; records that are late and lost |
 //! | sites that stay away | [`gone`] | are given up; what their logs hold beyond the end that others took is void |
 //!
 //! A border can be *held* ([`Gate`]), which is how scripts write down one interleaving, and it can
@@ -37,12 +38,14 @@ mod cut;
 mod gate;
 mod gone;
 mod host;
+mod kafka;
 mod network;
 mod tasks;
 mod trace;
 mod transport;
 
 pub use gate::Gate;
+pub use kafka::{LEASE_NS, NodeId};
 pub use network::Manners;
 pub use tasks::{Stack, TaskId};
 pub use transport::SimTransport;
@@ -56,6 +59,7 @@ pub use gone::Void;
 use host::Host;
 use isomer_design::{SiteId, Time};
 use isomer_site::TimeSource;
+use kafka::Kafka;
 use network::Outbox;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -85,6 +89,8 @@ pub struct World {
     crashes: Cell<u64>,
     /// Sites that stay away.
     gone: Gone,
+    /// Nodes and their logs, if there are any.
+    kafka: Kafka,
     /// Polls since time last moved.
     restless: Cell<u64>,
 }
@@ -110,6 +116,7 @@ impl World {
             hidden: RefCell::default(),
             crashes: Cell::new(0),
             gone: Gone::default(),
+            kafka: Kafka::default(),
             restless: Cell::new(0),
         })
     }
@@ -152,6 +159,7 @@ impl World {
         self.kill_all();
         drop(self.agenda.take());
         drop(self.hosts.take());
+        self.end_nodes();
     }
 
     /// Lets `ns` nanoseconds pass, or fewer if `done` becomes true.
@@ -241,6 +249,7 @@ impl World {
     /// Plants a bug at the borders, from now on. A disk is honest until the next start of its site.
     pub fn set_plant(&self, plant: Option<Plant>) {
         self.plant.set(plant);
+        self.set_serves_always(plant == Some(Plant::StaleOwner));
     }
 
     pub(crate) fn plant(&self) -> Option<Plant> {

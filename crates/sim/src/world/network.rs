@@ -100,7 +100,10 @@ impl World {
         let said = std::mem::take(&mut *self.outbox.messages.lock());
         for (from, run, to, message) in said {
             // The dead do not speak, and nothing finds its way to the dead.
-            let Some(to_run) = self.run_of(to).filter(|_| self.runs(from, run)) else { continue };
+            // Nor does anybody hear who is known to have been replaced.
+            let Some(to_run) = self.run_of(to).filter(|_| self.run_of(from) == Some(run)) else {
+                continue;
+            };
             let envelope = Envelope { from: (from, run), to: (to, to_run), message };
             let Some(envelope) = self.tampered(envelope) else { continue };
             if self.chance(self.manners().lose_per_mille) {
@@ -190,8 +193,12 @@ impl World {
         let ((from, from_run), (to, to_run)) = (envelope.from, envelope.to);
         // What a site sent before it died may still arrive, or not.
         let lost = !self.runs(to, to_run) || (!self.runs(from, from_run) && self.chance(500));
+        if !lost && self.stands(to, to_run) {
+            self.stop_message(envelope);
+            return;
+        }
         self.write_down(&envelope, if lost { "⇥" } else { "→" });
-        if let Some(site) = self.site(to).filter(|_| !lost) {
+        if let Some(site) = self.site_in(to, to_run).filter(|_| !lost) {
             self.guarded(|| site.receive(from, envelope.message));
         }
     }

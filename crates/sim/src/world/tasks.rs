@@ -251,11 +251,21 @@ impl World {
         stack.0.suspend(());
     }
 
+    /// Keeps a task from going on, wherever it is, until [`World::resume`] is called for it.
+    pub(super) fn stand(&self, id: TaskId) {
+        if let Some(task) = self.tasks.tasks.borrow_mut().get_mut(&id) {
+            task.paused = true;
+        }
+    }
+
     /// Lets a task go on that has stopped.
     pub fn resume(self: &Rc<World>, id: TaskId) {
         let missed = {
             let mut tasks = self.tasks.tasks.borrow_mut();
             let Some(task) = tasks.get_mut(&id).filter(|task| task.paused) else { return };
+            if self.holds_back(id, task.place) {
+                return;
+            }
             task.paused = false;
             std::mem::take(&mut task.missed)
         };

@@ -23,6 +23,8 @@ use std::task::Poll;
 
 /// After how long a router that hears nothing asks again.
 const RETRY_NS: u64 = 3_000_000;
+/// So long a client waits for a node that is down.
+const OUTAGE_NS: u64 = 100_000_000;
 /// A request that is given up is so within this time; so is one that was lost.
 const GIVE_UP_NS: u64 = 4_000_000;
 
@@ -104,19 +106,39 @@ impl SimTransport {
         if self.returns(site, run).await { answer.unwrap_or(Err(stopped)) } else { Err(stopped) }
     }
 
-    /// A request on its way to a site; `None` if it is lost, or finds the site down.
+    /// A client's request on its way to a site; `None` if it is lost, or finds the site down. Where nodes have the sites,
+    /// it may come to the process that had it before.
     async fn arrive(&self, site: SiteId) -> Option<(Arc<Site>, u64)> {
+        self.arrive_at(site, World::run_for_client).await
+    }
+
+    /// The same of what processes ask each other: that comes to the one that was met last.
+    async fn arrive_at_last(&self, site: SiteId) -> Option<(Arc<Site>, u64)> {
+        self.arrive_at(site, World::run_of).await
+    }
+
+    async fn arrive_at(
+        &self,
+        site: SiteId,
+        find: fn(&World, SiteId) -> Option<u64>,
+    ) -> Option<(Arc<Site>, u64)> {
         if self.is_lost().await {
             self.world.note(format_args!("a request to {site} is lost"));
             return None;
         }
         self.world.sleep(self.world.delay()).await;
         self.world.pass(Gate::Requests(site)).await;
-        let run = self.world.run_of(site);
+        let mut run = find(&self.world, site);
+        let until = self.world.now().0 + OUTAGE_NS;
+        // Who finds a process down waits for it a while.
+        while run.is_none() && self.world.node_of(site).is_some() && self.world.now().0 < until {
+            self.world.sleep(RETRY_NS).await;
+            run = find(&self.world, site);
+        }
         if run.is_none() {
             self.world.note(format_args!("{site} is down: a request is lost"));
         }
-        Some((self.world.site(site)?, run?))
+        Some((self.world.site_in(site, run?)?, run?))
     }
 
     /// Lets a site work on a request, for as long as it runs; or, by chance, for a shorter time: the
@@ -168,7 +190,7 @@ impl Peers for SimTransport {
     async fn part(&self, site: SiteId, part: Part) -> Result<PartAnswer, Failure> {
         let what = part_words(&part);
         let stopped = Failure::Stopped(site);
-        let Some((host, run)) = self.arrive(site).await else { return Err(stopped) };
+        let Some((host, run)) = self.arrive_at_last(site).await else { return Err(stopped) };
         self.world.note(format_args!("{site} is asked to {what}"));
         let answer = self.patiently(site, run, host.part(part)).await;
         let answer = answer.ok_or(stopped.clone())?;
@@ -239,7 +261,7 @@ impl Transport for SimTransport {
         let fenced_site = if let Step::Fence(site) = step { Some(site) } else { None };
         self.world.doing(|| format!("waits for {site} to {what}"));
         let unavailable = Refusal::Unavailable(site);
-        let Some((host, run)) = self.arrive(site).await else { return Err(unavailable) };
+        let Some((host, run)) = self.arrive_at_last(site).await else { return Err(unavailable) };
         self.world.note(format_args!("{site} is asked to {what}"));
         let answer = self.patiently(site, run, host.step(step)).await;
         let answer = answer.ok_or(unavailable.clone())?;

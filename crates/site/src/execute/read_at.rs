@@ -123,6 +123,7 @@ impl Site {
                 |waker: &Waker| self.attempt_at(&footprint, read, time, &mut context, visit, waker);
             match once(attempt).await? {
                 Ok(Seen { position, ticket }) => {
+                    self.confirmed().await?;
                     return Ok(SeenUpTo { run: self.incarnation, position, ticket });
                 }
                 Err(Wait) => woken().await,

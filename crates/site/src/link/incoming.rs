@@ -19,11 +19,12 @@
 use crate::message::{Epoch, Feed, FeedItem, Message, Subscription};
 use crate::partition::SitePartition;
 use crate::site::Site;
-use isomer_design::{SiteId, Time};
+use isomer_design::{KeyRange, SiteId, TableId, Time};
 use isomer_log::Position;
 use isomer_store as store;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 /// A message subscribes so many replicas at most.
 const SUBSCRIBED_AT_ONCE: usize = 500;
@@ -110,11 +111,14 @@ impl Site {
         incoming.values().map(Incoming::closed).min().unwrap_or(Time::MAX)
     }
 
-    /// Asks masters for everything after what these replicas have.
+    /// Asks masters for everything after what these replicas have; not for those whose installation could be undone.
     pub(crate) fn subscribe(&self, partitions: &[Arc<SitePartition>]) {
         let mut replicas: BTreeMap<SiteId, Vec<Subscription>> = BTreeMap::new();
         for partition in partitions {
             let Some(source) = partition.source() else { continue };
+            if !self.is_to_stay(partition) {
+                continue;
+            }
             replicas.entry(source).or_default().push(Subscription {
                 table: partition.table,
                 range: partition.range.clone(),
@@ -133,6 +137,18 @@ impl Site {
                 self.send(source, Message::Subscribe { epoch, replicas: replicas.to_vec() });
             }
         }
+    }
+
+    /// False while a replica was installed, and a crash would undo that.
+    fn is_to_stay(&self, partition: &SitePartition) -> bool {
+        let mut installed = self.links.installed.lock();
+        installed.retain(|(.., position)| {
+            !matches!(self.log.poll_durable(*position, Waker::noop()), Poll::Ready(Ok(())))
+        });
+        let is_of = |(table, range, _): &(TableId, KeyRange, Position)| {
+            *table == partition.table && range.overlaps(&partition.range)
+        };
+        !installed.iter().any(is_of)
     }
 
     /// The replicas here that need a feed, by the site it comes from.

@@ -41,7 +41,8 @@ use crate::partition::{SitePartition, Table};
 use crate::site::Site;
 use crate::tail::{OtherTails, OwnTail};
 use incoming::Incoming;
-use isomer_design::{Key, SiteId, TableId, Time, Version};
+use isomer_design::{Key, KeyRange, SiteId, TableId, Time, Version};
+use isomer_log::Position;
 use outgoing::Link;
 use parking_lot::Mutex;
 use received::{Answers, Marks};
@@ -76,6 +77,9 @@ pub(crate) struct Links {
     /// The tail of this site's log, as others are to keep it; what is kept of theirs.
     pub(crate) own_tail: Mutex<OwnTail>,
     pub(crate) other_tails: Mutex<OtherTails>,
+    /// Replicas that were installed here, by their ranges, and where in the log. While that is not durable they are not
+    /// subscribed: a master takes a subscription for a sign that the copy will be there.
+    pub(crate) installed: Mutex<Vec<(TableId, KeyRange, Position)>>,
     /// When this site looked last for masters that are silent, and replicas that have not joined.
     looked: Mutex<Time>,
     /// Events of partitions that do not exist here yet: their replica is being installed, or a

@@ -74,6 +74,7 @@ impl Site {
         if is_read_only {
             let seen = self.seen_by(coordinator_guard.txn);
             self.safe(seen, &[]).await.map_err(Failure::Unknown)?;
+            self.confirmed().await?;
             return Ok(progress.reply(Committed { snapshot, commit: None }));
         }
         let mut seen = self.seen_by(coordinator_guard.txn);

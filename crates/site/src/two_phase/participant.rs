@@ -71,7 +71,9 @@ impl Site {
         self.confirmed().await?;
         match part {
             Part::Enter { txn, footprint, at } => {
-                self.enter(txn, &footprint, at).await.map(PartAnswer::Entered)
+                let entered = self.enter(txn, &footprint, at).await?;
+                self.confirmed().await?;
+                Ok(PartAnswer::Entered(entered))
             }
             Part::Prepare { txn, at, writes } => {
                 self.prepare(txn, at, &writes, false).await.map(PartAnswer::Prepared)
