@@ -10,7 +10,7 @@
 //! arrives twice, and an answer is lost, or does not say at which offset.
 
 use super::log::Link;
-use super::partition::{Appended, Partition};
+use super::partition::{Appended, Partition, Records};
 use super::process::SPOILT_PER_MILLE;
 use crate::plant::Plant;
 use crate::world::World;
@@ -205,11 +205,7 @@ impl World {
     }
 
     /// Some records from an offset on, once there is an answer; none if there are none now.
-    pub(super) async fn fetch(
-        &self,
-        client: &Client,
-        from: Offset,
-    ) -> Result<Vec<(Offset, Arc<[u8]>)>, String> {
+    pub(super) async fn fetch(&self, client: &Client, from: Offset) -> Result<Records, String> {
         loop {
             self.sleep(self.delay()).await;
             let most = self.draw(FETCHED.0..FETCHED.1) as usize;

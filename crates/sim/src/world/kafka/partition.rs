@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// All logs of a world are one database's.
 pub(super) const DATABASE: u128 = 1;
 
+/// Records with their offsets.
+pub(super) type Records = Vec<(Offset, Arc<[u8]>)>;
+
 /// See the [module documentation](self).
 pub(super) struct Partition {
     records: Vec<Record>,
@@ -148,11 +151,7 @@ impl Partition {
     }
 
     /// The records from an offset on, as many of those that are shown; an error if they were removed.
-    pub(super) fn read(
-        &self,
-        from: Offset,
-        most: usize,
-    ) -> Result<Vec<(Offset, Arc<[u8]>)>, String> {
+    pub(super) fn read(&self, from: Offset, most: usize) -> Result<Records, String> {
         if from < self.begin {
             return Err(format!("cannot be read at offset {from}: it begins at {}", self.begin));
         }
