@@ -5,7 +5,7 @@
 //! ```text
 //!                    served/s            share distributed       busiest site above the average
 //!   usual             40,000                  0.04                       0.1
-//!   differs by        a fifth                 0.05                       0.2       ──▶ disturbance
+//!   differs by        a fifth                 0.05                       0.1       ──▶ disturbance
 //! ```
 //!
 //! **A disturbance** shows that the past is no guide. So does a global plan that was adopted, a site without memory and
@@ -13,8 +13,8 @@
 //! changed ([`Regime::changes_per_second`], [`super::recent`]). Where a fifth of all transactions is distributed there
 //! is no calm: masters are in the wrong places, and in a large database it takes long to see what moving them gains.
 //!
-//! **After a calm** of four seconds, a disturbance may mean that the workload has become another one: a hot spot
-//! has moved. Then the samples are renewed as fast as can be, and what is older is forgotten
+//! **Where all signals were as usual** for four seconds, one that differs may mean that the workload has become another
+//! one: a hot spot has moved. Then the samples are renewed as fast as can be, and what is older is forgotten
 //! ([`super::reservoir`]); and a global plan is drawn at once. Overload and a quiet night look the same, and cost no more
 //! than that some more transactions are measured for a moment.
 //!
@@ -23,8 +23,8 @@
 //! signals have settled after that, nor after a lull in which nobody asked for anything.
 //!
 //! **Left out**: latency (with open-loop clients only the share of distributed transactions shows that a hot spot has
-//! moved); gradual changes, which the reservoir forgets by itself; a test that finds a drop before the averages do: it
-//! was worth half a second, and another half in which old and new samples were compared.
+//! moved); gradual changes, which the reservoir forgets by itself; a test that finds a
+//! drop before the averages do, and a comparison of old and new samples before the old ones go.
 
 use super::tuning::Tuning;
 
@@ -54,9 +54,11 @@ pub(crate) struct Regime {
     tuning: Tuning,
     now: Signals,
     usual: Signals,
-    /// Since when there is something to see, since when the workload holds still, and since when the design does.
+    /// Since when there is something to see, since when nothing was disturbed and since when not by a signal, and since
+    /// when the design holds still.
     begun_ns: Option<u64>,
     steady_ns: u64,
+    usual_ns: u64,
     settled_ns: u64,
     seen_ns: u64,
 }
@@ -65,8 +67,8 @@ impl Regime {
     /// Nothing is usual yet.
     pub(crate) fn new(tuning: Tuning) -> Regime {
         let (now, usual) = (Signals::default(), Signals::default());
-        let (begun_ns, steady_ns, settled_ns, seen_ns) = (None, 0, 0, 0);
-        Regime { tuning, now, usual, begun_ns, steady_ns, settled_ns, seen_ns }
+        let (begun_ns, steady_ns, usual_ns, settled_ns, seen_ns) = (None, 0, 0, 0, 0);
+        Regime { tuning, now, usual, begun_ns, steady_ns, usual_ns, settled_ns, seen_ns }
     }
 
     /// Something shows that the past is no guide.
@@ -100,12 +102,13 @@ impl Regime {
         rate.max(changes_at_rest.min(changes_per_second))
     }
 
-    /// True if nothing was disturbed while the signals told of something new twice.
+    /// True if nothing was disturbed for so long that the signals would have told of it twice.
     pub(crate) fn is_calm(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.steady_ns) >= 2 * self.tuning.signal_ns()
     }
 
-    /// Looks at an interval that ends now; true if it ends a calm, so that the workload may have become another one.
+    /// Looks at an interval that ends now; true if a signal differs that was as usual for as long, whatever else there was:
+    /// the workload may have become another one.
     pub(crate) fn see(&mut self, now_ns: u64, seen: Signals) -> bool {
         let interval_ns = now_ns.saturating_sub(self.seen_ns);
         let seconds = interval_ns as f64 / 1e9;
@@ -118,7 +121,7 @@ impl Regime {
             self.unsettle(now_ns);
         }
         let is_settled = now_ns.saturating_sub(self.settled_ns) > self.tuning.signal_ns();
-        let was_calm = self.is_calm(now_ns) && is_settled;
+        let was_usual = now_ns.saturating_sub(self.usual_ns) >= 2 * self.tuning.signal_ns();
         // In the beginning these are plain averages.
         let begun_ns = *self.begun_ns.get_or_insert(now_ns);
         let least = seconds / (now_ns.saturating_sub(begun_ns) as f64 / 1e9).max(seconds);
@@ -128,15 +131,16 @@ impl Regime {
         let is_disturbed = self.is_disturbed();
         if is_disturbed {
             self.disturb(now_ns);
+            self.usual_ns = now_ns;
         }
-        is_disturbed && was_calm
+        is_disturbed && was_usual && is_settled
     }
 
     fn is_disturbed(&self) -> bool {
         let (now, usual, share) = (&self.now, &self.usual, self.tuning.disturbed);
         (now.served - usual.served).abs() > share * usual.served
             || (now.across - usual.across).abs() > share / 4.0
-            || (now.uneven - usual.uneven).abs() > share
+            || (now.uneven - usual.uneven).abs() > share / 2.0
             || now.across >= share
     }
 }

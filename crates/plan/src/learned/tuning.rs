@@ -71,8 +71,8 @@ pub struct Tuning {
     /// Signals are averages over this time, in seconds, and what is usual is one over a window of the damping; twice as long after something new they tell of hardly anything else.
     pub signal_s: f64,
     /// Throughput that differs from the usual by this share is a disturbance; and so is a busiest site that is farther
-    /// above the average by this share of its time, and a share of distributed transactions that differs by a quarter of
-    /// that or is as large as this, as masters are in the wrong places then.
+    /// above the average, or less far, by half of this, and a share of distributed transactions that differs by a quarter of
+    /// it or is as large as this, as masters are in the wrong places then.
     pub disturbed: f64,
 
     // Judge.
