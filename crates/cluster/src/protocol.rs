@@ -19,8 +19,9 @@
 //!
 //! **A site that is given up.** A site whose process [is gone](isomer_log::LogError::Gone) may have made its step, and nobody
 //! can be asked. So a release is final: the site that it names is the master by the design, whether it has acquired
-//! or not. It does when it is readmitted, unless others have taken over from it by then ([`Router`](crate::Router),
-//! `takeover` and `readmission`).
+//! or not. It does when it is readmitted, unless others have taken over from it by then. If it is the one that has released
+//! that goes, the new master is promoted if it has not heard of the release ([`Router`](crate::Router), `takeover` and
+//! `readmission`).
 
 use crate::transport::Transport;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, TableId};
@@ -77,7 +78,8 @@ pub(crate) async fn carry_out<T: Transport>(
             let (_, placement) = place(*table, start);
             ask_until_known(transport, placement.master, Step::Release(*table, start.clone(), *to))
                 .await?;
-            match acquire(transport, *table, start, *to, is_given_up).await {
+            let between = (placement.master, *to);
+            match acquire(transport, *table, start, between, is_given_up).await {
                 Ok(is_acquired) => return Ok(Made { rows: 0, is_acquired }),
                 Err(refusal) => {
                     turn_back(transport, *table, start, &placement, *to).await?;
@@ -121,12 +123,12 @@ async fn add_replica<T: Transport>(
     Err(refusal)
 }
 
-/// Has a site acquire what was released to it; false if it is given up before.
+/// Has a site acquire what another one has released to it; false if one of them is given up before.
 async fn acquire<T: Transport>(
     transport: &T,
     table: TableId,
     start: &Key,
-    to: SiteId,
+    (from, to): (SiteId, SiteId),
     is_given_up: impl Fn(SiteId) -> bool,
 ) -> Result<bool, Refusal> {
     let mut tried = 0;
@@ -135,7 +137,9 @@ async fn acquire<T: Transport>(
         {
             (Ok(_), _) => return Ok(true),
             (Err(_), _) if is_given_up(to) => break,
-            (Err(Refusal::Unavailable(_)), None) => {}
+            // It does not hear the one that has released it. Whoever takes over from that, or readmits it, goes on.
+            (Err(Refusal::Unfit { .. }), None) if is_given_up(from) => break,
+            (Err(Refusal::Unfit { .. } | Refusal::Unavailable(_)), None) => {}
             (Err(Refusal::Log(error)), None) if error.is_final() || tried < TRIES_MAX => tried += 1,
             (Err(Refusal::Unavailable(_)), Some(error)) => return Err(Refusal::Log(error)),
             (Err(refusal), _) => return Err(refusal),

@@ -2,7 +2,7 @@
 
 use crate::remote::Reach;
 use isomer_design::{SiteId, Time};
-use isomer_log::LogError;
+use isomer_log::{LogError, Position};
 use isomer_site::{
     Answer, Failure, Published, Read, Refusal, Reply, Request, SeenUpTo, Site, Step, VisitRow,
 };
@@ -81,8 +81,9 @@ pub trait Transport {
         None
     }
 
-    /// Others have taken over what they could from a site that is gone: who waits for it may ask elsewhere.
-    fn set_taken_over(&self, _site: SiteId) {}
+    /// Others have taken over what they could from a site that is gone: who waits for it may ask elsewhere. Its log has ended
+    /// at this position; `None`: it mastered nothing of that.
+    fn set_taken_over(&self, _site: SiteId, _end: Option<Position>) {}
 
     /// How a site is, as far as the router knows.
     fn load(&self, site: SiteId) -> SiteLoad;

@@ -107,6 +107,21 @@ impl KeyRange {
             }
     }
 
+    /// True if these ranges, in order, hold all keys of this one.
+    pub fn is_covered<'r>(&self, by: impl Iterator<Item = &'r KeyRange>) -> bool {
+        let mut next = Some(self.start.clone());
+        for range in by {
+            if next.as_ref().is_some_and(|next| range.contains(next)) {
+                next = range.end.clone();
+            }
+        }
+        match (next, &self.end) {
+            (None, _) => true,
+            (Some(next), Some(end)) => next >= *end,
+            (Some(_), None) => false,
+        }
+    }
+
     /// The keys that lie in both ranges.
     pub fn intersection(&self, other: &KeyRange) -> KeyRange {
         let start = (&self.start).max(&other.start).clone();
@@ -169,6 +184,11 @@ mod tests {
         assert!(range.contains(&Key::int(5)) && range.contains(&Key::int(8)));
         assert!(!range.contains(&Key::int(9)) && !range.contains(&Key::int(4)));
         assert!(KeyRange::all().covers(&range) && !range.covers(&KeyRange::all()));
+        let parts = [KeyRange::ints(0, 4), KeyRange::ints(4, 7), KeyRange::ints(8, 20)];
+        assert!(KeyRange::ints(1, 7).is_covered(parts.iter()));
+        assert!(!KeyRange::ints(1, 9).is_covered(parts.iter()), "7 is missing");
+        assert!(!KeyRange::ints(8, 21).is_covered(parts.iter()));
+        assert!(KeyRange::all().is_covered([KeyRange::all()].iter()));
         assert!(range.overlaps(&KeyRange::ints(8, 20)) && !range.overlaps(&KeyRange::ints(9, 20)));
         assert!(KeyRange::single(Key::int(5)).contains(&Key::int(5)));
         assert!(!KeyRange::single(Key::int(5)).contains(&Key::int(6)));

@@ -50,8 +50,6 @@ pub struct Options {
     /// How long clients wait for a process that has gone.
     pub outage_wait: Duration,
     /// After so long others take over from a process that cannot be reached, where tables have backups; `None`: never.
-    /// To be asked for only where the design stands still: what a change of it that had begun has done at the process
-    /// nobody knows.
     pub failover_after: Option<Duration>,
     /// How long nothing may come from a process before it counts as gone. At most 4 s: what waits for the leases of
     /// all sites waits no longer than that.

@@ -224,7 +224,8 @@ impl Account {
             Event::Release { .. } if own => self.end_reign(place, head.time),
             Event::Acquire { .. } | Event::Promote { .. } if own => {
                 if let Some((range, since)) = self.held.get_mut(&place) {
-                    *since = Some(head.time);
+                    // Who has acquired it may be promoted: whoever asks had not heard.
+                    since.get_or_insert(head.time);
                     if matches!(record.event, Event::Promote { .. }) {
                         let (site, table, range) = (self.site, record.table, range.clone());
                         self.promoted.push(Promoted { site, table, range, at: head.time });

@@ -28,7 +28,7 @@
 //! | the reply to what was read at the master | all tickets up to the last one when it read |
 //! | a participant, before it says that it is done | the same, as of its end |
 //! | a coordinator, before it replies | that, if a participant wrote to such a table |
-//! | a release of mastership | the partition's tickets: whoever is master next need not know of them |
+//! | a release of mastership | the partition's tickets: whoever is master next need not know of them; and that the next one has all |
 //! | a site that has recovered | acknowledgements of all that it masters: it does not know what it had |
 //! | a change that adds a copy | its acknowledgement of what was committed without it: from then on it counts |
 //! | a change that lets a copy go | acknowledgements by enough others of what was committed with its own |
@@ -96,7 +96,7 @@ pub(crate) struct BackupTable {
 }
 
 /// A partition, by its table and first key.
-type Place = (TableId, Key);
+pub(crate) type Place = (TableId, Key);
 
 /// At a master: what has not been acknowledged.
 #[derive(Default)]
@@ -331,13 +331,28 @@ impl Site {
         self.end_learning(site, std::iter::once(&partition));
         let version = partition.version();
         drop(held);
+        self.await_ack(&partition, site, version).await
+    }
+
+    /// Waits until a follower of a partition has acknowledged a version.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] if it does not for long.
+    pub(crate) async fn await_ack(
+        &self,
+        partition: &SitePartition,
+        site: SiteId,
+        version: Version,
+    ) -> Result<(), Refusal> {
         let until = self.time.now().0 + PATIENCE_NS;
-        while !self.has_reached(&partition, site, version) {
+        self.expect_acks_of(&place(partition));
+        while !self.acknowledged_by(&place(partition), version).contains(site) {
             self.serving()?;
             if self.time.now().0 > until {
-                return Err(self.unfit(&partition, format!("is not acknowledged by {site}")));
+                let why = format!("is not acknowledged by {site}; try again");
+                return Err(self.unfit(partition, why));
             }
-            self.send(site, Message::AskAck { partitions: vec![place(&partition)] });
+            self.send(site, Message::AskAck { partitions: vec![place(partition)] });
             self.next_tick().await;
         }
         Ok(())
@@ -379,10 +394,16 @@ impl Site {
         Ok(())
     }
 
-    fn has_reached(&self, partition: &SitePartition, site: SiteId, version: Version) -> bool {
+    /// Acknowledgements of a partition are of use, whether or not anything waits for them.
+    pub(crate) fn expect_acks_of(&self, place: &Place) {
+        self.backups.waits.lock().books.entry(place.clone()).or_default();
+    }
+
+    /// Who has acknowledged a version of a partition.
+    pub(crate) fn acknowledged_by(&self, place: &Place, version: Version) -> SiteSet {
         let waits = self.backups.waits.lock();
-        let book = waits.books.get(&place(partition));
-        book.is_some_and(|book| book.reached_by(site) >= version)
+        let reached = waits.books.get(place).map_or(&[][..], |book| &book.reached);
+        reached.iter().filter(|(_, has)| *has >= version).map(|(site, _)| *site).collect()
     }
 
     /// True if backups have acknowledged all events up to this one.
@@ -414,6 +435,14 @@ impl Site {
             let mut waits = self.backups.waits.lock();
             waits.books.entry(place(partition)).or_default().learners = SiteSet::of(site);
         }
+    }
+
+    /// A follower is to be let go: nobody waits for it from now on, as if it had no copy.
+    pub(crate) fn stop_counting(&self, partition: &SitePartition, site: SiteId) {
+        if let Some(book) = self.backups.waits.lock().books.get_mut(&place(partition)) {
+            book.learners.insert(site);
+        }
+        self.recount(partition);
     }
 
     /// A step of another change: those before it are complete, so whoever follows the partition has its copy,
@@ -564,6 +593,7 @@ impl Site {
             table.set_backups(backups);
         }
         self.expect_acks(&table);
+        self.expect_heard(&table);
         drop(held);
         let seen = Seen { position: self.log.end(), ticket: self.last_ticket() };
         self.safe(seen, &[]).await.map_err(|_| Refusal::Unavailable(self.id))
@@ -591,10 +621,12 @@ impl Site {
         table: &Table,
         partition: &SitePartition,
         to: SiteId,
-        end: Position,
+        (event, end): (&Event<'_>, Position),
     ) {
         if table.is_backed() {
-            let end = if table.backups().on_disk { end } else { 0 };
+            // A change of the design is not asked for again by who has it.
+            let is_in_memory = !table.backups().on_disk && matches!(event, Event::Write(_));
+            let end = if is_in_memory { 0 } else { end };
             let due = Due { to, reached: reached(partition), end };
             self.backups.due.lock().push(due);
         }

@@ -182,12 +182,16 @@ impl Site {
     /// # Errors
     /// [`Refusal`] unless the partition that begins at `start` is mastered here, and is backed without `site`.
     pub async fn unfollow(&self, table: TableId, start: &Key, site: SiteId) -> Result<(), Refusal> {
-        let (_, partition, held) = self.lock_mastered(table, start).await?;
-        drop(held);
+        let found = self.mastered_table(table)?;
+        let wanted = || self.no_partition(table, format!("begins at {start}"));
+        let partition = found.starting_at(start).ok_or_else(wanted)?;
+        self.still_master(&partition)?;
         if !partition.followers().contains(site) {
             return self.lasting(self.log.end()).await; // It has been let go before.
         }
         self.backed_without(&partition, site).await?;
+        // Who holds the partition may wait for it.
+        self.stop_counting(&partition, site);
         let (_, partition, held) = self.lock_mastered(table, start).await?;
         // What was committed meanwhile: nobody waits for long.
         self.backed_without(&partition, site).await?;
@@ -290,6 +294,10 @@ impl Site {
         if !self.settled(&partition).await {
             let why = "waits for backups that do not acknowledge; try again".into();
             return Err(self.unfit(&partition, why));
+        }
+        if self.is_backed(table) {
+            // If this site is gone the next moment, nobody else could send it what it lacks.
+            self.await_ack(&partition, to, partition.version()).await?;
         }
         if self.is_fenced(to) {
             return Err(self.unfit(&partition, format!("hears nothing of {to}")));
@@ -461,6 +469,7 @@ impl Site {
         let range = partition.range.clone();
         partition.retire();
         self.end_tickets(partition);
+        self.end_unheard(partition);
         // Whoever finds the partition gone finds its rows here, and waits for them.
         let mut dropped = self.dropped.lock();
         let readers = self.reshape(table, &[&partition.range.start], &[]);

@@ -23,6 +23,7 @@
 
 use crate::error::Refusal;
 use crate::frame::FrameKind;
+use crate::held::Held;
 use crate::partition::{Readers, SitePartition, Table};
 use crate::record::{Event, FrameWriter, Install, Record, RowsBuffer};
 
@@ -180,12 +181,27 @@ impl Site {
     pub async fn install(&self, snapshot: Snapshot) -> Result<(), Refusal> {
         let table = self.table_or_new(snapshot.table);
         let mut copying = self.begin_copy(&table, &snapshot.range).await;
-        if let Some(there) = table.overlapping(&snapshot.range).first() {
-            copying.is_whole = true;
-            if there.source() == Some(snapshot.source) && there.range.covers(&snapshot.range) {
+        while let Some(there) = table.overlapping(&snapshot.range).first().cloned() {
+            let is_of_master = there.source() == Some(snapshot.source);
+            let is_as_late =
+                there.range.covers(&snapshot.range) && there.version() >= snapshot.version;
+            if is_of_master && is_as_late && !there.is_unfollowed() {
+                copying.is_whole = true;
                 return self.lasting(self.log.end()).await; // It has been installed before.
             }
-            return Err(self.unfit(there, "is held by the site already; remove it first".into()));
+            if !is_of_master || !snapshot.range.covers(&there.range) {
+                copying.is_whole = true;
+                return Err(
+                    self.unfit(&there, "is held by the site already; remove it first".into())
+                );
+            }
+            // The master has let it go, which has not been heard of here.
+            let mut held = Held::default();
+            if held.wait_for(&there).await {
+                self.end_copy(&table, &there)?;
+            }
+            drop(held);
+            self.purged(&table, &snapshot.range).await;
         }
         if let Err(full) = self.room_for_copy(&snapshot) {
             copying.is_whole = true; // Nothing of it is here.

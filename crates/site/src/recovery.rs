@@ -343,8 +343,10 @@ impl Site {
                 }
             }
         }
-        tables.iter().for_each(|table| self.expect_acks(table));
-        self.restore_tail(self.unended().into_iter());
+        tables.iter().for_each(|table| {
+            self.expect_acks(table);
+            self.expect_heard(table);
+        });
         if self.opened_at > 0 {
             self.outlive_promises();
         }

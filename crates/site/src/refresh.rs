@@ -181,7 +181,7 @@ impl Site {
         partition.begin_publishing();
         right.iter().for_each(|right| right.begin_publishing());
         let after = self.take_effect(&table, partition, right.as_ref(), record, came);
-        self.owe_ack(&table, &after, came.from, came.position);
+        self.owe_ack(&table, &after, came.from, (&record.event, came.position));
         self.follow_on(&after, record, came);
         Some(after)
     }

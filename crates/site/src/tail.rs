@@ -18,8 +18,11 @@
 //! other, and the longest has all that any site was sent. A commit that was acknowledged is in it: some site that
 //! acknowledged it is left, as no more than k sites are lost. Nobody has heard of the rest.
 //!
-//! **Settled** is a frame whose events all their backups have acknowledged: nobody lacks it, and it is dropped. What
-//! is prepared stays until it has ended, and a decision until all have heard of it.
+//! **Settled** is a frame whose writes enough backups have acknowledged, and whose changes of the design all followers
+//! have: nobody who is needed lacks it, and it is dropped. Writes that one follower lacks another one has, who can be the
+//! master in its place. Of a change of the design it matters who has heard: nobody else can acquire what was released
+//! to a site, and replicas that were split differently cannot be told apart. What is prepared stays until it has ended, and
+//! a decision until all have heard of it.
 //!
 //! **Before anybody relies on it.** A participant says that it is prepared, and a coordinator tells its decision, when
 //! as many sites as a table asks for backups have the tail up to there ([`Site::tailed`]). Commits need not wait:
@@ -35,14 +38,14 @@
 //! transaction that writes tables with and without backups may be cut in two if nobody was told of it: what it wrote
 //! to those without comes back with the site.
 
-use crate::backup::Ticket;
+use crate::backup::{Place, Ticket};
 use crate::error::Refusal;
 use crate::failover::PATIENCE_NS;
 use crate::frame::{FrameHead, FrameKind, Hearing, TxnId};
 use crate::link::outgoing::feed_item;
 use crate::message::{FeedItem, Message, TailItem};
-use crate::partition::SitePartition;
-use crate::record::{FrameWriter, Record, read_any_frame, read_frame};
+use crate::partition::{SitePartition, Table};
+use crate::record::{Event, FrameWriter, Record, read_any_frame, read_frame};
 use crate::site::{Outgoing, Site};
 use isomer_design::{Key, SiteId, SiteSet, TableId, Time, Version};
 use isomer_log::{LogError, Position};
@@ -55,9 +58,6 @@ use std::task::Poll;
 
 /// A tail with more frames than fit into so many bytes begins anew.
 const TAIL_BYTES_MAX: usize = 64 << 20;
-
-/// A partition, by its table and first key.
-type Place = (TableId, Key);
 
 /// A transaction over several sites that has not come to its end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -142,9 +142,25 @@ pub(crate) struct OwnTail {
     tail: Tail,
     /// The frames of the tail, with the last ticket when all of their own were open; `None`: not yet.
     marks: VecDeque<(Position, Option<Ticket>)>,
+    /// Changes of the design that followers may lack.
+    unheard: Vec<Unheard>,
+    /// When followers were asked for those last.
+    asked: Time,
+    /// Somebody keeps it.
+    is_kept: bool,
     /// Others are sent the tail once backups have acknowledged up to here.
     begins_after: Ticket,
     has_begun: bool,
+}
+
+/// A change of the design that all followers of its partition are to hear of.
+struct Unheard {
+    /// Of its frame; 0: of an earlier run.
+    position: Position,
+    place: Place,
+    /// The version that it leads the partition to.
+    version: Version,
+    by: SiteSet,
 }
 
 /// What became known of the site's own tail when it was extended.
@@ -241,6 +257,8 @@ impl<'de> Deserialize<'de> for FrameBytes {
 /// What is to be done so that others go on where a site has ended. See [`take_over`].
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct TakeOver {
+    /// Where its log has ended; `None`: it masters nothing of what others would have kept that.
+    pub end: Option<Position>,
     /// What followers may lack.
     pub frames: Vec<TailFrame>,
     /// The version of each partition that these frames, and those before them, lead to.
@@ -251,11 +269,18 @@ pub struct TakeOver {
     pub undecided: BTreeSet<Place>,
 }
 
-/// Works out what was history at a site that is gone, from what the sites that are left know of it.
+/// Works out what was history at a site that is gone, from what the sites that are left know of it. `is_kept`: it
+/// masters something with backups, so whoever follows that keeps its tail; without, a tail that somebody has is an old one.
 ///
 /// # Errors
-/// In words, if nobody has its tail.
-pub fn take_over(known: &BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
+/// In words, if nobody has its tail, and that is needed.
+pub fn take_over(known: &BTreeMap<SiteId, Fenced>, is_kept: bool) -> Result<TakeOver, String> {
+    if !is_kept {
+        return match known.values().find_map(|fenced| fenced.in_doubt.first()) {
+            Some(txn) => Err(format!("nobody has kept the end of its log, and {txn} is in doubt")),
+            None => Ok(TakeOver::default()),
+        };
+    }
     let run = known.values().map(|fenced| fenced.run).max().unwrap_or(0);
     let tails = known.values().filter(|fenced| fenced.run == run);
     let tail = tails.filter_map(|fenced| fenced.tail.as_ref()).max_by_key(|tail| tail.received);
@@ -263,8 +288,8 @@ pub fn take_over(known: &BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
     let mut unended: BTreeMap<TxnId, Unended> = tail.before.unended.iter().cloned().collect();
     tail.frames.iter().for_each(|frame| note_unended(&mut unended, &frame.bytes.0));
 
-    let mut found = TakeOver { frames: tail.frames.clone(), ..TakeOver::default() };
-    let mut next = tail.received;
+    let (end, frames) = (Some(tail.received), tail.frames.clone());
+    let mut found = TakeOver { end, frames, ..TakeOver::default() };
     let mut decided_here = BTreeMap::new();
     for (txn, how) in unended {
         match (how, known.get(&txn.coordinator)) {
@@ -272,9 +297,9 @@ pub fn take_over(known: &BTreeMap<SiteId, Fenced>) -> Result<TakeOver, String> {
             (Unended::Prepared(frame), Some(coordinator)) => {
                 let at = coordinator.decided.iter().find(|(other, _)| *other == txn);
                 if let Some((_, at)) = at {
-                    next += 1;
-                    let bytes = ended(txn, &frame, *at);
-                    found.frames.push(TailFrame { position: next, bytes });
+                    // Its own log goes on from there, should nobody take over.
+                    let (position, bytes) = (tail.received, ended(txn, &frame, *at));
+                    found.frames.push(TailFrame { position, bytes });
                 }
             }
             (Unended::Prepared(frame), None) => {
@@ -324,9 +349,13 @@ impl Site {
     ) -> TailNews {
         let mut own = self.links.own_tail.lock();
         let own = &mut *own;
-        for Outgoing { position, frame, .. } in frames {
-            own.tail.push(*position, frame);
-            own.marks.push_back((*position, None));
+        if !std::mem::replace(&mut own.is_kept, true) {
+            self.begin_tail(own);
+        }
+        for outgoing in frames {
+            own.tail.push(outgoing.position, &outgoing.frame);
+            own.marks.push_back((outgoing.position, None));
+            self.note_unheard(&mut own.unheard, outgoing);
         }
         own.tail.received = up_to;
         self.settle_tail(own);
@@ -334,9 +363,11 @@ impl Site {
             let end = own.tail.received;
             own.tail.settle(end);
             own.marks.clear();
+            own.unheard.iter_mut().for_each(|change| change.position = 0);
             (own.has_begun, own.begins_after) = (false, self.last_ticket());
         }
-        own.has_begun = own.has_begun || self.is_acknowledged(own.begins_after);
+        let is_known = own.unheard.first().is_none_or(|change| change.position > 0);
+        own.has_begun = own.has_begun || is_known && self.is_acknowledged(own.begins_after);
         let finished = self.finished(&mut own.tail);
         TailNews { finished, settled: own.tail.settled, has_begun: own.has_begun }
     }
@@ -346,16 +377,82 @@ impl Site {
         self.links.own_tail.lock().tail.settled
     }
 
+    /// Notes the changes of the design in a frame, which is the next one of the log.
+    fn note_unheard(&self, unheard: &mut Vec<Unheard>, outgoing: &Outgoing) {
+        let (_, records) = read_frame(&outgoing.frame).expect("the site wrote it");
+        for (record, followers) in records.iter().zip(&outgoing.followers) {
+            let place = (record.table, record.start.clone());
+            match &record.event {
+                Event::Write(_) => continue,
+                // Who has the merged partition has all of both.
+                Event::Merge { right, .. } => {
+                    let ended = (record.table, right.clone());
+                    for change in unheard.iter_mut().filter(|change| change.place == ended) {
+                        (change.place, change.version) = (place.clone(), record.version);
+                    }
+                }
+                Event::Unfollow(site) => {
+                    let of = unheard.iter_mut().filter(|change| change.place == place);
+                    of.for_each(|change| change.by = change.by.without(*site));
+                }
+                _ => {}
+            }
+            let by = match &record.event {
+                // It has no copy any more, or not yet.
+                Event::Unfollow(site) | Event::Follow(site) => followers.without(*site),
+                _ => followers.clone(),
+            };
+            if !by.is_empty() && self.is_backed(record.table) {
+                self.expect_acks_of(&place);
+                let (position, version) = (outgoing.position, record.version);
+                unheard.push(Unheard { position, place, version, by });
+            }
+        }
+    }
+
+    /// Followers that are heard, and may lack a change of the design.
+    fn lacking(&self, change: &Unheard) -> SiteSet {
+        let (table, start) = &change.place;
+        let is_here = |table: Arc<Table>| Table::find(&table.partitions.load(), start).is_some();
+        if !self.table(*table).is_some_and(is_here) {
+            return SiteSet::EMPTY; // It was discarded before the frame was sent.
+        }
+        let lacking = &change.by - &self.acknowledged_by(&change.place, change.version);
+        &lacking - &self.links.other_tails.lock().fenced
+    }
+
+    /// Asks followers of whose changes of the design nothing was heard, now and then. Part of a tick.
+    pub(crate) fn ask_for_unheard(&self) {
+        let mut own = self.links.own_tail.lock();
+        let now = self.time.now();
+        if own.unheard.is_empty() || now.0.saturating_sub(own.asked.0) < self.link_timeouts.gap_ns {
+            return;
+        }
+        own.asked = now;
+        let mut asked: BTreeMap<SiteId, Vec<Place>> = BTreeMap::new();
+        for change in &own.unheard {
+            for site in self.lacking(change).iter() {
+                asked.entry(site).or_default().push(change.place.clone());
+            }
+        }
+        drop(own);
+        for (site, partitions) in asked {
+            self.send(site, Message::AskAck { partitions });
+        }
+    }
+
     fn settle_tail(&self, own: &mut OwnTail) {
+        own.unheard.retain(|change| !self.lacking(change).is_empty());
+        let heard = own.unheard.first().map_or(Position::MAX, |change| change.position);
         while let Some((position, ticket)) = own.marks.front_mut() {
             let frame = own.tail.frames.get(position).expect("marks are of frames");
             if ticket.is_none() && self.is_installed(frame) {
                 *ticket = Some(self.last_ticket());
             }
-            if !ticket.is_some_and(|ticket| self.is_acknowledged(ticket)) {
+            let position = *position;
+            if position >= heard || !ticket.is_some_and(|ticket| self.is_acknowledged(ticket)) {
                 break;
             }
-            let position = *position;
             own.marks.pop_front();
             own.tail.settle(position);
         }
@@ -398,10 +495,21 @@ impl Site {
         std::iter::once(begins).chain(frames).map(FeedItem::Tail).collect()
     }
 
-    /// What this run has to know of earlier ones: nobody is sent a tail before backups have acknowledged all.
-    pub(crate) fn restore_tail(&self, unended: impl Iterator<Item = (TxnId, Unended)>) {
+    /// Nobody keeps the site's tail any more.
+    pub(crate) fn end_tail(&self) {
         let mut own = self.links.own_tail.lock();
-        own.tail.unended.extend(unended);
+        if own.is_kept {
+            let (end, unheard) = (own.tail.received, std::mem::take(&mut own.unheard));
+            *own = OwnTail { unheard, ..OwnTail::default() };
+            own.tail.settle(end);
+        }
+    }
+
+    /// Somebody is to keep the tail, and nobody has before: in this run, or at all. What has happened before is known only by
+    /// what is left of it, so nobody is sent a tail before backups have acknowledged all.
+    fn begin_tail(&self, own: &mut OwnTail) {
+        own.unheard.iter_mut().for_each(|change| change.position = 0);
+        own.tail.unended = self.unended().into_iter().collect();
         for table in self.tables().iter() {
             let map = table.partitions.load();
             let mastered = map.iter().filter(|(_, partition)| partition.is_master());
@@ -409,6 +517,37 @@ impl Site {
             own.tail.versions.extend(mastered.map(|(_, p)| (place(p), p.version())));
         }
         own.begins_after = self.last_ticket();
+    }
+
+    /// Expects followers to acknowledge what this site masters of a table, or has released: nobody knows which changes of
+    /// the design they have heard of.
+    pub(crate) fn expect_heard(&self, table: &Table) {
+        if !table.is_backed() {
+            return;
+        }
+        let map = table.partitions.load();
+        let unheard: Vec<Unheard> =
+            map.iter().filter_map(|(_, partition)| self.unheard_of(partition)).collect();
+        self.links.own_tail.lock().unheard.splice(0..0, unheard);
+    }
+
+    /// A partition has left the site: nobody waits for it here any more.
+    pub(crate) fn end_unheard(&self, partition: &SitePartition) {
+        let place = (partition.table, partition.range.start.clone());
+        self.links.own_tail.lock().unheard.retain(|change| change.place != place);
+    }
+
+    /// What others may lack of a partition that this site masters, or has released.
+    fn unheard_of(&self, partition: &SitePartition) -> Option<Unheard> {
+        let by = match (partition.is_master(), partition.released_to()) {
+            (true, _) => partition.followers(),
+            (false, Some(to)) if to != self.id => SiteSet::of(to),
+            (false, _) => return None,
+        };
+        let place = (partition.table, partition.range.start.clone());
+        self.expect_acks_of(&place);
+        let version = partition.version();
+        (!by.is_empty()).then_some(Unheard { position: 0, place, version, by })
     }
 
     /// Ready when the sites that keep this site's tail have it up to a position: as many as there are to be backups.
@@ -702,16 +841,18 @@ mod tests {
         );
         let short = Fenced { run: 3, tail: tail(vec![first.clone()]), ..Fenced::default() };
         let long = Fenced { run: 3, tail: tail(vec![first.clone(), second]), ..Fenced::default() };
-        let found = take_over(&known([(S2, short.clone()), (S3, long)])).expect("there is a tail");
+        let found =
+            take_over(&known([(S2, short.clone()), (S3, long)]), true).expect("there is a tail");
         assert_eq!(versions(&found), [(0, 8), (5, 6)]);
 
         let lines = vec![first, frame(90, FrameKind::Commit, &[(5, 5)])];
         let old = Fenced { run: 2, tail: tail(lines), ..Fenced::default() };
-        let found = take_over(&known([(S2, short), (S3, old.clone())])).expect("there is a tail");
+        let found =
+            take_over(&known([(S2, short), (S3, old.clone())]), true).expect("there is a tail");
         assert_eq!(versions(&found), [(5, 5)], "what an earlier run had in doubt is not");
 
         let heard = Fenced { run: 3, tail: None, ..Fenced::default() };
-        let refused = take_over(&known([(S2, heard), (S3, old)])).expect_err("of this run");
+        let refused = take_over(&known([(S2, heard), (S3, old)]), true).expect_err("of this run");
         assert!(refused.contains("the end of its log"), "{refused}");
     }
 
@@ -727,7 +868,8 @@ mod tests {
         ];
         let coordinator = Fenced { decided: vec![(committed, Time(77))], ..Fenced::default() };
         let backup = Fenced { run: 1, tail: tail(frames), ..Fenced::default() };
-        let found = take_over(&known([(S2, coordinator), (S3, backup)])).expect("there is a tail");
+        let found =
+            take_over(&known([(S2, coordinator), (S3, backup)]), true).expect("there is a tail");
         assert_eq!(versions(&found), [(5, 5), (8, 5)]);
         assert_eq!(found.undecided, BTreeSet::from([(T, Key::int(7))]));
         let last = found.frames.last().expect("the end of what was prepared");
@@ -743,7 +885,8 @@ mod tests {
         kept.before.unended = vec![(earlier, Unended::Decided(Time(5)))];
         let backup = Fenced { run: 1, tail: Some(kept), ..Fenced::default() };
         let doubtful = Fenced { in_doubt: vec![decided, earlier, not], ..Fenced::default() };
-        let found = take_over(&known([(S2, doubtful), (S3, backup)])).expect("there is a tail");
+        let found =
+            take_over(&known([(S2, doubtful), (S3, backup)]), true).expect("there is a tail");
         let expected = [(decided, Some(Time(10))), (earlier, Some(Time(5))), (not, None)];
         assert_eq!(found.outcomes, BTreeMap::from(expected));
     }

@@ -56,6 +56,7 @@ impl Site {
         self.watch_links();
         self.answer_what_is_received();
         self.ask_for_acks();
+        self.ask_for_unheard();
         let retry = std::mem::take(&mut *self.retry.lock());
         retry.iter().for_each(|partition| self.apply_pending(partition));
         self.pursue();

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! node_wait_seconds = 10          # keys of the file, with their defaults
+//! failover_seconds = 5            # 0: never
 //! silence_ms = 3000
 //! queue_mb = 64
 //! requests = 2048
@@ -32,8 +33,9 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 /// The keys of the file itself; those of a process.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "node_wait_seconds",
+    "failover_seconds",
     "silence_ms",
     "queue_mb",
     "requests",
@@ -70,6 +72,8 @@ pub(crate) struct Process {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Limits {
     pub(crate) outage_wait: Duration,
+    /// After so long others take over from a process that is gone; `None`: never.
+    pub(crate) failover_after: Option<Duration>,
     pub(crate) silence: Duration,
     pub(crate) queue_bytes: usize,
     pub(crate) requests: usize,
@@ -79,6 +83,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             outage_wait: Duration::from_secs(10),
+            failover_after: Some(Duration::from_secs(5)),
             silence: Duration::from_secs(3),
             queue_bytes: 64 << 20,
             requests: 2048,
@@ -102,13 +107,11 @@ impl ClusterFile {
         check_keys(&table, &KEYS, "the file")?;
         let usual = Limits::default();
         let (wait, silence) = (usual.outage_wait.as_secs(), usual.silence.as_millis() as u64);
+        let failover = usual.failover_after.map_or(0, |after| after.as_secs());
+        let seconds = |key, usual| number(&table, key, 0..=86_400, usual).map(Duration::from_secs);
         let limits = Limits {
-            outage_wait: Duration::from_secs(number(
-                &table,
-                "node_wait_seconds",
-                0..=86_400,
-                wait,
-            )?),
+            outage_wait: seconds("node_wait_seconds", wait)?,
+            failover_after: Some(seconds("failover_seconds", failover)?).filter(|s| !s.is_zero()),
             silence: Duration::from_millis(number(&table, "silence_ms", 200..=4000, silence)?),
             queue_bytes: (number(&table, "queue_mb", 1..=65_536, 64)? as usize) << 20,
             requests: number(&table, "requests", 16..=100_000, usual.requests as u64)? as usize,
@@ -338,6 +341,9 @@ mod tests {
             file.limits,
             Limits { silence: Duration::from_millis(500), ..Limits::default() }
         );
+        let never =
+            ClusterFile::read(&format!("failover_seconds = 0\n{FILE}")).expect("it is right");
+        assert_eq!(never.limits.failover_after, None);
         assert_eq!(file.log, LogArgs::default());
         let log = "log = \"kafka://k:9092/shop\"\nkafka_options = [\"a=b\"]";
         let with = ClusterFile::read(&format!("{log}\n{FILE}")).expect("it is right");
@@ -357,7 +363,7 @@ mod tests {
         assert_eq!(
             wrong("silence_ms", "silence_msec"),
             "the file has a key `silence_msec`, which is not known; the nearest is `silence_ms`, and there are: \
-             node_wait_seconds, silence_ms, queue_mb, requests, log, kafka_options, \
+             node_wait_seconds, failover_seconds, silence_ms, queue_mb, requests, log, kafka_options, \
              node_tls_ca, node_tls_cert, node_tls_key, process"
         );
         assert_eq!(

@@ -236,7 +236,7 @@ impl Place {
         let role = self.own.role;
         let Belongs { cluster, known } = belongs;
         let folder = folder.to_owned();
-        let Limits { outage_wait, silence, queue_bytes, requests } = self.limits;
+        let Limits { outage_wait, failover_after, silence, queue_bytes, requests } = self.limits;
         let sites = self.own_sites();
         let options = isomer_net::Options {
             members: self.others,
@@ -246,6 +246,7 @@ impl Place {
             }),
             known: known.into_iter().collect(),
             outage_wait,
+            failover_after,
             silence,
             queue_bytes,
             requests,

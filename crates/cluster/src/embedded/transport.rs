@@ -4,7 +4,7 @@ use super::runtime::Runtime;
 use crate::remote::{ClientPin, Reach, Remote};
 use crate::transport::{Transport, load_of};
 use isomer_design::{SiteId, Time};
-use isomer_log::LogError;
+use isomer_log::{LogError, Position};
 use isomer_site::{
     Answer, Failure, Part, PartAnswer, Peers, Pin, Published, Read, Refusal, Reply, Request,
     SeenUpTo, Step, TimeSource, VisitRow,
@@ -229,7 +229,7 @@ impl Transport for Embedded {
         }
     }
 
-    fn set_taken_over(&self, site: SiteId) {
+    fn set_taken_over(&self, site: SiteId, _end: Option<Position>) {
         if let Some(remote) = self.elsewhere(site) {
             remote.set_taken_over(site);
         }

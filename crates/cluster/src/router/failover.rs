@@ -62,6 +62,8 @@ impl fmt::Display for FailedOver {
 
 /// What is known of a partition that is to have another master.
 pub(super) struct Surveyed {
+    /// The site that is passed by.
+    pub(super) without: SiteId,
     /// What a new master must have applied.
     pub(super) version: Version,
     /// Who could be it, the one that has applied most first.
@@ -234,8 +236,8 @@ impl<T: Transport> Router<T> {
         match candidates.is_empty() {
             true => Err("there is no replica elsewhere".to_owned()),
             false => {
-                let followers = candidates.iter().copied().collect();
-                Ok(Surveyed { version, candidates, followers, shared })
+                let (without, followers) = (placement.master, candidates.iter().copied().collect());
+                Ok(Surveyed { without, version, candidates, followers, shared })
             }
         }
     }
@@ -251,7 +253,7 @@ impl<T: Transport> Router<T> {
         let placement = self.placement(table, &start).ok_or("it is gone")?;
         // The master may be back meanwhile: with what it had in doubt, which nobody follows.
         let holders = placement.holders();
-        let others = holders.iter().filter(|site| *site != placement.master);
+        let others = holders.iter().filter(|site| *site != survey.without);
         let healthy = others.filter(|site| self.transport.failure(*site).is_none());
         let healthy: SiteSet = healthy.collect();
         let mut why = String::new();
@@ -268,8 +270,10 @@ impl<T: Transport> Router<T> {
             let followers = self.turn(place, survey.version, to, (followers, able)).await;
             let gone = holders.iter().filter(|site| *site != to && !followers.contains(*site));
             let gone = gone.map(|site| Change::RemoveReplica { table, start: start.clone(), site });
-            let changes = std::iter::once(Change::Remaster { table, start: start.clone(), to });
-            for change in changes.chain(gone) {
+            // It may be the master by the design.
+            let change = Change::Remaster { table, start: start.clone(), to };
+            let change = Some(change).filter(|_| to != placement.master);
+            for change in change.into_iter().chain(gone) {
                 self.enter(&change).map_err(|error| error.to_string())?;
                 self.tell_of(change, reason, begun, 0);
             }

@@ -17,7 +17,7 @@
 //! in its log others may have seen. So the router does not take it back, but enters it.
 
 use super::Router;
-use super::failover::AT_ONCE;
+use super::failover::{AT_ONCE, places, ranges};
 use crate::error::Error;
 use crate::protocol;
 use crate::transport::Transport;
@@ -79,6 +79,7 @@ impl<T: Transport> Router<T> {
         let each = held.map(|holding| self.readmit_holding(site, holding, &is_known));
         let done: Vec<Result<(), Refusal>> = iter(each).buffer_unordered(AT_ONCE).collect().await;
         done.into_iter().collect::<Result<(), Refusal>>()?;
+        self.let_go_of_lost(site).await?;
         self.transport.step(site, Step::Admit(site)).await?;
         self.given_up.lock().remove(&site);
         // After that: who is back only then asks whom to hear.
@@ -102,7 +103,12 @@ impl<T: Transport> Router<T> {
             return self.transport.step(site, Step::Forget(table)).await.map(drop);
         }
         // Whoever has reserved it may wait for the site.
-        if self.is_placed(site, table, &range) && self.is_as_designed(site, &holding) {
+        let is_well = || {
+            self.is_placed(site, table, &range)
+                && self.is_as_designed(site, &holding)
+                && !self.is_torn(site, &holding)
+        };
+        if is_well() {
             return Ok(());
         }
         // What was being changed there is changed by then.
@@ -112,6 +118,9 @@ impl<T: Transport> Router<T> {
         let _reserved = self.reserve(within).await;
         if !self.is_placed(site, table, &range) {
             return self.transport.step(site, Step::Discard(table, range)).await.map(drop);
+        }
+        if self.is_torn(site, &holding) {
+            return self.let_go_of_torn(site, table, &range).await;
         }
         if !self.is_as_designed(site, &holding) {
             let now = self.describe(site).await?;
@@ -134,6 +143,58 @@ impl<T: Transport> Router<T> {
         self.design().partitions_in(table, range).any(|(_, placement)| placement.holds(site))
     }
 
+    /// True for a copy of which the design gives the site only a part. It is behind: what it would be split from, or merged
+    /// with, may be discarded by now.
+    fn is_torn(&self, site: SiteId, holding: &Holding) -> bool {
+        let design = self.design();
+        let mut within = design.partitions_in(holding.table, &holding.range);
+        holding.source.is_some() && within.any(|(_, placement)| !placement.holds(site))
+    }
+
+    /// Takes the partitions from a site of whose keys it does not hold all that the design gives it: it was told to discard
+    /// them before it could say that it had been split from them, or merged with them.
+    async fn let_go_of_lost(&self, site: SiteId) -> Result<(), Refusal> {
+        let held = self.describe(site).await?;
+        for place in places(&self.design(), |placement| placement.replicas.contains(site)) {
+            for (table, range) in ranges(&self.design(), [&place]) {
+                let of = |h: &&Holding| h.table == table && h.range.overlaps(&range);
+                if range.is_covered(held.iter().filter(of).map(|holding| &holding.range)) {
+                    continue;
+                }
+                let _reserved = self.reserve(|design| ranges(design, [&place])).await;
+                let is_given = |(_, placement): (_, Placement)| placement.replicas.contains(site);
+                if self.design().partition_of(table, &range.start).is_some_and(is_given) {
+                    self.let_go_of_torn(site, table, &range).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the partitions that a site has a part of within a range from it, and has it let go of what it holds of them and of
+    /// the range: in this order, as it may be gone before the end. Backups are made anew.
+    async fn let_go_of_torn(
+        &self,
+        site: SiteId,
+        table: TableId,
+        range: &KeyRange,
+    ) -> Result<(), Refusal> {
+        let mut left = vec![range.clone()];
+        for (range, placement) in self.design().partitions_in(table, range) {
+            if placement.replicas.contains(site) {
+                let start = range.start.clone();
+                let unfollow = Step::Unfollow(table, start.clone(), site);
+                protocol::ask(&self.transport, placement.master, unfollow).await?;
+                self.enter_made(Change::RemoveReplica { table, start, site });
+                left.push(range);
+            }
+        }
+        for range in left {
+            self.transport.step(site, Step::Discard(table, range)).await?;
+        }
+        Ok(())
+    }
+
     /// False if the design says that a site masters something there, and not as the site has it. What it has only to
     /// acquire is as it should be.
     fn is_as_designed(&self, site: SiteId, holding: &Holding) -> bool {
@@ -150,30 +211,37 @@ impl<T: Transport> Router<T> {
     /// Has the masters of what a site holds acquire it, where a release is all that there is. Nothing is reserved: whoever
     /// has reserved it may wait for the master.
     async fn acquire_released(&self, site: SiteId) -> Result<(), Refusal> {
-        for Holding { table, range, source, released_to, .. } in self.describe(site).await? {
-            let Some(master) = self.master_of(table, &range.start) else { continue };
-            let is_released = match released_to {
-                Some(to) => to == master,
-                // The release may not have come here yet.
-                None => source.is_some() && master == site,
-            };
-            // Who is readmitted later does it then.
-            let is_there = || master == site || !self.is_given_up(master);
-            let is_needed = || self.master_of(table, &range.start) == Some(master) && is_there();
-            if is_released && is_needed() {
-                let step = Step::Acquire(table, range.start.clone());
-                let overtaken = async {
-                    while is_needed() {
-                        self.transport.retry(master).await;
-                    }
-                };
-                let acquired = protocol::ask(&self.transport, master, step);
-                if let Either::Left((acquired, _)) = select(pin!(acquired), pin!(overtaken)).await {
-                    acquired?;
-                }
-            }
+        for holding in self.describe(site).await? {
+            self.acquire_if_released(site, &holding).await?;
         }
         Ok(())
+    }
+
+    async fn acquire_if_released(&self, site: SiteId, holding: &Holding) -> Result<(), Refusal> {
+        let (table, start) = (holding.table, &holding.range.start);
+        let Some(master) = self.master_of(table, start) else { return Ok(()) };
+        let is_released = match holding.released_to {
+            Some(to) => to == master,
+            // The release may not have come here yet.
+            None => holding.source.is_some() && master == site,
+        };
+        // Who is readmitted later does it then.
+        let is_there = || master == site || !self.is_given_up(master);
+        let is_needed = || self.master_of(table, start) == Some(master) && is_there();
+        if !is_released || !is_needed() {
+            return Ok(());
+        }
+        let overtaken = async {
+            while is_needed() {
+                self.transport.retry(master).await;
+            }
+        };
+        let acquire = Step::Acquire(table, start.clone());
+        let acquired = protocol::ask(&self.transport, master, acquire);
+        match select(pin!(acquired), pin!(overtaken)).await {
+            Either::Left((acquired, _)) => acquired.map(drop),
+            Either::Right(_) => Ok(()),
+        }
     }
 
     /// The master of the partition that begins at `start`.
@@ -194,6 +262,8 @@ impl<T: Transport> Router<T> {
         }
         if let Some(to) = holding.released_to.filter(|to| *to != master) {
             self.enter_made(Change::Remaster { table, start: start.clone(), to });
+            // At once: whoever has reserved something else that is to be mended may wait for its master.
+            self.acquire_if_released(master, holding).await?;
         }
         if holding.source.is_some() {
             return Ok(());

@@ -23,12 +23,14 @@
 //! what it has reserved.
 //!
 //! **Masterships on their way.** What was released to s1 is its own, acquired or not ([`crate::protocol`]); a change that
-//! ends while others take over may bring more of that, so they look once more.
+//! ends while others take over may bring more of that, so they look once more. What s1 has released is not its own any
+//! more, but whoever is to acquire it may not have heard of that: so it is taken over as well, by that site.
 //!
 //! Tables without backups wait for the site: what was acknowledged may be nowhere else.
 
 use super::Router;
 use super::failover::{AT_ONCE, FailedOver, Place, Surveyed, places, ranges};
+use crate::reservation::Reservation;
 use crate::transport::Transport;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -95,7 +97,7 @@ impl<T: Transport> Router<T> {
     fn may_master(&self, site: SiteId) -> bool {
         let is_on_its_way =
             |change: &Change| matches!(change, Change::Remaster { to, .. } if *to == site);
-        let mut places = places(&self.design(), |placement| placement.master == site).into_iter();
+        let mut places = mastered_by(&self.design(), site).into_iter();
         self.jobs.any(is_on_its_way) || places.any(|(table, _)| self.has_backups(table))
     }
 
@@ -119,23 +121,17 @@ impl<T: Transport> Router<T> {
     }
 
     async fn take_over_fenced(&self, site: SiteId, reason: &str) -> Result<FailedOver, FailedOver> {
-        let mastered = |design: &Design| places(design, |placement| placement.master == site);
-        let reserved = self.reserve(|design| ranges(design, &mastered(design)));
-        // Once it is back, what is under way there may wait for those who do not hear it.
-        let Either::Left((_reserved, _)) = select(pin!(reserved), pin!(self.is_back(site))).await
-        else {
+        let Some((_reserved, places)) = self.reserve_places(site).await else {
             return Err(self.failed_over(site, &[], BTreeMap::new()));
         };
-        if self.transport.failure(site).is_none() {
-            return Err(self.failed_over(site, &[], BTreeMap::new()));
-        }
-        let places = mastered(&self.design());
+        // Others keep the end of its log if it is a master for them.
+        let is_kept = mastered_by(&self.design(), site).iter().any(|(t, _)| self.has_backups(*t));
         let (backed, others): (Vec<&Place>, Vec<&Place>) =
             places.iter().partition(|(table, _)| self.has_backups(*table));
         let why = "its table asks for no backups".to_owned();
         let mut left: BTreeMap<&Place, String> =
             others.into_iter().map(|place| (place, why.clone())).collect();
-        match self.survey_without(site, &backed).await {
+        match self.survey_without(site, &backed, is_kept).await {
             Ok((found, surveys)) => {
                 let promotions = surveys.iter().map(|(place, survey)| async move {
                     while self.promote(place, survey, reason).await.is_err() {
@@ -143,9 +139,10 @@ impl<T: Transport> Router<T> {
                     }
                 });
                 iter(promotions).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+                let end = found.1.end;
                 self.end_in_doubt(site, found).await;
                 self.given_up.lock().insert(site, true);
-                self.transport.set_taken_over(site);
+                self.transport.set_taken_over(site, end);
             }
             // Others may still lack what it has released.
             Err(_) if backed.is_empty() && !self.has_any_backups() => {}
@@ -155,6 +152,36 @@ impl<T: Transport> Router<T> {
             }
         }
         Ok(self.failed_over(site, &places, left))
+    }
+
+    /// Reserves what a site that is gone masters, and what nobody masters as it has released it. `None` if it is back, or
+    /// somebody cannot be asked.
+    async fn reserve_places(&self, site: SiteId) -> Option<(Reservation<'_>, Vec<Place>)> {
+        let mut unacquired = Vec::new();
+        loop {
+            let of_site = |design: &Design| {
+                let mut found = mastered_by(design, site);
+                found.extend(unacquired.iter().cloned());
+                found
+            };
+            let reserved = self.reserve(|design| ranges(design, &of_site(design)));
+            // Once it is back, what is under way there may wait for those who do not hear it.
+            let Either::Left((reserved, _)) =
+                select(pin!(reserved), pin!(self.is_back(site))).await
+            else {
+                return None;
+            };
+            let now = self.unacquired(site).await?;
+            if self.transport.failure(site).is_none() {
+                return None;
+            }
+            if now.iter().all(|place| unacquired.contains(place)) {
+                let mut places = mastered_by(&self.design(), site);
+                places.extend(now);
+                return Some((reserved, places));
+            }
+            unacquired = now;
+        }
     }
 
     /// Ready when a site is not given up any more.
@@ -186,6 +213,7 @@ impl<T: Transport> Router<T> {
         &self,
         site: SiteId,
         places: &[&Place],
+        is_kept: bool,
     ) -> Result<((Known, TakeOver), Vec<(Place, Surveyed)>), String> {
         self.check_others(site)?;
         let mut known = Known::new();
@@ -196,8 +224,8 @@ impl<T: Transport> Router<T> {
                 Err(refusal) => return Err(refusal.to_string()),
             }
         }
-        self.check_tails(places, &known)?;
-        let found = take_over(&known)?;
+        self.check_tails(site, places, &known)?;
+        let found = take_over(&known, is_kept)?;
         if let Some((table, start)) = found.undecided.first() {
             return Err(format!(
                 "it was prepared to write {table}[{start}] for a site that cannot be asked either"
@@ -210,7 +238,7 @@ impl<T: Transport> Router<T> {
         let places = self.reshape(places, &known).await?;
         let mut surveys = Vec::new();
         for place in places {
-            let survey = self.survey_with(&place, &known, &found).await?;
+            let survey = self.survey_with(site, &place, &known, &found).await?;
             surveys.push((place, survey));
         }
         Ok(((known, found), surveys))
@@ -218,13 +246,14 @@ impl<T: Transport> Router<T> {
 
     /// Who follows a partition and has started again may have applied, before, what the tails of others do not reach:
     /// one part of a transaction, while nobody has the rest.
-    fn check_tails(&self, places: &[&Place], known: &Known) -> Result<(), String> {
+    fn check_tails(&self, site: SiteId, places: &[&Place], known: &Known) -> Result<(), String> {
         let run = known.values().map(|fenced| fenced.run).max();
         let design = self.design();
         let placements =
             places.iter().filter_map(|(table, start)| design.partition_of(*table, start));
+        let mastered = placements.filter(|(_, placement)| placement.master == site);
         let holders =
-            placements.flat_map(|(_, placement)| placement.holders().iter().collect::<Vec<_>>());
+            mastered.flat_map(|(_, placement)| placement.holders().iter().collect::<Vec<_>>());
         let has_tail = |fenced: &Fenced| Some(fenced.run) == run && fenced.tail.is_some();
         match holders.into_iter().find(|site| known.get(site).is_some_and(|known| !has_tail(known)))
         {
@@ -294,6 +323,7 @@ impl<T: Transport> Router<T> {
     /// How far a partition had come, and who could take it.
     async fn survey_with(
         &self,
+        without: SiteId,
         place: &Place,
         known: &Known,
         found: &TakeOver,
@@ -318,15 +348,38 @@ impl<T: Transport> Router<T> {
         let furthest = candidates.last().map(|(version, _)| *version);
         // Nobody would send the others what they lack.
         let complete = candidates.into_iter().rev().filter(|(has, _)| *has >= version);
-        let candidates: Vec<SiteId> = complete.map(|(_, site)| site).collect();
+        let mut candidates: Vec<SiteId> = complete.map(|(_, site)| site).collect();
+        // Whoever it was released to may be about to acquire it.
+        candidates.sort_by_key(|candidate| *candidate != placement.master);
         let followers = candidates.iter().copied().collect();
         match furthest {
             None => Err(format!("none of the replicas of {table}[{start}] can be reached")),
             Some(furthest) if furthest < version => Err(format!(
                 "the backup of {table}[{start}] has lost what it had acknowledged in memory"
             )),
-            Some(_) => Ok(Surveyed { version, candidates, followers, shared: Vec::new() }),
+            Some(_) => Ok(Surveyed { without, version, candidates, followers, shared: Vec::new() }),
         }
+    }
+
+    /// The partitions that the site has released to others, who have not acquired them: if they have not heard of the
+    /// release, they never will. `None` if it is not known.
+    async fn unacquired(&self, site: SiteId) -> Option<Vec<Place>> {
+        let mut found = Vec::new();
+        for other in self.reachable() {
+            let described = self.transport.step(other, Step::Describe).await.ok()?;
+            let Answer::Holdings(held) = described else {
+                unreachable!("a description was asked for")
+            };
+            let design = self.design();
+            let is_unacquired = |holding: &Holding| {
+                let placed = design.partition_of(holding.table, &holding.range.start);
+                let is_master = placed.is_some_and(|(_, placement)| placement.master == other);
+                is_master && holding.source == Some(site) && self.has_backups(holding.table)
+            };
+            let held = held.into_iter().filter(is_unacquired);
+            found.extend(held.map(|holding| (holding.table, holding.range.start)));
+        }
+        Some(found)
     }
 
     /// Tells those who are in doubt of a transaction of a site what became of it, now that nothing of that can come back;
@@ -347,4 +400,9 @@ impl<T: Transport> Router<T> {
             }
         }
     }
+}
+
+/// The partitions that a site masters by the design.
+fn mastered_by(design: &Design, site: SiteId) -> Vec<Place> {
+    places(design, |placement| placement.master == site)
 }

@@ -6,9 +6,8 @@
 use super::World;
 use isomer_design::SiteId;
 use isomer_log::Position;
-use isomer_site::Fenced;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A part of a site's log that is no part of the history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +24,6 @@ pub struct Void {
 #[derive(Default)]
 pub(super) struct Gone {
     given_up: RefCell<BTreeSet<SiteId>>,
-    /// The longest tail that was told of each.
-    tails: RefCell<BTreeMap<SiteId, (u64, Position)>>,
     void: RefCell<Vec<Void>>,
 }
 
@@ -34,26 +31,16 @@ impl World {
     /// Nobody waits for a site any more.
     pub fn give_up(&self, site: SiteId) {
         self.gone.given_up.borrow_mut().insert(site);
-        self.gone.tails.borrow_mut().remove(&site);
     }
 
     pub(super) fn is_given_up(&self, site: SiteId) -> bool {
         self.gone.given_up.borrow().contains(&site)
     }
 
-    /// A site says what it knows of one that was given up.
-    pub(super) fn note_tail(&self, of: SiteId, fenced: &Fenced) {
-        if let Some(tail) = &fenced.tail {
-            let mut tails = self.gone.tails.borrow_mut();
-            let longest = tails.entry(of).or_default();
-            *longest = (fenced.run, tail.received).max(*longest);
-        }
-    }
-
-    /// Others have taken over from a site.
-    pub(super) fn set_taken_over(&self, site: SiteId) {
-        if let Some((_, from)) = self.gone.tails.borrow().get(&site) {
-            self.gone.void.borrow_mut().push(Void { site, from: *from, until: Position::MAX });
+    /// Others have taken over from a site, whose log has ended there for them.
+    pub(super) fn set_taken_over(&self, site: SiteId, end: Option<Position>) {
+        if let Some(from) = end {
+            self.gone.void.borrow_mut().push(Void { site, from, until: Position::MAX });
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Gate, World};
 use crate::plant::{self, Plant};
 use isomer_cluster::{Transport, load_of};
 use isomer_design::{Footprint, SiteId, Time};
-use isomer_log::LogError;
+use isomer_log::{LogError, Position};
 use isomer_site::{
     Abort, Answer, Body, Failure, Part, PartAnswer, Peers, Pin, Procedure, Published, Read,
     Refusal, Reply, Request, RowWrite, SeenUpTo, Site, Step, Txn, VisitRow,
@@ -258,7 +258,6 @@ impl Transport for SimTransport {
     async fn step(&self, site: SiteId, step: Step) -> Result<Answer, Refusal> {
         let what = words(&step);
         let is_own_admission = matches!(step, Step::Admit(of) if of == site);
-        let fenced_site = if let Step::Fence(site) = step { Some(site) } else { None };
         self.world.doing(|| format!("waits for {site} to {what}"));
         let unavailable = Refusal::Unavailable(site);
         let Some((host, run)) = self.arrive_at_last(site).await else { return Err(unavailable) };
@@ -267,9 +266,6 @@ impl Transport for SimTransport {
         let answer = answer.ok_or(unavailable.clone())?;
         if is_own_admission && answer.is_ok() {
             self.world.set_readmitted(site);
-        }
-        if let (Some(of), Ok(Answer::Fenced(fenced))) = (fenced_site, &answer) {
-            self.world.note_tail(of, fenced);
         }
         match &answer {
             Ok(_) => self.world.note(format_args!("{site} has done: {what}")),
@@ -287,8 +283,8 @@ impl Transport for SimTransport {
         self.world.sleep(RETRY_NS).await;
     }
 
-    fn set_taken_over(&self, site: SiteId) {
-        self.world.set_taken_over(site);
+    fn set_taken_over(&self, site: SiteId, end: Option<Position>) {
+        self.world.set_taken_over(site, end);
     }
 
     fn load(&self, site: SiteId) -> SiteLoad {

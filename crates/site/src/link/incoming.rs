@@ -156,8 +156,8 @@ impl Site {
         let mut followed: BTreeMap<SiteId, Vec<Arc<SitePartition>>> = BTreeMap::new();
         for table in self.tables().iter() {
             for (_, partition) in table.partitions.load().iter() {
-                // Nothing more comes for those that were let go, or are to be mastered here.
-                let ended = partition.is_unfollowed() || partition.released_to() == Some(self.id);
+                // Nothing more comes for those that were let go. What is to be mastered here may be promoted elsewhere.
+                let ended = partition.is_unfollowed();
                 if let Some(source) = partition.source().filter(|_| !ended) {
                     followed.entry(source).or_default().push(partition.clone());
                 }

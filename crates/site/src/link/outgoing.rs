@@ -173,6 +173,7 @@ impl Site {
         links: &BTreeMap<SiteId, Link>,
     ) -> Option<(Vec<TailItem>, TailNews)> {
         if !links.values().any(|link| link.keeps_tail) {
+            self.end_tail();
             return None;
         }
         let is_of_tail = |frame: &&Outgoing| frame.is_kept || self.has_backers(frame);

@@ -11,12 +11,15 @@ use crate::request::{Committed, Mark, Published, Reply, Request, Shares};
 use crate::site::Site;
 use crate::source::{Gathered, Source};
 use crate::txn::Txn;
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use isomer_design::{Access, SiteId, SiteSet, Time};
 use isomer_log::Position;
 use isomer_store::{Context, pin};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// A site's writes.
 type Writes = BTreeMap<SiteId, Vec<RowWrite>>;
@@ -124,7 +127,7 @@ impl Site {
                     return self.enter(txn, footprint, at).await;
                 }
                 let part = Part::Enter { txn, footprint: footprint.clone(), at };
-                match peers.part(site, part).await {
+                match self.part_of(site, part, peers).await {
                     Ok(PartAnswer::Entered(entered)) => Ok(entered),
                     Ok(PartAnswer::Prepared(_)) => Err(Failure::Participant(site)),
                     Err(failure) => Err(blamed(site, failure)),
@@ -159,6 +162,24 @@ impl Site {
         Ok((at, Gathered::of(rows)))
     }
 
+    /// Has another site do its part. Once that is fenced it is not waited for: its word would be void, and it may wait for
+    /// those who do not hear it.
+    async fn part_of<P: Peers>(
+        &self,
+        site: SiteId,
+        part: Part,
+        peers: &P,
+    ) -> Result<PartAnswer, Failure> {
+        let fenced = poll_fn(|cx| {
+            self.ticked.register(cx.waker());
+            if self.is_fenced(site) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        match select(pin!(peers.part(site, part)), fenced).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) => Err(Failure::Participant(site)),
+        }
+    }
+
     /// Prepares the writes of the others, at once; sites that wrote nothing see to it that what they
     /// read is durable. Of a serializable transaction, all that they have locked is prepared, written or not. Gives
     /// those that are prepared, with their proposals.
@@ -180,7 +201,7 @@ impl Site {
                 false => Part::Prepare { txn, at, writes },
             };
             async move {
-                match peers.part(site, part).await {
+                match self.part_of(site, part, peers).await {
                     Ok(PartAnswer::Prepared(proposal)) => Ok((site, wrote, proposal)),
                     Ok(PartAnswer::Entered(_)) => Err(Failure::Participant(site)),
                     Err(failure) => Err(blamed(site, failure)),
