@@ -7,7 +7,8 @@ mod cluster;
 mod run;
 
 use cluster::bank::{accounts, while_working};
-use cluster::{Cluster, PROCESSES};
+use cluster::{Cluster, PROCESSES, wait_for};
+use postgres::Client;
 use postgres::error::SqlState;
 use run::isomer;
 use std::io::{BufRead, BufReader};
@@ -48,6 +49,46 @@ fn a_node_that_is_killed_comes_back_with_all_that_was_acknowledged() {
             assert_eq!(shown.expect("the view is there").len(), 1);
             cluster.start(node);
             cluster.until_whole();
+            more(30);
+        }
+    });
+}
+
+/// Where tables have backups nothing waits for a node that is gone: its rows are written elsewhere, while it is away.
+#[test]
+fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Statements wait for longer than it takes until others take over: none is refused for a node that is gone.
+    let cluster = Cluster::new(folder.path(), "failover_seconds = 1\nnode_wait_seconds = 120");
+    (0..3).for_each(|at| cluster.start(at));
+    accounts(&cluster);
+    let mut client = cluster.client();
+    for table in ["accounts", "journal", "stays"] {
+        client
+            .batch_execute(&format!("alter table {table} set (backups = 1)"))
+            .expect("there are sites for them");
+    }
+    let masters = |client: &mut Client, site: &str| -> i64 {
+        let of = "select count(*) from isomer.partitions where master = $1";
+        client.query_one(of, &[&site]).expect("the view is there").get(0)
+    };
+    let mut lacking = || -> i64 {
+        let few = "select count(*) from isomer.partitions where replicas = '' and relation in ('accounts', 'journal', 'stays')";
+        cluster.client().query_one(few, &[]).expect("the view is there").get(0)
+    };
+    while_working(&cluster, |more| {
+        for node in [1, 2] {
+            more(30);
+            cluster.kill(node);
+            let (_, site) = PROCESSES[node];
+            client
+                .batch_execute(&format!("update stays set v = v + 1 where site = {site}"))
+                .expect("others take over");
+            assert_eq!(masters(&mut client, &format!("s{site}")), 0);
+            more(30);
+            cluster.start(node);
+            cluster.until_whole();
+            wait_for("each partition has a backup again", || lacking() == 0);
             more(30);
         }
     });

@@ -10,6 +10,7 @@
 //!                 acquire    what was released to it meanwhile
 //!                 discard    what the design does not give it
 //!                 mend       what it has made of changes that ended as refused: borders, releases, followers
+//!                 let go     copies that it has only a part of: what they would be split from is discarded
 //!                 admit      all hear it, and the design of what it masters may change again
 //! ```
 //!

@@ -26,6 +26,9 @@
 //! ends while others take over may bring more of that, so they look once more. What s1 has released is not its own any
 //! more, but whoever is to acquire it may not have heard of that: so it is taken over as well, by that site.
 //!
+//! **A site that masters nothing for others** has nobody who keeps its tail: one that somebody has is old. There is nothing to
+//! take over, unless somebody is in doubt of what it has decided: then it is waited for.
+//!
 //! Tables without backups wait for the site: what was acknowledged may be nowhere else.
 
 use super::Router;
