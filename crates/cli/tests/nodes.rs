@@ -72,7 +72,7 @@ fn others_take_over_from_a_node_that_is_killed_and_it_becomes_a_backup() {
         let of = "select count(*) from isomer.partitions where master = $1";
         client.query_one(of, &[&site]).expect("the view is there").get(0)
     };
-    let mut lacking = || -> i64 {
+    let lacking = || -> i64 {
         let few = "select count(*) from isomer.partitions where replicas = '' and relation in ('accounts', 'journal', 'stays')";
         cluster.client().query_one(few, &[]).expect("the view is there").get(0)
     };

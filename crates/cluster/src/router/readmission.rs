@@ -329,11 +329,15 @@ impl<T: Transport> Router<T> {
         }
     }
 
-    /// Lets the others hear a site again.
+    /// Lets the others hear a site again, but those whose logs have failed: they are told when they are back.
     async fn have_heard(&self, site: SiteId) -> Result<(), Refusal> {
         for other in self.design().sites().iter().filter(|other| *other != site) {
-            if self.transport.failure(other).is_none() {
-                protocol::ask(&self.transport, other, Step::Admit(site)).await?;
+            if self.transport.failure(other).is_some() {
+                continue;
+            }
+            match protocol::ask(&self.transport, other, Step::Admit(site)).await {
+                Err(Refusal::Log(error)) if error.is_final() => {}
+                admitted => drop(admitted?),
             }
         }
         Ok(())
