@@ -358,12 +358,12 @@ impl Site {
         Ok(())
     }
 
-    /// Waits until the others who back a partition have acknowledged as much as one follower has: what only that has
-    /// would be nowhere else once it is let go. Of those that are not heard nothing is waited for.
+    /// Counts a follower of a partition no more, as it is to be let go, once the others who back it have acknowledged as
+    /// much: what only this one has would be nowhere else. Of those that are not heard nothing is waited for.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] if they do not for long.
-    pub(crate) async fn backed_without(
+    pub(crate) async fn stop_counting(
         &self,
         partition: &SitePartition,
         site: SiteId,
@@ -373,13 +373,18 @@ impl Site {
             return Ok(());
         }
         let (place, until) = (place(partition), self.time.now().0 + PATIENCE_NS);
-        while !self.is_fenced(site) {
+        loop {
             let others = partition.followers().without(site);
             let others: SiteSet = others.iter().filter(|other| !self.is_fenced(*other)).collect();
-            let is_safe = |book: &Book| book.is_safe(&others, backups, book.reached_by(site));
-            let is_backed = self.backups.waits.lock().books.get(&place).is_none_or(is_safe);
-            if is_backed || others.is_empty() {
-                break;
+            let is_lost = others.is_empty() || self.is_fenced(site);
+            {
+                let mut waits = self.backups.waits.lock();
+                let book = waits.books.entry(place.clone()).or_default();
+                if is_lost || book.is_safe(&others, backups, book.reached_by(site)) {
+                    // From this moment on: what it acknowledges from now on counts for nobody.
+                    book.learners.insert(site);
+                    break;
+                }
             }
             self.serving()?;
             if self.time.now().0 > until {
@@ -391,6 +396,7 @@ impl Site {
             }
             self.next_tick().await;
         }
+        self.recount(partition);
         Ok(())
     }
 
@@ -435,14 +441,6 @@ impl Site {
             let mut waits = self.backups.waits.lock();
             waits.books.entry(place(partition)).or_default().learners = SiteSet::of(site);
         }
-    }
-
-    /// A follower is to be let go: nobody waits for it from now on, as if it had no copy.
-    pub(crate) fn stop_counting(&self, partition: &SitePartition, site: SiteId) {
-        if let Some(book) = self.backups.waits.lock().books.get_mut(&place(partition)) {
-            book.learners.insert(site);
-        }
-        self.recount(partition);
     }
 
     /// A step of another change: those before it are complete, so whoever follows the partition has its copy,

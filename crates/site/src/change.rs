@@ -189,17 +189,21 @@ impl Site {
         if !partition.followers().contains(site) {
             return self.lasting(self.log.end()).await; // It has been let go before.
         }
-        self.backed_without(&partition, site).await?;
         // Who holds the partition may wait for it.
-        self.stop_counting(&partition, site);
+        self.stop_counting(&partition, site).await?;
         let (_, partition, held) = self.lock_mastered(table, start).await?;
-        // What was committed meanwhile: nobody waits for long.
-        self.backed_without(&partition, site).await?;
         self.end_all_learning(&partition);
-        let mut frame = FrameWriter::new(FrameKind::Commit);
-        frame.record(&partition.next_record(Event::Unfollow(site)));
         // The event itself still goes to the follower, who then knows that there is no more.
-        let (_, position) = self.publish(&[&partition], frame, |_| {})?;
+        let position = loop {
+            let mut frame = FrameWriter::new(FrameKind::Commit);
+            frame.record(&partition.next_record(Event::Unfollow(site)));
+            match self.publish(&[&partition], frame, |_| {}) {
+                Ok((_, position)) => break position,
+                // What does not count any more is not to stay.
+                Err(error) if error.is_worth_retrying() => self.next_tick().await,
+                Err(error) => return Err(error.into()),
+            }
+        };
         partition.set_followers(partition.followers().without(site));
         self.recount(&partition);
         // It has the copy, or never will; whether it still lacks something of the log, it says itself.

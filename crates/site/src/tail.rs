@@ -482,6 +482,19 @@ impl Site {
         tail.unended.extract_if(.., is_over).map(|(txn, _)| txn).collect()
     }
 
+    /// For who keeps the tail, and has all frames of it: up to where it has come. That can be said with what is settled, or
+    /// with the whole tail.
+    pub(crate) fn tail_up_to_now(&self) -> Vec<FeedItem> {
+        let (settled, received) = {
+            let own = self.links.own_tail.lock();
+            (own.tail.settled, own.tail.received)
+        };
+        match settled == received {
+            true => vec![FeedItem::Tail(TailItem::Settled(settled))],
+            false => self.whole_tail(),
+        }
+    }
+
     /// The tail from its beginning, for a stream that has begun.
     pub(crate) fn whole_tail(&self) -> Vec<FeedItem> {
         let own = self.links.own_tail.lock();

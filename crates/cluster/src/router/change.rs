@@ -260,11 +260,14 @@ impl<T: Transport> Router<T> {
                 Ok(rows)
             }
             Err(refusal) => {
-                if let Refusal::Log(LogError::Gone { .. }) = refusal {
+                let is_gone = matches!(refusal, Refusal::Log(LogError::Gone { .. }));
+                if is_gone {
                     // What it has done of it is not known before it is readmitted.
                     sites_of(&before, change).0.inspect(|site| self.give_up(*site));
                 }
-                if let (true, Change::RemoveReplica { table, start, site }) = (routed_first, change)
+                // It may have let a copy go, and acknowledged commits that this does not have.
+                if let (true, Change::RemoveReplica { table, start, site }) =
+                    (routed_first && !is_gone, change)
                 {
                     let (table, start, site) = (*table, start.clone(), *site);
                     self.enter(&Change::AddReplica { table, start, site })?;

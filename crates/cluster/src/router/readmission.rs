@@ -26,6 +26,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::iter;
 use isomer_design::{Change, Design, Key, KeyRange, Placement, SiteId, SiteSet, TableId};
+use isomer_log::LogError;
 use isomer_site::{Answer, Failure, Holding, Refusal, Step};
 use std::pin::pin;
 
@@ -87,6 +88,7 @@ impl<T: Transport> Router<T> {
         self.have_heard(site).await?;
         drop(transit);
         self.acquire_released(site).await?;
+        self.let_go_of_unplaced(site).await?;
         // Nothing was copied to it meanwhile.
         self.restore_backups();
         Ok(())
@@ -152,6 +154,28 @@ impl<T: Transport> Router<T> {
         holding.source.is_some() && within.any(|(_, placement)| !placement.holds(site))
     }
 
+    /// Has others let go of copies of what a site masters that the design does not give them: the site was gone when they were
+    /// taken away, and nobody knew whether anybody else had all that they have.
+    async fn let_go_of_unplaced(&self, master: SiteId) -> Result<(), Refusal> {
+        let is_there =
+            |other: &SiteId| *other != master && self.transport.failure(*other).is_none();
+        for other in self.design().sites().iter().filter(is_there) {
+            for Holding { table, range, source, .. } in self.describe(other).await? {
+                if source != Some(master) || self.is_placed(other, table, &range) {
+                    continue;
+                }
+                let within = |design: &Design| -> Vec<(TableId, KeyRange)> {
+                    design.partitions_in(table, &range).map(|(range, _)| (table, range)).collect()
+                };
+                let _reserved = self.reserve(within).await;
+                if !self.is_placed(other, table, &range) {
+                    self.transport.step(other, Step::Discard(table, range)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the partitions from a site of whose keys it does not hold all that the design gives it: it was told to discard
     /// them before it could say that it had been split from them, or merged with them.
     async fn let_go_of_lost(&self, site: SiteId) -> Result<(), Refusal> {
@@ -184,9 +208,17 @@ impl<T: Transport> Router<T> {
         for (range, placement) in self.design().partitions_in(table, range) {
             if placement.replicas.contains(site) {
                 let start = range.start.clone();
+                // First: nobody is to take over from the master with what it has let go.
+                self.enter_made(Change::RemoveReplica { table, start: start.clone(), site });
                 let unfollow = Step::Unfollow(table, start.clone(), site);
-                protocol::ask(&self.transport, placement.master, unfollow).await?;
-                self.enter_made(Change::RemoveReplica { table, start, site });
+                match protocol::ask(&self.transport, placement.master, unfollow).await {
+                    Err(Refusal::Log(LogError::Gone { .. })) => {}
+                    Err(refusal) => {
+                        self.enter_made(Change::AddReplica { table, start, site });
+                        return Err(refusal);
+                    }
+                    Ok(_) => {}
+                }
                 left.push(range);
             }
         }

@@ -313,7 +313,7 @@ impl Site {
             if link.tail_begun_in == link.epoch {
                 // What was logged before it followed anything is history, too.
                 link.told_settled = self.tail_settled();
-                items.push(FeedItem::Tail(TailItem::Settled(link.told_settled)));
+                items.extend(self.tail_up_to_now());
             }
             self.send_feed(to, link, items, Time::ZERO);
         }
