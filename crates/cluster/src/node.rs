@@ -23,7 +23,7 @@
 //! **Logs elsewhere.** Where each log says itself whose it is ([`Logs`](crate::Logs)), a node can start on another machine:
 //! whoever opens the log of a site has the site, and the process that had it is [told so](Node::is_lost) by the log.
 //!
-//! **Left out.** Nobody takes over from a node that does not come back. Where logs are in folders, nothing stops two
+//! **Left out.** What has no backups waits for a node that does not come back. Where logs are in folders, nothing stops two
 //! processes from opening copies of one folder but that the wire lets no two of one name in. Whether a node's log has lost
 //! what sites of other processes know of it is not compared.
 
