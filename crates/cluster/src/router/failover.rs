@@ -362,7 +362,8 @@ mod tests {
         let surveyed = |shared: &[usize]| {
             let shared = shared.iter().map(|at| places[*at].clone()).collect();
             let followers = SiteSet::of(SiteId(2));
-            Ok(Surveyed { version: 7, candidates: vec![SiteId(2)], followers, shared })
+            let without = SiteId(1);
+            Ok(Surveyed { without, version: 7, candidates: vec![SiteId(2)], followers, shared })
         };
         // 0 and 1 share one, so do 2 and 3, and so do 3 and 4, which has no replica.
         let surveys = [
