@@ -428,7 +428,8 @@ impl<T: Transport> Router<T> {
                 Ok(made) => {
                     changes += made.len();
                     let sent = request.again();
-                    self.execute(session, asked, place, sent, &mut *published, changes).await
+                    let run = self.execute(session, asked, place, sent, &mut *published, changes);
+                    self.unreserved_if_lost(run, &mut reserved, place.site()).await
                 }
                 Err(error) => Err(error),
             };
@@ -452,6 +453,26 @@ impl<T: Transport> Router<T> {
             }
         }
         Err(Error::Lost(LOST_MAX))
+    }
+
+    /// Waits for a transaction that runs at a site. Once any site is given up it gives back what it has reserved: its commit may
+    /// wait for that site, and whoever takes over from it, or lets its copies go, for the partitions.
+    async fn unreserved_if_lost<R>(
+        &self,
+        run: impl Future<Output = R>,
+        reserved: &mut Option<Reservation<'_>>,
+        site: SiteId,
+    ) -> R {
+        let mut run = pin!(run);
+        loop {
+            match select(run.as_mut(), pin!(self.transport.retry(site))).await {
+                Either::Left((done, _)) => return done,
+                Either::Right(_) if self.has_given_up() => break,
+                Either::Right(_) => {}
+            }
+        }
+        *reserved = None;
+        run.await
     }
 
     /// Waits until a site can be reached again, and is readmitted; fails if its clients should not wait for that.

@@ -122,6 +122,11 @@ impl<T: Transport> Router<T> {
         })
     }
 
+    /// True if any site is given up.
+    pub(super) fn has_given_up(&self) -> bool {
+        !self.given_up.lock().is_empty()
+    }
+
     /// True from when others begin to take over from a site until it is readmitted, and while it is.
     pub(super) fn is_given_up(&self, site: SiteId) -> bool {
         self.given_up.lock().contains_key(&site) || self.in_transit.lock().contains(&site)
