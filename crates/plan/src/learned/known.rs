@@ -18,7 +18,7 @@
 use super::cost::Costs;
 use super::outlook::Outlook;
 use super::recent::Recent;
-use super::regime::Regime;
+use super::regime::{Regime, access_shares_differ};
 use super::traffic::Traffic;
 use super::tuning::Tuning;
 use super::workload::Workload;
@@ -55,14 +55,18 @@ impl Known {
         }
     }
 
-    /// True if what speaks of another workload was forgotten just now.
-    pub(crate) fn end_renewal(&mut self, tuning: &Tuning, now_ns: u64) -> bool {
-        let enough = (2 * tuning.plan_samples_min, tuning.signal_ns());
-        let is_renewed = self.workload.end_renewal(now_ns, enough);
-        if is_renewed {
+    /// If enough samples have come to tell whether the workload has become another one: whether it has. Then what speaks of
+    /// the old one is forgotten.
+    pub(crate) fn end_renewal(&mut self, tuning: &Tuning, now_ns: u64, design: &Design) -> bool {
+        if !self.workload.has_enough(now_ns, (2 * tuning.plan_samples_min, tuning.signal_ns())) {
+            return false;
+        }
+        let is_another = access_shares_differ(&self.workload, design, tuning.disturbed / 4.0);
+        self.workload.end_renewal(is_another);
+        if is_another {
             self.regime.begin_anew(now_ns);
         }
-        is_renewed
+        is_another
     }
 
     pub(crate) fn outlook(&self) -> Outlook<'_> {

@@ -14,19 +14,22 @@
 //! is no calm: masters are in the wrong places, and in a large database it takes long to see what moving them gains.
 //!
 //! **Where all signals were as usual** for four seconds, one that differs may mean that the workload has become another
-//! one: a hot spot has moved. Then the samples are renewed as fast as can be, and what is older is forgotten
-//! ([`super::reservoir`]); and a global plan is drawn at once. Overload and a quiet night look the same, and cost no more
-//! than that some more transactions are measured for a moment.
+//! one: a hot spot has moved. Overload and a quiet night look the same, so that decides nothing: the samples are renewed as
+//! fast as can be ([`super::reservoir`]) and compared with the older ones ([`access_shares_differ`]). If they access other
+//! sites the older ones are forgotten, and a global plan is drawn at once.
 //!
 //! **What is usual** follows what is seen. Frozen at the start of a disturbance, it would let later steady growth look
 //! like a new one. Changes of the design move load, too: while masters move nothing is told of the workload, nor until the
 //! signals have settled after that, nor after a lull in which nobody asked for anything.
 //!
 //! **Left out**: latency (with open-loop clients only the share of distributed transactions shows that a hot spot has
-//! moved); gradual changes, which the reservoir forgets by itself; a test that finds a
-//! drop before the averages do, and a comparison of old and new samples before the old ones go.
+//! moved); hot spots that stay at their site, which need splits and no moves; gradual changes, which the reservoir forgets
+//! by itself; a test that finds a drop before the averages do.
 
 use super::tuning::Tuning;
+use super::workload::{Sample, Workload};
+use isomer_design::{Design, SiteId};
+use std::collections::BTreeMap;
 
 /// What was seen in an interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -145,9 +148,61 @@ impl Regime {
     }
 }
 
+/// True if new samples access the sites of a design in other shares than old ones do, and that is
+/// no chance.
+///
+/// How far apart both are is the chi-square distance of the shares of samples whose first access
+/// goes to a site. If a tenth of all moves from one of eight sites to another, that is 0.1 or more;
+/// what chance adds to it is the number of sites by that of samples, on both sides.
+pub(super) fn access_shares_differ(
+    workload: &Workload,
+    design: &Design,
+    distance_min: f64,
+) -> bool {
+    let [old, new] = [false, true].map(|side| {
+        let samples = workload.sides().filter(|(is_new, _)| *is_new == side);
+        shares(samples.map(|(_, sample)| sample), design)
+    });
+    let (Some((old, olds)), Some((new, news))) = (old, new) else { return false };
+    let all =
+        |site: SiteId| [&old, &new].map(|shares| shares.get(&site).copied().unwrap_or_default());
+    let distance: f64 = design
+        .sites()
+        .iter()
+        .map(|site| {
+            let [old, new] = all(site);
+            if old + new > 0.0 { (new - old).powi(2) / ((old + new) / 2.0) } else { 0.0 }
+        })
+        .sum();
+    let chance = (design.sites().len() as f64 - 1.0) * (1.0 / olds + 1.0 / news);
+    distance - chance > distance_min
+}
+
+/// The shares of samples by the site that they access first, and how many there are; `None` without
+/// any.
+fn shares<'s>(
+    samples: impl Iterator<Item = &'s Sample>,
+    design: &Design,
+) -> Option<(BTreeMap<SiteId, f64>, f64)> {
+    let mut counts: BTreeMap<SiteId, f64> = BTreeMap::new();
+    for sample in samples {
+        let Some(item) = sample.footprint().items().first() else { continue };
+        let Some((_, placement)) = design.partition_of(item.table, item.span.start()) else {
+            continue;
+        };
+        *counts.entry(placement.master).or_default() += 1.0;
+    }
+    let count: f64 = counts.values().sum();
+    counts.values_mut().for_each(|share| *share /= count);
+    (count > 0.0).then_some((counts, count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learned::grid::tests::{S2, T, design};
+    use crate::learned::reservoir::Damping;
+    use isomer_design::{Footprint, Key};
 
     const TENTH_NS: u64 = 100_000_000;
 
@@ -241,5 +296,27 @@ mod tests {
             regime.seen_ns = now_ns;
             regime.unsettle(now_ns);
         }));
+    }
+
+    #[test]
+    fn samples_tell_whether_other_sites_are_accessed() {
+        // Keys below 500 are at the first site; as many samples before and after, with so many of
+        // ten at the first site.
+        let design = design(&[500], S2);
+        let differ = |before: i64, after: i64| {
+            let mut workload = Workload::new(Damping::default(), 0);
+            for number in 0..4000 {
+                if number == 2000 {
+                    workload.renew(number as u64);
+                }
+                let first = if number < 2000 { before } else { after };
+                let key = if number % 10 < first { number % 500 } else { 500 + number % 500 };
+                let footprint = Footprint::new().write(T, Key::int(key));
+                assert!(workload.offer(number as u64, &footprint, [1, 1], 100.0, [0.0, 0.5]));
+            }
+            access_shares_differ(&workload, &design, 0.05)
+        };
+        assert!(differ(5, 7) && differ(9, 3) && differ(10, 8));
+        assert!(!differ(5, 5) && !differ(6, 5));
     }
 }

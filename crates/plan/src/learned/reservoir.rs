@@ -13,8 +13,8 @@
 //!
 //! An item that is taken replaces one by chance once the reservoir is full, and goes by itself when
 //! it is older than the time limit. When what comes may be another thing than what came before
-//! ([`Reservoir::renew`]), the old ones go as soon as there are enough new ones. (MorphoSys 5.1, after Aggarwal's damped reservoirs; the constants are those
-//! of the public code of its descendant.)
+//! ([`Reservoir::renew`]), the old ones stay until there are enough new ones to compare them with. (MorphoSys 5.1, after
+//! Aggarwal's damped reservoirs; the constants are those of the public code of its descendant.)
 
 /// Constants of a [`Reservoir`].
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -121,19 +121,24 @@ impl<T> Reservoir<T> {
         self.renewed.is_some()
     }
 
-    /// Takes out what is older, if enough has come: half of what there is room for, or so many in so long a time.
-    pub fn end_renewal(
-        &mut self,
-        now_ns: u64,
-        (few, since_ns): (usize, u64),
-    ) -> impl Iterator<Item = T> {
-        let is_enough = |(at, came): &(u64, usize)| {
-            2 * came >= self.damping.size || *came >= few && now_ns.saturating_sub(*at) >= since_ns
-        };
-        let ended = self.renewed.take_if(|renewed| is_enough(renewed)).map(|(at, _)| at);
-        let all = if ended.is_some() { self.items.len() } else { 0 };
-        let is_older = move |came: u64| ended.is_some_and(|at| came < at);
-        self.items.extract_if(..all, move |(came, _)| is_older(*came)).map(|(_, item)| item)
+    /// True if enough has come since then: half of what there is room for, or so many in so long a time.
+    pub fn has_enough(&self, now_ns: u64, (few, since_ns): (usize, u64)) -> bool {
+        self.renewed.is_some_and(|(at, came)| {
+            2 * came >= self.damping.size || came >= few && now_ns.saturating_sub(at) >= since_ns
+        })
+    }
+
+    /// The items, and whether they have come since then.
+    pub fn sides(&self) -> impl Iterator<Item = (bool, &T)> + Clone {
+        let since = self.renewed.map_or(0, |(at, _)| at);
+        self.items.iter().map(move |(came, item)| (*came >= since, item))
+    }
+
+    /// Ends that; takes out what is older if it says nothing about what comes.
+    pub fn end_renewal(&mut self, is_another: bool) -> impl Iterator<Item = T> {
+        let at = self.renewed.take().map_or(0, |(at, _)| at);
+        let all = if is_another { self.items.len() } else { 0 };
+        self.items.extract_if(..all, move |(came, _)| *came < at).map(|(_, item)| item)
     }
 
     /// The items, in no order.
@@ -206,8 +211,12 @@ mod tests {
             (1..=3).for_each(|time| assert_eq!(reservoir.take(time, time, 0.0), None));
             reservoir.renew(10);
             times.iter().for_each(|time| assert_eq!(reservoir.take(*time, *time, 0.0), None));
-            let gone = reservoir.end_renewal(now_ns, (1, 5)).count();
-            assert_eq!(reservoir.is_renewed(), gone == 0);
+            if reservoir.has_enough(now_ns, (1, 5)) {
+                assert_eq!(reservoir.sides().filter(|(is_new, _)| *is_new).count(), times.len());
+                assert_eq!(reservoir.clone().end_renewal(false).count(), 0, "it is the same");
+                assert_eq!(reservoir.end_renewal(true).count(), 3);
+                assert!(!reservoir.is_renewed());
+            }
             reservoir.items().copied().collect::<Vec<u64>>()
         };
         assert_eq!(left(&[11, 12], 13), [1, 2, 3, 11, 12]);

@@ -163,12 +163,20 @@ impl Workload {
         self.reservoir.is_renewed()
     }
 
-    /// As [`Reservoir::end_renewal`]; true if it has ended.
-    pub(crate) fn end_renewal(&mut self, now_ns: u64, enough: (usize, u64)) -> bool {
-        let was_renewed = self.is_renewed();
-        let old: Vec<Arc<Sample>> = self.reservoir.end_renewal(now_ns, enough).collect();
+    /// As [`Reservoir::has_enough`].
+    pub(crate) fn has_enough(&self, now_ns: u64, enough: (usize, u64)) -> bool {
+        self.reservoir.has_enough(now_ns, enough)
+    }
+
+    /// As [`Reservoir::sides`].
+    pub(crate) fn sides(&self) -> impl Iterator<Item = (bool, &Sample)> + Clone {
+        self.reservoir.sides().map(|(is_new, sample)| (is_new, &**sample))
+    }
+
+    /// As [`Reservoir::end_renewal`].
+    pub(crate) fn end_renewal(&mut self, is_another: bool) {
+        let old: Vec<Arc<Sample>> = self.reservoir.end_renewal(is_another).collect();
         old.iter().for_each(|sample| self.forget(sample));
-        was_renewed && !self.is_renewed()
     }
 
     /// How many samples there are.

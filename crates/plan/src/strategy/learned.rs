@@ -340,7 +340,7 @@ impl LearnedState {
         now_ns: u64,
         design: &Design,
     ) -> Option<Known> {
-        if self.known.end_renewal(tuning, now_ns) {
+        if self.known.end_renewal(tuning, now_ns, design) {
             self.drawing.regime_changed();
         }
         let situation = self.known.situation(tuning, now_ns, design, usize::MAX);
