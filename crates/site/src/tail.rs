@@ -352,6 +352,9 @@ impl Site {
         if !std::mem::replace(&mut own.is_kept, true) {
             self.begin_tail(own);
         }
+        if own.unheard.is_empty() {
+            own.asked = self.time.now();
+        }
         for outgoing in frames {
             own.tail.push(outgoing.position, &outgoing.frame);
             own.marks.push_back((outgoing.position, None));
