@@ -175,9 +175,8 @@ impl<T: Transport> Router<T> {
                 return None;
             };
             let now = self.unacquired(site).await?;
-            if self.transport.failure(site).is_none() {
-                return None;
-            }
+            // It may be back.
+            self.transport.failure(site)?;
             if now.iter().all(|place| unacquired.contains(place)) {
                 let mut places = mastered_by(&self.design(), site);
                 places.extend(now);
