@@ -58,7 +58,10 @@ impl Known {
     /// If enough samples have come to tell whether the workload has become another one: whether it has. Then what speaks of
     /// the old one is forgotten.
     pub(crate) fn end_renewal(&mut self, tuning: &Tuning, now_ns: u64, design: &Design) -> bool {
-        if !self.workload.has_enough(now_ns, (2 * tuning.plan_samples_min, tuning.signal_ns())) {
+        if !self
+            .workload
+            .has_enough(now_ns, (tuning.plan_samples_min.saturating_mul(2), tuning.signal_ns()))
+        {
             return false;
         }
         let is_another = access_shares_differ(&self.workload, design, tuning.disturbed / 4.0);
