@@ -68,11 +68,7 @@ impl Clients {
                 let mut data = Watched { txn, watch: Work::default() };
                 let outcome = transaction.run(&mut data)?;
                 let spend_ns = machines.costs.of_work(data.txn, data.watch);
-                let abort = match &outcome {
-                    Outcome::Commit { .. } => None,
-                    Outcome::Rollback { reason } => Some(Abort::because(*reason)),
-                    Outcome::Inconsistent { what } => Some(Abort::because(what.as_str())),
-                };
+                let abort = outcome.rolled_back().map(Abort::because);
                 end = Some(outcome);
                 world.pause(stack, machines.charge(spend_ns));
                 abort.map_or(Ok(()), Err)

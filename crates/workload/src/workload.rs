@@ -28,6 +28,17 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Why it is to be rolled back, if it is.
+    pub fn rolled_back(&self) -> Option<&str> {
+        match self {
+            Outcome::Commit { .. } => None,
+            Outcome::Rollback { reason } => Some(reason),
+            Outcome::Inconsistent { what } => Some(what),
+        }
+    }
+}
+
 /// One transaction of a workload.
 pub trait Transaction {
     /// What kind it is, for statistics.

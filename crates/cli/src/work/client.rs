@@ -51,11 +51,7 @@ impl<'d, W: Workload> Client<'d, W> {
         let result = self.db.run(&mut self.session, &self.footprint, |txn| {
             let mut data = Watched { txn, watch: Remembering(memory.as_mut()) };
             let end = transaction.run(&mut data)?;
-            let abort = match &end {
-                Outcome::Commit { .. } => None,
-                Outcome::Rollback { reason } => Some(Abort::because(*reason)),
-                Outcome::Inconsistent { what } => Some(Abort::because(what.as_str())),
-            };
+            let abort = end.rolled_back().map(Abort::because);
             outcome = Some(end);
             abort.map_or(Ok(()), Err)
         });

@@ -183,11 +183,7 @@ impl<'b, W: Workload + Clone> Client<'b, W> {
         let mut outcome = None;
         let ended = self.on_rows(&footprint, |data| {
             let end = transaction.run(data)?;
-            let abort = match &end {
-                Outcome::Commit { .. } => None,
-                Outcome::Rollback { reason } => Some(Abort::because(*reason)),
-                Outcome::Inconsistent { what } => Some(Abort::because(what.as_str())),
-            };
+            let abort = end.rolled_back().map(Abort::because);
             outcome = Some(end);
             abort.map_or(Ok(()), Err)
         });
