@@ -17,7 +17,8 @@
 //!
 //! **How much is in use.** Each pool counts for itself, so that no counter is shared by all transactions; the
 //! exact sum is a look at every pool. What a pool has counted is added to one number whenever it is more than a
-//! step, so that number is never off by more than [`ABOUT_BYTES`].
+//! step, so that number is never off by more than [`ABOUT_BYTES`]. What nobody can come to look at any more is not in
+//! use, even while somebody who came earlier may: so the sum does not depend on what other threads are doing.
 //!
 //! Left out: giving regions back before the heap is dropped, and moving free memory between size
 //! classes.
@@ -211,16 +212,31 @@ impl Heap {
     /// Gives a slot back.
     ///
     /// # Safety
+    /// As for [`Heap::reuse`], but the slot is still counted.
+    pub(crate) unsafe fn free(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
+        self.retire(context, bytes);
+        // SAFETY: the caller's promise.
+        unsafe { self.reuse(context, slot, bytes) };
+    }
+
+    /// A slot is not in use any more, though somebody who came earlier may still be looking at it.
+    pub(crate) fn retire(&self, context: usize, bytes: usize) {
+        let class = bytes.div_ceil(GRAIN);
+        self.pools[context % POOLS].lock().count(-((class * GRAIN) as isize), &self.told_bytes);
+    }
+
+    /// Gives a slot back that was retired.
+    ///
+    /// # Safety
     /// `slot` came from `allocate(_, bytes)` of this heap with the same `bytes`, and nothing refers to
     /// it any more.
-    pub(crate) unsafe fn free(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
+    pub(crate) unsafe fn reuse(&self, context: usize, slot: NonNull<u8>, bytes: usize) {
         let class = bytes.div_ceil(GRAIN);
         if cfg!(debug_assertions) {
             // SAFETY: the slot is free and at least that long.
             unsafe { slot.write_bytes(POISON, bytes) };
         }
         let mut pool = self.pools[context % POOLS].lock();
-        pool.count(-((class * GRAIN) as isize), &self.told_bytes);
         if cfg!(feature = "shuttle") {
             return; // Not used again: a late reader is sure to meet the poison.
         }

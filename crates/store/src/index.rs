@@ -333,8 +333,10 @@ impl Index {
     /// The caller owns `row`, and nobody can come to look at it any more.
     pub(crate) unsafe fn defer_free_row(&self, context: usize, row: NonNull<Row>, guard: &Guard) {
         let heap = self.heap.clone();
+        // SAFETY: the caller owns the row, which is alive until it is given back.
+        heap.retire(context, unsafe { row.as_ref() }.bytes());
         // SAFETY: the caller's promise; the guard's readers go first.
-        unsafe { guard.defer(move || Row::free(&heap, context, row)) };
+        unsafe { guard.defer(move || Row::reuse(&heap, context, row)) };
     }
 
     fn root<'g>(&self, _guard: &'g Guard) -> &'g Root {
@@ -484,14 +486,16 @@ impl Index {
 
     fn defer_free_node(&self, node: NonNull<Node>, guard: &Guard) {
         let heap = self.heap.clone();
+        heap.retire(0, size_of::<Node>());
         // SAFETY: the node leaves the tree with this change of shape, and is freed after its readers.
-        unsafe { guard.defer(move || Node::free(&heap, node)) };
+        unsafe { guard.defer(move || Node::reuse(&heap, node)) };
     }
 
     fn defer_free_leaf(&self, leaf: &Leaf, guard: &Guard) {
         let (heap, leaf) = (self.heap.clone(), NonNull::from(leaf).cast::<u8>());
+        heap.retire(0, size_of::<Leaf>());
         // SAFETY: the leaf is obsolete and out of the tree, and is freed after its readers.
-        unsafe { guard.defer(move || heap.free(0, leaf, size_of::<Leaf>())) };
+        unsafe { guard.defer(move || heap.reuse(0, leaf, size_of::<Leaf>())) };
     }
 }
 

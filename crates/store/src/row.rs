@@ -76,7 +76,16 @@ impl Row {
         unsafe { heap.free(context, row.cast(), bytes) };
     }
 
-    fn bytes(&self) -> usize {
+    /// As [`Row::free`], of a version that was retired with the heap.
+    ///
+    /// # Safety
+    /// As for [`Row::free`].
+    pub(crate) unsafe fn reuse(heap: &Heap, context: usize, row: NonNull<Row>) {
+        // SAFETY: as there.
+        unsafe { heap.reuse(context, row.cast(), row.as_ref().bytes()) };
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
         debug_assert!(self.kind <= TOMBSTONE, "a version that was freed is not looked at");
         HEADER_BYTES + usize::from(self.key_bytes) + self.value_bytes as usize
     }

@@ -60,10 +60,18 @@ impl Node {
     /// # Safety
     /// The node came from `allocate` on this heap, and nobody can reach it any more.
     pub(super) unsafe fn free(heap: &Heap, node: NonNull<Node>) {
+        heap.retire(0, size_of::<Node>());
+        // SAFETY: the caller's promise.
+        unsafe { Node::reuse(heap, node) };
+    }
+
+    /// # Safety
+    /// As for [`Node::free`], of one that was retired with the heap.
+    pub(super) unsafe fn reuse(heap: &Heap, node: NonNull<Node>) {
         // SAFETY: the caller's promise.
         unsafe {
             node.drop_in_place();
-            heap.free(0, node.cast(), size_of::<Node>());
+            heap.reuse(0, node.cast(), size_of::<Node>());
         }
     }
 
