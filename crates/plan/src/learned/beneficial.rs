@@ -55,27 +55,25 @@ pub(crate) fn extras(
             continue;
         };
         let need = Need { range, placement, ..before.clone() };
-        let Situation { recent, now_ns, .. } = situation;
-        let is_asked = recent.is_asked(*now_ns, need.table, &need.range);
-        if is_asked || site.is_some_and(|site| before.is_lacked_by(site)) {
+        let range = Range::of(&need);
+        if situation.is_asked(&range) || site.is_some_and(|site| before.is_lacked_by(site)) {
             continue;
         }
-        let range = Range::of(&need);
-        let held = situation.outlook.held(&range);
-        let heat = (held / situation.tuning.hot).max(share * Tuning::MANY as f64);
+        let held = situation.known.held(&range);
+        let heat = (held / situation.known.tuning.hot).max(share * Tuning::MANY as f64);
         if heat >= 1.0 {
             let may_split = !situation.in_probation;
             let why = || format!("{:.1} % of all accesses go to what it is part of", 100.0 * share);
-            let cuts = || situation.outlook.workload.cuts(&range, parts(heat));
+            let cuts = || situation.known.workload.cuts(&range, parts(heat));
             extras.extend(may_split.then(|| split(&need, cuts(), why())).flatten());
         } else if site.is_some()
-            && share <= situation.tuning.cold * average
-            && heat < situation.tuning.cold
+            && share <= situation.known.tuning.cold * average
+            && heat < situation.known.tuning.cold
         {
             extras.extend(merge(situation, design, &need, average));
         }
         if site.is_some() && need.access == Access::Write {
-            let upkeep_us = situation.tuning.upkeep_us;
+            let upkeep_us = situation.known.tuning.upkeep_us;
             extras.extend(
                 need.placement
                     .replicas
@@ -93,15 +91,15 @@ pub(crate) fn split_hot_lock(
     situation: &Situation<'_>,
     hot_lock: &HotLock,
 ) -> Option<OptionalChange> {
-    let Situation { outlook, recent, tuning, now_ns, design, .. } = situation;
+    let Situation { known, design, .. } = situation;
     let HotLock { table, start, waiting, keys: wanted } = hot_lock;
     let (range, placement) = design.partition_of(*table, start)?;
-    if range.start != *start || recent.is_asked(*now_ns, *table, &range) {
+    let need = Need { table: *table, range, access: Access::Write, placement };
+    let (range, waiting, tuning) = (Range::of(&need), *waiting as f64, &known.tuning);
+    if range.keys.start != *start || situation.is_asked(&range) {
         return None;
     }
-    let need = Need { table: *table, range, access: Access::Write, placement };
-    let (range, waiting) = (Range::of(&need), *waiting as f64);
-    let heat = (outlook.held(&range) / tuning.hot).max(waiting / tuning.queue_max);
+    let heat = (known.held(&range) / tuning.hot).max(waiting / tuning.queue_max);
     let mut counts: BTreeMap<&Key, u64> = BTreeMap::new();
     // Since they queued, it may have been cut.
     let wanted = wanted.iter().filter(|key| range.keys.contains(key));
@@ -116,7 +114,7 @@ pub(crate) fn split_hot_lock(
 }
 
 fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
-    let shares = situation.outlook.workload.shares(range);
+    let shares = situation.known.workload.shares(range);
     shares.read + shares.written
 }
 
@@ -157,9 +155,9 @@ fn merge(
     let left = left.and_then(|(start, _)| table.partition_of(start));
     let both = [right, left].into_iter().flatten().find_map(|(other, placement)| {
         let range = Range { table: need.table, keys: other.clone() };
-        let Tuning { cold, hot, .. } = situation.tuning;
+        let Tuning { cold, hot, .. } = situation.known.tuning;
         let is_cold = accesses(situation, &range) <= cold * average
-            && situation.outlook.held(&range) < cold * hot;
+            && situation.known.held(&range) < cold * hot;
         (placement == need.placement && is_cold).then_some(other)
     })?;
     let (low, high) =
@@ -167,7 +165,7 @@ fn merge(
     let (table, at) = (need.table, high.start.clone());
     let keys = KeyRange::new(low.start.clone(), high.end.clone());
     let why = "both are hardly accessed, and one partition is less to keep than two".to_owned();
-    let upkeep_us = situation.tuning.upkeep_us;
+    let upkeep_us = situation.known.tuning.upkeep_us;
     let range = Range { table, keys };
     let steps = vec![Step::new(Change::Merge { table, at }, why)];
     Some(OptionalChange { steps, range, placement: need.placement.clone(), upkeep_us })
@@ -205,9 +203,7 @@ fn some(
     let stride = all.len().div_ceil(Tuning::MANY).max(1);
     let first = (situation.now_ns / 1_000_000) as usize % stride;
     let some = all.into_iter().skip(first).step_by(stride);
-    let is_still =
-        |need: &Need| !situation.recent.is_asked(situation.now_ns, need.table, &need.range);
-    some.filter(is_still).collect()
+    some.filter(|need| !situation.is_asked(&Range::of(need))).collect()
 }
 
 /// Replicas at a site, those that are missed least.
@@ -216,7 +212,7 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
         let (range, change) = (Range::of(&need), need.removal(site));
         let mut after = situation.design.clone();
         after.apply(&change).ok()?;
-        Some((situation.outlook.saved(situation.design, &after, &[range]).us, change))
+        Some((situation.known.saved(situation.design, &after, &[range]).us, change))
     });
     let mut judged: Vec<(f64, Change)> = judged.collect();
     judged.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -230,11 +226,11 @@ fn drop_some(situation: &Situation<'_>, site: SiteId, replicas: Vec<Need>) -> Ve
 /// Of what a site masters, that which is accessed least goes to the idlest site with room. What is
 /// on its way already may be enough: how full a site is is known only when that has left it.
 fn hand_over(situation: &Situation<'_>, site: SiteId) -> Vec<Step> {
-    if situation.recent.is_moving(situation.now_ns) {
+    if situation.known.recent.is_moving(situation.now_ns) {
         return Vec::new();
     }
     let sites = situation.design.sites();
-    let Some(to) = situation.outlook.traffic.idlest(sites) else { return Vec::new() };
+    let Some(to) = situation.known.traffic.idlest(sites) else { return Vec::new() };
     let mut mastered = some(situation, Access::Write, |at| at.master == site);
     let share = |need: &Need| accesses(situation, &Range::of(need));
     mastered.sort_by(|a, b| share(a).total_cmp(&share(b)));

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //!   samples ─┬─ one half ──▶ graph   vertices: partitions, weighted by accesses
-//!            │                       edges: co-accesses; weak ones between adjacent keys, and
-//!            │                │      between equal keys of different tables
+//!            │                │      edges: co-accesses; weak ones between adjacent keys
 //!            │              METIS    a part for each site, few edges cut
 //!            │              names    each part becomes the site where most of it is already
 //!            │                │
@@ -27,9 +26,8 @@
 //! next to them for long. In partitions of a hundred rows everybody waits there; in small ones
 //! nobody does.
 //!
-//! **Weak edges.** Adjacent keys, and equal keys of different tables (a customer's savings and her
-//! checks), count as co-accessed a little. So few samples are enough where keys are accessed by
-//! range or shared by tables; elsewhere a weak edge does no harm.
+//! **Weak edges.** Adjacent keys count as co-accessed a little. So few samples are enough where keys are
+//! accessed by range; elsewhere a weak edge does no harm.
 //!
 //! **If no candidate is good enough**, but a site is full and others are not, refinement is the candidate: a plan that
 //! places everything anew moves half of it, and where the design is good everybody waits at one site while others idle.
@@ -72,97 +70,78 @@ pub(crate) struct CandidateDesign {
     pub(crate) serves: f64,
     /// And as it is.
     pub(crate) now: f64,
-}
-
-/// A candidate whose partitions are numbers of a grid, with its network.
-struct EvaluatedLayout {
-    moves: Vec<(u32, SiteId)>,
-    splits: Vec<(TableId, Key)>,
     network: Network,
-    serves: f64,
 }
 
 impl CandidateDesign {
     /// What goes where if all that was sampled is divided evenly, whatever that would bring.
     pub(crate) fn even(situation: &Situation<'_>) -> Option<Vec<(Need, SiteId)>> {
-        let grid = Grid::of(situation.design, situation.outlook.workload.samples());
-        let graph = Graph::of(&grid, situation.tuning.neighbours);
-        let moves = graph.divide(&graph.heat(|at| graph.weights[at])?, situation)?;
-        let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
-        Some(moves.into_iter().map(named).collect())
+        let grid = Grid::of(situation.design, situation.known.workload.samples());
+        let graph = Graph::of(&grid, situation.known.tuning.neighbours);
+        Some(grid.named(&graph.divide(situation)?))
     }
 
     /// The candidate that serves most, if that is as much as it has to promise.
     pub(crate) fn best(situation: &Situation<'_>) -> Option<CandidateDesign> {
-        let grid = Grid::of(situation.design, situation.outlook.workload.samples());
-        if grid.coverage() < Tuning::COVERAGE_MIN {
-            return None;
-        }
-        let Tuning { gain_min, standard_errors, .. } = *situation.tuning;
-        let clients = situation.outlook.traffic.clients();
-        let as_it_is = Network::of(&situation.outlook, &grid, &grid.layout());
+        let Situation { design, known, .. } = situation;
+        let grid = Grid::of(design, known.workload.samples());
+        let as_it_is = Network::of(known, &grid, &grid.layout());
         if as_it_is.across() < Tuning::ACROSS_MIN {
             return None;
         }
-        let predicted = as_it_is.per_second(clients);
-        let now = situation.served.unwrap_or(predicted);
-        let least = (gain_min * now).max(predicted);
-        let graph = Graph::of(&grid, situation.tuning.neighbours);
-        let heat = graph.heat(|at| graph.weights[at])?;
-        let divided = graph.divide(&heat, situation);
-        let divided = divided.map(|moves| EvaluatedLayout::of(situation, &grid, moves, clients));
-        let best = divided.filter(|it| {
-            let compared_at = Tuning::NEARLY_FULL * now;
-            it.serves > least
-                && it.network.is_significantly_faster(&as_it_is, compared_at, standard_errors)
-        });
-        let is_rebalance = best.is_none();
-        let best = best.or_else(|| {
+        let predicted = as_it_is.per_second(known.traffic.clients());
+        let now = known.regime.served().unwrap_or(predicted);
+        let graph = Graph::of(&grid, known.tuning.neighbours);
+        let least = (known.tuning.gain_min * now).max(predicted);
+        let divided = graph.divide(situation);
+        let divided = divided.map(|moves| CandidateDesign::of(situation, &grid, &moves, now));
+        divided.filter(|divided| divided.serves > least).or_else(|| {
             let (moves, gain) = graph.refined(situation)?;
-            let sketch = EvaluatedLayout::of(situation, &grid, moves, clients);
-            let is_worse = sketch.network.across() > as_it_is.across() + Tuning::ACROSS_MIN;
-            (!is_worse).then_some(EvaluatedLayout { serves: gain * now, ..sketch })
-        });
-        let EvaluatedLayout { moves, splits, serves, .. } = best?;
-        let named = |(at, site): (u32, SiteId)| (grid.partitions[at as usize].clone(), site);
-        Some(CandidateDesign {
-            moves: moves.into_iter().map(named).collect(),
-            splits,
-            is_rebalance,
-            serves,
-            now,
+            let refined = CandidateDesign::of(situation, &grid, &moves, now);
+            let is_worse = refined.network.across() > as_it_is.across() + Tuning::ACROSS_MIN;
+            let (is_rebalance, serves) = (true, gain * now);
+            (!is_worse).then_some(CandidateDesign { is_rebalance, serves, ..refined })
         })
     }
-}
 
-impl EvaluatedLayout {
     /// With these moves, and splits where locks would be held for long.
     fn of(
         situation: &Situation<'_>,
         grid: &Grid<'_>,
-        moves: Vec<(u32, SiteId)>,
-        clients: f64,
-    ) -> EvaluatedLayout {
+        moves: &[(u32, SiteId)],
+        now: f64,
+    ) -> CandidateDesign {
+        let clients = situation.known.traffic.clients();
         let mut layout = grid.layout();
         moves.iter().for_each(|(partition, site)| layout.bring(*partition, *site));
-        let whole = Network::of(&situation.outlook, grid, &layout);
-        let unsplit = whole.per_second(clients);
-        let mut split: Option<(Network, f64)> = None;
+        let network = Network::of(situation.known, grid, &layout);
+        let serves = network.per_second(clients);
+        let moves = grid.named(moves);
+        let whole = CandidateDesign {
+            moves: moves.clone(),
+            splits: Vec::new(),
+            is_rebalance: false,
+            serves,
+            now,
+            network,
+        };
+        let mut held = whole.network.held(serves);
+        let mut split = None;
         for _ in 0..Tuning::FEW {
-            let (network, serves) = split.as_ref().map_or((&whole, unsplit), |(n, s)| (n, *s));
-            if !cut(situation, grid, &mut layout, &network.held(serves)) {
+            if !cut(situation, grid, &mut layout, &held) {
                 break;
             }
-            let network = Network::of(&situation.outlook, grid, &layout);
+            let network = Network::of(situation.known, grid, &layout);
             let serves = network.per_second(clients);
+            held = network.held(serves);
             split = Some((network, serves));
         }
-        let Some((network, serves)) = split.filter(|(_, serves)| *serves > unsplit) else {
-            return EvaluatedLayout { moves, splits: Vec::new(), network: whole, serves: unsplit };
+        let Some((network, serves)) = split.filter(|(_, serves)| *serves > whole.serves) else {
+            return whole;
         };
         let cuts = grid.partitions.iter().zip(layout.cuts);
         let splits = cuts.flat_map(|(need, cuts)| cuts.into_iter().map(|at| (need.table, at)));
-        EvaluatedLayout { moves, splits: splits.collect(), network, serves }
+        CandidateDesign { splits: splits.collect(), network, serves, ..whole }
     }
 }
 
@@ -176,13 +155,13 @@ fn cut(situation: &Situation<'_>, grid: &Grid<'_>, layout: &mut Layout, held: &[
         let mut start = need.range.start.clone();
         let mut more = Vec::new();
         for end in ends {
-            let parts = (held[lock] / situation.tuning.held_max).ceil();
+            let parts = (held[lock] / situation.known.tuning.held_max).ceil();
             lock += 1;
             if parts > 1.0 {
                 let keys = KeyRange::new(start.clone(), end.clone());
                 let range = Range { table: need.table, keys };
                 let parts = (parts as usize).min(Tuning::SEVERAL);
-                let found = situation.outlook.workload.cuts(&range, parts).into_iter();
+                let found = situation.known.workload.cuts(&range, parts).into_iter();
                 more.extend(found.filter(|at| *at != start));
             }
             start = end.unwrap_or(start);
@@ -221,31 +200,7 @@ impl<'g> Graph<'g> {
                 graph.add(pair[0].1, pair[1].1, neighbours);
             }
         }
-        graph.tie_kin(grid, neighbours);
         graph
-    }
-
-    /// Ties partitions to those of other tables that hold their first keys. Where many of one table
-    /// begin within one of the other, they share its tie.
-    fn tie_kin(&mut self, grid: &Grid<'_>, neighbours: f64) {
-        let placed = grid.in_order().filter(|(table, _)| grid.written.contains(table));
-        let start = |at: u32| &self.partitions[at as usize].range.start;
-        let mut placed: Vec<_> = placed.map(|(table, at)| (start(at), table, at)).collect();
-        placed.sort();
-        // Of each table the last one so far, and by table who begins within it.
-        let mut last: BTreeMap<TableId, u32> = BTreeMap::new();
-        let mut co_partitioned: BTreeMap<(u32, TableId), Vec<u32>> = BTreeMap::new();
-        for (start, table, at) in placed {
-            let others = last.iter().filter(|(other, _)| **other != table).map(|(_, at)| *at);
-            let holding =
-                others.filter(|other| self.partitions[*other as usize].range.contains(start));
-            holding.for_each(|other| co_partitioned.entry((other, table)).or_default().push(at));
-            last.insert(table, at);
-        }
-        for ((other, _), these) in co_partitioned {
-            let each = neighbours / these.len() as f64;
-            these.into_iter().for_each(|at| self.add(at, other, each));
-        }
     }
 
     /// A transaction weighs as much as any other, and what it accesses belongs together.
@@ -289,10 +244,10 @@ impl<'g> Graph<'g> {
     /// busiest will be; `None` if that is less than it should be.
     fn refined(&self, situation: &Situation<'_>) -> Option<(Vec<(u32, SiteId)>, f64)> {
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
-        let traffic = situation.outlook.traffic;
+        let traffic = &situation.known.traffic;
         let busy: Vec<f64> = sites.iter().map(|site| traffic.site(*site).busy).collect();
         let (sum, busiest) = (busy.iter().sum::<f64>(), busy.iter().copied().fold(0.0, f64::max));
-        let Tuning { gain_min, full_from, .. } = *situation.tuning;
+        let Tuning { gain_min, full_from, .. } = situation.known.tuning;
         if busiest < full_from.max(gain_min * sum / sites.len() as f64) {
             return None;
         }
@@ -323,13 +278,14 @@ impl<'g> Graph<'g> {
         sites: &[SiteId],
     ) -> Vec<(u32, SiteId)> {
         let moved = moves.filter(|(at, _)| {
-            situation.outlook.is_accessed(&Range::of(&self.partitions[*at as usize]))
+            situation.known.is_accessed(&Range::of(&self.partitions[*at as usize]))
         });
         moved.map(|(at, to)| (at, sites[usize::from(to)])).collect()
     }
 
     /// What moves where if the graph is divided among the sites; `None` if it cannot be.
-    fn divide(&self, heat: &HeatGraph, situation: &Situation<'_>) -> Option<Vec<(u32, SiteId)>> {
+    fn divide(&self, situation: &Situation<'_>) -> Option<Vec<(u32, SiteId)>> {
+        let heat = &self.heat(|at| self.weights[at])?;
         let sites: Vec<SiteId> = situation.design.sites().iter().collect();
         let before = Placement::new(sites.len(), self.masters(&sites));
         let (placement, cost, imbalance) = (&before, Cost::flat(1.0), Tuning::IMBALANCE);
@@ -337,58 +293,5 @@ impl<'g> Graph<'g> {
         let after = partition::place(&problem, Tuning::IMBALANCE).ok()?;
         let moved = after.moved_from(&before).map(|at| (at, after.site(at)));
         Some(self.accessed(situation, moved, &sites))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::learned::grid::tests::{S2, T, design, workload};
-    use isomer_design::{Column, ColumnType, Footprint, Placement as Place, Schema};
-
-    const U: TableId = TableId(2);
-    const NEIGHBOURS: f64 = 0.25;
-
-    /// What ties partitions of two tables that no transaction accesses together: their first keys
-    /// and how strongly.
-    fn co_partitioned(cuts: [&[i64]; 2]) -> Vec<(Option<i64>, Option<i64>, f64)> {
-        let mut design = design(cuts[0], S2);
-        let schema = Schema::new("u", vec![Column::new("id", ColumnType::Int64)], &["id"]).unwrap();
-        let starts = std::iter::once(Key::min()).chain(cuts[1].iter().map(|at| Key::int(*at)));
-        design.create_table(U, schema, starts.map(|at| (at, Place::at(S2)))).unwrap();
-        let mut workload = workload(|number| vec![number % 40]);
-        for number in 0..2000 {
-            let footprint = Footprint::new().write(U, Key::int(number % 40));
-            workload.offer(1, &footprint, [1, 1], 500.0, [0.0; 2]);
-        }
-        let grid = Grid::of(&design, workload.samples());
-        let graph = Graph::of(&grid, NEIGHBOURS);
-        let start = |at: u32| {
-            let start = &graph.partitions[at as usize].range.start;
-            (0..40).find(|key| Key::int(*key) == *start)
-        };
-        let table = |at: u32| graph.partitions[at as usize].table;
-        let across = graph.edges.iter().filter(|((a, b), _)| table(*a) != table(*b));
-        across
-            .map(|(&(a, b), weight)| match table(a) {
-                T => (start(a), start(b), *weight),
-                _ => (start(b), start(a), *weight),
-            })
-            .collect()
-    }
-
-    #[test]
-    fn the_same_keys_of_two_tables_are_tied() {
-        let same = co_partitioned([&[10, 20], &[10, 20]]);
-        assert_eq!(same, [None, Some(10), Some(20)].map(|at| (at, at, NEIGHBOURS)));
-    }
-
-    #[test]
-    fn where_one_table_is_in_smaller_parts_they_share_the_tie() {
-        let [third, whole] = [NEIGHBOURS / 3.0, NEIGHBOURS];
-        let mut shared = co_partitioned([&[10, 20, 30], &[]]);
-        shared.sort_by_key(|tie| tie.0);
-        let others = [10, 20, 30].map(|at| (Some(at), None, third));
-        assert_eq!(shared, [vec![(None, None, whole)], others.to_vec()].concat());
     }
 }

@@ -30,16 +30,15 @@
 
 use super::cost::{Parts, Work};
 use super::grid::{Grid, Layout};
-use super::outlook::{Outlook, across_rates, alone_rates};
+use super::known::Known;
 use super::tuning::Tuning;
 use isomer_design::SiteId;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A transaction in the network. Times are in seconds.
 struct Job {
     /// Where it runs, and for how long it keeps the whole site.
-    sites: Vec<(u32, f64)>,
+    sites: Vec<(SiteId, f64)>,
     /// Those of all visits that are its own, in the order in which the locks are taken.
     visits: Range<usize>,
     /// What it takes without waiting for sites and locks.
@@ -53,7 +52,7 @@ pub(crate) struct Network {
     jobs: Vec<Job>,
     /// The locks that are visited.
     visits: Vec<u32>,
-    /// What a transaction takes of each site, on average.
+    /// What a transaction takes of each site, by its number, on average.
     demand: Vec<f64>,
     locks: usize,
     /// Visitors that run over several sites.
@@ -63,11 +62,12 @@ pub(crate) struct Network {
 impl Network {
     /// The network of a layout, visited by every other sample of its grid: those that did not
     /// propose it.
-    pub(crate) fn of(outlook: &Outlook<'_>, grid: &Grid<'_>, layout: &Layout) -> Network {
+    pub(crate) fn of(known: &Known, grid: &Grid<'_>, layout: &Layout) -> Network {
         let (firsts, holders) = (layout.first_locks(), grid.holders(layout));
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
-        let (mut sites, mut jobs, mut visits) = (Sites::default(), Vec::new(), Vec::new());
-        let mut across = 0;
+        let (mut jobs, mut visits, mut across) = (Vec::new(), Vec::new(), 0);
+        let last = grid.sites.iter().last().expect("a design has sites");
+        let mut demand = vec![0.0; usize::from(last.0) + 1];
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
             let is_distributed = free.is_empty();
@@ -76,25 +76,25 @@ impl Network {
             let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
             // The router spreads what several sites can run; over several, each has its part to do.
             let busy = if is_distributed {
-                outlook.costs.load(across_rates([reads, writes], ran.len()))
+                known.busy_across([reads, writes], ran.len())
             } else {
-                outlook.costs.load(alone_rates([reads, writes])) / ran.len().max(1) as f64
+                known.busy_alone([reads, writes]) / ran.len().max(1) as f64
             };
-            let ran = ran.iter().map(|site| (sites.number(site), busy)).collect();
+            let ran = ran.iter().map(|site| (site, busy)).collect();
             let each = writes / laid.written.len().max(1) as f64;
-            let refreshed = outlook.costs.load([0.0, 0.0, each, 0.0, 0.0]);
+            let refreshed = known.busy_following(each);
             for written in &laid.written {
                 let replicas = &layout.placements[*written as usize].replicas;
-                replicas.iter().for_each(|site| sites.add(site, refreshed));
+                replicas.iter().for_each(|site| demand[usize::from(site.0)] += refreshed);
             }
-            let [alone_us, across_us] = outlook.traffic.bare_us();
+            let [alone_us, across_us] = known.traffic.held_us();
             let holds_us = if is_distributed { Tuning::HELD_ACROSS * across_us } else { alone_us };
             let over_us = if is_distributed { holds_us } else { 0.0 };
             let partitions = [laid.read.len(), laid.written.len()].map(|count| count as f64);
             let work = Work { rows: [reads, writes], partitions, ..Work::default() };
             // What locks are waited for is worked out below: what was learned of it has the last
             // jam in it.
-            let own = Parts { lock: 0.0, ..outlook.costs.transaction(&work) };
+            let own = Parts { lock: 0.0, ..known.costs.transaction(&work) };
             let takes = (own.total() + over_us) / 1e6;
             let first = visits.len();
             visits.extend(laid.locks(layout, &firsts));
@@ -102,9 +102,8 @@ impl Network {
             jobs.push(Job { sites: ran, visits, takes, holds });
         }
         let each = 1.0 / jobs.len().max(1) as f64;
-        let mut demand = sites.refreshes;
         for (site, busy) in jobs.iter().flat_map(|visitor| &visitor.sites) {
-            demand[*site as usize] += busy;
+            demand[usize::from(site.0)] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
         Network { jobs, visits, demand, locks: layout.locks(), across }
@@ -133,41 +132,19 @@ impl Network {
         self.across as f64 / self.jobs.len().max(1) as f64
     }
 
-    /// True if at a rate, the same jobs take less time than in another design, and that is no
-    /// chance: it exceeds so many standard errors.
-    pub(crate) fn is_significantly_faster(
-        &self,
-        other: &Network,
-        per_second: f64,
-        standard_errors: f64,
-    ) -> bool {
-        let (Some(ours), Some(theirs)) = (self.times(per_second), other.times(per_second)) else {
-            return self.takes(per_second).is_some();
-        };
-        let count = self.jobs.len().max(1) as f64;
-        let (sum, squares) = ours.zip(theirs).fold((0.0, 0.0), |(sum, squares), (ours, theirs)| {
-            let saved = theirs - ours;
-            (sum + saved, squares + saved * saved)
-        });
-        sum > standard_errors * (squares - sum * sum / count).max(0.0).sqrt()
-    }
-
     /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
     fn takes(&self, per_second: f64) -> Option<f64> {
-        Some(self.times(per_second)?.sum::<f64>() / self.jobs.len().max(1) as f64)
-    }
-
-    /// What each visitor takes.
-    fn times(&self, per_second: f64) -> Option<impl Iterator<Item = f64>> {
         let used: Vec<f64> = self.demand.iter().map(|busy| busy * per_second).collect();
         if used.iter().any(|used| *used >= Tuning::SATURATED) {
             return None;
         }
         let waits = self.waits(per_second)?;
-        Some(self.jobs.iter().zip(waits).map(move |(visitor, wait)| {
-            let at_sites = visitor.sites.iter().map(|(at, busy)| busy / (1.0 - used[*at as usize]));
+        let times = self.jobs.iter().zip(waits).map(|(visitor, wait)| {
+            let at_sites =
+                visitor.sites.iter().map(|(at, busy)| busy / (1.0 - used[usize::from(at.0)]));
             visitor.takes + wait + at_sites.sum::<f64>()
-        }))
+        });
+        Some(times.sum::<f64>() / self.jobs.len().max(1) as f64)
     }
 
     /// How long each waits for locks.
@@ -215,49 +192,23 @@ impl Network {
     }
 }
 
-/// Sites get numbers as they come.
-#[derive(Default)]
-struct Sites {
-    numbers: BTreeMap<SiteId, u32>,
-    refreshes: Vec<f64>,
-}
-
-impl Sites {
-    fn number(&mut self, site: SiteId) -> u32 {
-        let next = self.refreshes.len() as u32;
-        let number = *self.numbers.entry(site).or_insert(next);
-        if number == next {
-            self.refreshes.push(0.0);
-        }
-        number
-    }
-
-    fn add(&mut self, site: SiteId, busy: f64) {
-        let at = self.number(site);
-        self.refreshes[at as usize] += busy;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::cost::Costs;
     use crate::learned::grid::tests::{S1, S2, design, workload};
-    use crate::learned::traffic::Traffic;
     use isomer_design::Key;
 
     /// The network of transactions that write these keys, one after the other, if the keys from 10
     /// on are at a site, and those before at the first; with cuts at other keys.
     fn network(written: impl Fn(i64) -> Vec<i64>, second: SiteId, cuts: &[i64]) -> Network {
         let (design, workload) = (design(&[10], second), workload(written));
-        let (costs, traffic, rows) = (Costs::default(), Traffic::new(0), BTreeMap::new());
-        let outlook = Outlook::new(&workload, &costs, &traffic, &rows, 1_000_000_000);
-        let grid = Grid::of(&design, workload.samples());
+        let known = Known { workload, ..Known::new(&Tuning::default()) };
+        let grid = Grid::of(&design, known.workload.samples());
         let mut layout = grid.layout();
         for at in cuts {
             layout.cuts[usize::from(*at > 10)].push(Key::int(*at));
         }
-        Network::of(&outlook, &grid, &layout)
+        Network::of(&known, &grid, &layout)
     }
 
     /// What is served of them.
@@ -298,17 +249,5 @@ mod tests {
         let keys = |number: i64| vec![if number % 4 < 2 { 3 } else { 7 }];
         let [whole, cut] = [[].as_slice(), &[5]].map(|cuts| served(keys, S1, cuts, 500.0));
         assert!((1.8..2.2).contains(&(cut / whole)), "{whole} {cut}");
-    }
-    #[test]
-    fn a_few_that_are_sooner_may_be_chance_and_many_are_not() {
-        // One in so many writes on both sides of 10.
-        let is_sooner = |one_in: i64| {
-            let keys = |number: i64| if number % one_in == 1 { vec![9, 10] } else { vec![-number] };
-            let cuts: Vec<i64> = (-2000..0).collect();
-            let [together, apart] = [S1, S2].map(|second| network(keys, second, &cuts));
-            assert!(!apart.is_significantly_faster(&together, 1.0, 2.0));
-            together.is_significantly_faster(&apart, 1.0, 2.0)
-        };
-        assert!(!is_sooner(700) && is_sooner(70));
     }
 }

@@ -57,14 +57,6 @@ pub(crate) struct GlobalPlan {
 /// A global plan, and where what it moves was mastered before.
 pub(crate) type Drawn = (GlobalPlan, Vec<(Range, SiteId)>);
 
-/// What it takes to copy a partition to a site that has no copy of it.
-fn copying_us(situation: &Situation<'_>, need: &Need, site: SiteId) -> f64 {
-    let range = Range::of(need);
-    let each =
-        need.changes(site).map(|c| situation.outlook.copying_us(&c, &range, &need.placement));
-    each.sum()
-}
-
 /// The global plan that is carried out, and when the next one is drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GlobalPlanner {
@@ -113,14 +105,16 @@ impl GlobalPlanner {
     /// True if a global plan is to be drawn now.
     pub(crate) fn begin(&mut self, situation: &Situation<'_>) -> bool {
         self.judge(situation);
-        let Situation { now_ns, tuning, outlook, served, .. } = *situation;
-        let workload = outlook.workload;
-        let is_known = workload.len() >= tuning.plan_samples_min && !workload.is_renewed();
+        let Situation { now_ns, known, .. } = *situation;
+        let workload = &known.workload;
+        let has_enough = workload.len() >= known.tuning.plan_samples_min;
+        let is_known = has_enough && !workload.reservoir.is_renewed();
         // Where nobody runs over several sites, nothing is gained.
-        let is_needed = is_known && outlook.traffic.across() > 0.0;
+        let is_needed = is_known && known.traffic.across() > 0.0;
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return false;
         }
+        let served = known.regime.served();
         self.last = Some(Last { drawn_ns: now_ns, served, adopted: false });
         true
     }
@@ -142,13 +136,13 @@ impl GlobalPlanner {
     /// Takes the last global plan back, if less is served since then.
     fn judge(&mut self, situation: &Situation<'_>) {
         let Some(mut trial) = self.trial.take() else { return };
-        let now_ns = situation.now_ns;
-        if !situation.outlook.traffic.full().is_empty() {
+        let Situation { now_ns, known, .. } = *situation;
+        if !known.traffic.full().is_empty() {
             // What is served then depends on what has to go for want of memory.
             return;
         }
-        let is_carried_out = self.global_plan.is_done() && !situation.recent.is_moving(now_ns);
-        match trial.judge(now_ns, is_carried_out, situation.served, situation.tuning) {
+        let is_carried_out = self.global_plan.is_done() && !known.recent.is_moving(now_ns);
+        match trial.judge(now_ns, is_carried_out, known.regime.served(), &known.tuning) {
             None => self.trial = Some(trial),
             Some(TrialOutcome::Keep) => {}
             Some(TrialOutcome::RollBack(after)) => {
@@ -169,16 +163,16 @@ impl GlobalPlan {
     /// The best draft as a global plan, if what it saves within the horizon is more than what copying
     /// takes, and it promises as much as it has to. It takes its time.
     pub(crate) fn draw(situation: &Situation<'_>) -> Option<Drawn> {
-        let design = situation.recent.with_in_flight(situation.now_ns, situation.design);
+        let design = situation.known.recent.with_in_flight(situation.now_ns, situation.design);
         let situation = &Situation { design: &design, ..*situation };
-        let CandidateDesign { moves, splits, is_rebalance, serves, now } =
+        let CandidateDesign { moves, splits, is_rebalance, serves, now, .. } =
             CandidateDesign::best(situation)?;
         let costs = moves.iter().map(|(need, site)| situation.necessary_us(need, *site));
-        let copies = moves.iter().map(|(need, site)| copying_us(situation, need, *site));
+        let copies = moves.iter().map(|(need, site)| situation.known.copying_us(need, *site));
         let (cost_us, copying_us): (f64, f64) = (costs.sum(), copies.sum());
         // What all clients take in this time, and by which share of it they will be sooner.
-        let seconds = situation.tuning.horizon_ns as f64 / 1e9;
-        let all_us = 1e6 * seconds * situation.outlook.traffic.clients();
+        let seconds = situation.known.tuning.horizon_ns as f64 / 1e9;
+        let all_us = 1e6 * seconds * situation.known.traffic.clients();
         let saved_us = (1.0 - now / serves) * all_us;
         if saved_us <= copying_us {
             return None;
@@ -216,7 +210,7 @@ impl GlobalPlan {
             return self.next_moves(situation);
         }
         // What is split on its way leaves half of it behind.
-        if situation.recent.is_moving(situation.now_ns) {
+        if situation.known.recent.is_moving(situation.now_ns) {
             return Vec::new();
         }
         let count = self.splits.len().min(situation.budget);
@@ -231,7 +225,7 @@ impl GlobalPlan {
         let why = self.why.clone();
         while batch.len() < situation.budget {
             let Some((Range { table, keys }, site)) = self.moves.pop_front() else { break };
-            if situation.outlook.traffic.site(site).is_full {
+            if situation.known.traffic.site(site).is_full {
                 continue;
             }
             let parts = situation.design.partitions_in(table, &keys);

@@ -21,7 +21,7 @@ pub(crate) struct Grid<'s> {
     pub(crate) partitions: Vec<Need>,
     /// The tables that a sample writes to.
     pub(crate) written: BTreeSet<TableId>,
-    sites: SiteSet,
+    pub(crate) sites: SiteSet,
     numbers: BTreeMap<(TableId, Key), u32>,
     pub(crate) laid: Vec<MappedSample<'s>>,
 }
@@ -98,16 +98,9 @@ impl<'s> Grid<'s> {
         at
     }
 
-    /// Of what every other sample accesses, the share that the rest of them accesses too.
-    pub(crate) fn coverage(&self) -> f64 {
-        let mut seen = vec![false; self.partitions.len()];
-        let (seers, judges): (Vec<_>, Vec<_>) =
-            self.laid.iter().partition(|laid| laid.sample.is_odd());
-        seers.iter().flat_map(|laid| laid.all()).for_each(|at| seen[at as usize] = true);
-        let accessed = judges.iter().flat_map(|laid| laid.all());
-        let (all, known) = accessed
-            .fold((0, 0), |(all, known), at| (all + 1, known + usize::from(seen[at as usize])));
-        known as f64 / all.max(1) as f64
+    /// What goes where, by its name.
+    pub(crate) fn named(&self, moves: &[(u32, SiteId)]) -> Vec<(Need, SiteId)> {
+        moves.iter().map(|(at, site)| (self.partitions[*at as usize].clone(), *site)).collect()
     }
 
     /// Partitions in the order of their keys, with their numbers.
@@ -234,20 +227,6 @@ pub(crate) mod tests {
             workload.offer(1, &footprint, [keys.len(), keys.len()], 500.0, [0.0; 2]);
         }
         workload
-    }
-
-    #[test]
-    fn one_half_of_the_samples_foretells_the_other_only_where_they_access_the_same() {
-        let cuts: Vec<i64> = (1..2000).collect();
-        let design = design(&cuts, S2);
-        let coverage = |written: &dyn Fn(i64) -> Vec<i64>| {
-            let workload = workload(written);
-            Grid::of(&design, workload.samples()).coverage()
-        };
-        assert_eq!(coverage(&|number| vec![number]), 0.0, "everybody their own");
-        assert_eq!(coverage(&|number| vec![number / 2]), 1.0, "always two of them");
-        let one_in_four = coverage(&|number| vec![if number % 8 < 2 { 7 } else { number }]);
-        assert!((0.2..0.3).contains(&one_in_four), "{one_in_four}");
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! plans again.
 
 use super::cost::Costs;
-use super::outlook::Outlook;
+use super::range::Range;
 use super::recent::Recent;
 use super::regime::{Regime, access_shares_differ};
 use super::traffic::Traffic;
@@ -35,7 +35,7 @@ pub(crate) struct Known {
     /// Rows per copied partition of a table.
     pub(crate) rows: BTreeMap<TableId, f64>,
     pub(crate) regime: Regime,
-    pub(crate) horizon_ns: u64,
+    pub(crate) tuning: Tuning,
 }
 
 impl Known {
@@ -51,20 +51,18 @@ impl Known {
             recent: Recent::new(*tuning, 0),
             regime: Regime::new(*tuning),
             rows: BTreeMap::new(),
-            horizon_ns: tuning.horizon_ns,
+            tuning: *tuning,
         }
     }
 
     /// If enough samples have come to tell whether the workload has become another one: whether it has. Then what speaks of
     /// the old one is forgotten.
-    pub(crate) fn end_renewal(&mut self, tuning: &Tuning, now_ns: u64, design: &Design) -> bool {
-        if !self
-            .workload
-            .has_enough(now_ns, (tuning.plan_samples_min.saturating_mul(2), tuning.signal_ns()))
-        {
+    pub(crate) fn end_renewal(&mut self, now_ns: u64, design: &Design) -> bool {
+        let enough = (self.tuning.plan_samples_min.saturating_mul(2), self.tuning.signal_ns());
+        if !self.workload.reservoir.has_enough(now_ns, enough) {
             return false;
         }
-        let is_another = access_shares_differ(&self.workload, design, tuning.disturbed / 4.0);
+        let is_another = access_shares_differ(&self.workload, design, self.tuning.disturbed / 4.0);
         self.workload.end_renewal(is_another);
         if is_another {
             self.regime.begin_anew(now_ns);
@@ -72,49 +70,39 @@ impl Known {
         is_another
     }
 
-    pub(crate) fn outlook(&self) -> Outlook<'_> {
-        let Known { workload, costs, traffic, rows, horizon_ns, .. } = self;
-        Outlook::new(workload, costs, traffic, rows, *horizon_ns)
-    }
-
     /// What a decision about a design is made of, if so many changes may be asked for.
     pub(crate) fn situation<'s>(
         &'s self,
-        tuning: &'s Tuning,
         now_ns: u64,
         design: &'s Design,
         budget: usize,
     ) -> Situation<'s> {
-        Situation {
-            now_ns,
-            design,
-            outlook: self.outlook(),
-            recent: &self.recent,
-            served: self.regime.served(),
-            tuning,
-            may_add: self.workload.len() >= Tuning::MANY && budget >= 1,
-            in_probation: false,
-            may_move: true,
-            budget,
-        }
+        Situation { now_ns, design, known: self, in_probation: false, may_move: true, budget }
     }
 }
 
-/// What a decision is made of: the design, what is predicted of it, and what may be changed now.
+/// What a decision is made of: the design, what is known of it, and what may be changed now.
 #[derive(Clone, Copy)]
 pub(crate) struct Situation<'a> {
     pub(crate) now_ns: u64,
     pub(crate) design: &'a Design,
-    pub(crate) outlook: Outlook<'a>,
-    pub(crate) recent: &'a Recent,
-    /// What is served a second, if that is known.
-    pub(crate) served: Option<f64>,
-    pub(crate) tuning: &'a Tuning,
-    /// Changes may be asked for, and so many.
-    pub(crate) may_add: bool,
+    pub(crate) known: &'a Known,
     /// A global plan is being carried out, or was a moment ago.
     pub(crate) in_probation: bool,
     /// Masters may be moved for a transaction's sake.
     pub(crate) may_move: bool,
+    /// So many changes may be asked for.
     pub(crate) budget: usize,
+}
+
+impl Situation<'_> {
+    /// Changes may be asked for.
+    pub(crate) fn may_add(&self) -> bool {
+        self.known.workload.len() >= Tuning::MANY && self.budget >= 1
+    }
+
+    /// True if a change of a partition is on its way.
+    pub(crate) fn is_asked(&self, range: &Range) -> bool {
+        self.known.recent.is_asked(self.now_ns, range.table, &range.keys)
+    }
 }

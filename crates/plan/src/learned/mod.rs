@@ -64,7 +64,7 @@ pub mod workload;
 pub use cost::{Costs, Effort, Parts, Work};
 pub use linear::{Feature, Linear};
 pub use memory::Memory;
-pub use planner::{Answer, Candidate};
+pub use planner::Candidate;
 pub use range::Range;
 pub use reservoir::Reservoir;
 pub use score::Score;

@@ -23,39 +23,20 @@
 //! At most [`Tuning::MANY`] samples are placed, evenly chosen, so the work does not grow with the
 //! heat of what changes.
 
-use super::cost::{Costs, Effort, Work, queue};
+use super::cost::{Effort, Work, queue};
+use super::known::Known;
 use super::range::Range;
-use super::traffic::{Rates, Traffic};
 use super::tuning::Tuning;
-use super::workload::{Sample, Shares, Workload};
-use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet, TableId};
+use super::workload::{Sample, Shares};
+use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet};
 use isomer_strategy::{Need, needs};
 use std::collections::BTreeMap;
 
-/// What a change saves within the horizon, in microseconds, and how much of that may be chance: few
-/// samples say little.
+/// What a change saves within the horizon, in microseconds; and at least, as far as can be told: few samples say little.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Saved {
     pub(crate) us: f64,
-    variance: f64,
-}
-
-impl Saved {
-    /// What it saves at least, as far as can be told.
-    pub(crate) fn lower_bound_us(&self, tuning: &Tuning) -> f64 {
-        self.us - tuning.standard_errors * self.variance.sqrt()
-    }
-}
-
-/// See the [module documentation](self).
-#[derive(Clone, Copy)]
-pub(crate) struct Outlook<'a> {
-    pub(crate) workload: &'a Workload,
-    pub(crate) costs: &'a Costs,
-    pub(crate) traffic: &'a Traffic,
-    /// Rows per partition of a table, as far as copies have told.
-    pub(crate) rows: &'a BTreeMap<TableId, f64>,
-    pub(crate) horizon_ns: u64,
+    pub(crate) surely_us: f64,
 }
 
 /// Where some samples run, and what they wait for; per second.
@@ -63,21 +44,18 @@ pub(crate) struct Outlook<'a> {
 struct Flow {
     /// Microseconds of all of them, but for the service.
     time_us: f64,
-    /// What each site has to do.
-    sites: BTreeMap<SiteId, Rates>,
+    /// How busy each site is with them, and how many run there alone.
+    sites: BTreeMap<SiteId, [f64; 2]>,
 }
 
-impl<'a> Outlook<'a> {
-    pub(crate) fn new(
-        workload: &'a Workload,
-        costs: &'a Costs,
-        traffic: &'a Traffic,
-        rows: &'a BTreeMap<TableId, f64>,
-        horizon_ns: u64,
-    ) -> Outlook<'a> {
-        Outlook { workload, costs, traffic, rows, horizon_ns }
+impl Flow {
+    fn add(&mut self, site: SiteId, busy: f64, alone: f64) {
+        let sums = self.sites.entry(site).or_default();
+        *sums = [sums[0] + busy, sums[1] + alone];
     }
+}
 
+impl Known {
     /// What is saved within the horizon, if `after` takes the place of `before`. They may differ in
     /// the ranges only.
     pub(crate) fn saved(&self, before: &Design, after: &Design, ranges: &[Range]) -> Saved {
@@ -90,7 +68,7 @@ impl<'a> Outlook<'a> {
         }
         let rate = self.traffic.transactions() / self.workload.len() as f64;
         let per_sample = rate * touching.len() as f64 / some.len() as f64;
-        let seconds = self.horizon_ns as f64 / 1e9;
+        let seconds = self.tuning.horizon_ns as f64 / 1e9;
         let (mut then, mut now, mut variance) = (Flow::default(), Flow::default(), 0.0);
         for sample in &some {
             let gained = self.flow(&mut now, before, sample, per_sample)
@@ -98,7 +76,7 @@ impl<'a> Outlook<'a> {
             variance += (seconds * gained).powi(2);
         }
         let us = seconds * (now.time_us - then.time_us - self.service_gained(&now, &then));
-        Saved { us, variance }
+        Saved { us, surely_us: us - self.tuning.standard_errors * variance.sqrt() }
     }
 
     /// What a transaction will take at a site under a design, without the changes that it needs.
@@ -121,26 +99,20 @@ impl<'a> Outlook<'a> {
         work
     }
 
-    /// What all changes take that a site needs before it can run a transaction.
-    pub(crate) fn changes_us(&self, needs: &[Need], site: SiteId) -> f64 {
-        let each = needs.iter().flat_map(|need| {
-            need.changes(site)
-                .map(move |change| self.change_us(&change, &Range::of(need), &need.placement))
-        });
-        each.sum()
-    }
-
     /// What a change of a partition takes.
     pub(crate) fn change_us(&self, change: &Change, range: &Range, placement: &Placement) -> f64 {
         self.costs.change(change, &self.effort(change, range, placement))
     }
 
-    /// Of what a change takes, what copying rows does.
-    pub(crate) fn copying_us(&self, change: &Change, range: &Range, placement: &Placement) -> f64 {
-        let effort = self.effort(change, range, placement);
-        let [all, rest] = [effort, Effort { rows: 0.0, ..effort }]
-            .map(|effort| self.costs.change(change, &effort));
-        (all - rest).max(0.0)
+    /// Of what it takes to bring a partition to a site, what copying rows does.
+    pub(crate) fn copying_us(&self, need: &Need, site: SiteId) -> f64 {
+        let each = need.changes(site).map(|change| {
+            let effort = self.effort(&change, &Range::of(need), &need.placement);
+            let [all, rest] = [effort, Effort { rows: 0.0, ..effort }]
+                .map(|effort| self.costs.change(&change, &effort));
+            (all - rest).max(0.0)
+        });
+        each.sum()
     }
 
     /// What a change of a partition has to do.
@@ -200,7 +172,11 @@ impl<'a> Outlook<'a> {
         let rows = sample.rows().map(|rows| rows as f64);
         let free = free_sites(design, &needs);
         if free.is_empty() {
-            self.place_across(flow, &needs, rows, per_second);
+            let sites = masters(&needs);
+            let coordinator = sites.first().expect("what no site can run accesses something");
+            flow.time_us += per_second * self.across_us(&needs, coordinator);
+            let busy = per_second * self.busy_across(rows, sites.len());
+            sites.iter().for_each(|site| flow.add(site, busy, 0.0));
         }
         // The router spreads what several sites can run.
         let share = per_second / free.len().max(1) as f64;
@@ -214,16 +190,21 @@ impl<'a> Outlook<'a> {
         self.costs.across(&work, masters(needs).len())
     }
 
-    /// Each of the masters has its share to do.
-    fn place_across(&self, flow: &mut Flow, needs: &[Need], rows: [f64; 2], per_second: f64) {
-        let sites = masters(needs);
-        let Some(coordinator) = sites.first() else { return };
-        flow.time_us += per_second * self.across_us(needs, coordinator);
-        for site in sites.iter() {
-            let rates = flow.sites.entry(site).or_default();
-            let part = across_rates(rows, sites.len());
-            rates.iter_mut().zip(part).for_each(|(rate, part)| *rate += per_second * part);
-        }
+    /// For how long a transaction that reads and writes so many rows keeps a site busy, in seconds, if it runs there
+    /// alone.
+    pub(crate) fn busy_alone(&self, [read, written]: [f64; 2]) -> f64 {
+        self.costs.load([read, written, 0.0, 1.0, 0.0])
+    }
+
+    /// And each of so many sites, if it runs over all of them.
+    pub(crate) fn busy_across(&self, rows: [f64; 2], sites: usize) -> f64 {
+        let [read, written] = rows.map(|rows| rows / sites.max(1) as f64);
+        self.costs.load([read, written, 0.0, 0.0, 1.0])
+    }
+
+    /// And whoever follows so many rows that are written elsewhere.
+    pub(crate) fn busy_following(&self, rows: f64) -> f64 {
+        self.costs.load([0.0, 0.0, rows, 0.0, 0.0])
     }
 
     fn place(
@@ -236,38 +217,32 @@ impl<'a> Outlook<'a> {
     ) {
         let parts = self.costs.transaction(&self.work(needs, rows, site));
         flow.time_us += per_second * parts.at_site();
-        let rates = flow.sites.entry(site).or_default();
-        let own = alone_rates(rows);
-        rates.iter_mut().zip(own).for_each(|(rate, own)| *rate += per_second * own);
-        let written: Vec<&Need> =
-            needs.iter().filter(|need| need.access == Access::Write).collect();
-        for need in &written {
-            let rows = per_second * rows[1] / written.len() as f64;
+        flow.add(site, per_second * self.busy_alone(rows), per_second);
+        let written = needs.iter().filter(|need| need.access == Access::Write);
+        let each = rows[1] / written.clone().count().max(1) as f64;
+        let followed = per_second * self.busy_following(each);
+        for need in written {
             // Whoever holds a copy, but for the site that runs it, has to follow.
-            for follower in need.placement.holders().without(site).iter() {
-                flow.sites.entry(follower).or_default()[2] += rows;
-            }
+            let followers = need.placement.holders().without(site);
+            followers.iter().for_each(|follower| flow.add(follower, followed, 0.0));
         }
     }
 
     /// How much more all transactions of the sites wait for service per second, if `then` takes the
     /// place of `now`.
     fn service_gained(&self, now: &Flow, then: &Flow) -> f64 {
-        let mut gained = 0.0;
-        let sites =
-            now.sites.keys().chain(then.sites.keys().filter(|s| !now.sites.contains_key(s)));
-        for site in sites {
-            let traffic = self.traffic.site(*site);
+        let sites: SiteSet = now.sites.keys().chain(then.sites.keys()).copied().collect();
+        let gained = sites.iter().map(|site| {
+            let traffic = self.traffic.site(site);
             let [was, will] =
-                [now, then].map(|flow| flow.sites.get(site).copied().unwrap_or_default());
-            let more = self.costs.load(will) - self.costs.load(was);
-            let busy = (traffic.busy + more).max(0.0);
+                [now, then].map(|flow| flow.sites.get(&site).copied().unwrap_or_default());
+            let busy = (traffic.busy + will[0] - was[0]).max(0.0);
             // What the samples say and what was counted differ a little.
-            let before = traffic.transactions.max(was[3]);
-            let after = before - was[3] + will[3];
-            gained += after * self.costs.service(busy) - before * self.costs.service(traffic.busy);
-        }
-        gained
+            let before = traffic.transactions.max(was[1]);
+            let after = before - was[1] + will[1];
+            after * self.costs.service(busy) - before * self.costs.service(traffic.busy)
+        });
+        gained.sum()
     }
 }
 
@@ -283,18 +258,6 @@ pub(crate) fn free_sites(design: &Design, needs: &[Need]) -> SiteSet {
         Access::Read => need.placement.holders(),
     });
     able.reduce(|all, these| &all & &these).unwrap_or_else(|| design.sites().clone())
-}
-
-/// What a site has to do for a transaction that reads and writes so many rows, and runs there
-/// alone.
-pub(crate) fn alone_rates([read, written]: [f64; 2]) -> Rates {
-    [read, written, 0.0, 1.0, 0.0]
-}
-
-/// What each of so many sites has to do for a transaction that runs over all of them.
-pub(crate) fn across_rates(rows: [f64; 2], sites: usize) -> Rates {
-    let [read, written] = rows.map(|rows| rows / sites.max(1) as f64);
-    [read, written, 0.0, 0.0, 1.0]
 }
 
 /// Rows of a footprint whose transaction has not run yet: one for each item.

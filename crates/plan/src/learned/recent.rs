@@ -12,15 +12,14 @@
 
 use super::tuning::Tuning;
 use isomer_design::{Change, Design, Key, KeyRange, SiteId, TableId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Recent {
     tuning: Tuning,
-    /// What was made, in order, and when it was made last.
-    made: VecDeque<(u64, Change)>,
-    last: BTreeMap<Change, u64>,
+    /// When a change was made last.
+    made: BTreeMap<Change, u64>,
     /// What is on its way, by where it is, and since when.
     asked: BTreeMap<(TableId, Key), Vec<(Change, u64)>>,
     /// How many changes may be made at once, and since when.
@@ -31,9 +30,9 @@ pub struct Recent {
 impl Recent {
     /// Nothing was changed.
     pub fn new(tuning: Tuning, now_ns: u64) -> Recent {
-        let (made, last, asked) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
+        let (made, asked) = (BTreeMap::new(), BTreeMap::new());
         let budget = at_once(tuning.changes_per_second).min(tuning.changes_per_second);
-        Recent { tuning, made, last, asked, budget, filled_ns: now_ns }
+        Recent { tuning, made, asked, budget, filled_ns: now_ns }
     }
 
     /// A change is asked for.
@@ -57,18 +56,11 @@ impl Recent {
                 self.asked.remove(&place);
             }
         }
-        if !made {
-            return;
+        if self.made.len() >= Tuning::UNDER_WAY_MAX {
+            self.made.retain(|_, at| is_within(&self.tuning, now_ns, *at));
         }
-        self.last.insert(change.clone(), now_ns);
-        self.made.push_back((now_ns, change.clone()));
-        while let Some((at, _)) = self.made.front()
-            && (self.made.len() > Tuning::UNDER_WAY_MAX || !is_within(&self.tuning, now_ns, *at))
-        {
-            let (at, old) = self.made.pop_front().expect("it was just looked at");
-            if self.last.get(&old).is_some_and(|last| *last <= at) {
-                self.last.remove(&old);
-            }
+        if made && self.made.len() < Tuning::UNDER_WAY_MAX {
+            self.made.insert(change.clone(), now_ns);
         }
     }
 
@@ -108,7 +100,7 @@ impl Recent {
     /// By what the cost of a change counts: more than once if it takes back a recent one. `from`
     /// is the master before a remaster.
     pub fn charge(&self, now_ns: u64, change: &Change, from: SiteId) -> f64 {
-        let made = self.last.get(&change.opposite(from));
+        let made = self.made.get(&change.opposite(from));
         let recent = made.is_some_and(|at| is_within(&self.tuning, now_ns, *at));
         if recent { self.tuning.undo_charge } else { 1.0 }
     }
@@ -230,6 +222,6 @@ mod tests {
             recent.ask(1, &change);
             recent.hear(1, &change, true);
         }
-        assert!(recent.made.len().max(recent.last.len()) <= Tuning::UNDER_WAY_MAX);
+        assert!(recent.made.len() <= Tuning::UNDER_WAY_MAX);
     }
 }

@@ -52,7 +52,7 @@ impl Signals {
 }
 
 /// See the [module documentation](self).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Regime {
     tuning: Tuning,
     now: Signals,
@@ -69,9 +69,7 @@ pub(crate) struct Regime {
 impl Regime {
     /// Nothing is usual yet.
     pub(crate) fn new(tuning: Tuning) -> Regime {
-        let (now, usual) = (Signals::default(), Signals::default());
-        let (begun_ns, steady_ns, usual_ns, settled_ns, seen_ns) = (None, 0, 0, 0, 0);
-        Regime { tuning, now, usual, begun_ns, steady_ns, usual_ns, settled_ns, seen_ns }
+        Regime { tuning, ..Regime::default() }
     }
 
     /// Something shows that the past is no guide.
@@ -307,7 +305,7 @@ mod tests {
             let mut workload = Workload::new(Damping::default(), 0);
             for number in 0..4000 {
                 if number == 2000 {
-                    workload.renew(number as u64);
+                    workload.reservoir.renew(number as u64);
                 }
                 let first = if number < 2000 { before } else { after };
                 let key = if number % 10 < first { number % 500 } else { 500 + number % 500 };

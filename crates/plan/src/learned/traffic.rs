@@ -10,9 +10,6 @@
 //!   s1 says: busy 0.4, 120 MB               ─┘                            0 / 2700 / 40 rows read / written / refreshed
 //! ```
 //!
-//! Aggregates over all sites are computed once per interval, so a planning pass does not take
-//! longer with more sites.
-
 use super::tuning::Tuning;
 use isomer_design::{SiteId, SiteSet};
 use isomer_strategy::SiteLoad;
@@ -45,37 +42,15 @@ struct Counts {
     busy_us: f64,
 }
 
-/// All sites together.
-#[derive(Clone, Debug, Default)]
-struct Together {
-    /// How busy they are on average.
-    busy: f64,
-    transactions: f64,
-    /// Those that are full.
-    full: Vec<SiteId>,
-    /// Those with room, the idlest first.
-    idle: Vec<SiteId>,
-}
-
-/// Transactions that held locks since the last interval, and for how long in all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Holders {
-    transactions: f64,
-    us: f64,
-    bare_us: f64,
-}
-
 /// See the [module documentation](self).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Traffic {
     sites: BTreeMap<SiteId, SiteTraffic>,
-    all: Together,
     counts: BTreeMap<SiteId, Counts>,
-    /// Of transactions at one site, and of those over several.
+    /// For how long locks are held, by transactions at one site, and by those over several.
     held_us: [f64; 2],
-    /// The same, without what was waited for locks meanwhile.
-    bare_us: [f64; 2],
-    holders: [Holders; 2],
+    /// How many held some since the last interval, and for how long in all.
+    holders: [(f64, f64); 2],
     /// How many transactions there were at once, and what those since the last interval took.
     clients: f64,
     took_us: f64,
@@ -102,10 +77,8 @@ pub struct Seen {
     pub followers: SiteSet,
     /// For how long it kept a processor of the site, in microseconds.
     pub busy_us: f64,
-    /// For how long it held locks, in microseconds.
+    /// For how long it held all of its locks, in microseconds.
     pub held_us: f64,
-    /// For how long it held all of them.
-    pub bare_us: f64,
     /// How long it took, in microseconds.
     pub took_us: f64,
 }
@@ -119,25 +92,7 @@ impl Seen {
 impl Traffic {
     /// Nothing is known yet.
     pub fn new(now_ns: u64) -> Traffic {
-        let (sites, counts) = (BTreeMap::new(), BTreeMap::new());
-        let (held_us, bare_us, holders) = ([0.0; 2], Tuning::BARE_US, Default::default());
-        let (all, clients, took_us, out) = (Together::default(), 0.0, 0.0, 0.0);
-        let (across, served, since_ns, intervals) = (0.0, 0.0, now_ns, 0);
-        Traffic {
-            sites,
-            all,
-            counts,
-            held_us,
-            bare_us,
-            holders,
-            clients,
-            took_us,
-            out,
-            across,
-            served,
-            since_ns,
-            intervals,
-        }
+        Traffic { held_us: Tuning::HELD_US, since_ns: now_ns, ..Traffic::default() }
     }
 
     /// A transaction sets out that stands for so many.
@@ -164,10 +119,8 @@ impl Traffic {
         }
         self.took_us += seen.took_us * seen.sample_weight;
         if seen.rows[1] > 0 {
-            let holders = &mut self.holders[usize::from(seen.is_distributed())];
-            holders.transactions += 1.0;
-            holders.us += seen.held_us;
-            holders.bare_us += seen.bare_us;
+            let (count, us) = &mut self.holders[usize::from(seen.is_distributed())];
+            (*count, *us) = (*count + 1.0, *us + seen.held_us);
         }
         for follower in seen.followers.iter() {
             self.counts.entry(follower).or_default().done[2] += writes;
@@ -200,8 +153,7 @@ impl Traffic {
                 (filled >= Tuning::MEMORY_FULL, filled >= Tuning::NEARLY_FULL);
         }
         self.counts.clear();
-        self.all = Together::of(&self.sites);
-        let [alone, across] = self.holders.map(|holders| holders.transactions);
+        let [alone, across] = self.holders.map(|(count, _)| count);
         if alone + across > 0.0 {
             self.across += pace * (across / (alone + across) - self.across);
         }
@@ -209,12 +161,11 @@ impl Traffic {
         // Under overload they end all together, or not at all: so over many intervals.
         let many = self.intervals.min(Tuning::MANY as u64);
         self.clients += (clients - self.clients) / many as f64;
-        let means = self.held_us.iter_mut().zip(&mut self.bare_us);
-        for ((held_us, bare_us), holders) in means.zip(std::mem::take(&mut self.holders)) {
-            if holders.transactions > 0.0 {
-                *held_us += pace * (holders.us / holders.transactions - *held_us);
-                *bare_us += pace * (holders.bare_us / holders.transactions - *bare_us);
+        for (held_us, (count, us)) in self.held_us.iter_mut().zip(&mut self.holders) {
+            if *count > 0.0 {
+                *held_us += pace * (*us / *count - *held_us);
             }
+            (*count, *us) = (0.0, 0.0);
         }
     }
 
@@ -224,25 +175,21 @@ impl Traffic {
     }
 
     /// The sites whose memory is full, or nearly so.
-    pub fn full(&self) -> &[SiteId] {
-        &self.all.full
+    pub fn full(&self) -> SiteSet {
+        self.sites.iter().filter(|(_, site)| site.is_full).map(|(id, _)| *id).collect()
     }
 
     /// The idlest of some sites that has room; `None` if none of them is known to have.
     pub fn idlest(&self, among: &SiteSet) -> Option<SiteId> {
-        self.all.idle.iter().copied().find(|site| among.contains(*site))
+        let known = self.sites.iter().filter(|(id, _)| among.contains(**id));
+        let idle = known.filter(|(_, site)| !site.lacks_room);
+        idle.min_by(|(_, a), (_, b)| a.busy.total_cmp(&b.busy)).map(|(id, _)| *id)
     }
 
-    /// For how long a transaction that writes holds its locks, in microseconds: one that runs at
-    /// one site, and one over several. Whatever was seen, that is no less than two of the former.
+    /// For how long a transaction that writes holds its locks once it has all, in microseconds: one that runs at one
+    /// site, and one over several. Whatever was seen, that is no less than two of the former.
     pub fn held_us(&self) -> [f64; 2] {
         let [alone, across] = self.held_us;
-        [alone, across.max(2.0 * alone)]
-    }
-
-    /// The same, of a transaction that waits for no lock while it holds another.
-    pub fn bare_us(&self) -> [f64; 2] {
-        let [alone, across] = self.bare_us;
         [alone, across.max(2.0 * alone)]
     }
 
@@ -265,26 +212,13 @@ impl Traffic {
 
     /// By how much the busiest site is busier than the average.
     pub fn uneven(&self) -> f64 {
-        let busiest = self.sites.values().map(|site| site.busy).fold(0.0, f64::max);
-        busiest - self.all.busy
+        let busy = || self.sites.values().map(|site| site.busy);
+        busy().fold(0.0, f64::max) - busy().sum::<f64>() / self.sites.len().max(1) as f64
     }
 
     /// Transactions per second at all sites.
     pub fn transactions(&self) -> f64 {
-        self.all.transactions
-    }
-}
-
-impl Together {
-    fn of(sites: &BTreeMap<SiteId, SiteTraffic>) -> Together {
-        let sum = |of: fn(&SiteTraffic) -> f64| sites.values().map(of).sum::<f64>();
-        let those = |are: fn(&SiteTraffic) -> bool| {
-            sites.iter().filter(|(_, site)| are(site)).map(|(id, _)| *id).collect::<Vec<SiteId>>()
-        };
-        let (full, mut idle) = (those(|site| site.is_full), those(|site| !site.lacks_room));
-        idle.sort_by(|a, b| sites[a].busy.total_cmp(&sites[b].busy));
-        let busy = sum(|site| site.busy) / sites.len().max(1) as f64;
-        Together { busy, transactions: sum(|site| site.transactions), full, idle }
+        self.sites.values().map(|site| site.transactions).sum()
     }
 }
 
@@ -310,7 +244,6 @@ mod tests {
             followers,
             busy_us: 1000.0,
             held_us: 90.0,
-            bare_us: 80.0,
             took_us: 500.0,
         };
         (0..10).for_each(|_| traffic.count(&seen));
@@ -321,7 +254,7 @@ mod tests {
         assert_eq!((two.transactions, two.busy), (0.0, 0.7));
         assert_eq!(two.rates, [0.0, 0.0, 240.0, 0.0, 0.0]);
         assert!(one.is_full && traffic.transactions() == 80.0);
-        assert_eq!(traffic.full(), [S1, S2]);
+        assert_eq!(traffic.full(), [S1, S2].into_iter().collect());
         // Of one over both sites, each does half of the work, and has a part.
         let sites = [S1, S2].into_iter().collect();
         traffic.count(&Seen { sites, followers: SiteSet::EMPTY, ..seen });

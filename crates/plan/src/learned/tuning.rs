@@ -21,23 +21,18 @@ pub enum Mode {
 }
 
 impl Mode {
+    const ALL: [(Mode, &'static str); 3] =
+        [(Mode::Off, "off"), (Mode::Recommend, "recommend"), (Mode::Auto, "auto")];
+
     /// The mode of this number.
     pub(crate) fn of(number: u8) -> Mode {
-        match number {
-            mode if mode == Mode::Off as u8 => Mode::Off,
-            mode if mode == Mode::Recommend as u8 => Mode::Recommend,
-            _ => Mode::Auto,
-        }
+        Mode::ALL.into_iter().map(|(mode, _)| mode).nth(number.into()).unwrap_or_default()
     }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Off => "off",
-            Mode::Recommend => "recommend",
-            Mode::Auto => "auto",
-        })
+        f.write_str(Mode::ALL[*self as usize].1)
     }
 }
 
@@ -45,14 +40,9 @@ impl FromStr for Mode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Mode, String> {
-        match text {
-            "off" => Ok(Mode::Off),
-            "recommend" => Ok(Mode::Recommend),
-            "auto" => Ok(Mode::Auto),
-            _ => Err(format!(
-                "`{text}` is no mode of the autopilot; there are: off, recommend, auto"
-            )),
-        }
+        let found = Mode::ALL.into_iter().find(|(_, name)| *name == text).map(|(mode, _)| mode);
+        let known = Mode::ALL.map(|(_, name)| name).join(", ");
+        found.ok_or(format!("`{text}` is no mode of the autopilot; there are: {known}"))
     }
 }
 
@@ -95,7 +85,7 @@ pub struct Tuning {
     pub cold: f64,
     /// Samples that are needed to draw a global plan.
     pub plan_samples_min: usize,
-    /// Weight of an edge between adjacent partitions, or equal keys of different tables, in co-accesses.
+    /// Weight of an edge between adjacent partitions, in co-accesses.
     pub neighbours: f64,
     /// A site that uses this share of its time is full, and hands partitions over.
     pub full_from: f64,
@@ -175,12 +165,11 @@ impl Tuning {
     pub(crate) const TRAFFIC_PACE: f64 = 0.5;
     /// For how long locks are held, at one site and over several, until it was measured: a first guess,
     /// in microseconds.
-    pub(crate) const BARE_US: [f64; 2] = [500.0, 10_000.0];
+    pub(crate) const HELD_US: [f64; 2] = [500.0, 10_000.0];
     /// A site that uses this share of its memory is full: replicas have to go (MorphoSys 5.3.3).
     pub(crate) const MEMORY_FULL: f64 = 0.95;
     /// A site has room below this share. Between the two it gets nothing but what a global plan brings, and loses
-    /// nothing: hysteresis. Up to this utilisation a queue counts as long as the formula says, and at this share of the
-    /// present throughput response times are compared: near saturation, a few samples outweigh all others.
+    /// nothing: hysteresis. Up to this utilisation a queue counts as long as the formula says.
     pub(crate) const NEARLY_FULL: f64 = 0.8;
     /// The pause between two reports of how busy the sites are, and the longest between two planning passes, in
     /// nanoseconds.
@@ -210,9 +199,6 @@ impl Tuning {
     pub(crate) const BISECTIONS: usize = 14;
 
     // Propose.
-    /// Of the accesses of the judging half, this share must be to partitions that the proposing half
-    /// accesses.
-    pub(crate) const COVERAGE_MIN: f64 = 0.5;
     /// METIS takes integers: the weight of one access.
     pub(crate) const WEIGHT_UNIT: f64 = 1000.0;
     /// A part may be heavier than its target by this share.

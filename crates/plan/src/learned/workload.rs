@@ -23,7 +23,7 @@
 //! Left out: emulated transactions drawn from the co-access probabilities. The paper adds them to
 //! its samples for robustness; with all samples of a range at hand, there is nothing to emulate.
 
-use super::range::{Range, lies_in};
+use super::range::Range;
 use super::reservoir::{Damping, Reservoir};
 use super::tuning::Tuning;
 use isomer_design::{Access, Footprint, Key, KeyRange, Span, TableId};
@@ -61,12 +61,6 @@ impl Sample {
     pub fn took_us(&self) -> f64 {
         self.took_us
     }
-
-    /// True if it accesses the range in this way.
-    pub fn touches(&self, range: &Range, access: Access) -> bool {
-        let mut items = self.footprint.items().iter();
-        items.any(|item| item.access == access && lies_in(item, range))
-    }
 }
 
 /// Reads and writes of a range, as shares of all accesses to anything: R(p) and W(p).
@@ -99,7 +93,7 @@ struct Writers {
 /// See the [module documentation](self).
 #[derive(Clone, Debug)]
 pub struct Workload {
-    reservoir: Reservoir<Arc<Sample>>,
+    pub(crate) reservoir: Reservoir<Arc<Sample>>,
     /// The samples with single keys, by key; and those with ranges, by what they do to them.
     keys: BTreeMap<(TableId, Key), Touched>,
     ranges: BTreeMap<(TableId, Access), Vec<Ranged>>,
@@ -153,21 +147,6 @@ impl Workload {
         true
     }
 
-    /// As [`Reservoir::renew`].
-    pub(crate) fn renew(&mut self, now_ns: u64) {
-        self.reservoir.renew(now_ns);
-    }
-
-    /// As [`Reservoir::is_renewed`].
-    pub(crate) fn is_renewed(&self) -> bool {
-        self.reservoir.is_renewed()
-    }
-
-    /// As [`Reservoir::has_enough`].
-    pub(crate) fn has_enough(&self, now_ns: u64, enough: (usize, u64)) -> bool {
-        self.reservoir.has_enough(now_ns, enough)
-    }
-
     /// As [`Reservoir::sides`].
     pub(crate) fn sides(&self) -> impl Iterator<Item = (bool, &Sample)> + Clone {
         self.reservoir.sides().map(|(is_new, sample)| (is_new, &**sample))
@@ -182,11 +161,6 @@ impl Workload {
     /// How many samples there are.
     pub fn len(&self) -> usize {
         self.reservoir.items().len()
-    }
-
-    /// As [`Reservoir::is_full`].
-    pub(crate) fn is_full(&self) -> bool {
-        self.reservoir.is_full()
     }
 
     /// True if nothing is known.
@@ -262,16 +236,6 @@ impl Workload {
         let weight = |touched: &Touched| u64::from(touched.shares[0] + touched.shares[1]);
         let keys = self.keys_in(range).map(|((_, key), touched)| (key, weight(touched)));
         even_cuts(keys, parts)
-    }
-
-    /// The probability that a transaction that accesses `first` in the one way also accesses `second`
-    /// in the other: P(w(p2) | r(p1)) and its kind. `None` if no sample accesses `first` in that way.
-    pub fn together(&self, first: (&Range, Access), second: (&Range, Access)) -> Option<f64> {
-        let touching = self.touching(first.0);
-        let given = touching.iter().filter(|sample| sample.touches(first.0, first.1));
-        let count = given.clone().count();
-        let both = given.filter(|sample| sample.touches(second.0, second.1)).count();
-        (count > 0).then(|| both as f64 / count as f64)
     }
 
     /// The samples that access the range, oldest first.
@@ -458,16 +422,6 @@ mod tests {
         assert_eq!(cut(&[0, 0, 0, 0, 0, 70], 2), keys(&[70]));
         assert_eq!(cut(&[1, 2, 3, 3, 3, 3, 4, 5], 4), keys(&[3, 4]));
         assert_eq!((cut(&[0, 0], 2), cut(&[], 2)), (keys(&[]), keys(&[])));
-    }
-
-    #[test]
-    fn co_accesses_are_told_apart_by_what_is_done() {
-        let workload = picture();
-        let (low, high) = (range(0, 10), range(10, 20));
-        let together = |a, b| workload.together((&low, a), (&high, b));
-        assert_eq!(together(Access::Write, Access::Write), Some(0.5));
-        assert_eq!(together(Access::Read, Access::Write), Some(0.0));
-        assert_eq!(workload.together((&high, Access::Read), (&low, Access::Read)), None);
     }
 
     #[test]

@@ -26,7 +26,6 @@ use crate::learned::journal::{Effect, Journal};
 use crate::learned::known::{Known, Situation};
 use crate::learned::memory::{DecisionText, Memory};
 use crate::learned::outlook::{masters, rows_of};
-use crate::learned::planner::Answer;
 use crate::learned::regime::Signals;
 use crate::learned::traffic::Seen;
 use crate::learned::{Candidate, Costs, Mode, Parts, Range, Tuning, Work};
@@ -157,7 +156,7 @@ impl Learned {
     /// candidate of a global plan, before anybody judges it. For those who want to see what was learned of a workload.
     pub fn divided(&self, design: &Design) -> Vec<(Range, SiteId)> {
         let known = self.brain.lock().known.clone();
-        let situation = known.situation(&self.tuning, 0, design, 0);
+        let situation = known.situation(0, design, 0);
         let moves = CandidateDesign::even(&situation).unwrap_or_default();
         moves.iter().map(|(need, site)| (Range::of(need), *site)).collect()
     }
@@ -193,14 +192,14 @@ impl Learned {
             return decision;
         }
         let mode = self.mode();
-        let answer = brain.plan(&self.tuning, request, &design, place);
-        let changes = answer.candidates[0].steps().count();
+        let candidates = brain.plan(request, &design, place);
+        let changes = candidates[0].steps().count();
         self.pause(&mut brain, request.now.0, place, changes);
         if changes > 0 {
             if mode == Mode::Auto {
-                decision.deferred = plan_of(request, &design, answer.candidates[0].steps());
+                decision.deferred = plan_of(request, &design, candidates[0].steps());
             }
-            brain.enter(request, &design, answer, (place, mode == Mode::Auto));
+            brain.enter(request, &design, candidates, (place, mode == Mode::Auto));
         }
         decision
     }
@@ -268,8 +267,7 @@ impl LearnedState {
             self.under_way.clear();
         }
         let needs = needs(design, request.footprint);
-        let outlook = self.known.outlook();
-        let work = outlook.work(&needs, rows_of(request.footprint), place.site());
+        let work = self.known.work(&needs, rows_of(request.footprint), place.site());
         let written = needs.iter().filter(|need| need.access == Access::Write);
         let followers =
             written.clone().fold(SiteSet::EMPTY, |all, need| &all | &need.placement.replicas);
@@ -283,49 +281,31 @@ impl LearnedState {
         }
     }
 
-    /// What a decision is made of, with so many changes left in the budget.
-    fn situation<'s>(
-        &'s self,
-        tuning: &'s Tuning,
-        now_ns: u64,
-        design: &'s Design,
-        budget: usize,
-    ) -> Situation<'s> {
-        let in_probation = self.drawing.in_probation(now_ns);
-        let may_move = !self.drawing.has_adopted() || !self.known.traffic.full().is_empty();
-        let situation = self.known.situation(tuning, now_ns, design, budget);
-        Situation { in_probation, may_move, ..situation }
-    }
-
-    fn plan(
-        &mut self,
-        tuning: &Tuning,
-        request: &Request<'_>,
-        design: &Design,
-        place: Place,
-    ) -> Answer {
+    fn plan(&mut self, request: &Request<'_>, design: &Design, place: Place) -> Vec<Candidate> {
         self.thoughts += 1;
         let now_ns = request.now.0;
-        let rate = self.known.regime.changes_per_second(now_ns);
-        let budget = self.known.recent.budget(now_ns, rate).max(0.0) as usize;
-        let situation = self.situation(tuning, now_ns, design, budget);
-        let may_add = situation.may_add;
-        if let Some(answer) = situation.relief(place).filter(|_| may_add) {
-            return answer;
-        }
-        let hot_locks = std::mem::take(&mut self.hot_locks);
-        let situation = self.situation(tuning, now_ns, design, budget);
-        if let Some(answer) = situation.split_hot_locks(&hot_locks, place).filter(|_| may_add) {
-            return answer;
-        }
-        if is_distributed(place) && may_add {
-            let LearnedState { known, drawing, .. } = self;
-            let beneficial = drawing.next(&known.situation(tuning, now_ns, design, budget));
-            if !beneficial.is_empty() {
-                return Answer { candidates: vec![Candidate::of_steps(place, beneficial)] };
+        let LearnedState { known, drawing, hot_locks, .. } = self;
+        let rate = known.regime.changes_per_second(now_ns);
+        let budget = known.recent.budget(now_ns, rate).max(0.0) as usize;
+        let in_probation = drawing.in_probation(now_ns);
+        let may_move = !drawing.has_adopted() || !known.traffic.full().is_empty();
+        let situation = known.situation(now_ns, design, budget);
+        let situation = Situation { in_probation, may_move, ..situation };
+        if situation.may_add() {
+            if let Some(relief) = situation.relief(place) {
+                return vec![relief];
+            }
+            let hot_locks = std::mem::take(hot_locks);
+            if let Some(splits) = situation.split_hot_locks(&hot_locks, place) {
+                return vec![splits];
+            }
+            if is_distributed(place) {
+                let beneficial = drawing.next(&situation);
+                if !beneficial.is_empty() {
+                    return vec![Candidate::of_steps(place, beneficial)];
+                }
             }
         }
-        let situation = self.situation(tuning, now_ns, design, budget);
         let coordinator = match place {
             Place::Distributed { coordinator } => Some(coordinator),
             Place::At(_) => None,
@@ -334,16 +314,11 @@ impl LearnedState {
     }
 
     /// What is known, to draw a global plan of it, if it is time to.
-    fn begin_global_plan(
-        &mut self,
-        tuning: &Tuning,
-        now_ns: u64,
-        design: &Design,
-    ) -> Option<Known> {
-        if self.known.end_renewal(tuning, now_ns, design) {
+    fn begin_global_plan(&mut self, now_ns: u64, design: &Design) -> Option<Known> {
+        if self.known.end_renewal(now_ns, design) {
             self.drawing.regime_changed();
         }
-        let situation = self.known.situation(tuning, now_ns, design, usize::MAX);
+        let situation = self.known.situation(now_ns, design, usize::MAX);
         self.drawing.begin(&situation).then(|| self.known.clone())
     }
 
@@ -352,7 +327,7 @@ impl LearnedState {
         let LearnedState { known, drawing, hot_locks, .. } = self;
         let is_moving = known.recent.is_moving(now_ns);
         let (traffic, regime) = (&known.traffic, &mut known.regime);
-        if is_moving || drawing.in_probation(now_ns) || known.workload.is_renewed() {
+        if is_moving || drawing.in_probation(now_ns) || known.workload.reservoir.is_renewed() {
             regime.unsettle(now_ns);
         }
         let is_long = |hot_lock: &HotLock| hot_lock.waiting as f64 >= 2.0 * tuning.queue_max;
@@ -362,7 +337,7 @@ impl LearnedState {
         }
         let (served, across, uneven) = (traffic.served(), traffic.across(), traffic.uneven());
         if regime.see(now_ns, Signals { served, across, uneven }) {
-            known.workload.renew(now_ns);
+            known.workload.reservoir.renew(now_ns);
         }
     }
 
@@ -371,11 +346,11 @@ impl LearnedState {
         &mut self,
         request: &Request<'_>,
         design: &Design,
-        answer: Answer,
+        candidates: Vec<Candidate>,
         (place, in_force): (Place, bool),
     ) {
-        self.known.recent.spend(answer.candidates[0].steps().count());
-        let steps: Vec<Change> = answer.candidates[0].steps().map(|s| s.change.clone()).collect();
+        let steps: Vec<Change> = candidates[0].steps().map(|s| s.change.clone()).collect();
+        self.known.recent.spend(steps.len());
         let (mut ranges, mut undone) = (BTreeSet::new(), Vec::new());
         for change in &steps {
             let (Some(table), Some(start)) = (change.table(), change.start()) else { continue };
@@ -383,7 +358,7 @@ impl LearnedState {
             let range = Range { table, keys };
             if in_force {
                 undone.push(change.opposite(placement.master));
-                let effort = self.known.outlook().effort(change, &range, &placement);
+                let effort = self.known.effort(change, &range, &placement);
                 self.changing.insert(change.clone(), effort);
                 self.known.recent.ask(request.now.0, change);
             }
@@ -394,14 +369,14 @@ impl LearnedState {
         let took_us = touching.iter().map(|sample| sample.took_us()).sum::<f64>();
         let count = touching.len() as f64;
         let share = count / self.known.workload.len().max(1) as f64;
-        let seconds = self.known.horizon_ns as f64 / 1e9;
+        let seconds = self.known.tuning.horizon_ns as f64 / 1e9;
         let expected = share * seconds * self.known.traffic.transactions();
         let before_us = (count > 0.0).then(|| took_us / count);
         let effect = Effect { before_us, expected, ..Effect::default() };
         self.journal.enter(
             request.now.0,
             request.footprint,
-            answer.candidates,
+            candidates,
             (place, in_force),
             (ranges, effect),
             &undone,
@@ -413,7 +388,7 @@ impl LearnedState {
         let us = |ns: u64| ns as f64 / 1e3;
         let took_us = us(report.latency_ns);
         let chances = chances(report.ticket);
-        self.journal.observe(report.now.0, report.footprint, took_us, self.known.horizon_ns);
+        self.journal.observe(report.now.0, report.footprint, took_us, self.known.tuning.horizon_ns);
         self.measured += 1;
         let begun = self.under_way.remove(&report.ticket);
         // Since it set out, more or fewer may be measured.
@@ -431,8 +406,7 @@ impl LearnedState {
             rows: measured.rows,
             followers,
             busy_us: us(measured.run_ns),
-            held_us,
-            bare_us: us(measured.held_ns),
+            held_us: us(measured.held_ns),
             took_us,
         });
         // What it would have to do was not looked at in time: there is nothing to learn from.
@@ -525,10 +499,10 @@ impl Strategy for Learned {
         if self.mode() == Mode::Off {
             return;
         }
-        let begun = self.brain.lock().begin_global_plan(&self.tuning, now.0, design);
+        let begun = self.brain.lock().begin_global_plan(now.0, design);
         let Some(known) = begun else { return };
         // What takes long is done with nobody waiting.
-        let situation = known.situation(&self.tuning, now.0, design, usize::MAX);
+        let situation = known.situation(now.0, design, usize::MAX);
         let drawn = GlobalPlan::draw(&situation);
         let mut brain = self.brain.lock();
         if drawn.is_some() {
@@ -569,11 +543,11 @@ impl Strategy for Learned {
         let came = measured * self.sample_weight();
         let mask = match measured / wanted {
             // What comes now may be another workload: as many as it takes to know it.
-            _ if self.mode() != Mode::Off && brain.known.workload.is_renewed() => {
+            _ if self.mode() != Mode::Off && brain.known.workload.reservoir.is_renewed() => {
                 mask_for(came, self.tuning.damping.size as f64 / 2.0)
             }
             // To know more soon is worth it, as long as there is room for it.
-            share if share > 2.0 && !brain.known.workload.is_full() => {
+            share if share > 2.0 && !brain.known.workload.reservoir.is_full() => {
                 (mask << 1 | 1) & ((1 << MASK_BITS) - 1)
             }
             share if share > 2.0 => mask_for(came, wanted),

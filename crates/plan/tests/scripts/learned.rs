@@ -143,9 +143,10 @@ impl Runner for State {
 
 /// A decision without its figures, which change with every tuning: what was considered, the best first, and why.
 fn told(text: &str) -> String {
-    let line = |line: &str| match line.split_once(": saves ") {
-        Some((place, _)) => format!("{place}\n"),
-        None => format!("{line}\n"),
+    let line = |line: &str| match (line.split_once(": saves "), line.rsplit_once(": ")) {
+        (Some((place, _)), _) => format!("{place}\n"),
+        (_, Some((step, served))) if served.contains(" a second ") => format!("{step}\n"),
+        _ => format!("{line}\n"),
     };
     text.lines().map(line).collect()
 }
