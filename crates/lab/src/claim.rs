@@ -49,7 +49,7 @@ pub enum Relation {
 impl Claim {
     /// What is claimed, in words.
     pub fn name(&self) -> String {
-        let metric = self.metric.name().split(',').next().unwrap_or_default();
+        let metric = self.metric.short_name();
         let others = self.than.as_deref().unwrap_or("every other system");
         let claim = match self.is {
             Relation::BetterThan => format!("{metric}: times better than {others}"),

@@ -31,8 +31,7 @@
 //!
 //! # Invariants
 //!
-//! * A seed repeats a run to the last digit, but for the memory in use; and so unless memory has a limit, which
-//!   the autopilot looks at.
+//! * A seed repeats a run to the last digit, whatever else the process does meanwhile.
 //! * A run counts only if no transaction failed and its workload's own check holds at the end.
 //! * Time passes with the locks held that the code holds.
 //!

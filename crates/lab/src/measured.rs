@@ -25,8 +25,7 @@ pub struct Measured {
     pub changes_in_10_s: f64,
     /// How many percent of latency were spent in the router.
     pub router_percent: f64,
-    /// Megabytes of rows and index at the fullest site, at the end; with garbage that is still to be freed,
-    /// which depends on what else this process does.
+    /// Megabytes of rows and index at the fullest site, at the end.
     pub memory_mb: f64,
     /// How well the autopilot predicted what things take.
     pub predicted: Predicted,

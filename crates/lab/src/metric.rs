@@ -80,6 +80,11 @@ impl Metric {
         }
     }
 
+    /// Its name without the unit.
+    pub(crate) fn short_name(self) -> &'static str {
+        self.name().split(',').next().unwrap_or_default()
+    }
+
     /// Its value in a run; `None` if that has none.
     pub fn of(self, run: &Measured) -> Option<f64> {
         match self {

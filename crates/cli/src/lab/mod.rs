@@ -6,7 +6,7 @@
 //! | `lab calibrate` | measures what the code costs on this machine, and compares a laboratory with it |
 //! | `lab ablation` | measures what each rule of the autopilot is worth, and the autopilot beside every other system, and
 //! | | writes a page of each |
-//! | `lab run FILE, NAME or all` | runs them, two at a time, and writes lines of JSON, plots and a page |
+//! | `lab run FILE, NAME or all` | runs them, as many at once as there are cores, and writes lines of JSON, plots and a page |
 
 mod calibrate;
 mod ordered;
@@ -50,9 +50,9 @@ pub(crate) struct RunArgs {
     /// How many seeds, if not as the experiment says
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// How many runs at once
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: u16,
+    /// How many runs at once; as many as there are cores, if missing. What comes out does not depend on it
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
     /// Runs a small version of each, in seconds: to see that all works
     #[arg(long)]
     smoke: bool,
@@ -72,9 +72,9 @@ pub(crate) struct AblationArgs {
     /// How many seeds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// How many runs at once
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: u16,
+    /// How many runs at once; as many as there are cores, if missing. What comes out does not depend on it
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
     /// A small version, in seconds: to see that all works
     #[arg(long)]
     smoke: bool,

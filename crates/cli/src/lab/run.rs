@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 struct Job {
     /// Which sample of which experiment it belongs to.
     sample: (usize, usize),
+    /// What is varied, at its point.
+    x: Option<f64>,
     experiment: Experiment,
     system: System,
     seed: u64,
@@ -76,7 +78,7 @@ fn systems(experiments: &[Experiment]) -> Result<Vec<Vec<System>>, Failure> {
 fn samples(
     experiments: &[Experiment],
     systems: &[Vec<System>],
-    threads: u16,
+    threads: Option<u16>,
     costs: &Costs,
 ) -> Vec<Vec<Sample>> {
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
@@ -91,7 +93,7 @@ fn samples(
                     runs: Vec::new(),
                     failures: Vec::new(),
                 });
-                let job = |seed| Job { sample, experiment: point.clone(), system, seed };
+                let job = |seed| Job { sample, x, experiment: point.clone(), system, seed };
                 jobs.extend((1..=experiment.seeds).map(job));
             }
         }
@@ -146,11 +148,13 @@ pub(super) fn costs(args: &RunArgs) -> Result<Costs, Failure> {
 /// Carries out jobs, some at once, and tells of each; results in the order of the jobs.
 pub(super) fn carry_out<J: Sync, M: Send>(
     jobs: &[J],
-    threads: u16,
+    threads: Option<u16>,
     work: impl Fn(&J) -> Result<M, String> + Sync,
     told: impl Fn(&J, &Result<M, String>, f64) -> String + Sync,
 ) -> Vec<Result<M, String>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.map_or_else(cores, usize::from);
     let results: Mutex<Vec<Option<Result<M, String>>>> =
         Mutex::new(jobs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
@@ -183,8 +187,9 @@ fn told(job: &Job, result: &Result<Measured, String>, seconds: f64) -> String {
         ),
         Err(why) => why.clone(),
     };
-    let Job { experiment, system, seed, .. } = job;
-    format!("{} {} seed {seed}: {what}", experiment.name, system.name)
+    let Job { x, experiment, system, seed, .. } = job;
+    let at = x.map(|x| format!(" at {x}")).unwrap_or_default();
+    format!("{}{at} {} seed {seed}: {what}", experiment.name, system.name)
 }
 
 fn tell(
