@@ -18,8 +18,10 @@ help:
 	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand each with backups,"
 	@echo "             with sites that are lost, with nodes on Kafka, and serializable (an hour); five minutes each of clients whose"
 	@echo "             histories are checked while the design changes, the server is killed, and stands still"
-	@echo "make cluster three processes on Kafka under load, killed with kill -9 one after the other, their broker"
-	@echo "             too; what clients saw is judged; and a benchmark (half an hour; SECONDS=3600 for longer)"
+	@echo "make cluster three processes and three brokers of Kafka on machines that are network namespaces, under load:"
+	@echo "             killed, stopped, cut off from each other, without room; what clients saw is judged. Then"
+	@echo "             docs/three-nodes.md is followed, and a benchmark (half an hour; SECONDS=3600 for longer). As root;"
+	@echo "             what takes root is passed over otherwise"
 	@echo "make bench   all benchmarks, as lines of JSON (minutes, 4 GB of memory)"
 	@echo
 	@echo "make demo ARGS='--seconds 5 --plain'    options of the demo: isomer demo --help"
@@ -94,9 +96,11 @@ hunt:
 	$(FAST) sim --seeds $(SEED)..$$(($(SEED) + 9999)) --isolation serializable
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=300 $(CARGO) test --package isomer --test histories -- --nocapture --test-threads 1
 
-# Kills of nodes, of the process that serves and of the broker, and what clients saw of them.
+# What happens to machines and brokers, and what clients saw of it; the page on three machines; and figures.
 cluster:
 	clients/kafka
+	$(CARGO) build --release --package isomer
+	clients/three-nodes $(or $(CARGO_TARGET_DIR),target)/release/isomer || [ $$? -eq 77 ]
 	ISOMER_SEED=$(SEED) ISOMER_HISTORY_SECONDS=$(or $(SECONDS),1200) $(CARGO) test --package isomer --test histories cluster -- --ignored --nocapture
 	$(FAST) bench cluster --json
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(200);
 /// What is shown of each.
 const COLUMNS: &str = "number, reason, state, changes, made, rows, next, error, \
-    extract(epoch from coalesce(ended, now()) - begun)::float8";
+    (extract(epoch from coalesce(ended, now())) - extract(epoch from begun))::float8";
 
 /// Starts, watches and steers plans that a running server carries out beside its transactions
 #[derive(clap::Args, Clone, Debug)]
@@ -145,13 +145,12 @@ impl Shown {
 /// # Errors
 /// If the server cannot be reached, or refuses it; or if a plan that was watched was not carried out.
 pub(crate) fn run(args: &ReconfigureArgs) -> Result<(), Failure> {
-    let client = Client::connect(&args.server, NoTls);
-    let mut server = Server(client.map_err(|error| Failure::of_server(&args.server, &error))?);
+    let mut server = Server::connect(&args.server)?;
     match &args.command {
         Command::Start { plan, dry_run, watch } => {
             let text = std::fs::read_to_string(plan)
                 .map_err(|error| Failure::failed(format!("{}: {error}", plan.display())))?;
-            let quoted = format!("'{}'", text.replace('\'', "''"));
+            let quoted = quoted(&text);
             if *dry_run {
                 server.ask(&format!("alter system reconfigure {quoted} dry run"))?;
                 out::line("the plan can be carried out; nothing was changed");
@@ -179,9 +178,33 @@ pub(crate) fn run(args: &ReconfigureArgs) -> Result<(), Failure> {
     }
 }
 
-struct Server(Client);
+/// A running server, asked in SQL.
+pub(crate) struct Server(Client);
 
 impl Server {
+    /// Connects as clients of PostgreSQL do.
+    pub(crate) fn connect(connection: &str) -> Result<Server, Failure> {
+        let client = Client::connect(connection, NoTls);
+        client.map(Server).map_err(|error| Failure::of_server(connection, &error))
+    }
+
+    /// Rows of a question.
+    pub(crate) fn query(&mut self, question: &str) -> Result<Vec<Row>, Failure> {
+        let rows = self.0.query(question, &[]);
+        rows.map_err(|error| Failure::of_server("the server", &error))
+    }
+
+    /// Has a plan carried out, and waits until it is; if it `says` so, as it goes.
+    pub(crate) fn carry_out(&mut self, plan: &str, says: bool) -> Result<(), Failure> {
+        self.ask(&format!("alter system reconfigure {}", quoted(plan)))?;
+        let number = self.newest()?.number;
+        self.until_ended(number, |shown| {
+            if says {
+                out::line(shown.line());
+            }
+        })
+    }
+
     fn ask(&mut self, statement: &str) -> Result<(), Failure> {
         self.0.batch_execute(statement).map_err(|error| Failure::of_server("the server", &error))
     }
@@ -194,9 +217,7 @@ impl Server {
 
     fn all(&mut self) -> Result<Vec<Shown>, Failure> {
         let query = format!("select {COLUMNS} from isomer.reconfigurations order by number");
-        let rows = self.0.query(&query, &[]);
-        let rows = rows.map_err(|error| Failure::of_server("the server", &error))?;
-        Ok(rows.iter().map(Shown::of).collect())
+        Ok(self.query(&query)?.iter().map(Shown::of).collect())
     }
 
     fn shown(&mut self, number: i64) -> Result<Shown, Failure> {
@@ -206,8 +227,7 @@ impl Server {
 
     /// Of the one that was begun last: tells its number, or how it goes.
     fn follow_newest(&mut self, watch: bool) -> Result<(), Failure> {
-        let newest = self.all()?.pop();
-        let newest = newest.ok_or_else(|| Failure::failed("the server has forgotten it"))?;
+        let newest = self.newest()?;
         match watch {
             true => self.watch(newest.number),
             false => {
@@ -217,19 +237,35 @@ impl Server {
         }
     }
 
+    fn newest(&mut self) -> Result<Shown, Failure> {
+        self.all()?.pop().ok_or_else(|| Failure::failed("the server has forgotten it"))
+    }
+
     fn watch(&mut self, number: i64) -> Result<(), Failure> {
+        self.until_ended(number, |shown| out::line(shown.line()))
+    }
+
+    /// Waits until a plan has ended; calls `see` whenever it has got on.
+    fn until_ended(&mut self, number: i64, see: impl Fn(&Shown)) -> Result<(), Failure> {
         let mut before = (String::new(), -1);
         loop {
             let shown = self.shown(number)?;
             let now = (shown.state.clone(), shown.made);
             if now != before {
-                out::line(shown.line());
+                see(&shown);
                 before = now;
             }
             if shown.has_ended() {
-                return if shown.state == "done" { Ok(()) } else { Err(Failure::Told) };
+                let why = shown.error.clone().unwrap_or_default();
+                let failed = || Failure::failed(format!("the plan is {}: {why}", shown.state));
+                return (shown.state == "done").then_some(()).ok_or_else(failed);
             }
             clock::sleep(LOOK);
         }
     }
+}
+
+/// A text as SQL has it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }

@@ -6,7 +6,9 @@
 //!     strategy       what the strategy has learned and decided, if it learns; replaced as a whole
 //!     cluster        the number of the cluster, if sites are in several processes
 //!     lock           locked by the process that has the database open
+//!     claim          by which claim this process owns the catalog's log, if that is elsewhere ([`claim`](crate::claim))
 //!     site-1/
+//!       claim        the same of the site's log
 //!       run          the number of its last run: each is greater than those before, whatever the clock says
 //!       log/         redo log: segments
 //!       checkpoint.…
@@ -24,6 +26,7 @@
 //! others may enter nothing is touched.
 
 use crate::catalog::{self, Catalog, Kind};
+use crate::claim::ClaimNote;
 use crate::error::OpenDatabaseError;
 use crate::storage::DatabaseId;
 use isomer_design::{Design, SiteId};
@@ -31,6 +34,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const CATALOG: &str = "catalog";
 const LOGS: &str = "logs";
@@ -51,8 +55,8 @@ pub(crate) struct Folder {
     is_new: bool,
     /// The sites of the catalog that was found.
     sites: Vec<SiteId>,
-    /// Locked as long as this lives.
-    _lock: File,
+    /// Locked as long as this lives, or a note of it.
+    lock: Arc<File>,
 }
 
 impl Folder {
@@ -100,7 +104,9 @@ impl Folder {
             let is_begun = path.join(&begun).exists();
             let ours = |name: &std::ffi::OsStr| {
                 let is_site = name.to_str().is_some_and(|name| name.starts_with(SITE));
-                name == LOCK || name == CLUSTER || name == begun.as_str() || (is_begun && is_site)
+                let is_file =
+                    [LOCK, CLUSTER, ClaimNote::name(), &begun].iter().any(|our| name == *our);
+                is_file || (is_begun && is_site)
             };
             let foreign = entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name())));
             if foreign {
@@ -109,9 +115,9 @@ impl Folder {
             }
         }
         close_to_others(path, is_new)?;
-        let _lock = lock(path)?;
+        let lock = Arc::new(lock(path)?);
         let (path, kind) = (path.to_owned(), Kind::Database);
-        let folder = Folder { path, kind, is_new, sites: Vec::new(), _lock };
+        let folder = Folder { path, kind, is_new, sites: Vec::new(), lock };
         let path = &folder.path;
         if is_new {
             // It notes that what is found here without the marker is what is left of the making of a database.
@@ -182,6 +188,16 @@ impl Folder {
     /// Keeps the number of a run of a site, durably.
     pub(crate) fn keep_run(&self, site: SiteId, run: u64) -> Result<(), OpenDatabaseError> {
         replace(&self.site(site)?, RUN, &format!("{run}\n"))
+    }
+
+    /// What says by which claim this process owns the catalog's log, where that is elsewhere.
+    pub(crate) fn note(&self) -> ClaimNote {
+        ClaimNote::new(&self.path, self.lock.clone())
+    }
+
+    /// The same of a site's log.
+    pub(crate) fn note_of(&self, site: SiteId) -> Result<ClaimNote, OpenDatabaseError> {
+        Ok(ClaimNote::new(&self.site(site)?, self.lock.clone()))
     }
 
     /// True if the folder has one of the site.

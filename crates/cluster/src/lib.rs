@@ -28,6 +28,7 @@
 //! | `embedded` | sites of this process: threads, disks, messages, checkpoints, opening |
 //! | [`remote`](Wire) | sites in other processes: requests, answers and messages as bytes |
 //! | `storage`, `folder`, `catalog` | where a database is kept |
+//! | `claim` | what a folder says of logs that are elsewhere |
 //! | `assemble` | the design of a database that was stopped, from what its sites hold |
 //!
 //! The router and the protocols know no threads and no sockets: they run on a [`Transport`], which is
@@ -37,6 +38,7 @@ mod assemble;
 mod backlog;
 mod branches;
 mod catalog;
+mod claim;
 mod database;
 mod embedded;
 mod error;
@@ -54,6 +56,7 @@ mod shell;
 mod storage;
 mod transport;
 
+pub use claim::ClaimNote;
 pub use database::{Database, Explorer, Options};
 pub use embedded::{Checkpointing, Recovering, SiteReport};
 pub use error::{Error, OpenDatabaseError};

@@ -11,7 +11,8 @@
 //! **Logs elsewhere** ([`Logs`]) are opened by whoever comes: a log says itself who owns it, and ends for the owner
 //! before ([`LogError::Fenced`]). So the lock of a folder proves nothing there, and the catalog has
 //! to be where it is fenced as well: it is a log, and the last frame is the catalog. A database can then be opened from
-//! a copy of its folder on any machine, and from an empty one as long as its logs were never cut.
+//! a copy of its folder on any machine, and from an empty one as long as its logs were never cut. What the lock does prove
+//! is that the process has ended that had this folder before ([`claim`](crate::claim)).
 //!
 //! Every record of such a log has the [number](DatabaseId) of its database, and the folder has it too, so that one
 //! database never takes the logs of another.
@@ -21,6 +22,7 @@
 //! whose the logs are, and a node waits.
 
 use crate::catalog::{self, Catalog, Kind};
+use crate::claim::ClaimNote;
 use crate::error::OpenDatabaseError;
 use crate::folder::{Folder, database_of};
 use isomer_design::SiteId;
@@ -86,7 +88,8 @@ pub trait Logs: Send + Sync {
     /// is to say about how it was found. Of the options, what is about files counts for nothing.
     ///
     /// A log that begins after `needed` is refused, and stays whose it is: whoever opens it has no checkpoint for what
-    /// was removed. `None`: all that counts is its end.
+    /// was removed. `None`: all that counts is its end. The `note` may prove that the owner before has ended; without one
+    /// its lease is waited for.
     ///
     /// # Errors
     /// [`OpenError`], also if it is not there though it [must be](Options::must_exist).
@@ -95,6 +98,7 @@ pub trait Logs: Send + Sync {
         database: DatabaseId,
         log: LogOf,
         needed: Option<Position>,
+        note: Option<ClaimNote>,
         options: &Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError>;
 
@@ -244,7 +248,7 @@ impl Beside {
         let found = find(path, &*logs, expected)?;
         let database = found.database;
         let must_exist = Options { must_exist: !found.is_new, ..options };
-        let opened = logs.open(database, LogOf::Catalog, None, &must_exist);
+        let opened = logs.open(database, LogOf::Catalog, None, Some(folder.note()), &must_exist);
         let (log, _) = opened.map_err(OpenDatabaseError::CatalogLog)?;
         let catalog = last_frame(&*log)?.map(|text| read_catalog(&*logs, &text)).transpose()?;
         if expected.is_none() {
@@ -308,8 +312,8 @@ pub fn found_database(
 ) -> Result<(DatabaseId, Vec<SiteId>), OpenDatabaseError> {
     let FoundLogs { database, is_new } = find(folder, logs, database_of(folder)?)?;
     if is_new {
-        // The first record says whose they are. Whoever opens the database claims the log once more.
-        let opened = logs.open(database, LogOf::Catalog, None, &Options::default());
+        // The first record says whose they are. Whoever opens the database claims the log once more, and has the folder locked.
+        let opened = logs.open(database, LogOf::Catalog, None, None, &Options::default());
         opened.map_err(OpenDatabaseError::CatalogLog)?;
     }
     Ok((database, sites_by_catalog(logs, database)?))
@@ -351,7 +355,8 @@ impl Storage for Beside {
         // First what is here: where that does not reach the log's beginning, the log stays whose it is.
         let checkpoints = checkpoints(&self.folder, site)?;
         let needed = checkpoints.newest().map_or(0, |newest| newest.position);
-        let opened = self.logs.open(self.database, LogOf::Site(site), Some(needed), &options);
+        let (of, note) = (LogOf::Site(site), Some(self.folder.note_of(site)?));
+        let opened = self.logs.open(self.database, of, Some(needed), note, &options);
         let (log, notes) = opened.map_err(|error| OpenDatabaseError::Log { site, error })?;
         Ok(Stored { log, checkpoints: Some(checkpoints), notes })
     }

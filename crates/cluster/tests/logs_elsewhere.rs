@@ -2,8 +2,8 @@
 //! what is refused. The logs are in memory here, kept by a service that outlives the databases.
 
 use isomer_cluster::{
-    Database, DatabaseId, Error, FoundLogs, LogError, LogOf, Logs, Node, Options, find_database,
-    found_database,
+    ClaimNote, Database, DatabaseId, Error, FoundLogs, LogError, LogOf, Logs, Node, Options,
+    find_database, found_database,
 };
 use isomer_design::{Column, ColumnType, Footprint, Key, Schema, SiteId, TableId};
 use isomer_log::{Durability, Log, MemoryLog, MemoryOptions, OpenError, Position};
@@ -39,6 +39,7 @@ impl Logs for Service {
         database: DatabaseId,
         of: LogOf,
         needed: Option<Position>,
+        _: Option<ClaimNote>,
         options: &isomer_log::Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
         assert_eq!(database, self.database);

@@ -7,10 +7,12 @@
 use crate::owned::{OpenReport, Opening, Options, OwnedLog, Sent, Step, VisitRecord};
 use crate::partition::{Connection, Partition, Refused, clock, pause};
 use crate::record::{Offset, Term};
+use isomer_cluster::ClaimNote;
 use isomer_log::{Counters, Log, LogError, OpenError, Position};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -27,6 +29,9 @@ pub struct KafkaLog {
     partition: Partition,
     /// One sync at a time.
     syncing: Mutex<()>,
+    /// Where the claim is noted; the folder of the note stays locked while this process has the log.
+    note: Option<ClaimNote>,
+    is_noted: AtomicBool,
 }
 
 /// Reads what is there.
@@ -117,7 +122,16 @@ impl KafkaLog {
         read_claim(&partition, &mut opening, ask)?;
         let (owned, report) = opening.own(clock()).map_err(Refused)?;
         partition.rest();
-        Ok((KafkaLog { owned, partition, syncing: Mutex::new(()) }, report))
+        Ok((
+            KafkaLog {
+                owned,
+                partition,
+                syncing: Mutex::new(()),
+                note: None,
+                is_noted: false.into(),
+            },
+            report,
+        ))
     }
 
     /// Has the first record of the term written, which shows where the stream goes on.
@@ -127,6 +141,22 @@ impl KafkaLog {
         match self.owned.next_offset() {
             Some(_) => Ok(()),
             None => Err(format!("it cannot be written{}", self.partition.why())),
+        }
+    }
+
+    /// Has the claim noted, once it waits for nobody: then it need not be waited for either.
+    pub(crate) fn noted(mut self, note: Option<ClaimNote>) -> KafkaLog {
+        self.note = note;
+        self.note_claim();
+        self
+    }
+
+    fn note_claim(&self) {
+        if let Some(note) = &self.note
+            && self.owned.has_waited(clock())
+            && !self.is_noted.swap(true, Ordering::AcqRel)
+        {
+            note.write(&self.term().to_note());
         }
     }
 
@@ -249,6 +279,7 @@ impl Log for KafkaLog {
     }
 
     fn look_for_others(&self) {
+        self.note_claim();
         // Whoever is writing finds out by that; what cannot be asked now is asked again.
         if let (Some(next), Some(end)) = (self.owned.next_offset(), self.partition.end())
             && end > next

@@ -4,9 +4,9 @@ use crate::log::KafkaLog;
 use crate::look::{Look, look};
 use crate::owned::Options;
 use crate::partition::{Admin, Connection, Refused};
-use crate::record::Head;
+use crate::record::{Head, Term};
 use crate::topic::{self, Topic};
-use isomer_cluster::{DatabaseId, FoundLogs, LogOf, Logs};
+use isomer_cluster::{ClaimNote, DatabaseId, FoundLogs, LogOf, Logs};
 use isomer_design::SiteId;
 use isomer_log::{Log, OpenError, Position};
 use parking_lot::Mutex;
@@ -146,6 +146,7 @@ impl Logs for KafkaLogs {
         database: DatabaseId,
         log: LogOf,
         needed: Option<Position>,
+        note: Option<ClaimNote>,
         options: &isomer_log::Options,
     ) -> Result<(Arc<dyn Log>, Vec<String>), OpenError> {
         if options.accept_loss {
@@ -158,6 +159,7 @@ impl Logs for KafkaLogs {
             durability: options.durability,
             must_exist: options.must_exist,
             needed,
+            ended: note.as_ref().and_then(ClaimNote::ended).and_then(|claim| Term::parse(&claim)),
             record_bytes_max: record_bytes_max.min(self.usual.record_bytes_max),
             ..self.usual
         };
@@ -171,7 +173,7 @@ impl Logs for KafkaLogs {
                 self.place()
             ));
         }
-        Ok((Arc::new(log), notes))
+        Ok((Arc::new(log.noted(note)), notes))
     }
 
     fn last_frame(&self, database: DatabaseId, log: LogOf) -> Result<Option<Vec<u8>>, OpenError> {

@@ -68,6 +68,9 @@ pub struct Options {
     pub must_exist: bool,
     /// Where it has to begin at the latest: so far a checkpoint stands for it. `None`: anywhere.
     pub needed: Option<Position>,
+    /// A term whose owner has ended, as whoever opens the log can prove: it shows nothing to anybody. (That owner's own wait
+    /// for the one before it was over.)
+    pub ended: Option<Term>,
     /// The times of the lease; the same for all who open the log.
     pub times: Times,
 }
@@ -84,6 +87,7 @@ impl Default for Options {
             record_bytes_max: 1_000_000,
             must_exist: false,
             needed: None,
+            ended: None,
             times: Times::default(),
         }
     }
@@ -94,7 +98,7 @@ impl Default for Options {
 pub struct OpenReport {
     /// The term that this process owns the log in.
     pub term: Term,
-    /// The owner before, if it has not released the log: commits wait until its lease is over.
+    /// The owner before, if it has not released the log and is not known to have ended: commits wait until its lease is over.
     pub taken_from: Option<Arc<str>>,
 }
 
@@ -173,6 +177,8 @@ struct Claim {
     head: Head,
     /// Who owned the log before.
     before: Arc<str>,
+    /// That one has ended.
+    has_ended: bool,
     /// Once it was read: whether nobody owned the log before it.
     was_released: Option<bool>,
 }
@@ -252,7 +258,8 @@ impl Opening {
         self.options.needed.map_or(Ok(()), |needed| check_begin(&self.reader, needed))?;
         let head = Owner::claim(&self.reader, drawn, name);
         let before = self.reader.owner().clone();
-        self.claim = Some(Claim { head, before, was_released: None });
+        let has_ended = self.options.ended == Some(self.reader.term());
+        self.claim = Some(Claim { head, before, has_ended, was_released: None });
         Ok(head.write(name.as_bytes()))
     }
 
@@ -263,7 +270,7 @@ impl Opening {
     pub fn own(self, now: Duration) -> Result<(OwnedLog, OpenReport), String> {
         let Opening { place, options, database, number, reader, index, tail, memory, .. } = self;
         let claim = self.claim.expect("a log is claimed before it is owned");
-        let was_released = claim.was_released.expect("the claim was read");
+        let is_free = claim.was_released.expect("the claim was read") || claim.has_ended;
         if !reader.has_begun() {
             return Err("its frames were removed, and only a claim is left".to_owned());
         }
@@ -276,8 +283,8 @@ impl Opening {
             .map_err(|taken| format!("it was opened twice at the same time: {taken}"))?;
         let end = tail.end();
         assert_eq!(end, owner.whole(), "the tail has all whole frames");
-        let waits = if was_released { Duration::ZERO } else { options.times.waits };
-        let report = OpenReport { term, taken_from: (!was_released).then_some(claim.before) };
+        let waits = if is_free { Duration::ZERO } else { options.times.waits };
+        let report = OpenReport { term, taken_from: (!is_free).then_some(claim.before) };
         let log = OwnedLog {
             place,
             options,
@@ -361,6 +368,11 @@ impl OwnedLog {
         self.writing.lock().owner.me()
     }
 
+    /// True once it is nobody else's time: whatever this owner shows and acknowledges from now on depends on it alone.
+    pub fn has_waited(&self, now: Duration) -> bool {
+        now >= self.acknowledges_from
+    }
+
     /// The offset that the next record gets if nobody else writes; `None` while one is on its way.
     pub fn next_offset(&self) -> Option<Offset> {
         let writing = self.writing.lock();
@@ -380,7 +392,7 @@ impl OwnedLog {
             None => {}
         }
         let whole = writing.owner.whole();
-        if now >= self.acknowledges_from && whole != self.durable() {
+        if self.has_waited(now) && whole != self.durable() {
             self.tail.settle(whole);
         }
         self.cut(&mut writing)?;
@@ -470,8 +482,7 @@ impl OwnedLog {
     /// more.
     pub fn release(&self, now: Duration) -> Option<Vec<u8>> {
         let mut writing = self.writing.lock();
-        let may =
-            writing.flight.is_none() && self.failure().is_none() && now >= self.acknowledges_from;
+        let may = writing.flight.is_none() && self.failure().is_none() && self.has_waited(now);
         may.then(|| launch(&mut writing, now, Kind::Release, &NOTHING))
     }
 

@@ -44,6 +44,20 @@ pub struct Term {
     pub owner: u64,
 }
 
+impl Term {
+    /// The whole of it, as a line of a file.
+    pub(crate) fn to_note(self) -> String {
+        format!("{} {:016x}", self.number, self.owner)
+    }
+
+    /// Reads what [`Term::to_note`] writes.
+    pub(crate) fn parse(text: &str) -> Option<Term> {
+        let (number, owner) = text.split_once(' ')?;
+        let owner = u64::from_str_radix(owner, 16).ok()?;
+        Some(Term { number: number.parse().ok()?, owner })
+    }
+}
+
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "term {}", self.number)

@@ -10,10 +10,13 @@
 //! | `compression.type` | `producer`, `uncompressed` | the client of this program cannot read it |
 //! | `max.message.bytes` | 65536 at least | records would be tiny |
 
-use crate::partition::{Admin, Refused, Replicas};
+use crate::partition::{Admin, Refused, Replicas, clock, pause};
 use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+/// The pause before a broker is asked again for what it does not know yet.
+const AGAIN: Duration = Duration::from_millis(100);
 /// Replicas of a topic that is made, if there are as many brokers.
 const REPLICAS: usize = 3;
 /// Brokers free space by whole segments, and a checkpoint is made every 64 MB of log.
@@ -85,24 +88,33 @@ fn has(admin: &Admin, partitions: usize) -> Result<bool, Refused> {
 pub(crate) fn check(admin: &Admin) -> Result<(usize, Option<Topic>), Refused> {
     let (brokers, found) = admin.look()?;
     let Some(Replicas(replicas)) = found else { return Ok((brokers, None)) };
-    let of_topic = ResourceSpecifier::Topic(admin.connection.address.topic());
-    let described = admin.client.describe_configs([&of_topic], &admin.usual());
-    let described = admin.wait("read the topic's settings", described)?;
-    let resource = match described.into_iter().next() {
-        Some(Ok(resource)) => resource,
-        Some(Err(code)) => {
-            return Err(Refused(format!("cannot read the topic's settings: {code}")));
+    let begun = clock();
+    let settings = loop {
+        match settings(admin) {
+            Ok(settings) => break settings,
+            // A broker that has not heard of a new topic yet.
+            Err(why) if clock() - begun > admin.connection.timeouts.ask => return Err(why),
+            Err(_) => pause(AGAIN),
         }
-        None => return Err(Refused("the brokers do not say how the topic is set".to_owned())),
     };
-    let settings: BTreeMap<String, String> = resource
-        .entries
-        .into_iter()
-        .map(|entry| (entry.name, entry.value.unwrap_or_default()))
-        .collect();
     let fewest = replicas.iter().copied().min().unwrap_or(0);
     let record_bytes_max = check_settings(&settings, fewest).map_err(Refused)?;
     Ok((brokers, Some(Topic { partitions: replicas.len(), record_bytes_max })))
+}
+
+/// The topic's settings, as a broker has them.
+fn settings(admin: &Admin) -> Result<BTreeMap<String, String>, Refused> {
+    let of_topic = ResourceSpecifier::Topic(admin.connection.address.topic());
+    let described = admin.client.describe_configs([&of_topic], &admin.usual());
+    let described = admin.wait("read the topic's settings", described)?;
+    match described.into_iter().next() {
+        Some(Ok(resource)) if !resource.entries.is_empty() => {
+            let entries = resource.entries.into_iter();
+            Ok(entries.map(|entry| (entry.name, entry.value.unwrap_or_default())).collect())
+        }
+        Some(Err(code)) => Err(Refused(format!("cannot read the topic's settings: {code}"))),
+        _ => Err(Refused("the brokers do not say how the topic is set".to_owned())),
+    }
 }
 
 /// Refuses settings by which something could be lost. Gives the longest record.

@@ -1,7 +1,7 @@
 //! Who owns a log, as scripts over a modelled partition (`model/mod.rs`). Nothing arrives before the script says so.
 //!
 //! ```text
-//! a: open                 process a reads what is safe, and sends its claim
+//! a: open                 process a, which runs where an a has run before, reads what is safe, and sends its claim
 //! a: write v1             a sends a value; one of some length takes several records
 //! a: renew                a sends an empty record, for its lease
 //! a: stop                 a ends, and releases the log, if it may

@@ -128,6 +128,7 @@ fn planted_bugs_are_found() {
         Bug::WrongOffset,
         Bug::NoWait,
         Bug::EarlyRelease,
+        Bug::EarlyNote,
     ] {
         let found = (0..3000).find_map(|seed| run(seed, Some(bug)).err());
         let found = found.unwrap_or_else(|| panic!("{bug:?} is not found"));

@@ -47,12 +47,16 @@ impl Engine {
         }
     }
 
-    /// A plan with the names that the store has for tables, where it has those that clients know.
+    /// A plan with the names that the store has for tables and indexes, where it has those that clients know.
     fn stored_names(&self, design: &Design, plan: &str) -> String {
         let catalog = self.catalog();
         let stored = |name: &str| {
-            let table = catalog.tables.get(name)?;
-            design.table(table.id).ok().map(|table| table.name().to_owned())
+            let indexes = || catalog.tables.values().flat_map(|table| table.maintained());
+            let id = match catalog.tables.get(name) {
+                Some(table) => table.id,
+                None => indexes().find(|index| &*index.name == name)?.id,
+            };
+            design.table(id).ok().map(|table| table.name().to_owned())
         };
         let line = |line: &str| {
             let (operator, rest) = line.trim().split_once(' ')?;

@@ -1,25 +1,30 @@
-//! `isomer cluster`: who is in a cluster and who is reached; a cluster on this machine, for trying out.
+//! `isomer cluster`: who is in a cluster and who is reached; a process is emptied; a cluster on this machine, for trying out.
 //!
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`mod@file`] | the file that says who is in a cluster |
 //! | [`join`] | how a process takes part: flags, place, connections |
+//! | [`drain`] | the sites of a process are emptied |
 //! | [`up`] | several processes on this machine |
 //! | [`broker`] | a Kafka broker on this machine |
 
 mod broker;
+mod drain;
 mod file;
 mod join;
 mod up;
 
+#[cfg(feature = "kafka")]
+pub(crate) use drain::drain;
 pub(crate) use file::read_sites;
 pub(crate) use join::{Belongs, PeerArgs, Place, Watch, wait_for_all};
-#[cfg(feature = "kafka")]
-pub(crate) use up::Running;
 pub(crate) use up::UpArgs;
+#[cfg(feature = "kafka")]
+pub(crate) use up::{BROKER, Running};
 
 use crate::failure::Failure;
 use crate::kafka::shown_logs;
+use crate::reconfigure::Server;
 use crate::{out, text};
 use file::ClusterFile;
 use isomer_design::SiteId;
@@ -28,17 +33,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Shows who is in a cluster, and starts one on this machine
+/// Shows who is in a cluster, empties a process, and starts a cluster on this machine
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
     Up(UpArgs),
     Status(StatusArgs),
+    Drain(drain::DrainArgs),
 }
 
-/// Shows the processes of a cluster, their sites, who reaches whom, and whose the logs are
+/// Shows the processes of a cluster, their sites, who reaches whom, whose the logs are, and what each site has
 ///
-/// Each process is asked for itself. Logs in Kafka are read, whatever they have; that changes nothing of whose they are. The
-/// exit code is 1 if a process does not answer, or does not reach another, or no broker answers.
+/// Each process is asked for itself. Logs in Kafka are read, whatever they have; that changes nothing of whose they are. What
+/// sites have is asked of the server in SQL, where --server or the file says how clients connect. The exit code is 1 if a
+/// process does not answer, or does not reach another, or no broker answers.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusArgs {
     /// The file that says who is in the cluster
@@ -50,6 +57,10 @@ pub(crate) struct StatusArgs {
     /// How many seconds a process has to answer
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     wait: u64,
+    /// The server, as PostgreSQL's clients write it, to be asked what the sites have [default: where the file says that
+    /// clients connect]
+    #[arg(long, value_name = "CONNECTION")]
+    server: Option<String>,
 }
 
 /// Runs a command.
@@ -60,6 +71,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Failure> {
     match command {
         ClusterCommand::Up(args) => up::run(args),
         ClusterCommand::Status(args) => status(args),
+        ClusterCommand::Drain(args) => drain::run(args),
     }
 }
 
@@ -83,7 +95,40 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     if let Some((place, rows)) = shown_logs(&file.log)? {
         out::print(format!("\n{place}\n{}", text::columns(&rows, 0)));
     }
+    if args.server.is_some() || file.router().clients.is_some() {
+        let server = args.server.clone().unwrap_or_else(|| drain::connection(&file));
+        match sites(&server) {
+            Ok(rows) => out::print(format!("\n{}", text::columns(&rows, 0))),
+            Err(Failure::Usage(why) | Failure::Failed(why)) => {
+                eprintln!("what the sites have is not shown: {why}; --server says how to connect");
+            }
+            Err(Failure::Told) => {}
+        }
+    }
     if is_whole { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// What each site has, and how busy it is.
+fn sites(server: &str) -> Result<Vec<Vec<String>>, Failure> {
+    let question = "select site, masters, replicas, memory_bytes / 1e6::float8, busy, commits, coordinated, health \
+                    from isomer.sites";
+    let header = ["site", "masters", "replicas", "MB", "busy", "commits", "over several", "health"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for row in Server::connect(server)?.query(question)? {
+        let number = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default().to_string();
+        let busy: Option<f64> = row.get(4);
+        rows.push(vec![
+            row.get(0),
+            number(1),
+            number(2),
+            format!("{:.1}", row.get::<_, f64>(3)),
+            busy.map_or(String::new(), |busy| format!("{:.0} %", busy * 100.0)),
+            number(5),
+            number(6),
+            row.get(7),
+        ]);
+    }
+    Ok(rows)
 }
 
 /// A process's release, and `ok` or what is wrong.

@@ -26,6 +26,8 @@ use std::time::Duration;
 
 /// How often the command looks whether it was asked to stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// What the broker is called, beside the processes of the file.
+pub(crate) const BROKER: &str = "broker";
 
 /// Starts a cluster on this machine, for trying out: one process that serves, nodes, and with --kafka a broker
 ///
@@ -56,12 +58,25 @@ pub(crate) struct UpArgs {
     /// Which clients of this machine need no password: see isomer serve
     #[arg(long, value_name = "WHO", default_value_t = Trust::Owner)]
     pub(crate) trust: Trust,
+    /// Further lines of a new cluster's file.
+    #[arg(skip)]
+    pub(crate) keys: String,
 }
 
 /// A process of the cluster; it is ended with this one.
 struct Part {
     name: String,
     child: Child,
+}
+
+impl Part {
+    /// Asks it to end, and waits until it has.
+    fn stop(&mut self) {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        if asked.is_ok_and(|asked| asked.success()) {
+            let _ = self.child.wait();
+        }
+    }
 }
 
 impl Drop for Part {
@@ -123,7 +138,7 @@ impl Running {
         let parts = Vec::new();
         let mut running = Running { parts, broker, config, file, data, trust, says };
         if let Some(broker) = &running.broker {
-            let mut part = Part { name: "broker".to_owned(), child: broker.start()? };
+            let mut part = Part { name: BROKER.to_owned(), child: broker.start()? };
             if !broker.until_up(&mut part.child, stop)? {
                 return Ok(None);
             }
@@ -154,26 +169,50 @@ impl Running {
         Ok(Part { name, child })
     }
 
-    /// `kill -9` of a process of this name, and another start of it.
-    #[cfg(feature = "kafka")]
-    pub(crate) fn kill_and_restart(&mut self, name: &str) -> Result<(), Failure> {
-        let named = |process: &&Process| process.member.name == name;
-        let process = self.file.processes.iter().find(named).expect("it is in the file");
+    /// Ends all, the one that serves first: then nothing is under way at the nodes. The broker last.
+    pub(crate) fn stop(mut self) {
+        let serves = self.file.router().member.name.clone();
+        self.parts.sort_by_key(|part| (part.name == BROKER, part.name != serves));
+        self.parts.iter_mut().for_each(Part::stop);
+    }
+}
+
+/// What happens to single parts, where somebody tries that out.
+#[cfg(feature = "kafka")]
+impl Running {
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self, name: &str) {
         self.parts.retain(|part| part.name != name);
-        let part = self.process(process)?;
+    }
+
+    /// Asks a part to end, and waits until it has.
+    pub(crate) fn end(&mut self, name: &str) {
+        self.parts.iter_mut().filter(|part| part.name == name).for_each(Part::stop);
+        self.kill(name);
+    }
+
+    /// Starts a process, or the broker, that does not run. Of the broker it waits until that takes clients.
+    pub(crate) fn start_again(&mut self, name: &str) -> Result<(), Failure> {
+        let part = match &self.broker {
+            Some(broker) if name == BROKER => {
+                let mut part = Part { name: name.to_owned(), child: broker.start()? };
+                broker.until_up(&mut part.child, &AtomicBool::new(false))?;
+                part
+            }
+            _ => {
+                let named = |process: &&Process| process.member.name == name;
+                let process = self.file.processes.iter().find(named).expect("it is in the file");
+                self.process(process)?
+            }
+        };
         self.parts.push(part);
         Ok(())
     }
 
-    /// Ends all, the one that serves first: then nothing is under way at the nodes. The broker last.
-    pub(crate) fn stop(mut self) {
-        self.parts.rotate_left(usize::from(self.broker.is_some()));
-        for part in &mut self.parts {
-            let asked = Command::new("kill").arg(part.child.id().to_string()).status();
-            if asked.is_ok_and(|asked| asked.success()) {
-                let _ = part.child.wait();
-            }
-        }
+    /// The number of a process that runs.
+    pub(crate) fn pid(&self, name: &str) -> u32 {
+        let mut all = self.parts.iter();
+        all.find(|part| part.name == name).expect("it runs").child.id()
     }
 }
 
@@ -204,6 +243,7 @@ fn file(args: &UpArgs, broker: Option<&Broker>) -> Result<String, Failure> {
     };
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut text = "# A cluster of `isomer cluster up`: who is in it, and where.\n".to_owned();
+    text += &args.keys;
     if let Some(broker) = broker {
         writeln!(text, "log = \"{}\"", broker.log()).expect("text can be written to");
     }

@@ -1,6 +1,8 @@
 //! A server in a process of its own, and connections to it that come back when it does.
 
-use crate::broker::Broker;
+use crate::brokers::{BROKERS, Brokers};
+use crate::chance::Chance;
+use crate::machines::{Machine, Machines};
 use crate::wait_for;
 use isomer_check::Outcome;
 use postgres::error::SqlState;
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 /// The processes of a cluster, with their sites; the first one serves.
 const PROCESSES: [(&str, &str); 3] = [("a", "1"), ("b", "2"), ("c", "3, 4")];
@@ -25,11 +28,18 @@ pub(crate) struct Server {
     cluster: Option<Cluster>,
 }
 
-/// What there is beside the process that serves, where sites are in several: nodes, and the broker of their logs.
+/// What there is beside the process that serves, where sites are in several: nodes, and the brokers of their logs, each on
+/// a machine of its own. Machines are numbered as processes are, brokers after them; and they go last.
 struct Cluster {
     nodes: Vec<Mutex<Child>>,
-    broker: Mutex<Broker>,
+    brokers: Brokers,
+    machines: Machines,
 }
+
+/// The last parts of the machines' addresses.
+const MACHINES: [u8; 6] = [1, 2, 3, 11, 12, 13];
+/// Longer than an owner of a log shows what it has without knowing that it is one.
+const STANDS_STILL_MS: i64 = 4500;
 
 impl Server {
     /// A new database of four sites in an empty folder.
@@ -40,15 +50,18 @@ impl Server {
         Server { socket: folder.clone(), folder, process, port, cluster: None }
     }
 
-    /// The same, with its sites in three processes and its logs at a broker; `None` if there can be no broker here.
+    /// The same, with its sites in three processes and its logs at three brokers; `None` if there can be none here.
     pub(crate) fn start_cluster(name: &str) -> Option<Server> {
-        let broker = Broker::start()?;
         let folder = new_folder(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join("cluster.toml"), cluster_file(&broker)).expect("a file");
-        let nodes = (1..PROCESSES.len()).map(|at| Mutex::new(node(&folder, at))).collect();
-        let cluster = Some(Cluster { nodes, broker: Mutex::new(broker) });
-        let (process, port) = serve_cluster(&folder);
+        let mut machines = Machines::new(&MACHINES);
+        let brokers = Brokers::start(&mut machines, PROCESSES.len(), &folder)?;
+        let file = cluster_file(&brokers, &machines);
+        std::fs::write(folder.join("cluster.toml"), file).expect("a file");
+        let nodes = (1..PROCESSES.len()).map(|at| Mutex::new(node(&folder, at, machines.at(at))));
+        let nodes = nodes.collect();
+        let (process, port) = serve_cluster(&folder, machines.at(0));
+        let cluster = Some(Cluster { nodes, brokers, machines });
         let (process, port) = (Mutex::new(process), AtomicU16::new(port));
         Some(Server { socket: folder.join("a"), folder, process, port, cluster })
     }
@@ -57,29 +70,74 @@ impl Server {
     pub(crate) fn kill_and_restart(&self) {
         let mut process = self.process.lock().expect("nobody panics with it");
         end(&mut process);
-        let (again, port) = match self.cluster {
-            Some(_) => serve_cluster(&self.folder),
+        let (again, port) = match &self.cluster {
+            Some(cluster) => serve_cluster(&self.folder, cluster.machines.at(0)),
             None => serve(&self.folder, &["--sites", "4"]),
         };
         *process = again;
         self.port.store(port, Ordering::SeqCst);
     }
 
-    /// The same of a node, chosen by a number; it does not wait until that is back.
-    pub(crate) fn kill_and_restart_node(&self, number: usize) {
-        let nodes = &self.cluster.as_ref().expect("it is a cluster").nodes;
-        let at = number % nodes.len();
-        let mut process = nodes[at].lock().expect("nobody panics with it");
-        end(&mut process);
-        *process = node(&self.folder, at + 1);
+    fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().expect("it is a cluster")
     }
 
-    /// The same of the broker.
-    pub(crate) fn kill_and_restart_broker(&self) {
-        let broker = &self.cluster.as_ref().expect("it is a cluster").broker;
-        let mut broker = broker.lock().expect("nobody panics with it");
-        broker.kill();
-        broker.restart();
+    /// The same of a process of a cluster; it does not wait until a node is back.
+    pub(crate) fn kill_and_restart_process(&self, chance: &mut Chance) {
+        let at = chance.below(PROCESSES.len() as i64) as usize;
+        let Some(before) = at.checked_sub(1) else { return self.kill_and_restart() };
+        let Cluster { nodes, machines, .. } = self.cluster();
+        let mut process = nodes[before].lock().expect("nobody panics with it");
+        end(&mut process);
+        *process = node(&self.folder, at, machines.at(at));
+    }
+
+    /// The same of a broker.
+    pub(crate) fn kill_and_restart_broker(&self, chance: &mut Chance) {
+        let Cluster { brokers, machines, .. } = self.cluster();
+        brokers.kill_and_restart(machines, PROCESSES.len(), chance.below(BROKERS as i64) as usize);
+    }
+
+    /// A process of a cluster stands still, for longer than it may show what it has, and goes on.
+    pub(crate) fn stand_still(&self, chance: &mut Chance) {
+        let at = chance.below(PROCESSES.len() as i64) as usize;
+        let process = match at.checked_sub(1) {
+            None => &self.process,
+            Some(node) => &self.cluster().nodes[node],
+        };
+        let process = process.lock().expect("nobody panics with it");
+        send(&process, "STOP");
+        pause(STANDS_STILL_MS + chance.below(2000));
+        send(&process, "CONT");
+    }
+
+    /// A machine is cut off from all others, or from one of them, and connected again; `false` if that cannot be done here.
+    pub(crate) fn cut_off(&self, chance: &mut Chance) -> bool {
+        let machines = &self.cluster().machines;
+        if !machines.can_be_cut_off() {
+            return false;
+        }
+        let one = chance.below(MACHINES.len() as i64) as usize;
+        let other = (one + 1 + chance.below(MACHINES.len() as i64 - 1) as usize) % MACHINES.len();
+        let set: &dyn Fn(bool) = match chance.below(2) {
+            0 => &|is_off| machines.cut_off(one, is_off),
+            _ => &|is_off| machines.cut(one, other, is_off),
+        };
+        set(true);
+        pause(500 + chance.below(6000));
+        set(false);
+        true
+    }
+
+    /// The disk of a broker is full for a while, which ends the broker; it starts again when there is room. `false` if that
+    /// cannot be done here.
+    pub(crate) fn fill_a_disk(&self, go_on: impl Fn()) -> bool {
+        let Cluster { brokers, machines, .. } = self.cluster();
+        let Some(at) = brokers.fill() else { return false };
+        go_on();
+        brokers.make_room(at);
+        brokers.kill_and_restart(machines, PROCESSES.len(), at);
+        true
     }
 
     /// Ends it for good; who waits for an answer is told that there is none.
@@ -89,9 +147,7 @@ impl Server {
 
     /// Sends a signal, such as `STOP`.
     pub(crate) fn signal(&self, name: &str) {
-        let process = self.process.lock().expect("nobody panics with it").id().to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &process]).status();
-        assert!(sent.expect("there is kill").success(), "{name} was not sent");
+        send(&self.process.lock().expect("nobody panics with it"), name);
     }
 
     /// A connection, as soon as there is one.
@@ -126,6 +182,17 @@ impl Drop for Server {
     }
 }
 
+fn send(process: &Child, signal: &str) {
+    let sent =
+        Command::new("kill").args([&format!("-{signal}"), &process.id().to_string()]).status();
+    assert!(sent.expect("there is kill").success(), "{signal} was not sent");
+}
+
+#[allow(clippy::disallowed_methods, reason = "something lasts for some time")]
+fn pause(ms: i64) {
+    std::thread::sleep(Duration::from_millis(ms as u64));
+}
+
 fn end(process: &mut Child) {
     process.kill().expect("it runs until it is killed");
     process.wait().expect("it was killed");
@@ -137,11 +204,12 @@ fn new_folder(name: &str) -> PathBuf {
     folder
 }
 
-fn cluster_file(broker: &Broker) -> String {
+fn cluster_file(brokers: &Brokers, machines: &Machines) -> String {
     let listeners = PROCESSES.map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    let mut text = format!("log = \"{}\"\nnode_wait_seconds = 60\n", broker.address("histories"));
-    for ((name, sites), listener) in PROCESSES.iter().zip(&listeners) {
-        let address = listener.local_addr().expect("it has an address");
+    let mut text = format!("log = \"{}\"\nnode_wait_seconds = 60\n", brokers.address("histories"));
+    for (at, ((name, sites), listener)) in PROCESSES.iter().zip(&listeners).enumerate() {
+        let port = listener.local_addr().expect("it has an address").port();
+        let address = format!("{}:{port}", machines.at(at).address);
         let router = *name == PROCESSES[0].0;
         text += &format!(
             "[[process]]\nname = \"{name}\"\naddress = \"{address}\"\nsites = [{sites}]\nrouter = {router}\n"
@@ -150,21 +218,27 @@ fn cluster_file(broker: &Broker) -> String {
     text
 }
 
-fn node(folder: &Path, at: usize) -> Child {
+fn node(folder: &Path, at: usize, machine: &Machine) -> Child {
     let (name, _) = PROCESSES[at];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
-    command.args(["node", "--name", name, "--config"]).arg(folder.join("cluster.toml"));
+    let mut command = machine.command(env!("CARGO_BIN_EXE_isomer"));
+    command
+        .args(["node", "--trust-network", "--name", name, "--config"])
+        .arg(folder.join("cluster.toml"));
     command.arg("--data").arg(folder.join(name)).stdout(Stdio::null());
     command.spawn().expect("the program starts")
 }
 
-fn serve_cluster(folder: &Path) -> (Child, u16) {
+fn serve_cluster(folder: &Path, machine: &Machine) -> (Child, u16) {
     let config = folder.join("cluster.toml").display().to_string();
-    serve(&folder.join(PROCESSES[0].0), &["--config", &config])
+    let command = machine.command(env!("CARGO_BIN_EXE_isomer"));
+    started(command, &folder.join(PROCESSES[0].0), &["--trust-network", "--config", &config])
 }
 
 fn serve(folder: &Path, more: &[&str]) -> (Child, u16) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_isomer"));
+    started(Command::new(env!("CARGO_BIN_EXE_isomer")), folder, more)
+}
+
+fn started(mut command: Command, folder: &Path, more: &[&str]) -> (Child, u16) {
     command.args(["serve", "--listen", "127.0.0.1:0", "--trust", "loopback"]).args(more);
     command.args(["--autopilot", "off", "--data"]).arg(folder);
     let mut process = command.stdout(Stdio::piped()).spawn().expect("the program starts");

@@ -88,9 +88,9 @@ pub(crate) fn kills(run: &Run) {
     }
 }
 
-/// The same of a process with sites in a cluster, the one that serves, or the broker of their logs.
+/// What happens to the machines of a cluster and its brokers: kills, pauses, partitions of the network, a full disk.
 #[allow(clippy::disallowed_methods, reason = "at a moment of chance")]
-pub(crate) fn cluster_kills(run: &Run) {
+pub(crate) fn cluster_faults(run: &Run) {
     let mut chance = run.chance(500);
     loop {
         run.wait_for_commits(60);
@@ -98,21 +98,26 @@ pub(crate) fn cluster_kills(run: &Run) {
         if run.is_over() {
             return;
         }
-        match chance.below(4) {
-            0 => {
-                run.server.kill_and_restart();
-                run.happened("kills of the one that serves");
+        let what = match chance.below(12) {
+            0..=4 => {
+                run.server.kill_and_restart_process(&mut chance);
+                "kills of processes"
             }
-            1 => {
-                run.server.kill_and_restart_broker();
-                run.happened("kills of the broker");
+            5..=6 => {
+                run.server.kill_and_restart_broker(&mut chance);
+                "kills of brokers"
             }
-            _ => {
-                run.server.kill_and_restart_node(chance.below(2) as usize);
-                run.happened("kills of nodes");
+            7..=8 => {
+                run.server.stand_still(&mut chance);
+                "pauses"
             }
-        }
-        run.happened("kills");
+            9..=10 if run.server.cut_off(&mut chance) => "partitions",
+            11 if run.server.fill_a_disk(|| run.wait_for_commits(60)) => "full disks",
+            // It cannot be done here, which was said.
+            _ => continue,
+        };
+        run.happened(what);
+        run.happened("faults");
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum Bug {
     NoWait,
     /// A new owner that did not wait yet releases the log.
     EarlyRelease,
+    /// A new owner that did not wait yet notes its claim.
+    EarlyNote,
 }
 
 /// A record on its way.
@@ -95,6 +97,8 @@ pub(crate) struct World {
     safe: usize,
     flights: Vec<Flight>,
     pub(crate) writers: BTreeMap<String, Writer>,
+    /// The claims that processes have noted where they run; who has the same name runs there again.
+    notes: BTreeMap<String, Term>,
     drawn: u64,
     /// What clients were told of, in order.
     pub(crate) acknowledged: Vec<String>,
@@ -118,6 +122,7 @@ impl World {
             safe: 0,
             flights: Vec::new(),
             writers: BTreeMap::new(),
+            notes: BTreeMap::new(),
             drawn: 0,
             acknowledged: Vec::new(),
             written_after: BTreeMap::new(),
@@ -309,6 +314,7 @@ impl World {
         let mut writer = self.writers.remove(name).expect("it waits");
         let State::Claiming(claiming) = writer.state else { unreachable!("it claims") };
         let Claiming { mut reader, mut assembly, head } = *claiming;
+        let has_ended = self.notes.get(name) == Some(&reader.term());
         let mut was_released = reader.is_released();
         for (offset, record) in self.visible(reader.next()) {
             let before = reader.is_released();
@@ -321,12 +327,17 @@ impl World {
             }
         }
         let now = self.now * writer.rate / 100;
-        if !was_released && self.bug != Some(Bug::NoWait) {
+        let is_free = was_released || has_ended;
+        if !is_free && self.bug != Some(Bug::NoWait) {
             writer.acknowledges_from = now + self.times.waits;
         }
         writer.state = match Owner::new(reader, head.term) {
             Ok(owner) => {
-                let waits = if was_released { "" } else { ", and waits for the lease before" };
+                let waits = match () {
+                    () if was_released => "",
+                    () if has_ended => ", whose owner before has ended",
+                    () => ", and waits for the lease before",
+                };
                 self.say(format!("{name}: owns the log{waits}"));
                 let owning = Owning { owner, flying: None, pieces: VecDeque::new(), value: None };
                 State::Owns(Box::new(owning))
@@ -337,7 +348,19 @@ impl World {
             }
         };
         self.writers.insert(name.to_owned(), writer);
+        self.note(name);
         Ok(())
+    }
+
+    /// An owner notes its claim, once it need not wait.
+    fn note(&mut self, name: &str) {
+        let Some(writer) = self.writers.get(name) else { return };
+        let has_waited = self.clock(name) >= writer.acknowledges_from;
+        if let State::Owns(owning) = &writer.state
+            && (has_waited || self.bug == Some(Bug::EarlyNote))
+        {
+            self.notes.insert(name.to_owned(), owning.owner.me());
+        }
     }
 
     /// An owner hears of its record.
@@ -386,6 +409,7 @@ impl World {
     /// An owner tells its client, if all of the value counts, and the lease before is over.
     pub(crate) fn acknowledge(&mut self, name: &str) {
         let now = self.clock(name);
+        self.note(name);
         let Some(writer) = self.writers.get_mut(name) else { return };
         let State::Owns(owning) = &mut writer.state else { return };
         if owning.flying.is_none()

@@ -192,6 +192,13 @@ impl Server {
         })
     }
 
+    /// The same, as a text that clients of PostgreSQL read.
+    #[cfg(feature = "kafka")]
+    pub(super) fn connection(&self) -> String {
+        let Server { host, port, user, .. } = self;
+        format!("host={host} port={port} user={user} dbname=postgres")
+    }
+
     /// A client program of PostgreSQL that finds the server.
     pub(super) fn client(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);

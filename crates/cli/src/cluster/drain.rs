@@ -1,0 +1,239 @@
+//! `isomer cluster drain`: a process's sites are emptied, so that it can be stopped and nobody waits for it.
+//!
+//! It is a client like any other: it looks at `isomer.partitions`, makes a plan, and has the server carry it out beside its
+//! transactions (`ALTER SYSTEM RECONFIGURE`), where it can be watched, paused and cancelled.
+//!
+//! ```text
+//!   accounts[]      s2, replica s1      add_replica accounts[] s3       as many copies as before, as far as there are processes
+//!                                       remaster accounts[] s1          a copy that is there is master at once
+//!                                       remove_replica accounts[] s2
+//!   accounts[500]   s1, replica s2      add_replica accounts[500] s3
+//!                                       remove_replica accounts[500] s2
+//! ```
+
+use super::file::ClusterFile;
+use crate::failure::Failure;
+use crate::out;
+use crate::reconfigure::Server;
+use isomer_design::SiteId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Empties the sites of a process, so that it can be stopped and nobody waits for it
+///
+/// All that is there goes to other processes that are reached, with as many copies as before as far as there are processes
+/// for them. Transactions go on meanwhile. The process stays in the cluster, and when it is back the autopilot may use it
+/// again, or `ALTER TABLE .. REMASTER`. Of the one that serves only tables and indexes are moved: it is needed all the same.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  isomer cluster drain b --config cluster.toml
+  isomer cluster drain b --config cluster.toml --server 'host=/var/lib/isomer port=5433 user=isomer dbname=isomer'")]
+pub(crate) struct DrainArgs {
+    /// The process, as the file names it
+    name: String,
+    /// The file that says who is in the cluster
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The server, as PostgreSQL's clients write it [default: where the file says that clients connect]
+    #[arg(long, value_name = "CONNECTION")]
+    server: Option<String>,
+    /// Only shows the plan
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// How often a plan is made, if the design changes while it is carried out.
+const TRIES: u32 = 5;
+
+/// Where a partition is, as `isomer.partitions` shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Placed {
+    /// As plans write it: `accounts[500]`.
+    partition: String,
+    master: SiteId,
+    replicas: BTreeSet<SiteId>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the server cannot be reached, or the plan was not carried out.
+pub(super) fn run(args: &DrainArgs) -> Result<(), Failure> {
+    let file = ClusterFile::open(&args.config).map_err(Failure::usage)?;
+    let server = args.server.clone().unwrap_or_else(|| connection(&file));
+    if !args.dry_run {
+        return drain(&file, &server, &args.name, true);
+    }
+    let (drained, others) = sides(&file, &args.name)?;
+    let mut server = Server::connect(&server)?;
+    let others = reached(&mut server, others)?;
+    out::print(plan(&partitions(&mut server)?, &drained, &others).join("\n"));
+    Ok(())
+}
+
+/// The server, where the file says that clients connect.
+pub(super) fn connection(file: &ClusterFile) -> String {
+    let clients = file.router().clients.as_deref().unwrap_or("127.0.0.1:5433");
+    let (host, port) = clients.rsplit_once(':').unwrap_or((clients, "5433"));
+    format!("host={host} port={port} user=isomer dbname=isomer")
+}
+
+/// Empties the sites of a process; if it `says` so, as it goes.
+///
+/// # Errors
+/// If the server cannot be reached, or the plan was not carried out.
+pub(crate) fn drain(
+    file: &ClusterFile,
+    server: &str,
+    name: &str,
+    says: bool,
+) -> Result<(), Failure> {
+    let (drained, others) = sides(file, name)?;
+    let mut server = Server::connect(server)?;
+    let others = reached(&mut server, others)?;
+    if others.is_empty() {
+        return Err(Failure::failed(format!(
+            "no other process is reached that could take what {name} has"
+        )));
+    }
+    // Until nothing is left: while some of it is there, a transaction or the autopilot may bring more. A plan that meets such
+    // a change takes back what it has made.
+    let mut failed = None;
+    for _ in 0..TRIES {
+        let plan = plan(&partitions(&mut server)?, &drained, &others);
+        if plan.is_empty() {
+            if says {
+                out::line(format!("{name} has no partitions any more"));
+            }
+            return Ok(());
+        }
+        failed = server.carry_out(&plan.join("\n"), says).err();
+    }
+    Err(failed.unwrap_or_else(|| {
+        Failure::failed(format!(
+            "{name} has got something again each time; if that is the autopilot, ALTER SYSTEM SET autopilot = off, and drain it \
+             once more"
+        ))
+    }))
+}
+
+/// The sites of a process, and those of all others with the name of their process.
+fn sides(
+    file: &ClusterFile,
+    name: &str,
+) -> Result<(BTreeSet<SiteId>, BTreeMap<SiteId, String>), Failure> {
+    let (own, others) = file.split(name).map_err(Failure::usage)?;
+    let named = |member: &isomer_net::Member| {
+        let name = member.name.clone();
+        member.sites.iter().map(|site| (*site, name.clone())).collect::<Vec<_>>()
+    };
+    Ok((own.member.sites, others.iter().flat_map(named).collect()))
+}
+
+/// Those sites that the server reaches.
+fn reached(
+    server: &mut Server,
+    sites: BTreeMap<SiteId, String>,
+) -> Result<BTreeMap<SiteId, String>, Failure> {
+    let rows = server.query("select site from isomer.sites where health like 'ok%'")?;
+    let is_there: BTreeSet<SiteId> = rows.iter().filter_map(|row| site(row.get(0))).collect();
+    Ok(sites.into_iter().filter(|(site, _)| is_there.contains(site)).collect())
+}
+
+fn partitions(server: &mut Server) -> Result<Vec<Placed>, Failure> {
+    let rows =
+        server.query("select relation, first_key, master, replicas from isomer.partitions")?;
+    let placed = |row: &postgres::Row| {
+        let (relation, key): (&str, Option<&str>) = (row.get(0), row.get(1));
+        let replicas: Option<&str> = row.get(3);
+        Some(Placed {
+            partition: format!("{relation}[{}]", key.unwrap_or_default()),
+            master: site(row.get(2))?,
+            replicas: replicas.unwrap_or_default().split(' ').filter_map(site).collect(),
+        })
+    };
+    Ok(rows.iter().filter_map(placed).collect())
+}
+
+/// `s3` as a site.
+fn site(text: &str) -> Option<SiteId> {
+    text.strip_prefix('s')?.parse().ok().map(SiteId)
+}
+
+impl Placed {
+    fn copies(&self) -> impl Iterator<Item = SiteId> + '_ {
+        self.replicas.iter().copied().chain([self.master])
+    }
+}
+
+/// The changes that empty some sites, each partition's together, so that one that fails leaves the others as they are.
+fn plan(
+    partitions: &[Placed],
+    drained: &BTreeSet<SiteId>,
+    others: &BTreeMap<SiteId, String>,
+) -> Vec<String> {
+    let mut held: BTreeMap<SiteId, usize> = others.keys().map(|site| (*site, 0)).collect();
+    for site in partitions.iter().flat_map(Placed::copies) {
+        held.entry(site).and_modify(|held| *held += 1);
+    }
+    let mut plan = Vec::new();
+    for Placed { partition, master, replicas } in partitions {
+        let (leave, mut stay): (BTreeSet<SiteId>, BTreeSet<SiteId>) =
+            replicas.iter().copied().chain([*master]).partition(|site| drained.contains(site));
+        for _ in 0..leave.len() {
+            // A process needs no second copy.
+            let has_copy = |process: &String| stay.iter().any(|at| others.get(at) == Some(process));
+            let free = others.iter().filter(|(_, process)| !has_copy(process));
+            let Some((site, _)) = free.min_by_key(|(site, _)| held[site]) else { break };
+            *held.get_mut(site).expect("it is one of the others") += 1;
+            plan.push(format!("add_replica {partition} {site}"));
+            stay.insert(*site);
+        }
+        if leave.contains(master) {
+            // One that was there before is as good as any.
+            let next = replicas.intersection(&stay).chain(&stay).next();
+            plan.extend(next.map(|next| format!("remaster {partition} {next}")));
+        }
+        plan.extend(leave.iter().map(|site| format!("remove_replica {partition} {site}")));
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(partition: &str, master: u16, replicas: &[u16]) -> Placed {
+        let replicas = replicas.iter().copied().map(SiteId).collect();
+        Placed { partition: partition.to_owned(), master: SiteId(master), replicas }
+    }
+
+    #[test]
+    fn a_plan_empties_sites_and_keeps_as_many_copies_as_there_are_processes_for() {
+        let others = [(1, "a"), (2, "a"), (5, "c"), (6, "c")];
+        let others = others.map(|(site, name)| (SiteId(site), name.to_owned())).into();
+        let partitions = [
+            placed("accounts[]", 3, &[1]),
+            placed("accounts[500]", 1, &[4]),
+            placed("tellers[]", 4, &[]),
+            placed("branches[]", 3, &[1, 5]),
+            placed("history[]", 2, &[]),
+        ];
+        let plan = plan(&partitions, &[SiteId(3), SiteId(4)].into(), &others);
+        assert_eq!(
+            plan,
+            [
+                "add_replica accounts[] s6",
+                "remaster accounts[] s1",
+                "remove_replica accounts[] s3",
+                "add_replica accounts[500] s5",
+                "remove_replica accounts[500] s4",
+                "add_replica tellers[] s2",
+                "remaster tellers[] s2",
+                "remove_replica tellers[] s4",
+                "remaster branches[] s1",
+                "remove_replica branches[] s3",
+            ]
+        );
+    }
+}
