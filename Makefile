@@ -13,7 +13,7 @@ help:
 	@echo "make demo    replay a production trace on a database that rearranges itself (30 s, live)"
 	@echo "make test    formatting, lints, all tests, documentation, short runs of the program"
 	@echo "make clients psql, pgbench, sysbench, Python, Java and TPC-C against a server whose design changes,"
-	@echo "             and beside a PostgreSQL (twenty minutes)"
+	@echo "             and beside a PostgreSQL; and PostgreSQL's regression scripts at both (half an hour)"
 	@echo "make hunt    100 thousand random statements beside a PostgreSQL; ten minutes each of damaged"
 	@echo "             statements and messages; 50 thousand seeds of the simulator, ten thousand each with backups,"
 	@echo "             with sites that are lost, with nodes on Kafka, and serializable (an hour); five minutes each of clients whose"

@@ -134,8 +134,10 @@ fn own_exprs(plan: &Select) -> impl Iterator<Item = &Expr> {
         let of = group.aggregates.iter().flat_map(|one| one.of.iter().chain(&one.filter));
         group.keys.iter().chain(&group.having).chain(of)
     });
+    let mut inside: Vec<&Expr> = Vec::new();
+    plan.windows.iter().for_each(|window| window.exprs(&mut |expr| inside.push(expr)));
     let shown = plan.project.iter().chain(&plan.limit).chain(&plan.offset);
-    sources.chain(on).chain(&plan.filter).chain(groups).chain(shown)
+    sources.chain(on).chain(&plan.filter).chain(groups).chain(inside).chain(shown)
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -160,6 +162,11 @@ fn select(explain: &Explain<'_>, plan: &Select, depth: usize, lines: &mut Vec<St
     }
     if plan.distinct {
         outer(lines, "Unique".to_owned());
+    }
+    for window in plan.windows.iter().rev() {
+        let (by, order) = (window.partition.len(), window.order.len());
+        let calls = counted(window.calls.len(), "function");
+        outer(lines, format!("Window by {by} keys, sorted by {order}, {calls}"));
     }
     if let Some(group) = &plan.group {
         outer(

@@ -38,6 +38,8 @@ pub mod code {
     pub const OUT_OF_RANGE: &str = "22003";
     pub const INVALID_DATETIME: &str = "22007";
     pub const DATETIME_OVERFLOW: &str = "22008";
+    pub const INVALID_FRAME: &str = "22013";
+    /// A division by zero.
     pub const DIVISION_BY_ZERO: &str = "22012";
     pub const INVALID_PARAMETER: &str = "22023";
     pub const INVALID_TEXT: &str = "22P02";
@@ -62,6 +64,8 @@ pub mod code {
     pub const DUPLICATE_COLUMN: &str = "42701";
     pub const DUPLICATE_ALIAS: &str = "42712";
     pub const GROUPING: &str = "42803";
+    /// Something about windows.
+    pub const WINDOWING: &str = "42P20";
     pub const DATATYPE_MISMATCH: &str = "42804";
     pub const CANNOT_COERCE: &str = "42846";
     pub const UNDEFINED_FUNCTION: &str = "42883";

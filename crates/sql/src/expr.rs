@@ -20,6 +20,8 @@ pub enum Expr {
     Outer(usize, usize),
     /// The result of an aggregate of this query.
     Aggregate(usize),
+    /// The value of a window function of this query. Replaced as well.
+    Window(usize),
     /// The result of an aggregate of a query around this one.
     OuterAggregate(usize, usize),
     /// A conversion.
@@ -160,6 +162,7 @@ macro_rules! each_child {
             | Expr::Given(_)
             | Expr::Outer(..)
             | Expr::Aggregate(_)
+            | Expr::Window(_)
             | Expr::OuterAggregate(..) => {}
             Expr::Inner(inner) => {
                 inner.args.$iter().for_each(&mut *$visit);
@@ -250,7 +253,7 @@ impl Expr {
     /// How many queries further out the nearest is of whose row it looks at; none if it looks at no row.
     pub(crate) fn nearest_level(&self) -> Option<usize> {
         match self {
-            Expr::Column(_) | Expr::Aggregate(_) => Some(0),
+            Expr::Column(_) | Expr::Aggregate(_) | Expr::Window(_) => Some(0),
             Expr::Outer(levels, _) | Expr::OuterAggregate(levels, _) => Some(*levels),
             other => {
                 let mut nearest: Option<usize> = None;

@@ -30,8 +30,8 @@
 //! A query inside of an expression is a function of what it is given, and runs as seldom as it can: its head
 //! (`bind/inner.rs`) has an example.
 //!
-//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); window functions,
-//! columns of arrays, triggers.
+//! Left out: sockets, threads, clocks (time comes in with [`transaction::Surroundings`]); columns of arrays,
+//! triggers.
 
 mod array;
 pub mod binary;

@@ -200,6 +200,10 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
+    if ["NO", "CURRENT", "GROUP", "TIES"].iter().any(|what| has_words(&tokens, &["EXCLUDE", what]))
+    {
+        return Err(SqlError::unsupported("EXCLUDE in a window"));
+    }
     if first == "CREATE" && second == "RECURSIVE" {
         return Err(SqlError::unsupported("a recursive view"));
     }

@@ -10,7 +10,11 @@
 //! ```
 //!
 //! A query is a list of steps; each adds a source's columns to the row so far, found by spans whose
-//! expressions may use what the steps before have found. Then come grouping, projection, order, limit.
+//! expressions may use what the steps before have found. Then come grouping, windows, projection, order, limit.
+
+mod window;
+
+pub use window::{Bound, Frame, FrameUnits, Window, WindowCall, WindowFunc};
 
 use crate::catalog::{Index, Table};
 use crate::expr::Expr;
@@ -33,6 +37,9 @@ pub struct Select {
     pub filter: Vec<Expr>,
     /// Grouping; after it, a row is the groups' keys and then the aggregates.
     pub group: Option<Group>,
+    /// Functions of the rows around a row, in the order in which they are computed; after them, a row has their values
+    /// at its end.
+    pub windows: Vec<Window>,
     /// The columns of the result, and then what it is sorted by.
     pub project: Vec<Expr>,
     /// The columns of the result.
@@ -211,6 +218,7 @@ macro_rules! each_expr {
                 aggregate.order.$iter().for_each(|(by, _)| $visit(by));
             }
         }
+        $select.windows.$iter().for_each(|window| window.$exprs(&mut |expr| $visit(expr)));
         $select.filter.$iter().chain($select.project.$iter()).for_each(&mut *$visit);
         $select.limit.$iter().chain($select.offset.$iter()).for_each(&mut *$visit);
         $select.other.$iter().for_each(|other| other.query.$exprs($visit));

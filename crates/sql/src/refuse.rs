@@ -57,7 +57,6 @@ pub(crate) fn select(select: &ast::Select) -> Result<(), SqlError> {
     };
     refuse(&[
         (select.into.is_some(), "SELECT INTO"),
-        (!select.named_window.is_empty(), "WINDOW"),
         (modified, "GROUP BY ALL or with a modifier"),
     ])?;
     let is_foreign = select.prewhere.is_some()

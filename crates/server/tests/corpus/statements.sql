@@ -57,3 +57,5 @@ insert into k values (1, 2, 1), (2, 3, 1), (3, null, 2) on conflict (id) do upda
 truncate t, k restart identity cascade
 create table if not exists copy as select id, v, x.b from t left join x on x.a = t.id where v is not null
 drop view if exists x cascade
+select v, row_number() over w, lag(name, 2, 'x') over w, sum(v) filter (where v > 1) over (partition by name order by v desc nulls first rows between 2 preceding and 1 following), ntile(3) over (w rows current row) from t window w as (partition by v order by id)
+select rank() over (order by sum(v)), first_value(name) over (order by id range between 1 preceding and unbounded following), avg(n) over (order by n groups between unbounded preceding and 1 following) from t group by id order by 1 using >

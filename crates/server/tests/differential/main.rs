@@ -28,6 +28,7 @@ mod links;
 mod outcome;
 mod statements;
 mod stock;
+mod windows;
 
 use chance::Chance;
 use columns::Columns;

@@ -19,8 +19,8 @@ pub(crate) const TABLES: &str = "
     create index e_k on e (k, y); create index e_s on e (s);
     create table h (k int, x text); create index h_k on h (k)";
 
-const D: Columns = &[("a", Int), ("b", Int), ("v", Int), ("n", Numeric), ("t", Text)];
-const E: Columns = &[
+pub(crate) const D: Columns = &[("a", Int), ("b", Int), ("v", Int), ("n", Numeric), ("t", Text)];
+pub(crate) const E: Columns = &[
     ("id", Int),
     ("k", Int),
     ("c", Char),
@@ -62,7 +62,7 @@ pub(crate) fn statement(chance: &mut Chance) -> Statement {
     let ends = chance.in_block && chance.once_in(6);
     let mut scope = Scope { chance, tables: Vec::new(), params };
     let inside = scope.chance.once_in(2);
-    let text = match scope.below(20) {
+    let text = match scope.below(21) {
         _ if ends => scope.block(),
         0 | 1 => scope.insert_d(),
         2 | 3 => scope.insert_e(),
@@ -75,6 +75,7 @@ pub(crate) fn statement(chance: &mut Chance) -> Statement {
         11 | 12 => scope.groups(),
         13 | 14 => scope.join(),
         15 => scope.subquery(),
+        20 => scope.windows(),
         _ if inside => scope.inside_of_expressions(),
         16 => scope.union(),
         17 => scope.of_keys(),
@@ -326,6 +327,25 @@ impl Scope<'_> {
             "select a from d group by b",
             "select a from d where count(*) > 1",
             "select sum(sum(a)) from d",
+            "select rank() from d",
+            "select a from d where rank() over () > 1",
+            "select sum(rank() over ()) from d",
+            "select rank() over (order by rank() over ()) from d",
+            "select ntile(0) over () from d",
+            "select nth_value(a, 0) over () from d",
+            "select sum(a) over w from d",
+            "select lower(t) over () from d",
+            "select sum(a) over (order by a, b range 1 preceding) from d",
+            "select sum(a) over (order by t range 1 preceding) from d",
+            "select sum(a) over (groups 1 preceding) from d",
+            "select sum(a) over (rows between unbounded following and current row) from d",
+            "select sum(a) over (rows between 1 following and current row) from d",
+            "select sum(a) over (rows a preceding) from d",
+            "select sum(a) over (rows -1 preceding) from d",
+            "select sum(a) over (w partition by b) from d window w as (order by a)",
+            "select a from d group by rank() over ()",
+            "select a from d order by b using =",
+            "select count(distinct a) over () from d",
             "select count(*) + 1 from d group by 1",
             "select a from d group by sum(a)",
             "select sum(t) from d",

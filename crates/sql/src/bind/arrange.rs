@@ -129,7 +129,8 @@ fn equal_pairs(step: &Step, conditions: &[Expr], known: &[bool]) -> Vec<(Expr, E
 pub(crate) fn comes_sorted(plan: &Select) -> Option<Direction> {
     let [step] = plan.steps.as_slice() else { return None };
     let Source::Table(table) = &step.source else { return None };
-    let simple = plan.group.is_none() && plan.other.is_none() && !plan.distinct;
+    let simple =
+        plan.group.is_none() && plan.windows.is_empty() && plan.other.is_none() && !plan.distinct;
     if !simple || plan.order.is_empty() || step.access.spans.len() > 1 {
         return None;
     }

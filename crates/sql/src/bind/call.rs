@@ -4,6 +4,7 @@ use super::convert::bare;
 use super::expr::typed;
 use super::operators::{beside, check_order};
 use super::query::sort_key;
+use super::window::is_window_function;
 use super::{Binder, Typed, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, clipped, code};
@@ -27,18 +28,12 @@ impl Binder<'_> {
     pub(crate) fn function(&mut self, function: &ast::Function) -> Result<Typed, SqlError> {
         let last = function.name.0.last().and_then(|part| part.as_ident());
         let name = last.map(folded).unwrap_or_default();
-        if let Some(number) = super::drivers::numbered(function) {
-            return self.expr(number);
-        }
         if let (FunctionArguments::Subquery(query), "array") = (&function.args, name.as_str()) {
             let (inner, ty) = self.inner(Asks::Array, query)?;
             let ty = ty.array().unwrap_or(SqlType::Text);
             return Ok(typed(Expr::Inner(Box::new(inner)), ty));
         }
         refuse::function(function)?;
-        if function.over.is_some() {
-            return Err(SqlError::unsupported("a window function"));
-        }
         let mut order: &[ast::OrderByExpr] = &[];
         let (args, distinct, star) = match &function.args {
             FunctionArguments::List(list) => {
@@ -65,10 +60,16 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("a query as an argument"));
             }
         };
+        let said = Said { args: &args, distinct, star, order, filter: function.filter.as_deref() };
+        if let Some(over) = &function.over {
+            return self.over(&name, &said, over);
+        }
         if is_aggregate(&name) {
-            let said =
-                Said { args: &args, distinct, star, order, filter: function.filter.as_deref() };
             return self.aggregate(&name, &said);
+        }
+        if is_window_function(&name) {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(SqlError::new(code::WRONG_OBJECT, message));
         }
         if !order.is_empty() {
             let message = format!("ORDER BY specified, but {name} is not an aggregate function");
@@ -221,7 +222,11 @@ impl Binder<'_> {
         Ok(typed(found, ty))
     }
 
-    fn aggregate_parts(&mut self, name: &str, said: &Said<'_>) -> Result<Aggregate, SqlError> {
+    pub(super) fn aggregate_parts(
+        &mut self,
+        name: &str,
+        said: &Said<'_>,
+    ) -> Result<Aggregate, SqlError> {
         let args = said.args;
         let filter = said.filter.map(|filter| self.condition(filter)).transpose()?;
         let (distinct, mut order) = (said.distinct, self.aggregate_order(said.order)?);
@@ -303,19 +308,19 @@ impl Binder<'_> {
         for (place, by) in order.iter().enumerate() {
             let value = self.expr(&by.expr)?;
             check_order(value.ty)?;
-            bound.push((value.expr, sort_key(by, place)));
+            bound.push((value.expr, sort_key(by, place)?));
         }
         Ok(bound)
     }
 }
 
 /// An aggregate as it is written.
-struct Said<'s> {
-    args: &'s [&'s ast::Expr],
-    distinct: bool,
-    star: bool,
-    order: &'s [ast::OrderByExpr],
-    filter: Option<&'s ast::Expr>,
+pub(super) struct Said<'s> {
+    pub(super) args: &'s [&'s ast::Expr],
+    pub(super) distinct: bool,
+    pub(super) star: bool,
+    pub(super) order: &'s [ast::OrderByExpr],
+    pub(super) filter: Option<&'s ast::Expr>,
 }
 
 fn bare_text(ty: SqlType) -> SqlType {

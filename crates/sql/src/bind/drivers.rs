@@ -3,12 +3,9 @@
 //! ```text
 //!   SELECT (_pg_expandarray(a)).n, _pg_expandarray(a) AS k      a row for each element of an array
 //!   SELECT n, array_element(a, n) AS k FROM .., generate_series(1, array_length(a, 1)) n
-//!
-//!   row_number() OVER (PARTITION BY attrelid ORDER BY attnum)   the number among the columns there are
-//!   attnum                                                      the same, as columns are numbered so
 //! ```
 //!
-//! Functions that return rows, records and windows are not there otherwise, and say so.
+//! Functions that return rows, and records, are not there otherwise, and say so.
 
 use super::folded;
 use sqlparser::ast::{self, AccessExpr, Expr, Function, FunctionArguments, SelectItem};
@@ -54,23 +51,6 @@ fn expansion(expr: &Expr) -> Option<(String, String)> {
         },
         _ => None,
     }
-}
-
-/// The column that a window over the columns of relations numbers.
-pub(super) fn numbered(function: &Function) -> Option<&Expr> {
-    let Some(ast::WindowType::WindowSpec(window)) = &function.over else { return None };
-    let last = |expr: &Expr| match expr {
-        Expr::CompoundIdentifier(names) => names.last().map(folded),
-        Expr::Identifier(name) => Some(folded(name)),
-        _ => None,
-    };
-    let ([by], [order]) = (window.partition_by.as_slice(), window.order_by.as_slice()) else {
-        return None;
-    };
-    let is_number = is_named(function, "row_number")
-        && last(by).as_deref() == Some("attrelid")
-        && last(&order.expr).as_deref() == Some("attnum");
-    is_number.then_some(&order.expr)
 }
 
 fn is_named(function: &Function, wanted: &str) -> bool {

@@ -113,6 +113,7 @@ impl Binder<'_> {
         let is_simple = asks != Asks::Array
             && query.other.is_none()
             && query.distinct_on.is_empty()
+            && query.windows.is_empty()
             && query.limit.is_none()
             && query.offset.is_none()
             && query.steps.iter().all(|step| !step.right);
@@ -179,6 +180,7 @@ fn cut_off(expr: &mut Expr, args: &mut Vec<Expr>) {
 /// Whether there are rows does not depend on what they show, so nothing of it is evaluated.
 fn shows_nothing(query: &mut Select) {
     let is_plain = query.group.is_none()
+        && query.windows.is_empty()
         && query.other.is_none()
         && query.limit.is_none()
         && query.offset.is_none();

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`expr`], [`operators`], [`convert`], [`call`], [`name`] | expressions: types, conversions; functions, aggregates; names |
 //! | [`query`], [`select`], [`from`], [`group`] | queries: sources, joins, grouping, order |
+//! | [`window`] | window functions |
 //! | [`inner`] | queries inside of expressions |
 //! | [`recursion`] | WITH RECURSIVE |
 //! | [`times`] | functions of times that mind the zone |
@@ -42,6 +43,7 @@ mod recursion;
 mod select;
 mod times;
 mod view;
+mod window;
 
 use crate::budget::Budget;
 use crate::catalog::Catalog;
@@ -133,6 +135,8 @@ struct Scope {
     aggregates: Option<Vec<Aggregate>>,
     /// True inside of an aggregate.
     in_aggregate: bool,
+    /// Window functions found so far; none where they are not allowed.
+    windows: Option<window::Windows>,
 }
 
 #[derive(Clone)]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The condition stays where it was as well. It is not moved into a query whose rows depend on each other (groups,
-//! DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more than once, nor out of or into an outer join.
+//! windows, DISTINCT, LIMIT, UNION and kin), nor where a value would be drawn more than once, nor out of or into an outer join.
 
 use super::arrange::{arrange, comes_sorted};
 use crate::budget::Budget;
@@ -62,6 +62,7 @@ pub(super) fn push(step: &mut Step, conditions: &[Expr], budget: &Budget) -> Res
 /// True if each row of the query comes from one row of its sources, whatever the others are.
 fn is_plain(query: &Select) -> bool {
     query.group.is_none()
+        && query.windows.is_empty()
         && !query.distinct
         && query.distinct_on.is_empty()
         && query.limit.is_none()

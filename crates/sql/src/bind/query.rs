@@ -162,7 +162,7 @@ impl Binder<'_> {
                 SqlError::unsupported("ORDER BY of anything but a column of the result, here,")
             })?;
             check_order(plan.output[place].ty)?;
-            plan.order.push(sort_key(by, place));
+            plan.order.push(sort_key(by, place)?);
         }
         Ok(plan)
     }
@@ -293,6 +293,7 @@ pub(super) fn empty(output: Vec<OutputColumn>) -> Select {
         width: 0,
         filter: Vec::new(),
         group: None,
+        windows: Vec::new(),
         project: Vec::new(),
         output,
         distinct: false,
@@ -350,9 +351,24 @@ pub(super) fn output_place(
     }
 }
 
-pub(super) fn sort_key(by: &ast::OrderByExpr, place: usize) -> SortKey {
-    let descending = matches!(by.options.sort, Some(ast::OrderBySort::Desc));
-    SortKey { place, descending, nulls_first: by.options.nulls_first.unwrap_or(descending) }
+pub(super) fn sort_key(by: &ast::OrderByExpr, place: usize) -> Result<SortKey, SqlError> {
+    let descending = match &by.options.sort {
+        None | Some(ast::OrderBySort::Asc) => false,
+        Some(ast::OrderBySort::Desc) => true,
+        Some(ast::OrderBySort::Using(operator)) => {
+            match operator.0.last().map(ToString::to_string).as_deref() {
+                Some("<") => false,
+                Some(">") => true,
+                _ => {
+                    let message = format!("operator {operator} is not a valid ordering operator");
+                    let hint = "Ordering operators are \"<\" and \">\".";
+                    return Err(SqlError::new(code::WRONG_OBJECT, message).hint(hint));
+                }
+            }
+        }
+    };
+    let nulls_first = by.options.nulls_first.unwrap_or(descending);
+    Ok(SortKey { place, descending, nulls_first })
 }
 
 fn lock_of(query: &Query) -> Result<Option<Lock>, SqlError> {

@@ -9,6 +9,7 @@ use super::call::is_aggregate;
 use super::group::Grouped;
 use super::operators::check_order;
 use super::query::{of_values, output_place, sort_key};
+use super::window::in_turn;
 use super::{Binder, Scope, ScopeColumn, Typed, column_name, folded};
 use crate::datum::Datum;
 use crate::error::{SqlError, code};
@@ -69,9 +70,12 @@ impl Binder<'_> {
         }
         let width = self.scope().used.len();
         self.scope().aggregates = Some(Vec::new());
+        self.scope().windows = Some(self.named_windows(select)?);
         let (mut project, mut output) = self.projection(&select.projection, targets)?;
         let mut group_keys = self.group_keys(&select.group_by, &project, &output)?;
+        let windows = self.scope().windows.take();
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
+        self.scope().windows = windows;
         let mut sort = Vec::new();
         for by in order {
             self.budget.tick(project.len())?;
@@ -97,7 +101,7 @@ impl Binder<'_> {
                     }
                 }
             };
-            sort.push(sort_key(by, place));
+            sort.push(sort_key(by, place)?);
         }
         let distinct_on = match &select.distinct {
             Some(Distinct::On(exprs)) => {
@@ -105,6 +109,9 @@ impl Binder<'_> {
             }
             _ => Vec::new(),
         };
+        self.check_windows()?;
+        let windows = self.scope().windows.take().map_or(Vec::new(), |windows| windows.found);
+        let mut windows = in_turn(windows);
         let aggregates = self.scope().aggregates.take().expect("it was put there");
         let is_grouped = !group_keys.is_empty() || !aggregates.is_empty() || having.is_some();
         let mut group = None;
@@ -115,9 +122,21 @@ impl Binder<'_> {
             for expr in project.iter_mut().chain(&mut having_parts) {
                 grouped.over_groups(expr, self)?;
             }
+            for window in &mut windows {
+                let mut done = Ok(());
+                window.exprs_mut(&mut |expr| {
+                    if done.is_ok() {
+                        done = grouped.over_groups(expr, self);
+                    }
+                });
+                done?;
+            }
             let aggregates = grouped.aggregates;
             group = Some(Group { keys: group_keys, aggregates, having: having_parts });
         }
+        // A row has the values of windows behind its own.
+        let own = group.as_ref().map_or(width, |group| group.keys.len() + group.aggregates.len());
+        project.iter_mut().for_each(|expr| place_windows(expr, own));
         for column in &mut output {
             if column.ty == SqlType::Unknown {
                 column.ty = SqlType::Text;
@@ -128,6 +147,7 @@ impl Binder<'_> {
             width,
             filter: Vec::new(),
             group,
+            windows,
             project,
             output,
             distinct: matches!(select.distinct, Some(Distinct::Distinct)),
@@ -144,8 +164,13 @@ impl Binder<'_> {
             let [Step { source: Source::Table(table), .. }] = steps.as_slice() else {
                 return Err(SqlError::unsupported("FOR UPDATE of anything but one table"));
             };
-            if plan.group.is_some() || plan.distinct || !plan.distinct_on.is_empty() {
-                let message = "FOR UPDATE is not allowed with DISTINCT, GROUP BY or aggregates";
+            if plan.group.is_some()
+                || !plan.windows.is_empty()
+                || plan.distinct
+                || !plan.distinct_on.is_empty()
+            {
+                let message =
+                    "FOR UPDATE is not allowed with DISTINCT, GROUP BY, aggregates or windows";
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
             for slot in table.key_slots() {
@@ -325,6 +350,10 @@ impl Binder<'_> {
                 }
                 None => self.expr(expr)?.expr,
             };
+            if key.has(&|expr| matches!(expr, Expr::Window(_))) {
+                let message = "window functions are not allowed in GROUP BY";
+                return Err(SqlError::new(code::WINDOWING, message));
+            }
             if key.has_aggregate() {
                 let message = "aggregate functions are not allowed in GROUP BY";
                 return Err(SqlError::new(code::GROUPING, message));
@@ -332,6 +361,14 @@ impl Binder<'_> {
             keys.push(key);
         }
         Ok(keys)
+    }
+}
+
+/// Puts the places of windows' values, which begin at `first`, into an expression.
+fn place_windows(expr: &mut Expr, first: usize) {
+    match expr {
+        Expr::Window(at) => *expr = Expr::Column(first + *at),
+        _ => expr.children_mut(&mut |child| place_windows(child, first)),
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct Groups<'g> {
 }
 
 /// What is known of an aggregate so far.
-#[derive(Default)]
-struct State {
+#[derive(Clone, Default)]
+pub(super) struct State {
     count: i64,
     value: Option<Datum>,
     seen: HashSet<Datum, Hasher>,
@@ -126,7 +126,7 @@ impl<'g> Groups<'g> {
 }
 
 impl Aggregate {
-    fn skips_null(&self) -> bool {
+    pub(super) fn skips_null(&self) -> bool {
         !matches!(self.kind, AggregateKind::First | AggregateKind::Array)
     }
 
@@ -137,7 +137,7 @@ impl Aggregate {
 }
 
 /// The array of these elements, which are texts or NULL; none of no rows.
-fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, SqlError> {
+pub(super) fn array(elements: &[Datum], held: &mut Held<'_>) -> Result<Datum, SqlError> {
     if elements.is_empty() {
         return Ok(Datum::Null);
     }
@@ -158,7 +158,18 @@ impl State {
         Ok(kept.into_iter().filter_map(|mut row| row.pop()).collect())
     }
 
-    fn add(
+    /// Takes away what a value has added, of an exact sum or a count.
+    pub(super) fn remove(&mut self, aggregate: &Aggregate, value: &Datum) -> Result<(), SqlError> {
+        self.count -= 1;
+        if self.count == 0 {
+            self.value = None;
+        } else if let (Some(sum), true) = (&self.value, aggregate.kind != AggregateKind::Count) {
+            self.value = Some(super::arith(Arith::Sub, sum, value)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn add(
         &mut self,
         aggregate: &Aggregate,
         value: Datum,
@@ -213,7 +224,8 @@ impl State {
         Ok(())
     }
 
-    fn finish(self, aggregate: &Aggregate) -> Result<Datum, SqlError> {
+    /// The value of the aggregate.
+    pub(super) fn finish(self, aggregate: &Aggregate) -> Result<Datum, SqlError> {
         match (&aggregate.kind, self.value) {
             (AggregateKind::Count, _) => Ok(Datum::Int(self.count)),
             (_, None) => Ok(Datum::Null),

@@ -45,7 +45,7 @@ impl Exec<'_> {
             Expr::Column(slot) => self.cloned(&row.values[*slot])?,
             Expr::Given(at) => self.cloned(&row.given[*at])?,
             Expr::Inner(inner) => self.inner(inner, row)?,
-            Expr::Outer(..) | Expr::Aggregate(_) | Expr::OuterAggregate(..) => {
+            Expr::Outer(..) | Expr::Aggregate(_) | Expr::Window(_) | Expr::OuterAggregate(..) => {
                 unreachable!("places and values given have taken their place when a statement runs")
             }
             Expr::Cast(inner, ty) => {

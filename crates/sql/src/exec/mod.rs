@@ -15,6 +15,7 @@ mod insert;
 mod join;
 mod numbers;
 mod select;
+mod window;
 mod write;
 
 pub(crate) use eval::arith;

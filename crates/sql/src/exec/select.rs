@@ -1,11 +1,11 @@
 //! Queries: steps, grouping, projection, distinct, order, limit.
 //!
 //! ```text
-//!   step 1 ─▶ step 2 ─▶ filter ─▶ groups ─▶ projection ─▶ distinct ─▶ order ─▶ limit ─▶ emit
+//!   step 1 ─▶ step 2 ─▶ filter ─▶ groups ─▶ windows ─▶ projection ─▶ distinct ─▶ order ─▶ limit ─▶ emit
 //!   each row of step 1 is pushed through step 2; "enough" comes back the same way
 //! ```
 //!
-//! [`super::join`] has the steps. With a small limit, sorting keeps a few times as many rows as are shown.
+//! [`super::join`] has the steps, [`super::window`] the windows. With a small limit, sorting keeps a few times as many rows as are shown.
 //!
 //! **FOR UPDATE** finds the rows, locks them, and looks at each again under its lock: it is shown if it
 //! still fits. Rows whose whole keys the query names are locked without being looked for, so also if they
@@ -257,10 +257,29 @@ impl Exec<'_> {
             emit(&projected)
         };
         let mut emit = emit;
-        let Some(group) = &plan.group else {
-            return self
-                .joined_rows(plan, given, &mut |values| project(Row { values, given }, &mut emit));
-        };
+        if !plan.windows.is_empty() {
+            let (mut rows, mut held) = (Vec::new(), self.budget.held());
+            self.sources(plan, given, &mut |values| {
+                held.add_row(values)?;
+                rows.push(values.to_vec());
+                Ok(ControlFlow::Continue(()))
+            })?;
+            for values in self.windowed(&plan.windows, rows, given, &mut held)? {
+                self.tick()?;
+                let mark = self.budget.mark();
+                if project(Row { values: &values, given }, &mut emit)?.is_break() {
+                    break;
+                }
+                self.budget.back_to(mark);
+            }
+            return Ok(());
+        }
+        self.sources(plan, given, &mut |values| project(Row { values, given }, &mut emit))
+    }
+
+    /// The rows of all sources, or their groups.
+    fn sources(&self, plan: &Select, given: &[Datum], emit: Emit<'_>) -> Result<(), SqlError> {
+        let Some(group) = &plan.group else { return self.joined_rows(plan, given, emit) };
         let mut groups = Groups::new(self, group);
         self.joined_rows(plan, given, &mut |values| {
             groups.add(self, Row { values, given })?;
@@ -270,7 +289,7 @@ impl Exec<'_> {
         for values in groups {
             self.tick()?;
             let (row, mark) = (Row { values: &values, given }, self.budget.mark());
-            if self.all_hold(&group.having, row)? && project(row, &mut emit)?.is_break() {
+            if self.all_hold(&group.having, row)? && emit(&values)?.is_break() {
                 break;
             }
             self.budget.back_to(mark);

@@ -1,0 +1,458 @@
+//! Window functions: sorting rows into partitions, and what is computed of each.
+//!
+//! ```text
+//!   sum(v) over (order by v rows between 1 preceding and 1 following)
+//!
+//!   v        1    2    4    7          each frame is a stretch of the partition: where it only grows, what is known
+//!   frame   [1    2]                   of an aggregate is kept and added to; where it moves, and the aggregate can
+//!           [1    2    4]              forget exactly, the rows it has left are taken away; else it begins anew
+//!                [2    4    7]
+//!                     [4    7]
+//! ```
+//!
+//! Rows are all there before the first is shown, within the budget. Left out: spilling to the disk.
+
+use super::aggregate::{State, array};
+use super::select::compare;
+use super::{Exec, Row};
+use crate::budget::Held;
+use crate::datum::Datum;
+use crate::error::{SqlError, code};
+use crate::expr::Arith;
+use crate::plan::{
+    Aggregate, AggregateKind, Bound, Frame, FrameUnits, SortKey, Window, WindowCall, WindowFunc,
+};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+impl Exec<'_> {
+    /// Puts the values of windows behind rows, which are left as the last window sorts them.
+    pub(super) fn windowed(
+        &self,
+        windows: &[Window],
+        mut rows: Vec<Vec<Datum>>,
+        given: &[Datum],
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let Some(own) = rows.first().map(Vec::len) else { return Ok(rows) };
+        let values = windows.iter().map(|window| window.calls.len()).sum::<usize>();
+        let keys = |window: &Window| window.partition.len() + window.order.len();
+        let most = values + windows.iter().map(keys).max().unwrap_or(0);
+        held.add(rows.len() * most * size_of::<Datum>())?;
+        for row in &mut rows {
+            row.reserve_exact(most);
+            row.resize(own + values, Datum::Null);
+        }
+        for window in windows {
+            rows = self.one_window(window, rows, (own, own + values), given, held)?;
+        }
+        Ok(rows)
+    }
+
+    /// The values of one window, from the place `own` on; what rows are sorted by stands from `keys` on meanwhile.
+    fn one_window(
+        &self,
+        window: &Window,
+        mut rows: Vec<Vec<Datum>>,
+        (own, keys): (usize, usize),
+        given: &[Datum],
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        let order = || window.order.iter().map(|(by, _)| by);
+        for row in &mut rows {
+            self.tick()?;
+            for by in window.partition.iter().chain(order()) {
+                let value = self.eval(by, Row { values: row, given })?;
+                held.add(value.heap_bytes())?;
+                row.push(value);
+            }
+        }
+        let count = window.partition.len();
+        let same = |place| SortKey { place, descending: false, nulls_first: false };
+        let partition: Vec<SortKey> = (keys..keys + count).map(same).collect();
+        let inside = window.order.iter().map(|(_, key)| *key);
+        let inside: Vec<SortKey> =
+            inside.map(|key| SortKey { place: keys + count + key.place, ..key }).collect();
+        let all: Vec<SortKey> = partition.iter().chain(&inside).copied().collect();
+        let mut rows = self.in_order(rows, &|a, b| compare(&all, a, b))?;
+        let mut from = 0;
+        while from < rows.len() {
+            let is_in = |row: &&Vec<Datum>| compare(&partition, &rows[from], row).is_eq();
+            let to = from + rows[from..].iter().take_while(is_in).count();
+            let part = Partition::new(&rows[from..to], &inside);
+            let mut found = Vec::with_capacity(window.calls.len());
+            for (at, call) in &window.calls {
+                found.push((own + at, self.call_of_window(call, &part, given, held)?));
+            }
+            for (place, values) in found {
+                self.budget.tick(values.len())?;
+                let rows = rows[from..to].iter_mut();
+                rows.zip(values).for_each(|(row, value)| row[place] = value);
+            }
+            from = to;
+        }
+        rows.iter_mut().for_each(|row| row.truncate(keys));
+        Ok(rows)
+    }
+
+    /// The value of a call for each row of a partition.
+    fn call_of_window(
+        &self,
+        call: &WindowCall,
+        part: &Partition<'_>,
+        given: &[Datum],
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Datum>, SqlError> {
+        let count = part.rows.len();
+        let row = |at: usize| Row { values: &part.rows[at], given };
+        let arg = |number: usize, at: usize| match call.args.get(number) {
+            Some(expr) => self.eval(expr, row(at)),
+            None => Ok(Datum::Null),
+        };
+        if let WindowFunc::Aggregate(aggregate) = &call.func {
+            return self.moving(aggregate, &call.frame, part, given, held);
+        }
+        let frames = match call.func {
+            WindowFunc::FirstValue | WindowFunc::LastValue | WindowFunc::NthValue => {
+                Some(self.frames(&call.frame, part, given)?)
+            }
+            _ => None,
+        };
+        let frame = |at: usize| frames.as_ref().map_or(0..0, |frames| part.frame(frames, at));
+        let share = |part: usize, whole: usize| Datum::Float(part as f64 / whole as f64);
+        let buckets = match call.func {
+            WindowFunc::Ntile => arg(0, 0)?.as_int(),
+            _ => None,
+        };
+        if buckets.is_some_and(|buckets| buckets <= 0) {
+            return Err(SqlError::new("22014", "argument of ntile must be greater than zero"));
+        }
+        let mut found = Vec::with_capacity(count);
+        for at in 0..count {
+            self.tick()?;
+            let group = part.group_of[at];
+            let peers = part.group(group);
+            let value = match &call.func {
+                WindowFunc::RowNumber => Datum::Int(at as i64 + 1),
+                WindowFunc::Rank => Datum::Int(peers.start as i64 + 1),
+                WindowFunc::DenseRank => Datum::Int(group as i64 + 1),
+                WindowFunc::PercentRank if count == 1 => Datum::Float(0.0),
+                WindowFunc::PercentRank => share(peers.start, count - 1),
+                WindowFunc::CumeDist => share(peers.end, count),
+                WindowFunc::Ntile => {
+                    buckets.map_or(Datum::Null, |buckets| Datum::Int(bucket(at, count, buckets)))
+                }
+                WindowFunc::Lag | WindowFunc::Lead => {
+                    let offset = match call.args.get(1) {
+                        None => Some(1),
+                        Some(expr) => self.eval(expr, row(at))?.as_int(),
+                    };
+                    let is_lag = call.func == WindowFunc::Lag;
+                    let there = |by: i64| at as i64 + if is_lag { -by } else { by };
+                    match offset.map(there).map(usize::try_from) {
+                        None => Datum::Null,
+                        Some(Ok(other)) if other < count => arg(0, other)?,
+                        Some(_) => arg(2, at)?,
+                    }
+                }
+                WindowFunc::FirstValue => match frame(at) {
+                    frame if frame.is_empty() => Datum::Null,
+                    frame => arg(0, frame.start)?,
+                },
+                WindowFunc::LastValue => match frame(at) {
+                    frame if frame.is_empty() => Datum::Null,
+                    frame => arg(0, frame.end - 1)?,
+                },
+                WindowFunc::NthValue => match arg(1, at)?.as_int() {
+                    None => Datum::Null,
+                    Some(..=0) => {
+                        let message = "argument of nth_value must be greater than zero";
+                        return Err(SqlError::new("22016", message));
+                    }
+                    Some(n) => {
+                        let (frame, before) = (frame(at), usize::try_from(n - 1));
+                        match before.ok().and_then(|before| frame.start.checked_add(before)) {
+                            Some(nth) if nth < frame.end => arg(0, nth)?,
+                            _ => Datum::Null,
+                        }
+                    }
+                },
+                WindowFunc::Aggregate(_) => unreachable!("it has a way of its own"),
+            };
+            held.add(value.heap_bytes())?;
+            found.push(value);
+        }
+        Ok(found)
+    }
+
+    /// An aggregate over the frame of each row.
+    fn moving(
+        &self,
+        aggregate: &Aggregate,
+        frame: &Frame,
+        part: &Partition<'_>,
+        given: &[Datum],
+        held: &mut Held<'_>,
+    ) -> Result<Vec<Datum>, SqlError> {
+        let mut inputs = Vec::with_capacity(part.rows.len());
+        for values in part.rows {
+            self.tick()?;
+            let row = Row { values, given };
+            let counts = match &aggregate.filter {
+                Some(filter) => self.holds(filter, row)? == Some(true),
+                None => true,
+            };
+            let value = match &aggregate.of {
+                _ if !counts => None,
+                Some(expr) => Some(self.eval(expr, row)?),
+                None => Some(Datum::Bool(true)),
+            };
+            let value = value.filter(|value| !value.is_null() || !aggregate.skips_null());
+            held.add(size_of::<Datum>() + value.as_ref().map_or(0, Datum::heap_bytes))?;
+            inputs.push(value);
+        }
+        let frames = self.frames(frame, part, given)?;
+        let mut known = Moving { aggregate, state: State::default(), rows: 0..0 };
+        let mut found: Vec<Datum> = Vec::with_capacity(inputs.len());
+        let mut last: Option<Range<usize>> = None;
+        for at in 0..inputs.len() {
+            self.tick()?;
+            let frame = part.frame(&frames, at);
+            let value = match found.last() {
+                Some(value) if last.as_ref() == Some(&frame) => value.clone(),
+                _ if aggregate.kind == AggregateKind::Array => {
+                    self.budget.tick(frame.len())?;
+                    let inside: Vec<Datum> =
+                        inputs[frame.clone()].iter().flatten().cloned().collect();
+                    array(&inside, held)?
+                }
+                _ => {
+                    known.go_to(frame.clone(), &inputs, self)?;
+                    known.state.clone().finish(aggregate)?
+                }
+            };
+            last = Some(frame);
+            held.add(value.heap_bytes())?;
+            found.push(value);
+        }
+        Ok(found)
+    }
+
+    /// The distances of a frame's bounds.
+    fn frames(
+        &self,
+        frame: &Frame,
+        part: &Partition<'_>,
+        given: &[Datum],
+    ) -> Result<Frames, SqlError> {
+        let nothing = Row { values: &[], given };
+        let offset = |bound: &Bound, which: &str| -> Result<Edge, SqlError> {
+            let (expr, is_before) = match bound {
+                Bound::Unbounded => return Ok(Edge::Unbounded),
+                Bound::Current => return Ok(Edge::Current),
+                Bound::Before(expr) => (expr, true),
+                Bound::After(expr) => (expr, false),
+            };
+            let offset = self.eval(expr, nothing)?;
+            if offset.is_null() {
+                let message = format!("frame {which} offset must not be null");
+                return Err(SqlError::new("22004", message));
+            }
+            let is_range = frame.units == FrameUnits::Range;
+            let is_nan = matches!(offset, Datum::Float(offset) if offset.is_nan());
+            if offset.compare(&Datum::Int(0)).is_lt() || is_nan {
+                let message = match is_range {
+                    true => "invalid preceding or following size in window function".to_owned(),
+                    false => format!("frame {which} offset must not be negative"),
+                };
+                return Err(SqlError::new(code::INVALID_FRAME, message));
+            }
+            Ok(match is_range {
+                true => Edge::Distance { offset, is_before },
+                false => {
+                    let count = offset.as_int().and_then(|count| usize::try_from(count).ok());
+                    let count = count.unwrap_or(usize::MAX).min(part.rows.len());
+                    Edge::Count { count, is_before }
+                }
+            })
+        };
+        let from = offset(&frame.from, "starting")?;
+        let to = offset(&frame.to, "ending")?;
+        Ok(Frames { units: frame.units, from, to })
+    }
+}
+
+/// In which of so many buckets a row is: the first ones have one row more, where it does not come out even.
+fn bucket(at: usize, count: usize, buckets: i64) -> i64 {
+    let buckets = usize::try_from(buckets).unwrap_or(usize::MAX);
+    let (size, more) = (count / buckets, count % buckets);
+    let found = if at < more * (size + 1) {
+        at / (size + 1)
+    } else {
+        more + (at - more * (size + 1)) / size
+    };
+    found as i64 + 1
+}
+
+/// A frame whose distances are known.
+struct Frames {
+    units: FrameUnits,
+    from: Edge,
+    to: Edge,
+}
+
+enum Edge {
+    Unbounded,
+    Current,
+    Count { count: usize, is_before: bool },
+    Distance { offset: Datum, is_before: bool },
+}
+
+/// Rows that belong together, in their order, and which of them are equal in it.
+struct Partition<'p> {
+    rows: &'p [Vec<Datum>],
+    order: &'p [SortKey],
+    /// The group of each row.
+    group_of: Vec<usize>,
+    /// Where each group begins.
+    groups: Vec<usize>,
+}
+
+impl<'p> Partition<'p> {
+    fn new(rows: &'p [Vec<Datum>], order: &'p [SortKey]) -> Partition<'p> {
+        let (mut group_of, mut groups) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (at, row) in rows.iter().enumerate() {
+            if at == 0 || compare(order, &rows[at - 1], row).is_ne() {
+                groups.push(at);
+            }
+            group_of.push(groups.len() - 1);
+        }
+        Partition { rows, order, group_of, groups }
+    }
+
+    /// The rows of a group.
+    fn group(&self, group: usize) -> Range<usize> {
+        let end = self.groups.get(group + 1).copied().unwrap_or(self.rows.len());
+        self.groups[group]..end
+    }
+
+    /// The frame of a row.
+    fn frame(&self, frames: &Frames, at: usize) -> Range<usize> {
+        let from = self.edge(frames.units, &frames.from, at, true);
+        from..self.edge(frames.units, &frames.to, at, false).max(from)
+    }
+
+    /// Where a frame begins, or ends: the first row that is in it, or that is not.
+    fn edge(&self, units: FrameUnits, edge: &Edge, at: usize, begins: bool) -> usize {
+        let (count, peers) = (self.rows.len(), self.group(self.group_of[at]));
+        let edge_of = |group: Range<usize>| if begins { group.start } else { group.end };
+        match (edge, units) {
+            (Edge::Unbounded, _) => edge_of(0..count),
+            (Edge::Current, FrameUnits::Rows) => at + usize::from(!begins),
+            (Edge::Current, _) => edge_of(peers),
+            (Edge::Count { count: by, is_before: true }, FrameUnits::Rows) => {
+                (at + usize::from(!begins)).saturating_sub(*by)
+            }
+            (Edge::Count { count: by, is_before: false }, FrameUnits::Rows) => {
+                (at + by + usize::from(!begins)).min(count)
+            }
+            (Edge::Count { count: by, is_before }, _) => {
+                let own = self.group_of[at];
+                match (is_before, own.checked_sub(*by)) {
+                    (true, Some(group)) => edge_of(self.group(group)),
+                    (true, None) => 0,
+                    (false, _) if own + by < self.groups.len() => edge_of(self.group(own + by)),
+                    (false, _) => count,
+                }
+            }
+            (Edge::Distance { offset, is_before }, _) => {
+                let key = self.order[0];
+                let own = &self.rows[at][key.place];
+                if own.is_null() {
+                    return edge_of(peers);
+                }
+                let known = |row: &Vec<Datum>| !row[key.place].is_null();
+                let nulls = self.rows.iter().take_while(|row| !known(row)).count();
+                let known = nulls..nulls + self.rows[nulls..].partition_point(known);
+                // From large to small, what comes before is more.
+                let way = if *is_before == key.descending { Arith::Add } else { Arith::Sub };
+                let is_outside = |row: &Vec<Datum>| {
+                    let order = against(&row[key.place], own, offset, way);
+                    let order =
+                        order.map(|order| if key.descending { order.reverse() } else { order });
+                    match order {
+                        None => !begins,
+                        Some(order) if begins => order.is_lt(),
+                        Some(order) => order.is_le(),
+                    }
+                };
+                known.start + self.rows[known].partition_point(is_outside)
+            }
+        }
+    }
+}
+
+/// How a value is to another, plus or minus a distance; none where both are infinite, and each is in the other's reach.
+fn against(value: &Datum, base: &Datum, offset: &Datum, way: Arith) -> Option<Ordering> {
+    if let (Datum::Int(value), Datum::Int(base), Datum::Int(offset)) = (value, base, offset) {
+        let (value, base, offset) = (i128::from(*value), i128::from(*base), i128::from(*offset));
+        return Some(value.cmp(&if way == Arith::Add { base + offset } else { base - offset }));
+    }
+    if let (Datum::Float(base), offset) = (base, offset.to_f64()) {
+        let bound = if way == Arith::Add { base + offset } else { base - offset };
+        let is_undecided = bound.is_nan() && !base.is_nan();
+        return (!is_undecided).then(|| value.compare(&Datum::Float(bound)));
+    }
+    let (base, offset) = (base.to_decimal(), offset.to_decimal());
+    let bound = if way == Arith::Add { base.plus(offset) } else { base.minus(offset) };
+    // What is beyond all numbers is beyond this one.
+    let beyond = if way == Arith::Add { Ordering::Less } else { Ordering::Greater };
+    Some(bound.map_or(beyond, |bound| value.compare(&Datum::Numeric(bound))))
+}
+
+/// What is known of an aggregate over a stretch of rows.
+struct Moving<'m> {
+    aggregate: &'m Aggregate,
+    state: State,
+    rows: Range<usize>,
+}
+
+impl Moving<'_> {
+    /// Goes on to another stretch.
+    fn go_to(
+        &mut self,
+        rows: Range<usize>,
+        inputs: &[Option<Datum>],
+        exec: &Exec<'_>,
+    ) -> Result<(), SqlError> {
+        let goes_on = rows.start >= self.rows.start
+            && rows.start <= self.rows.end
+            && rows.end >= self.rows.end;
+        let forgets = rows.start > self.rows.start;
+        if !goes_on || (forgets && !self.aggregate.can_forget()) {
+            (self.state, self.rows) = (State::default(), rows.start..rows.start);
+        }
+        for gone in inputs[self.rows.start..rows.start].iter().flatten() {
+            self.state.remove(self.aggregate, gone)?;
+        }
+        // What it holds meanwhile is little beside the values, which are charged.
+        let mut held = exec.budget.held();
+        for value in inputs[self.rows.end..rows.end].iter().flatten() {
+            exec.budget.tick(1)?;
+            self.state.add(self.aggregate, value.clone(), &mut held)?;
+        }
+        self.rows = rows;
+        Ok(())
+    }
+}
+
+impl Aggregate {
+    /// True if what a row has added can be taken away again, exactly.
+    fn can_forget(&self) -> bool {
+        match self.kind {
+            AggregateKind::Count => true,
+            AggregateKind::Sum | AggregateKind::Avg => !self.ty.is_float(),
+            _ => false,
+        }
+    }
+}
