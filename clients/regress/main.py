@@ -173,7 +173,6 @@ def main():
         try:
             for before in ["test_setup", *BEFORE.get(name, [])]:
                 run.script(before, counts=False)
-            run.here.run("discard all", None)
             run.script(name)
         finally:
             run.there.close()

@@ -11,6 +11,7 @@ use crate::deferred::{Deferred, DeferredMark};
 use crate::draft::{Draft, DraftMark};
 use crate::engine::{Engine, Reading};
 use crate::limits;
+use crate::temporary::Temporaries;
 use isomer_cluster::{
     CancelToken, ClosedTables, Error, Expect, Failure, Isolation, Lack, LockMode, LogError,
     OpenDatabaseError, OpenError, OpenTransaction, Ran, Refusal, Savepoint,
@@ -23,6 +24,7 @@ use isomer_sql::sequence::Sequence;
 use isomer_sql::statement::Level;
 use isomer_sql::transaction::{Base, LockKind, LockedRow, Transaction, Visit};
 use isomer_sql::{SqlError, code};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ pub(crate) struct Backend {
     pub(crate) txn: OpenTransaction,
     /// The catalog as its definitions have left it, if there were any.
     pub(crate) draft: Option<Draft>,
+    pub(crate) temporaries: Rc<Temporaries>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) cancel: Arc<CancelToken>,
     /// Tables that the transaction has locked for a statement, which nobody may drop or alter
@@ -76,7 +79,7 @@ const LOCK_BYTES: usize = 384;
 impl Backend {
     pub(crate) fn new(
         txn: OpenTransaction,
-        engine: Arc<Engine>,
+        (engine, temporaries): (Arc<Engine>, Rc<Temporaries>),
         cancel: Arc<CancelToken>,
         reading: Reading,
         read_only: bool,
@@ -86,6 +89,7 @@ impl Backend {
         Backend {
             txn,
             draft: None,
+            temporaries,
             engine,
             cancel,
             tables: Vec::new(),
@@ -133,7 +137,7 @@ impl Backend {
                 if is_asynchronous {
                     self.txn.commit_asynchronously();
                 }
-                let catalog = self.engine.catalog();
+                let catalog = self.temporaries.catalog();
                 self.txn.commit().map_err(|error| explain_commit(error, &catalog))
             }
         }
@@ -181,7 +185,8 @@ impl Backend {
 
     /// The catalog as its statements see it.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.draft.as_ref().map_or_else(|| self.engine.catalog(), |draft| draft.catalog().clone())
+        let draft = self.draft.as_ref();
+        draft.map_or_else(|| self.temporaries.catalog(), |draft| draft.catalog().clone())
     }
 
     /// Keeps others from dropping or altering a table and its indexes until the transaction ends.

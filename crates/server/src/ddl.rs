@@ -25,7 +25,7 @@ use isomer_sql::system::row_id_sequence;
 use isomer_sql::transaction::Surroundings;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{AlterIndexOperation, AlterTableOperation, CreateTable, ObjectName};
-use sqlparser::ast::{ObjectType, Statement};
+use sqlparser::ast::{ObjectType, OnCommit, Statement};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -212,7 +212,13 @@ impl<'a> Definer<'a> {
                 self.notices.push(SqlError::new(code::DUPLICATE_TABLE, message));
                 return Ok(());
             }
-            return Err(SqlError::new(code::DUPLICATE_TABLE, message));
+            let (catalog, error) = (self.catalog(), SqlError::new(code::DUPLICATE_TABLE, message));
+            let there = catalog.tables.get(&new.name).map(|table| table.oid);
+            if create.temporary && !there.is_some_and(|table| catalog.is_temporary(table)) {
+                let what = "a temporary table with the name of another relation";
+                return Err(SqlError::unsupported(what));
+            }
+            return Err(error);
         }
         if self.backend.txn.fixed_time().is_some() {
             // What it sees is from before the table was made.
@@ -276,7 +282,13 @@ impl<'a> Definer<'a> {
         if let Some(backups) = new.backups {
             self.engine.set_backups(&table, backups)?;
         }
-        self.change(|catalog| drop(catalog.tables.insert(table.name.clone(), Arc::new(table))));
+        self.change(|catalog| {
+            catalog.tables.insert(table.name.clone(), Arc::new(table));
+            if create.temporary {
+                let to_commit = matches!(create.on_commit, Some(OnCommit::Drop));
+                catalog.set_temporary(oid, to_commit);
+            }
+        });
         for key in &new.foreign_keys {
             self.add_foreign_key(&new.name, key, Rows::None)?;
         }

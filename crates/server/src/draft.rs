@@ -20,10 +20,14 @@
 //! **Between the commit and the new catalog** somebody may get such a table whose plan is from before. He waits until
 //! the catalog is there ([`Freshness::Soon`]), and is refused then.
 //!
+//! What a session has for [itself](crate::temporary) is in the draft as well. It writes no row of the catalog, and
+//! where a transaction has defined nothing else, others keep their catalog and their plans.
+//!
 //! Left out: several definitions at work in several blocks at a time.
 
 use crate::backend::{Backend, explain};
 use crate::engine::{Engine, Freshness};
+use crate::temporary::Temporaries;
 use isomer_cluster::{Expect, LockMode, OpenTransaction, Ran};
 use isomer_design::{Schema, TableId};
 use isomer_sql::SqlError;
@@ -32,6 +36,7 @@ use isomer_sql::comment::Topic;
 use isomer_sql::sequence::Sequence;
 use isomer_sql::view::View;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +53,7 @@ pub(crate) struct Made {
 /// See the [module documentation](self).
 pub(crate) struct Draft {
     engine: Arc<Engine>,
+    temporaries: Rc<Temporaries>,
     base: Arc<Catalog>,
     catalog: Arc<Catalog>,
     made: Vec<Made>,
@@ -64,9 +70,9 @@ pub(crate) struct DraftMark {
 }
 
 impl Draft {
-    fn new(engine: Arc<Engine>) -> Draft {
-        let base = engine.catalog();
-        Draft { engine, catalog: base.clone(), base, made: Vec::new(), numbers: Vec::new() }
+    fn new(engine: Arc<Engine>, temporaries: Rc<Temporaries>) -> Draft {
+        let (base, made, numbers) = (temporaries.catalog(), Vec::new(), Vec::new());
+        Draft { engine, temporaries, catalog: base.clone(), base, made, numbers }
     }
 
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {
@@ -110,10 +116,13 @@ impl Draft {
         let _ = self.engine.forget_numbers(numbers);
     }
 
-    /// Commits the transaction, and puts the catalog in the place of the one that all others have.
+    /// Commits the transaction, and puts the catalog in the place of the one that all others have, and what is the
+    /// session's own in that of what it had.
     pub(crate) fn commit(mut self, mut txn: OpenTransaction) -> Result<Option<Ran>, SqlError> {
         let engine = self.engine.clone();
-        let difference = Difference::of(&self.base, &self.catalog);
+        let ((old, old_own), (all, mut own)) = (self.base.parted(), self.catalog.parted());
+        own.end_transaction();
+        let difference = Difference::of(&old, &all);
         let table = engine.catalog_table.0;
         for (key, row) in engine.changed_rows(&difference)? {
             txn.put(table, key, Expect::Anything, row).map_err(explain)?;
@@ -128,23 +137,32 @@ impl Draft {
             }
             return Err(error);
         }
-        let catalog = Catalog::clone(&self.catalog);
-        let version = engine.publish(catalog);
-        let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
-        let gone = difference.old_parts().filter(|(id, _)| !used.contains(id));
-        engine.set_dropped(gone.clone().map(|(id, _)| id));
-        let stays = |table: &&Arc<Table>| used.contains(&table.id);
-        for table in difference.old.iter().filter(stays) {
-            engine.set_redefined(table.id, version);
+        let (kept, own_difference) = (all.with(&own), Difference::of(&old_own, &own));
+        // Where nothing has changed for others, they go on with the plans that they have.
+        let version = match difference.is_empty() {
+            true => engine.next_version(),
+            false => engine.publish(all),
+        };
+        self.temporaries.replace(own);
+        for difference in [&difference, &own_difference] {
+            let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
+            let gone = difference.old_parts().filter(|(id, _)| !used.contains(id));
+            engine.set_dropped(gone.map(|(id, _)| id));
+            for table in difference.old.iter().filter(|table| used.contains(&table.id)) {
+                engine.set_redefined(table.id, version);
+            }
         }
         drop(publishing);
-        gone.for_each(|(id, schema)| engine.discard_when_free(id, schema));
-        let catalog = self.catalog.clone();
-        self.made.retain(|made| catalog.relation(made.id).is_none());
+        for difference in [&difference, &own_difference] {
+            let used: BTreeSet<TableId> = difference.new_parts().map(|(id, _)| id).collect();
+            let gone = difference.old_parts().filter(|(id, _)| !used.contains(id));
+            gone.for_each(|(id, schema)| engine.discard_when_free(id, schema));
+        }
+        self.made.retain(|made| kept.relation(made.id).is_none());
         let states = |catalog: &Catalog| -> BTreeSet<u32> {
             catalog.sequences.values().map(|sequence| sequence.state).collect()
         };
-        let used = states(&catalog);
+        let used = states(&kept);
         self.numbers.extend(states(&self.base));
         self.numbers.retain(|state| !used.contains(state));
         committed
@@ -217,6 +235,13 @@ impl Difference {
         Difference { old, new, ..Difference::default() }
     }
 
+    fn is_empty(&self) -> bool {
+        let tables = self.old.is_empty() && self.new.is_empty();
+        let sequences = self.old_sequences.is_empty() && self.new_sequences.is_empty();
+        let views = self.old_views.is_empty() && self.new_views.is_empty();
+        tables && sequences && views && self.comments.is_empty()
+    }
+
     fn old_parts(&self) -> impl Iterator<Item = (TableId, &Arc<Schema>)> + Clone {
         self.old.iter().flat_map(|table| table.parts())
     }
@@ -237,7 +262,7 @@ impl Backend {
         while self.engine.is_publishing() {
             self.engine.gateway().pause(&self.cancel, LOOK).map_err(explain)?;
         }
-        self.draft = Some(Draft::new(self.engine.clone()));
+        self.draft = Some(Draft::new(self.engine.clone(), self.temporaries.clone()));
         Ok(())
     }
 

@@ -37,6 +37,11 @@ impl Definer<'_> {
         let catalog = self.catalog();
         let child = catalog.table(child)?.clone();
         let parent = catalog.table(&plain_name(&asked.foreign_table)?)?.clone();
+        if catalog.is_temporary(child.oid) != catalog.is_temporary(parent.oid) {
+            let kind = if catalog.is_temporary(child.oid) { "temporary" } else { "permanent" };
+            let message = format!("constraints on {kind} tables may reference only {kind} tables");
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
         let name = key_name(&child, asked)?;
         let mut key = ForeignKey::wanted(asked, (self.engine.fresh_oid(), name), &child, &parent)?;
         for table in [&child, &parent] {

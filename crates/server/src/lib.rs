@@ -70,6 +70,7 @@ mod socket;
 mod startup;
 mod strangers;
 mod stream;
+mod temporary;
 mod users;
 mod views;
 mod wire;

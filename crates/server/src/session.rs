@@ -11,6 +11,7 @@
 //! So statements that a client sends in one go before a Sync commit together, as in PostgreSQL.
 
 mod control;
+mod cursors;
 mod extended;
 mod run;
 mod sql;
@@ -25,7 +26,9 @@ use crate::limits::{self, Memory, Watch};
 use crate::options::ServerOptions;
 use crate::settings::{Kept, Settings};
 use crate::socket::Socket;
+use crate::temporary::Temporaries;
 use crate::wire::{Formats, Out, Reader, violation};
+use cursors::Cursor;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use isomer_cluster::{CancelReason, CancelToken, Isolation, Ran};
@@ -34,8 +37,9 @@ use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, read};
 use isomer_sql::statement::{Compiled, Level, Modes, compile};
-use isomer_sql::transaction::Given;
+use isomer_sql::transaction::{CursorShown, Given};
 use isomer_sql::{SqlError, SqlType, code};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,12 +67,17 @@ pub(crate) struct Session {
     pub(crate) kept_settings: Option<Kept>,
     pub(crate) copy: Option<CopyIn>,
     txn: Option<Backend>,
+    /// Tables of its own. They go after its transaction.
+    temporaries: Rc<Temporaries>,
     /// True between BEGIN and its end.
     in_block: bool,
     failed: bool,
     savepoints: Vec<(String, Mark)>,
     statements: HashMap<String, Statement, FixedState>,
     portals: HashMap<String, Portal, FixedState>,
+    cursors: HashMap<String, Cursor, FixedState>,
+    /// What is shown of the cursors.
+    declared: Rc<RefCell<Vec<CursorShown>>>,
     watch: Arc<Watch>,
     clients: Arc<Clients>,
     pub(crate) socket: Arc<Socket>,
@@ -144,6 +153,7 @@ impl Session {
         cancel.set_lock_limit(settings.limits.lock);
         Session {
             reader: engine.readers.enter(),
+            temporaries: Rc::new(Temporaries::new(engine.clone())),
             engine,
             cancel,
             seed: settings.process as u64,
@@ -156,6 +166,8 @@ impl Session {
             savepoints: Vec::new(),
             statements: HashMap::default(),
             portals: HashMap::default(),
+            cursors: HashMap::default(),
+            declared: Rc::default(),
             watch,
             clients,
             socket,
@@ -418,16 +430,17 @@ impl Session {
 
     /// The catalog as its statements see it.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
-        self.txn.as_ref().map_or_else(|| self.engine.catalog(), Backend::catalog)
+        self.txn.as_ref().map_or_else(|| self.temporaries.catalog(), Backend::catalog)
     }
 
-    fn has_draft(&self) -> bool {
-        self.txn.as_ref().is_some_and(|txn| txn.draft.is_some())
+    /// True if its catalog is not that of all.
+    fn has_own_catalog(&self) -> bool {
+        !self.temporaries.is_empty() || self.txn.as_ref().is_some_and(|txn| txn.draft.is_some())
     }
 
     /// A statement that was compiled before, for the catalog as it is here.
     fn known(&self, text: &str) -> Option<Arc<Compiled>> {
-        if self.has_draft() { None } else { self.engine.known(text) }
+        if self.has_own_catalog() { None } else { self.engine.known(text) }
     }
 
     /// A statement, compiled for the catalog as it is here.
@@ -438,7 +451,7 @@ impl Session {
         params: &[SqlType],
         budget: &Budget,
     ) -> Result<Arc<Compiled>, SqlError> {
-        match self.has_draft() {
+        match self.has_own_catalog() {
             true => compile(parsed, text, &self.catalog(), params, budget).map(Arc::new),
             false => self.engine.compiled(parsed, text, params, budget),
         }
@@ -458,10 +471,11 @@ impl Session {
         let read_only = modes.read_only.unwrap_or(self.settings.read_only);
         let txn = self.engine.gateway().begin(isolation, self.cancel.clone());
         let (engine, cancel) = (self.engine.clone(), self.cancel.clone());
+        let own = self.temporaries.clone();
         let written = self.memory.written.keep(0).expect("nothing is always there");
         let reading = self.reader.begin(&engine);
         let now_us = (self.clock)();
-        let backend = Backend::new(txn, engine, cancel, reading, read_only, now_us, written);
+        let backend = Backend::new(txn, (engine, own), cancel, reading, read_only, now_us, written);
         self.txn = Some(backend);
         self.transaction_until = until(self.settings.limits.transaction);
     }
@@ -475,10 +489,9 @@ impl Session {
         self.transaction_until = None;
         // The commit is a part of the statement.
         let _limited = self.watched();
-        match self.txn.take() {
-            Some(backend) => self.commit(backend),
-            None => Ok(()),
-        }
+        let ended = self.txn.take().map_or(Ok(()), |backend| self.commit(backend));
+        self.end_cursors(ended.is_ok());
+        ended
     }
 
     /// After an error: a block has failed, any other transaction is rolled back.
@@ -491,6 +504,7 @@ impl Session {
         if self.in_block {
             self.failed = true;
         } else {
+            self.end_cursors(false);
             self.transaction_until = None;
         }
         self.copy = None;

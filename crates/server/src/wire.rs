@@ -350,6 +350,11 @@ impl Formats {
         Ok(formats)
     }
 
+    /// All in their binary form.
+    pub(crate) fn binary() -> Formats {
+        Formats { count: 1, binary: true, each: Vec::new() }
+    }
+
     pub(crate) fn is_binary(&self, at: usize) -> bool {
         match self.each.get(at) {
             Some(binary) => *binary,

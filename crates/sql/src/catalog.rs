@@ -18,11 +18,15 @@
 //! A column that a table gets when it has rows changes none of them: they have its *missing value* there, which
 //! the catalog keeps ([`Table::add_column`]). Rows that are written from then on have their own.
 //!
+//! A session may have [tables of its own](temporary).
+//!
 //! A catalog is a value: whoever changes it replaces it, and statements in progress keep theirs.
 
 mod layout;
+mod temporary;
 
 pub use layout::{Beside, needs_index, place_of};
+pub use temporary::Temporary;
 
 use crate::comment::Comments;
 use crate::datum::Datum;
@@ -51,6 +55,8 @@ pub struct Catalog {
     pub views: BTreeMap<String, Arc<View>>,
     /// What is said of all these.
     pub comments: Comments,
+    /// Which of these are the session's own.
+    pub temporary: Temporary,
     /// True if it finds the rows of a table in an order that is not the present one ([`Catalog::seen_at`]).
     pub is_of_earlier: bool,
 }

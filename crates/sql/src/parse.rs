@@ -14,6 +14,7 @@
 //!   CREATE | ALTER | DROP SEQUENCE ..         identity columns: see the module of sequences
 //!   CREATE | ALTER USER name [PASSWORD 'text' | NULL] [[NO]SUPERUSER] [[NO]LOGIN]
 //!   DROP USER [IF EXISTS] name
+//!   DECLARE c CURSOR ..   FETCH   MOVE   CLOSE  see the module of cursors
 //!   SET CONSTRAINTS ALL | name, .. DEFERRED | IMMEDIATE
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! them, and there are no statistics. What would promise something that is not kept (GRANT ..) is refused
 //! ([`REFUSED`]).
 
+mod cursor;
 mod design;
 mod rewrite;
 mod sequence;
@@ -30,6 +32,7 @@ mod user;
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
+pub use cursor::{CursorStatement, Declare, Fetch, FetchWay};
 pub use design::{DesignChange, DesignStatement, Reconfigure};
 use design::{alter, system};
 use rewrite::{as_table, drop_deferrable, has_partial_action, has_words, is_about_statistics};
@@ -81,6 +84,8 @@ pub enum Parsed {
     Reshard(Box<Reshard>),
     /// A statement about a user.
     User(UserStatement),
+    /// A statement about a cursor.
+    Cursor(Box<CursorStatement>),
     /// SET CONSTRAINTS.
     Constraints(ConstraintsStatement),
     /// A statement that does nothing, and its tag.
@@ -200,6 +205,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
     if has_words(&tokens, &["NULLS", "NOT", "DISTINCT"]) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
+    if has_words(&tokens, &["WHERE", "CURRENT", "OF"]) {
+        return Err(SqlError::unsupported("WHERE CURRENT OF"));
+    }
     if ["NO", "CURRENT", "GROUP", "TIES"].iter().any(|what| has_words(&tokens, &["EXCLUDE", what]))
     {
         return Err(SqlError::unsupported("EXCLUDE in a window"));
@@ -232,8 +240,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             return Ok(Parsed::Nothing("ALTER TABLE"));
         }
         ("CHECKPOINT", _) => return Ok(Parsed::Design(DesignStatement::Checkpoint)),
-        // There are no cursors of SQL and no channels: none of them is open.
-        ("CLOSE", "ALL") => return Ok(Parsed::Nothing("CLOSE CURSOR ALL")),
+        // There are no channels: none of them is open.
         ("UNLISTEN", _) => return Ok(Parsed::Nothing("UNLISTEN")),
         ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") => {
             return user(&tokens, text).map(Parsed::User);
@@ -242,6 +249,13 @@ fn statement(mut tokens: Vec<TokenWithSpan>, text: &str) -> Result<Parsed, SqlEr
             let mut own = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens);
             let found = constraints(&mut own).map_err(|error| refused(error, text))?;
             return Ok(Parsed::Constraints(found));
+        }
+        ("DECLARE" | "FETCH" | "MOVE" | "CLOSE", _) => {
+            whole_tables(&mut tokens);
+            let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+            let mut own = parser.with_tokens_with_locations(tokens);
+            let found = cursor::statement(&mut own).map_err(|error| refused(error, text))?;
+            return Ok(Parsed::Cursor(Box::new(found)));
         }
         ("ALTER", "SYSTEM") => {
             let system = system(&tokens).map_err(|error| refused(error, text))?;

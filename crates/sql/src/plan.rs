@@ -23,6 +23,7 @@ use crate::system::SystemTable;
 use crate::transaction::LockKind;
 use crate::types::SqlType;
 use isomer_design::Direction;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -251,6 +252,18 @@ impl Select {
         found |= self.other.iter().any(|other| other.query.reads(table));
         self.exprs(&mut |expr| found |= expr.reads(table));
         found
+    }
+
+    /// The recursive queries of whose rows it reads those that were found last.
+    pub fn reads_found(&self) -> Vec<usize> {
+        let found = RefCell::new(Vec::new());
+        self.reads(&|source| {
+            if let Source::Found(number, _) = source {
+                found.borrow_mut().push(*number);
+            }
+            false
+        });
+        found.into_inner()
     }
 
     /// True if it may answer otherwise the next time.

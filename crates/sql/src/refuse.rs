@@ -12,7 +12,7 @@ use crate::error::{SqlError, code};
 use crate::statement::Explains;
 use sqlparser::ast::{
     self, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
-    DeferrableInitial, IndexType, LimitClause, Query, SetExpr, SqlOption, TableFactor,
+    DeferrableInitial, IndexType, LimitClause, OnCommit, Query, SetExpr, SqlOption, TableFactor,
 };
 
 /// What may be wrong, and what it is called.
@@ -192,12 +192,15 @@ pub fn create_table_as(create: &CreateTable) -> Result<(), SqlError> {
 pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     refuse(&[
         (create.query.is_some(), "CREATE TABLE AS"),
-        (create.temporary, "a temporary table"),
+        (matches!(create.on_commit, Some(OnCommit::DeleteRows)), "ON COMMIT DELETE ROWS"),
         (create.like.is_some(), "CREATE TABLE LIKE"),
         (create.inherits.is_some(), "INHERITS"),
         (create.partition_of.is_some() || create.partition_by.is_some(), "PARTITION BY"),
-        (create.on_commit.is_some(), "ON COMMIT"),
     ])?;
+    if create.on_commit.is_some() && !create.temporary {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+    }
     let is_foreign = create.or_replace
         || create.external
         || create.transient

@@ -16,12 +16,14 @@ pub use crate::exec::Cost;
 use crate::exec::Exec;
 use crate::expr::Expr;
 use crate::foreign::{Check, Checks};
-use crate::parse::{ConstraintsStatement, Parsed, Reshard, SequenceStatement};
+use crate::parse::SequenceStatement;
+use crate::parse::{ConstraintsStatement, CursorStatement, Declare, Fetch, Parsed, Reshard};
 use crate::plan::{Change, Insert, OutputColumn, Select};
 use crate::transaction::{Sink, Surroundings, Transaction};
 use crate::types::SqlType;
 use session::{copy, literals, modes, set_action, setting_name};
 use sqlparser::ast::{self, ObjectType, Statement};
+use std::sync::Arc;
 
 /// A compiled statement.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub enum Action {
     Prepared(Prepared),
     /// A definition: carried out by whoever owns the catalog.
     Define(Definition),
+    /// DECLARE, FETCH, MOVE, CLOSE.
+    Cursor(Box<Cursor>),
     /// LOCK TABLE.
     Lock(Box<ast::Lock>),
     /// A statement about the design: likewise.
@@ -69,6 +73,17 @@ pub enum Action {
     User(crate::parse::UserStatement),
     /// Nothing, and its tag.
     Nothing(&'static str),
+}
+
+/// A statement about a cursor.
+#[derive(Debug)]
+pub enum Cursor {
+    /// DECLARE, of this query, and as it was written.
+    Declare(Declare, Arc<Compiled>, Arc<str>),
+    /// FETCH, MOVE.
+    Fetch(Fetch),
+    /// CLOSE; none: all.
+    Close(Option<String>),
 }
 
 /// A definition.
@@ -209,6 +224,8 @@ pub enum Prepared {
     DiscardAll,
     /// DISCARD SEQUENCES: what `currval` knows.
     DiscardSequences,
+    /// DISCARD TEMP: the session's own tables.
+    DiscardTemporary,
 }
 
 /// Compiles a statement. `params` are the types that the client gives its parameters.
@@ -235,6 +252,19 @@ pub fn compile(
                 "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings";
             return compile(&crate::parse::parse(query)?[0], query, catalog, params, budget);
         }
+        Parsed::Cursor(statement) => match &**statement {
+            CursorStatement::Declare(declare, query) => {
+                let parsed = Parsed::Sql(Box::new(Statement::Query(query.clone())));
+                let query = compile(&parsed, text, catalog, params, budget)?;
+                check_cursor(declare, &query)?;
+                binder.params.clone_from(&query.params);
+                budget.charge(text.len())?;
+                let declare = Cursor::Declare(declare.clone(), Arc::new(query), Arc::from(text));
+                Action::Cursor(Box::new(declare))
+            }
+            CursorStatement::Fetch(fetch) => Action::Cursor(Box::new(Cursor::Fetch(fetch.clone()))),
+            CursorStatement::Close(name) => Action::Cursor(Box::new(Cursor::Close(name.clone()))),
+        },
         Parsed::Design(statement) => Action::Design(Box::new(statement.clone())),
         Parsed::User(statement) => Action::User(statement.clone()),
         Parsed::Constraints(statement) => Action::Control(Control::Constraints(statement.clone())),
@@ -280,6 +310,17 @@ pub fn compile(
     Ok(Compiled { action, params, output, version, bytes })
 }
 
+/// Rows that are locked are shown forward, in their transaction.
+fn check_cursor(declare: &Declare, query: &Compiled) -> Result<(), SqlError> {
+    let what = match (declare.is_held, declare.scrolls) {
+        _ if !query.locks_rows() => return Ok(()),
+        (true, _) => "DECLARE CURSOR WITH HOLD .. FOR UPDATE",
+        (_, Some(true)) => "DECLARE SCROLL CURSOR .. FOR UPDATE",
+        _ => return Ok(()),
+    };
+    Err(SqlError::unsupported(what))
+}
+
 fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlError> {
     Ok(match statement {
         Statement::Query(query) => Action::Select(Box::new(binder.query(query)?)),
@@ -321,12 +362,12 @@ fn action(binder: &mut Binder<'_>, statement: &Statement) -> Result<Action, SqlE
             }
             ast::Reset::SessionAuthorization => Action::Nothing("RESET"),
         },
-        // Plans are made anew by themselves, and there are no temporary tables.
+        // Plans are made anew by themselves.
         Statement::Discard { object_type } => match object_type {
             ast::DiscardObject::ALL => Action::Prepared(Prepared::DiscardAll),
             ast::DiscardObject::PLANS => Action::Nothing("DISCARD PLANS"),
             ast::DiscardObject::SEQUENCES => Action::Prepared(Prepared::DiscardSequences),
-            ast::DiscardObject::TEMP => Action::Nothing("DISCARD TEMP"),
+            ast::DiscardObject::TEMP => Action::Prepared(Prepared::DiscardTemporary),
         },
         Statement::Prepare { name, data_types, statement } => {
             let types = data_types.iter().map(SqlType::parse).collect::<Result<_, _>>()?;
@@ -386,6 +427,11 @@ impl Compiled {
             Action::Copy(copy) => matches!(copy.direction, CopyDirection::Out(_)),
             _ => false,
         }
+    }
+
+    /// True if it is a query that locks the rows that it shows.
+    pub fn locks_rows(&self) -> bool {
+        matches!(&self.action, Action::Select(plan) if plan.lock.is_some())
     }
 
     /// True if what a query shows may be something else for each row, where rows are the same.

@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Table};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::sequence::Sequence;
-use crate::transaction::Surroundings;
+use crate::transaction::{CursorShown, Surroundings};
 use crate::types::{ALL, SqlType};
 use crate::view::View;
 use crate::zone::Zone;
@@ -177,6 +177,16 @@ impl SystemTable {
                 ];
                 all.map(row).to_vec()
             }
+            ("pg_catalog", "pg_cursors") => {
+                let row = |cursor: &CursorShown| {
+                    let is = [cursor.is_held, cursor.is_binary, cursor.scrolls].map(yes);
+                    let mut row = vec![text(&cursor.name), text(&cursor.statement)];
+                    row.extend(is);
+                    row.push(Datum::Timestamp(cursor.declared_us));
+                    row
+                };
+                around.cursors.borrow().iter().map(row).collect()
+            }
             ("pg_catalog", "pg_class") => {
                 let sequences = catalog.sequences.values().map(|sequence| sequence_class(sequence));
                 let tables = catalog.tables.values().flat_map(|table| classes(table, catalog));
@@ -306,7 +316,11 @@ impl SystemTable {
                 let row = |name: &String, kind: &str| {
                     vec![text(&around.database), text("public"), text(name), text(kind)]
                 };
-                let tables = catalog.tables.keys().map(|name| row(name, "BASE TABLE"));
+                let kind = |oid| match catalog.is_temporary(oid) {
+                    true => "LOCAL TEMPORARY",
+                    false => "BASE TABLE",
+                };
+                let tables = catalog.tables.values().map(|table| row(&table.name, kind(table.oid)));
                 tables.chain(catalog.views.keys().map(|name| row(name, "VIEW"))).collect()
             }
             ("information_schema", "views") => {

@@ -262,4 +262,23 @@ pub struct Surroundings {
     pub wanted: Rc<RefCell<Vec<(String, String, bool)>>>,
     /// The numbers that the session was given by sequences.
     pub given: Rc<Given>,
+    /// The session's cursors, by name.
+    pub cursors: Rc<RefCell<Vec<CursorShown>>>,
+}
+
+/// What `pg_cursors` says of a cursor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CursorShown {
+    /// Its name.
+    pub name: String,
+    /// The statement that declared it.
+    pub statement: Arc<str>,
+    /// WITH HOLD.
+    pub is_held: bool,
+    /// BINARY.
+    pub is_binary: bool,
+    /// True if it goes backward too.
+    pub scrolls: bool,
+    /// When it was declared: microseconds since 1970.
+    pub declared_us: i64,
 }

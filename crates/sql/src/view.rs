@@ -78,6 +78,9 @@ impl View {
             return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
         let uses = binder.uses.take().unwrap_or_default();
+        if uses.iter().any(|used| catalog.is_temporary(used.oid)) {
+            return Err(SqlError::unsupported("a view of a temporary table"));
+        }
         if create.columns.len() > bound.output.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(code::SYNTAX, message));

@@ -41,6 +41,7 @@ impl Session {
                 self.needs_block("RELEASE SAVEPOINT")?;
                 let at = self.savepoint(name)?;
                 self.savepoints.truncate(at);
+                self.release_cursors(at);
                 Ok("RELEASE")
             }
             Control::RollbackTo(name) => {
@@ -48,6 +49,7 @@ impl Session {
                 let at = self.savepoint(name)?;
                 let savepoint = self.savepoints[at].1.clone();
                 self.savepoints.truncate(at + 1);
+                self.cursors_back_to(at);
                 self.backend().back_to(&savepoint);
                 self.failed = false;
                 Ok("ROLLBACK")
@@ -162,11 +164,11 @@ impl Session {
         self.portals.retain(|name, _| name.is_empty());
         let txn = self.txn.take();
         if !commits || failed {
+            self.end_cursors(false);
             return Ok("ROLLBACK");
         }
-        match txn {
-            Some(backend) => self.commit_as(backend, is_asynchronous).map(|()| "COMMIT"),
-            None => Ok("COMMIT"),
-        }
+        let committed = txn.map_or(Ok(()), |backend| self.commit_as(backend, is_asynchronous));
+        self.end_cursors(committed.is_ok());
+        committed.map(|()| "COMMIT")
     }
 }

@@ -7,7 +7,7 @@ use isomer_sql::catalog::Catalog;
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::read;
 use isomer_sql::plan::OutputColumn;
-use isomer_sql::statement::{Action, Compiled, Prepared, compile};
+use isomer_sql::statement::{Action, Compiled, Cursor, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, SqlType, binary, code, text};
@@ -141,6 +141,9 @@ impl Session {
         }
         let formats = Formats::read(reader)?;
         reader.end()?;
+        if self.cursors.contains_key(&portal) {
+            return Err(SqlError::new("42P03", format!("cursor \"{portal}\" already exists")));
+        }
         if self.portals.len() >= PREPARED_MAX {
             let message = format!("a session may have at most {PREPARED_MAX} portals");
             return Err(SqlError::new(code::PROGRAM_LIMIT, message));
@@ -191,6 +194,11 @@ impl Session {
             let inner = self.statements.get(name)?.compiled.as_ref()?;
             return inner.output.as_deref();
         }
+        if let Action::Cursor(cursor) = &compiled.action
+            && let Cursor::Fetch(fetch) = &**cursor
+        {
+            return self.fetched(fetch);
+        }
         compiled.output.as_deref()
     }
 
@@ -223,7 +231,8 @@ impl Session {
         let budget = self.memory.statement.clone();
         let again: PlanAgain<'_> = &|catalog| portal.statement.planned_for(catalog, &budget);
         let (params, formats) = (&portal.params[..], &portal.formats);
-        let call = Call { compiled: &compiled, again, params, formats, describes: false };
+        let call =
+            Call { compiled: &compiled, again, params, formats, describes: false, keeps: None };
         if most == 0 && portal.rest.is_none() {
             let done = self.run(call, out, flush);
             if !name.is_empty() || done.is_ok() {

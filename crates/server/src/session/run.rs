@@ -1,5 +1,6 @@
 //! Running a statement: what it is, the transaction that it runs in, again if its rows have moved.
 
+use super::cursors::Kept;
 use super::{Flush, RUNS_MAX, Session, in_failed, until};
 use crate::backend::Backend;
 use crate::limits::{self, Limited};
@@ -16,6 +17,7 @@ use isomer_sql::transaction::Surroundings;
 use isomer_sql::zone::Zone;
 use isomer_sql::{SqlError, code};
 use sqlparser::ast::{Lock, LockTableMode};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,8 @@ pub(crate) struct Call<'c> {
     pub(crate) formats: &'c Formats,
     /// The columns of the result are told with it, as after a simple query.
     pub(crate) describes: bool,
+    /// Where the rows are kept, if they are not shown.
+    pub(crate) keeps: Option<&'c RefCell<Kept>>,
 }
 
 impl<'c> Call<'c> {
@@ -42,7 +46,7 @@ impl<'c> Call<'c> {
         again: PlanAgain<'c>,
         formats: &'c Formats,
     ) -> Call<'c> {
-        Call { compiled, again, params: &[], formats, describes: true }
+        Call { compiled, again, params: &[], formats, describes: true, keeps: None }
     }
 }
 
@@ -130,6 +134,7 @@ impl Session {
                 });
                 Ok(())
             }
+            Action::Cursor(cursor) => self.cursor(cursor, call, out, flush),
             Action::Lock(lock) => self.lock_tables(lock, out),
             Action::User(statement) => self.user(statement, out),
             Action::Explain(inner, Explains::Plan) => {
@@ -259,11 +264,17 @@ impl Session {
         if let (true, Some(output)) = (call.describes, &compiled.output) {
             out.row_description(output, call.formats);
         }
+        if let Some(kept) = call.keeps {
+            kept.borrow_mut().begin()?;
+        }
         let budget = self.memory.statement.clone();
         let backend = self.backend();
         backend.planned_for = compiled.version;
         let tag =
             compiled.run(backend, call.params, &around, catalog, &mut |values: &[Datum]| {
+                if let Some(kept) = call.keeps {
+                    return kept.borrow_mut().add(values);
+                }
                 let (mark, bytes) = (budget.mark(), Out::row_bytes(values));
                 budget.charge(bytes)?;
                 out.reserve(bytes);
@@ -297,6 +308,7 @@ impl Session {
             sessions: self.clients.clone(),
             wanted: Rc::default(),
             given: self.given.clone(),
+            cursors: self.declared.clone(),
         }
     }
 

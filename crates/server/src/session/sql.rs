@@ -5,15 +5,15 @@ use crate::ddl::Definer;
 use crate::settings::Settings;
 use crate::wire::{Formats, Out};
 use isomer_cluster::{Isolation, LockMode};
-use isomer_sql::catalog::Table;
+use isomer_sql::catalog::{Table, quoted};
 use isomer_sql::datum::Datum;
 use isomer_sql::parse::{Parsed, parse};
 use isomer_sql::statement::{Definition, Level, Modes, Prepared, compile};
 use isomer_sql::system::SettingsView;
 use isomer_sql::{SqlError, SqlType, code};
 use sqlparser::ast::{
-    AlterTableOperation, CascadeOption, CreateTable, ObjectName, PrimaryKeyConstraint, Query,
-    Statement as Sql, TableConstraint, TruncateIdentityOption,
+    AlterTableOperation, CascadeOption, CreateTable, ObjectName, OnCommit, PrimaryKeyConstraint,
+    Query, Statement as Sql, TableConstraint, TruncateIdentityOption,
 };
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl Session {
                 let (params, formats) = (&params[..], &Formats::default());
                 let budget = self.memory.statement.clone();
                 let again: PlanAgain<'_> = &|catalog| statement.planned_for(catalog, &budget);
-                let call = Call { compiled: &compiled, again, params, formats, describes };
+                let call =
+                    Call { compiled: &compiled, again, params, formats, describes, keeps: None };
                 self.perform(call, out, flush)?;
             }
             Prepared::Deallocate(None) => {
@@ -93,7 +94,14 @@ impl Session {
                 self.given.forget();
                 out.complete("DISCARD SEQUENCES");
             }
+            Prepared::DiscardTemporary => {
+                self.drop_temporaries(flush)?;
+                out.complete("DISCARD TEMP");
+            }
             Prepared::DiscardAll => {
+                self.drop_temporaries(flush)?;
+                self.cursors.clear();
+                self.tell_cursors();
                 self.statements.clear();
                 self.given.forget();
                 self.change_settings(false, out, Settings::reset)?;
@@ -101,6 +109,29 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Drops the session's own tables.
+    fn drop_temporaries(&mut self, flush: &mut dyn Flush) -> Result<(), SqlError> {
+        let catalog = self.catalog();
+        let own = catalog.tables.values().filter(|table| catalog.is_temporary(table.oid));
+        let names: Vec<String> = own.map(|table| quoted(&table.name)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let Some(Parsed::Sql(drop)) =
+            parse(&format!("DROP TABLE {} CASCADE", names.join(", ")))?.pop()
+        else {
+            return Err(crate::engine::damaged("a statement that drops tables is none"));
+        };
+        self.define(&Definition::Sql(drop), &mut Out::default(), flush)
+    }
+
+    /// True if a table is the session's own.
+    fn is_temporary(&self, name: &ObjectName) -> bool {
+        let (catalog, name) = (self.catalog(), isomer_sql::define::plain_name(name));
+        let table = name.ok().and_then(|name| catalog.tables.get(&name).cloned());
+        table.is_some_and(|table| catalog.is_temporary(table.oid))
     }
 
     pub(super) fn define(
@@ -121,7 +152,19 @@ impl Session {
         {
             return self.create_table_as(create, query, out, flush);
         }
-        let is_alone = self.txn.is_none() && !self.is_one_of_many;
+        let concerned = match (statement, definition) {
+            (Some(Sql::CreateIndex(create)), _) => Some(&create.table_name),
+            (Some(Sql::AlterTable(alter)), _) => Some(&alter.name),
+            (_, Definition::Reshard(reshard)) => Some(&reshard.table),
+            _ => None,
+        };
+        // Nobody else writes to such a table while it changes.
+        let is_own = concerned.is_some_and(|name| self.is_temporary(name));
+        if is_own && matches!(definition, Definition::Reshard(_)) {
+            return Err(SqlError::unsupported("SHARD BY of a temporary table"));
+        }
+        let is_first = self.txn.is_none() && !self.is_one_of_many;
+        let is_alone = is_first && !is_own;
         let mut notices = Vec::new();
         let tag = if let (Some(Sql::CreateIndex(create)), true) = (statement, is_alone) {
             self.engine.create_index_online(create, &self.cancel, &mut notices)?;
@@ -135,7 +178,7 @@ impl Session {
         } else {
             self.begin_definition()?;
             let around = self.surroundings();
-            Definer::new(self.backend(), &around, &mut notices, !is_alone).define(definition)?
+            Definer::new(self.backend(), &around, &mut notices, !is_first).define(definition)?
         };
         notices.iter().for_each(|notice| out.notice("NOTICE", notice));
         out.complete(tag);
@@ -159,7 +202,6 @@ impl Session {
         flush: &mut dyn Flush,
     ) -> Result<(), SqlError> {
         isomer_sql::refuse::create_table_as(create)?;
-        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let (name, text) = (isomer_sql::define::plain_name(&create.name)?, query.to_string());
         let budget = self.memory.statement.clone();
         let parsed = parse(&text)?.pop().expect("it is one statement");
@@ -171,7 +213,13 @@ impl Session {
         let columns = columns.map(|column| format!("{} {}", quoted(&column.name), column.ty));
         let columns = columns.collect::<Vec<_>>().join(", ");
         let may = if create.if_not_exists { "IF NOT EXISTS " } else { "" };
-        let made = format!("CREATE TABLE {may}{} ({columns})", quoted(&name));
+        let kind = if create.temporary { "TEMPORARY " } else { "" };
+        let end = match create.on_commit {
+            Some(OnCommit::Drop) => " ON COMMIT DROP",
+            Some(OnCommit::PreserveRows) => " ON COMMIT PRESERVE ROWS",
+            _ => "",
+        };
+        let made = format!("CREATE {kind}TABLE {may}{} ({columns}){end}", quoted(&name));
         let Some(Parsed::Sql(made)) = parse(&made)?.pop() else {
             return Err(crate::engine::damaged("a definition of a table is none"));
         };

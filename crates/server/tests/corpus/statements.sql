@@ -59,3 +59,10 @@ create table if not exists copy as select id, v, x.b from t left join x on x.a =
 drop view if exists x cascade
 select v, row_number() over w, lag(name, 2, 'x') over w, sum(v) filter (where v > 1) over (partition by name order by v desc nulls first rows between 2 preceding and 1 following), ntile(3) over (w rows current row) from t window w as (partition by v order by id)
 select rank() over (order by sum(v)), first_value(name) over (order by id range between 1 preceding and unbounded following), avg(n) over (order by n groups between unbounded preceding and 1 following) from t group by id order by 1 using >
+create temp table if not exists own (id serial primary key, v int unique) on commit drop
+create temporary table picked as select id, v from t where v > 1
+discard temp
+declare c binary no scroll cursor with hold for select id, v from t order by id desc
+fetch backward 3 from c
+move absolute -1 in c
+close all

@@ -1,4 +1,5 @@
-//! Random definitions of a few tables, with rows in between, in blocks and out of them, with savepoints.
+//! Random definitions of a few tables, with rows in between, in blocks and out of them, with savepoints; of temporary
+//! tables; and cursors.
 //!
 //! Names are few, so that what one statement makes another finds, or finds in its way. Nothing is known of what is
 //! there: both servers refuse what does not fit, for the same reason.
@@ -9,11 +10,16 @@ use super::statements::Statement;
 /// Tables that may be there.
 pub(crate) const TABLES: [&str; 3] = ["t1", "t2", "t3"];
 
+/// Those and temporary ones.
+pub(crate) const SHOWN: [&str; 5] = ["t1", "t2", "t3", "x1", "x2"];
+
+const TEMPORARY: [&str; 2] = ["x1", "x2"];
+
 const SEQUENCES: [&str; 3] = ["s1", "s2", "t1_id_seq"];
 
 /// A random statement; one that ends it, in a block that has failed.
 pub(crate) fn statement(chance: &mut Chance, has_failed: bool) -> Statement {
-    let text = match chance.below(20) {
+    let text = match chance.below(26) {
         _ if has_failed => chance.one(&["rollback", "rollback to s", "commit"]).to_owned(),
         0..4 => chance
             .one(&[
@@ -48,6 +54,11 @@ pub(crate) fn statement(chance: &mut Chance, has_failed: bool) -> Statement {
         18 => format!("delete from {} where id = {}", chance.one(&TABLES), chance.below(9)),
         13 | 14 => sequence(chance),
         15 | 16 => call(chance),
+        20..23 => temporary(chance),
+        23..26 => {
+            let text = cursor(chance);
+            return Statement { is_ordered: true, ..Statement::query(text) };
+        }
         _ => format!("select id, a from {} where a > {}", chance.one(&TABLES), chance.below(6)),
     };
     Statement::query(text)
@@ -65,6 +76,64 @@ fn create(chance: &mut Chance) -> String {
         "id int primary key, a int check (a < 7)",
     ]);
     format!("create table {may}{} ({columns})", chance.one(&TABLES))
+}
+
+fn temporary(chance: &mut Chance) -> String {
+    let (name, n) = (chance.one(&TEMPORARY), chance.below(9));
+    match chance.below(12) {
+        0 => format!("create temp table {name} (id int, a int)"),
+        1 => format!("create temporary table if not exists {name} (id serial primary key, a int)"),
+        2 => format!("create temp table {name} (id int, a int) on commit drop"),
+        3 => format!("create temp table {name} as select {n} as id, 2 as a"),
+        4 => format!("drop table {name}"),
+        5 => format!("alter table {name} add column c int default {n}"),
+        6 => format!("alter table {name} add constraint {name}_u unique (a)"),
+        7 => format!("create index on {name} (a)"),
+        8 => format!("truncate {name}"),
+        9 => format!("update {name} set a = a + 1 where id < {n}"),
+        10 => chance.one(&["discard temp", "select count(*) from x1, x2"]).to_owned(),
+        _ => format!("insert into {name} (id, a) values ({n}, {n})"),
+    }
+}
+
+fn cursor(chance: &mut Chance) -> String {
+    let (name, n) = (chance.one(&["c", "k"]), chance.below(4));
+    match chance.below(16) {
+        0 | 1 => format!("declare {name} cursor for select g from generate_series(1, 5) g"),
+        2 => format!("declare {name} scroll cursor for values (1), (2), (3)"),
+        3 => format!("declare {name} no scroll cursor for select g from generate_series(1, 3) g"),
+        4 => format!("declare {name} cursor with hold for select g from generate_series(1, 4) g"),
+        5 => format!("close {name}"),
+        6 => "close all".to_owned(),
+        7 => "select name, is_holdable, is_scrollable from pg_cursors".to_owned(),
+        _ => {
+            let way = chance
+                .one(&[
+                    "",
+                    "next",
+                    "prior",
+                    "first",
+                    "last",
+                    "all",
+                    "forward all",
+                    "backward all",
+                    "forward",
+                    "backward",
+                    "0",
+                    "-1",
+                    format!("{n}").as_str(),
+                    format!("forward {n}").as_str(),
+                    format!("backward {n}").as_str(),
+                    format!("absolute {n}").as_str(),
+                    format!("absolute -{n}").as_str(),
+                    format!("relative {n}").as_str(),
+                    format!("relative -{n}").as_str(),
+                ])
+                .to_owned();
+            let from = if way.is_empty() { "" } else { chance.one(&["from ", "in "]) };
+            format!("{} {way} {from}{name}", chance.one(&["fetch", "fetch", "move"]))
+        }
+    }
 }
 
 fn sequence(chance: &mut Chance) -> String {

@@ -69,6 +69,7 @@ impl Binder<'_> {
             (query.order_by.is_some(), "ORDER BY in a recursive query"),
             (query.limit_clause.is_some() || query.fetch.is_some(), "LIMIT in a recursive query"),
             (query.with.is_some(), "WITH in a recursive query"),
+            (!query.locks.is_empty(), "FOR UPDATE in a recursive query"),
         ] {
             if is_so {
                 return Err(SqlError::unsupported(what));

@@ -81,6 +81,8 @@ pub(super) struct Memory<'b> {
     is_whole: bool,
     /// True if there is no table of all answers to be had.
     is_single: bool,
+    /// The recursive queries of whose rows they come.
+    reads: Vec<usize>,
     cost: Cost,
 }
 
@@ -139,6 +141,17 @@ impl<'a> Exec<'a> {
         answers.iter().map(cost).collect()
     }
 
+    /// Forgets what comes of the rows that a recursive query has found.
+    pub(super) fn forget_answers(&self, recursive: usize) {
+        for memory in self.answers.borrow_mut().values_mut() {
+            if memory.reads.contains(&recursive) {
+                memory.answers.clear();
+                (memory.held, memory.is_whole) = (self.budget.held(), false);
+                memory.bytes = 0;
+            }
+        }
+    }
+
     fn memory<T>(&self, inner: &Inner, look: impl FnOnce(&mut Memory<'a>) -> T) -> T {
         let mut answers = self.answers.borrow_mut();
         look(answers.entry(inner.number).or_insert_with(|| Memory {
@@ -147,6 +160,7 @@ impl<'a> Exec<'a> {
             bytes: 0,
             is_whole: false,
             is_single: false,
+            reads: inner.inside.query.reads_found(),
             cost: Cost::default(),
         }))
     }

@@ -33,6 +33,8 @@ struct Kept<'b> {
 /// The rows of a query of WITH, kept while the statement runs.
 pub(super) struct Shared<'b> {
     rows: Vec<Vec<Datum>>,
+    /// The recursive queries of whose rows these come.
+    reads: Vec<usize>,
     _held: Held<'b>,
 }
 
@@ -268,7 +270,7 @@ impl<'a> Exec<'a> {
             self.budget.back_to(mark);
             Ok(ControlFlow::Continue(()))
         })?;
-        let shared = Rc::new(Shared { rows, _held: held });
+        let shared = Rc::new(Shared { rows, reads: named.query.reads_found(), _held: held });
         self.shared.borrow_mut().insert(named.number, shared.clone());
         Ok(shared)
     }
@@ -300,8 +302,11 @@ impl<'a> Exec<'a> {
                 Ok(flow)
             })?;
             let is_over = flow.is_break() || rows.is_empty();
-            let found = Rc::new(Shared { rows, _held: held });
+            let found = Rc::new(Shared { rows, reads: Vec::new(), _held: held });
             self.found.borrow_mut().insert(named.number, found);
+            // What is known of the rows before is not true of these.
+            self.shared.borrow_mut().retain(|_, shared| !shared.reads.contains(&named.number));
+            self.forget_answers(named.number);
             if is_over {
                 return Ok(flow);
             }

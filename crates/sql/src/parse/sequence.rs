@@ -87,7 +87,7 @@ fn expected(what: &str, parser: &Parser<'_>) -> ParserError {
 }
 
 /// True if the next words are these; they are taken then.
-fn words(parser: &mut Parser<'_>, wanted: &[&str]) -> bool {
+pub(super) fn words(parser: &mut Parser<'_>, wanted: &[&str]) -> bool {
     let is_word = |(at, wanted): (usize, &&str)| {
         matches!(parser.peek_nth_token(at).token, Token::Word(word)
             if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
@@ -99,11 +99,11 @@ fn words(parser: &mut Parser<'_>, wanted: &[&str]) -> bool {
     all
 }
 
-fn must(parser: &mut Parser<'_>, wanted: &[&str]) -> Result<(), ParserError> {
+pub(super) fn must(parser: &mut Parser<'_>, wanted: &[&str]) -> Result<(), ParserError> {
     if words(parser, wanted) { Ok(()) } else { Err(expected(&wanted.join(" "), parser)) }
 }
 
-fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
+pub(super) fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
     let minus = parser.consume_token(&Token::Minus);
     if !minus && parser.peek_token().token == Token::Plus {
         parser.next_token();
@@ -197,7 +197,7 @@ fn column(parser: &mut Parser<'_>) -> Result<(String, String), ParserError> {
     Ok((table.map_err(|error| ParserError::ParserError(error.message))?, column))
 }
 
-fn end(parser: &Parser<'_>) -> Result<(), ParserError> {
+pub(super) fn end(parser: &Parser<'_>) -> Result<(), ParserError> {
     match parser.peek_token().token {
         Token::EOF | Token::SemiColon => Ok(()),
         _ => Err(expected("end of statement", parser)),

@@ -18,6 +18,7 @@ pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> 
     let mut rows =
         vec![class(table.oid.into(), &table.name, "r", HEAP, table.columns.len(), has_index)];
     rows[0][17] = int(table.checks.len() as i64);
+    let is_temporary = catalog.is_temporary(table.oid);
     if let Some(columns) = table.shard_by() {
         rows[0][25] = text(&crate::array::format([Some(&*format!("shard_by={columns}"))]));
     }
@@ -29,6 +30,9 @@ pub(super) fn classes(table: &Arc<Table>, catalog: &Catalog) -> Vec<Vec<Datum>> 
     }
     for index in &table.indexes {
         rows.push(class(index.oid.into(), &index.name, "i", BTREE, index.columns.len(), false));
+    }
+    if is_temporary {
+        rows.iter_mut().for_each(|row| row[14] = text("t"));
     }
     rows
 }

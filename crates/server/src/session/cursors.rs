@@ -1,0 +1,297 @@
+//! Cursors: the rows of a query, shown a few at a time, forward and backward.
+//!
+//! ```text
+//!   place     0     1     2     3     4        three rows; 0 is before the first, 4 behind the last
+//!                   a     b     c
+//!   FETCH 2         a     b                    at 2
+//!   FETCH 2                     c              at 4: one more was asked for than there is
+//!   FETCH PRIOR                 c              at 3
+//! ```
+//!
+//! All rows are found when the cursor is declared, in the memory of the session, so they are those of that moment, and
+//! all of them can be shown in any order. A cursor ends with its transaction, or with the savepoint behind which it was
+//! declared; WITH HOLD it is there until it is closed, once its transaction has committed.
+//!
+//! Left out: WHERE CURRENT OF; what FETCH finds in a portal of the protocol; a cursor whose rows are found as they are
+//! asked for, and so an error that comes with the row that has it.
+
+use super::{Call, Flush, PlanAgain, Session};
+use crate::wire::{Formats, Out};
+use isomer_sql::budget::Holding;
+use isomer_sql::datum::Datum;
+use isomer_sql::parse::{Declare, Fetch, FetchWay};
+use isomer_sql::plan::OutputColumn;
+use isomer_sql::statement::{Action, Compiled, Cursor as Statement};
+use isomer_sql::system::SettingsView;
+use isomer_sql::transaction::CursorShown;
+use isomer_sql::{SqlError, code};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A session may have so many.
+const CURSORS_MAX: usize = 10_000;
+
+/// See the [module documentation](self).
+pub(super) struct Cursor {
+    shown: CursorShown,
+    output: Vec<OutputColumn>,
+    rows: Vec<Vec<Datum>>,
+    /// Where it is: 0 is before the first row.
+    place: usize,
+    /// How many savepoints there were when it was declared; none: its transaction has committed.
+    since: Option<usize>,
+    _kept: Holding,
+}
+
+/// The rows of a query, to be kept.
+pub(crate) struct Kept {
+    pub(super) rows: Vec<Vec<Datum>>,
+    held: Holding,
+}
+
+impl Kept {
+    /// A run begins, maybe anew.
+    pub(super) fn begin(&mut self) -> Result<(), SqlError> {
+        self.rows.clear();
+        self.held.resize(0)
+    }
+
+    pub(super) fn add(&mut self, values: &[Datum]) -> Result<(), SqlError> {
+        // A list that grows has room for as much again.
+        let row = values.iter().map(Datum::bytes).sum::<usize>() + 4 * size_of::<Vec<Datum>>();
+        self.held.more(row)?;
+        self.rows.push(values.to_vec());
+        Ok(())
+    }
+}
+
+impl Session {
+    pub(super) fn cursor(
+        &mut self,
+        statement: &Statement,
+        call: Call<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        match statement {
+            Statement::Declare(declare, query, text) => {
+                self.declare(declare, (query, text), call, flush)?;
+                out.complete("DECLARE CURSOR");
+            }
+            Statement::Fetch(fetch) => self.fetch(fetch, call, out, flush)?,
+            Statement::Close(None) => {
+                self.cursors.clear();
+                self.tell_cursors();
+                out.complete("CLOSE CURSOR ALL");
+            }
+            Statement::Close(Some(name)) => {
+                self.cursors.remove(name).ok_or_else(|| no_cursor(name))?;
+                self.tell_cursors();
+                out.complete("CLOSE CURSOR");
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(
+        &mut self,
+        declare: &Declare,
+        (query, text): (&Arc<Compiled>, &Arc<str>),
+        call: Call<'_>,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        if !declare.is_held && !self.is_one_of_many {
+            self.needs_block("DECLARE CURSOR")?;
+        }
+        let name = &declare.name;
+        if self.cursors.contains_key(name) || self.portals.contains_key(name) {
+            return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
+        }
+        if self.cursors.len() >= CURSORS_MAX {
+            let message = format!("a session may have at most {CURSORS_MAX} cursors");
+            return Err(SqlError::new(code::PROGRAM_LIMIT, message).hint("Close some of them."));
+        }
+        let kept = RefCell::new(Kept { rows: Vec::new(), held: self.memory.session.keep(0)? });
+        let again: PlanAgain<'_> = &|catalog| match &(call.again)(catalog)?.action {
+            Action::Cursor(cursor) => match &**cursor {
+                Statement::Declare(_, query, _) => Ok(query.clone()),
+                other => unreachable!("{other:?} was declared"),
+            },
+            other => unreachable!("{other:?} was a cursor"),
+        };
+        let formats = Formats::default();
+        let params = call.params;
+        let keeps = Some(&kept);
+        let inner =
+            Call { compiled: query, again, params, formats: &formats, describes: false, keeps };
+        self.query(inner, &mut Out::default(), flush)?;
+        let Kept { rows, held } = kept.into_inner();
+        let scrolls = declare.scrolls.unwrap_or(!query.locks_rows());
+        let shown = CursorShown {
+            name: name.clone(),
+            statement: text.clone(),
+            is_held: declare.is_held,
+            is_binary: declare.is_binary,
+            scrolls,
+            declared_us: (self.clock)(),
+        };
+        let output = query.output.clone().unwrap_or_default();
+        let since = Some(self.savepoints.len());
+        let cursor = Cursor { shown, output, rows, place: 0, since, _kept: held };
+        self.cursors.insert(name.clone(), cursor);
+        self.tell_cursors();
+        Ok(())
+    }
+
+    fn fetch(
+        &mut self,
+        fetch: &Fetch,
+        call: Call<'_>,
+        out: &mut Out,
+        flush: &mut dyn Flush,
+    ) -> Result<(), SqlError> {
+        let settings = self.settings.clone();
+        let cursor = self.cursors.get_mut(&fetch.name).ok_or_else(|| no_cursor(&fetch.name))?;
+        let step = Step::of(fetch.way, cursor.place, cursor.rows.len());
+        let refetches = step.place == cursor.place && !step.rows.is_empty();
+        if !cursor.shown.scrolls && (step.goes_back || (refetches && !fetch.is_move)) {
+            let error = SqlError::new(code::NOT_READY, "cursor can only scan forward");
+            return Err(error.hint("Declare it with SCROLL option to enable backward scan."));
+        }
+        cursor.place = step.place;
+        let tag = if fetch.is_move { "MOVE" } else { "FETCH" };
+        if !fetch.is_move {
+            let binary = Formats::binary();
+            let formats = if cursor.shown.is_binary { &binary } else { call.formats };
+            if call.describes {
+                out.row_description(&cursor.output, formats);
+            }
+            for &at in &step.rows {
+                out.row(&cursor.rows[at - 1], &cursor.output, formats, settings.zone());
+                flush.flush_some(out)?;
+            }
+        }
+        out.complete(&format!("{tag} {}", step.rows.len()));
+        Ok(())
+    }
+
+    /// The columns of what a FETCH shows.
+    pub(super) fn fetched(&self, fetch: &Fetch) -> Option<&[OutputColumn]> {
+        let cursor = self.cursors.get(&fetch.name).filter(|_| !fetch.is_move)?;
+        Some(&cursor.output)
+    }
+
+    /// The transaction has ended.
+    pub(super) fn end_cursors(&mut self, has_committed: bool) {
+        if self.cursors.is_empty() {
+            return;
+        }
+        self.cursors.retain(|_, cursor| match cursor.since.take() {
+            None => true,
+            Some(_) => has_committed && cursor.shown.is_held,
+        });
+        self.tell_cursors();
+    }
+
+    /// A savepoint was gone back to, with so many before it.
+    pub(super) fn cursors_back_to(&mut self, before: usize) {
+        self.cursors.retain(|_, cursor| cursor.since.is_none_or(|since| since <= before));
+        self.tell_cursors();
+    }
+
+    /// A savepoint was released, with so many before it.
+    pub(super) fn release_cursors(&mut self, before: usize) {
+        for cursor in self.cursors.values_mut() {
+            cursor.since = cursor.since.map(|since| since.min(before));
+        }
+    }
+
+    pub(super) fn tell_cursors(&self) {
+        let mut shown: Vec<CursorShown> =
+            self.cursors.values().map(|cursor| cursor.shown.clone()).collect();
+        shown.sort_by(|a, b| a.name.cmp(&b.name));
+        *self.declared.borrow_mut() = shown;
+    }
+}
+
+/// What a FETCH does: the rows that it shows, from 1, and where the cursor is then.
+#[derive(PartialEq, Debug)]
+struct Step {
+    rows: Vec<usize>,
+    place: usize,
+    goes_back: bool,
+}
+
+impl Step {
+    fn of(way: FetchWay, place: usize, count: usize) -> Step {
+        let (behind, on_row) = (count + 1, (1..=count).contains(&place));
+        let one = |wanted: Option<usize>, goes_back: bool| match wanted {
+            Some(at) if (1..=count).contains(&at) => Step { rows: vec![at], place: at, goes_back },
+            Some(at) if at > count => Step { rows: Vec::new(), place: behind, goes_back },
+            _ => Step { rows: Vec::new(), place: 0, goes_back },
+        };
+        let size = |n: i64| usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
+        match way {
+            FetchWay::Count(0) | FetchWay::Relative(0) => {
+                let rows = if on_row { vec![place] } else { Vec::new() };
+                Step { rows, place, goes_back: false }
+            }
+            FetchWay::Count(n) if n > 0 => {
+                let to = place.saturating_add(size(n));
+                let rows = (place + 1..=to.min(count)).collect();
+                Step { rows, place: to.min(behind), goes_back: false }
+            }
+            FetchWay::Count(n) => {
+                let to = place.saturating_sub(size(n));
+                let rows = (to.max(1)..place).rev().collect();
+                Step { rows, place: to, goes_back: true }
+            }
+            FetchWay::All => {
+                Step { rows: (place + 1..=count).collect(), place: behind, goes_back: false }
+            }
+            FetchWay::BackwardAll => {
+                Step { rows: (1..place).rev().collect(), place: 0, goes_back: true }
+            }
+            FetchWay::Absolute(n) if n >= 0 => {
+                let wanted = size(n);
+                one(Some(wanted), wanted <= place && place > 0)
+            }
+            FetchWay::Absolute(n) => one(behind.checked_sub(size(n)), true),
+            FetchWay::Relative(n) if n > 0 => one(Some(place.saturating_add(size(n))), false),
+            FetchWay::Relative(n) => one(place.checked_sub(size(n)), true),
+        }
+    }
+}
+
+fn no_cursor(name: &str) -> SqlError {
+    SqlError::new("34000", format!("cursor \"{name}\" does not exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After `3 rows, at 2`, as PostgreSQL has it.
+    #[test]
+    fn a_cursor_goes_both_ways_and_past_its_ends() {
+        let step = |way| {
+            let step = Step::of(way, 2, 3);
+            (step.rows, step.place)
+        };
+        assert_eq!(step(FetchWay::Count(1)), (vec![3], 3));
+        assert_eq!(step(FetchWay::Count(2)), (vec![3], 4));
+        assert_eq!(step(FetchWay::Count(-1)), (vec![1], 1));
+        assert_eq!(step(FetchWay::Count(-2)), (vec![1], 0));
+        assert_eq!(step(FetchWay::Count(0)), (vec![2], 2));
+        assert_eq!(step(FetchWay::All), (vec![3], 4));
+        assert_eq!(step(FetchWay::BackwardAll), (vec![1], 0));
+        assert_eq!(step(FetchWay::Absolute(3)), (vec![3], 3));
+        assert_eq!(step(FetchWay::Absolute(-3)), (vec![1], 1));
+        assert_eq!(step(FetchWay::Absolute(-4)), (vec![], 0));
+        assert_eq!(step(FetchWay::Absolute(0)), (vec![], 0));
+        assert_eq!(step(FetchWay::Relative(-1)), (vec![1], 1));
+        assert_eq!(step(FetchWay::Relative(2)), (vec![], 4));
+        let most = FetchWay::Count(i64::MIN);
+        assert_eq!(step(most), (vec![1], 0));
+    }
+}

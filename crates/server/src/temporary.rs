@@ -1,0 +1,74 @@
+//! Temporary tables: relations that one session alone knows.
+//!
+//! Their rows are in tables of the store like any other, which the catalog has as *unused*: so nothing of a session is
+//! written to it, and what a crash leaves is dropped at the next start. The session has their definitions, and its
+//! statements are compiled for the catalog of all with these ([`isomer_sql::catalog`]). They are made, altered and
+//! dropped as parts of transactions, in the same [drafts](crate::draft) as what all sessions see.
+//!
+//! Left out: ON COMMIT DELETE ROWS; temporary views, and sequences that belong to no column; a temporary table that has
+//! the name of a relation that is there already.
+
+use crate::engine::Engine;
+use isomer_sql::catalog::Catalog;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// See the [module documentation](self). Dropping it drops the tables.
+pub(crate) struct Temporaries {
+    engine: Arc<Engine>,
+    own: RefCell<Arc<Catalog>>,
+    /// The catalog for the session's statements, and the version of that of all in it.
+    both: RefCell<Option<(u64, Arc<Catalog>)>>,
+}
+
+impl Temporaries {
+    pub(crate) fn new(engine: Arc<Engine>) -> Temporaries {
+        Temporaries { engine, own: RefCell::default(), both: RefCell::default() }
+    }
+
+    /// True if there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.borrow().tables.is_empty()
+    }
+
+    /// The catalog as the session's statements see it, outside of what its transaction has defined.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        if self.is_empty() {
+            return self.engine.catalog();
+        }
+        loop {
+            // A definition that comes later has a later version, so that plans for this one are known to be old.
+            let version = self.engine.next_version();
+            let all = self.engine.catalog();
+            if let Some((of, both)) = &*self.both.borrow()
+                && *of == all.version
+            {
+                return both.clone();
+            }
+            if all.version < version {
+                let both = Catalog { version, ..all.with(&self.own.borrow()) };
+                let both = Arc::new(both);
+                *self.both.borrow_mut() = Some((all.version, both.clone()));
+                return both;
+            }
+        }
+    }
+
+    /// Puts what a transaction has made of them in their place.
+    pub(crate) fn replace(&self, own: Catalog) {
+        *self.own.borrow_mut() = Arc::new(own);
+        *self.both.borrow_mut() = None;
+    }
+}
+
+impl Drop for Temporaries {
+    fn drop(&mut self) {
+        let own = self.own.borrow();
+        for (id, schema) in own.tables.values().flat_map(|table| table.parts()) {
+            self.engine.discard_when_free(id, schema);
+        }
+        // Those that cannot be forgotten now are at the next start.
+        let numbers: Vec<u32> = own.sequences.values().map(|sequence| sequence.state).collect();
+        let _ = self.engine.forget_numbers(numbers);
+    }
+}
