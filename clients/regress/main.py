@@ -173,6 +173,9 @@ def main():
         try:
             for before in ["test_setup", *BEFORE.get(name, [])]:
                 run.script(before, counts=False)
+            for side in (run.here, run.there):
+                side.close()
+                side.connect()
             run.script(name)
         finally:
             run.there.close()

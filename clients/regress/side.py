@@ -103,7 +103,7 @@ def same(here, there, statement):
     """True if the outcomes are the same: rows in any order, unless the statement asks for one."""
     if len(here) != len(there):
         return False
-    is_ordered = re.search(r"\border\s+by\b", statement, re.I)
+    is_ordered = re.search(r"\border\s+by\b", outermost(statement), re.I)
     for ours, theirs in zip(here, there):
         if ours[0] != theirs[0] or ours[1] != theirs[1]:
             return False
@@ -111,3 +111,10 @@ def same(here, there, statement):
             if is_ordered or sorted(ours[2], key=repr) != sorted(theirs[2], key=repr):
                 return False
     return True
+
+
+def outermost(statement):
+    """A statement without what stands in parentheses: an order in there is not that of the rows."""
+    while (shorter := re.sub(r"\([^()]*\)", " ", statement)) != statement:
+        statement = shorter
+    return statement

@@ -328,7 +328,15 @@ fn number_to(value: Datum, to: SqlType) -> Result<Datum, SqlError> {
             check_int(whole, to).map(Datum::Int)
         }
         SqlType::Float8 => Ok(Datum::Float(value.to_f64())),
-        SqlType::Float4 => Ok(Datum::Float(f64::from(value.to_f64() as f32))),
+        SqlType::Float4 => {
+            let (wide, real) = (value.to_f64(), value.to_f64() as f32);
+            let what = match () {
+                () if real.is_infinite() && wide.is_finite() => "overflow",
+                () if real == 0.0 && wide != 0.0 => "underflow",
+                () => return Ok(Datum::Float(f64::from(real))),
+            };
+            Err(SqlError::new(code::OUT_OF_RANGE, format!("value out of range: {what}")))
+        }
         SqlType::Numeric(modifier) => {
             let number = match value {
                 Datum::Float(value) => Decimal::from_f64(value).ok_or_else(|| out_of_range(to))?,

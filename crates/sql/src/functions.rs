@@ -102,6 +102,8 @@ pub enum Func {
     Element,
     ArrayLength,
     ArrayToString,
+    /// `cardinality(array)`: how many elements there are.
+    Cardinality,
     CurrentSchemas,
     CurrentSetting,
     Show,
@@ -154,7 +156,8 @@ pub fn find(name: &str, args: &[SqlType]) -> Option<(Func, SqlType)> {
         ("lpad", 2 | 3) => (LPad, SqlType::Text),
         ("rpad", 2 | 3) => (RPad, SqlType::Text),
         ("array_element", 2) => (Element, SqlType::Unknown),
-        ("array_length" | "array_upper", 2) | ("cardinality", 1) => (ArrayLength, SqlType::Int4),
+        ("array_length" | "array_upper", 2) => (ArrayLength, SqlType::Int4),
+        ("cardinality", 1) => (Cardinality, SqlType::Int4),
         ("array_to_string", 2 | 3) => (ArrayToString, SqlType::Text),
         ("getdatabaseencoding", 0) => (EncodingName, SqlType::Name),
         ("current_schemas", 1) => (CurrentSchemas, SqlType::Array(&NAME)),
@@ -322,6 +325,7 @@ fn takes_null(func: Func) -> bool {
             | FormatType
             | TypeOf
             | ArrayRemove
+            | ArrayToString
     )
 }
 
@@ -534,14 +538,15 @@ pub fn call(
             let first = args.get(3).map_or(1, |_| crate::array::first_number(text(0)));
             crate::array::element(text(0), int(1), first, ty.unwrap_or(SqlType::Text))?
         }
-        ArrayLength => {
+        ArrayLength | Cardinality => {
             let mut count = 0;
             for element in crate::array::elements(text(0)) {
                 element?;
                 count += 1;
             }
-            if count == 0 { Datum::Null } else { Datum::Int(count) }
+            if count == 0 && func == ArrayLength { Datum::Null } else { Datum::Int(count) }
         }
+        ArrayToString if args[..2].iter().any(Datum::is_null) => Datum::Null,
         ArrayToString => {
             let (between, null) = (text(1), args.get(2).and_then(Datum::as_text));
             let mut joined = String::new();

@@ -129,7 +129,10 @@ pub fn parse(text: &str, ty: SqlType) -> Result<Datum, SqlError> {
         SqlType::Float4 | SqlType::Float8 => {
             let value = parse_float(trimmed).ok_or_else(|| bad(text, ty))?;
             let value = if ty == SqlType::Float4 { f64::from(value as f32) } else { value };
-            if value.is_infinite() && !trimmed.to_ascii_lowercase().contains("inf") {
+            let is_too_large = value.is_infinite() && !trimmed.to_ascii_lowercase().contains("inf");
+            let digits = trimmed.split(['e', 'E']).next().unwrap_or_default();
+            let is_too_small = value == 0.0 && digits.contains(|c| ('1'..='9').contains(&c));
+            if is_too_large || is_too_small {
                 let message = format!("\"{}\" is out of range for type {ty}", clipped(trimmed));
                 return Err(SqlError::new(code::OUT_OF_RANGE, message));
             }

@@ -24,8 +24,12 @@ impl Scope<'_> {
             shown.push(call);
         }
         let condition = self.condition(1);
-        let order =
-            if self.chance.once_in(4) { format!("{}, ", shown.len()) } else { String::new() };
+        // Arrays have no order here.
+        let is_array = shown.last().is_some_and(|last| last.starts_with("array_agg"));
+        let order = match self.chance.once_in(4) && !is_array {
+            true => format!("{}, ", shown.len()),
+            false => String::new(),
+        };
         let shown = shown.join(", ");
         match self.below(4) {
             0 => format!(
@@ -55,9 +59,9 @@ impl Scope<'_> {
             1 => format!("ntile({n})"),
             2 => format!("lag({value}, {other})"),
             3 => format!("lead({text}, {n}, 'none')"),
-            4 => format!("first_value({text})"),
+            4 => format!("first_value(({text})::text)"),
             5 => format!("last_value({value})"),
-            6 => format!("nth_value({text}, {n})"),
+            6 => format!("nth_value(({text})::text, {n})"),
             7 => format!("string_agg({text}, ',')"),
             _ => format!("array_agg({value})"),
         };
@@ -112,18 +116,19 @@ impl Scope<'_> {
         let units = self.chance.one(units);
         let (from, to) = (self.below(4), self.below(4));
         let bounds = self.chance.one(&[
-            "unbounded preceding".to_owned(),
-            "current row".to_owned(),
-            format!("{from} preceding"),
-            "between unbounded preceding and unbounded following".to_owned(),
-            "between current row and unbounded following".to_owned(),
-            format!("between {from} preceding and {to} following"),
-            format!("between {from} preceding and {to} preceding"),
-            format!("between {from} following and {to} following"),
-            format!("between unbounded preceding and {to} preceding"),
-            format!("between {from} following and unbounded following"),
-            format!("between {from} preceding and current row"),
+            "unbounded preceding",
+            "current row",
+            "FROM preceding",
+            "between unbounded preceding and unbounded following",
+            "between current row and unbounded following",
+            "between FROM preceding and TO following",
+            "between FROM preceding and TO preceding",
+            "between FROM following and TO following",
+            "between unbounded preceding and TO preceding",
+            "between FROM following and unbounded following",
+            "between FROM preceding and current row",
         ]);
+        let bounds = bounds.replace("FROM", &from.to_string()).replace("TO", &to.to_string());
         format!(" {units} {bounds}")
     }
 }

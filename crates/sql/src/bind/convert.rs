@@ -33,7 +33,11 @@ impl Binder<'_> {
                 }
                 typed(Expr::Param(number - 1), self.params[number - 1])
             }
-            Value::HexStringLiteral(_) => return Err(SqlError::unsupported("a bit string")),
+            Value::HexStringLiteral(_)
+            | Value::SingleQuotedByteStringLiteral(_)
+            | Value::DoubleQuotedByteStringLiteral(_) => {
+                return Err(SqlError::unsupported("a bit string"));
+            }
             other => match other.clone().into_string() {
                 Some(text) => {
                     self.budget.charge(text.len())?;

@@ -365,6 +365,13 @@ impl Binder<'_> {
             column.0.clone_from(then);
         }
         if let Some(alias) = alias {
+            let given = alias.columns.len();
+            if given > seen {
+                let message = format!(
+                    "table \"{shown}\" has {seen} columns available but {given} columns specified"
+                );
+                return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+            }
             for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
                 column.0 = folded(&renamed.name);
             }

@@ -18,6 +18,23 @@ impl Binder<'_> {
     /// `extract(field from value)`, and `date_part`.
     pub(super) fn extract(&mut self, field: &str, value: Typed) -> Result<Typed, SqlError> {
         let field = clipped(field).to_lowercase();
+        if value.ty == SqlType::Date {
+            if is_of_day(&field) {
+                let message = format!("unit \"{field}\" not supported for type date");
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            if field == "epoch" {
+                // Whole days are whole seconds.
+                let day = self.coerce(value, SqlType::Timestamp)?;
+                let args = vec![Expr::Const(Datum::Text(field)), day];
+                let seconds = Expr::Call(Func::Extract, args);
+                let whole = Expr::Cast(Box::new(seconds), SqlType::Int8);
+                return Ok(typed(
+                    Expr::Cast(Box::new(whole), SqlType::Numeric(None)),
+                    SqlType::Numeric(None),
+                ));
+            }
+        }
         // The one thing about a moment that no wall shows.
         let is_moment = field == "epoch" && value.ty == SqlType::TimestampTz;
         let value = if is_moment { value.expr } else { self.as_wall("extract", value)? };
@@ -95,6 +112,13 @@ impl Binder<'_> {
         check_time(function, value.ty)?;
         self.coerce(value, SqlType::Timestamp)
     }
+}
+
+/// True for what a day is divided into: a date has none of it.
+fn is_of_day(field: &str) -> bool {
+    let units =
+        ["hour", "h", "minute", "min", "second", "sec", "millisecond", "ms", "microsecond", "us"];
+    units.contains(&field.strip_suffix('s').unwrap_or(field)) || matches!(field, "ms" | "us")
 }
 
 fn check_time(function: &str, ty: SqlType) -> Result<(), SqlError> {

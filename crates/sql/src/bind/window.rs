@@ -190,7 +190,7 @@ impl Binder<'_> {
                 Ok(Some((WindowFunc::Ntile, buckets, SqlType::Int4)))
             }
             ("first_value" | "last_value", 1) => {
-                let (args, ty) = self.values_of(args)?;
+                let (args, ty) = self.value_of(args)?;
                 let is_first = name == "first_value";
                 let func = if is_first { WindowFunc::FirstValue } else { WindowFunc::LastValue };
                 Ok(Some((func, args, ty)))
@@ -198,7 +198,7 @@ impl Binder<'_> {
             ("nth_value", 2) if is_whole(&args[1]) => {
                 let mut args = args;
                 let n = self.whole(args.split_off(1))?;
-                let (mut args, ty) = self.values_of(args)?;
+                let (mut args, ty) = self.value_of(args)?;
                 args.extend(n);
                 Ok(Some((WindowFunc::NthValue, args, ty)))
             }
@@ -225,7 +225,16 @@ impl Binder<'_> {
         }
     }
 
-    /// Values of any type; a literal in quotes is a text.
+    /// A value of any type; a literal in quotes is of none.
+    fn value_of(&mut self, args: Vec<Typed>) -> Result<(Vec<Expr>, SqlType), SqlError> {
+        if args.iter().any(|arg| arg.ty == SqlType::Unknown) {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+        }
+        self.values_of(args)
+    }
+
+    /// Values of any type that is common to them; a literal in quotes is a text.
     fn values_of(&mut self, args: Vec<Typed>) -> Result<(Vec<Expr>, SqlType), SqlError> {
         let (args, ty) = self.together(args)?;
         Ok((args, super::bare(ty)))
