@@ -338,8 +338,6 @@ impl Scope<'_> {
             "select sum(a) over (order by a, b range 1 preceding) from d",
             "select sum(a) over (order by t range 1 preceding) from d",
             "select sum(a) over (groups 1 preceding) from d",
-            "select sum(a) over (rows between unbounded following and current row) from d",
-            "select sum(a) over (rows between 1 following and current row) from d",
             "select sum(a) over (rows a preceding) from d",
             "select sum(a) over (rows -1 preceding) from d",
             "select sum(a) over (w partition by b) from d window w as (order by a)",

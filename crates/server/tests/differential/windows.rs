@@ -27,7 +27,7 @@ impl Scope<'_> {
         // Arrays have no order here.
         let is_array = shown.last().is_some_and(|last| last.starts_with("array_agg"));
         let order = match self.chance.once_in(4) && !is_array {
-            true => format!("{}, ", shown.len()),
+            true => format!("{}, ", shown.len() + key.matches(',').count()),
             false => String::new(),
         };
         let shown = shown.join(", ");
