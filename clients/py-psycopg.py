@@ -47,6 +47,15 @@ def prepared_statements_survive_changes_of_the_table(db):
     assert db.execute("select count(*) from py_changing where v = 1").fetchone() == (2,)
 
 
+def temporary_tables_are_a_sessions_own(db):
+    with db.transaction():
+        db.execute("create temp table py_own (id int primary key, v text) on commit drop")
+        with db.cursor().copy("copy py_own from stdin") as copy:
+            copy.write_row((1, "one"))
+        assert db.execute("select v, row_number() over (order by id) from py_own").fetchall() == [("one", 1)]
+    assert db.execute("select to_regclass('py_own')").fetchone() == (None,)
+
+
 def many_rows(db):
     db.execute("drop table if exists py_many")
     db.execute("create table py_many (id int primary key, v text)")
@@ -131,6 +140,7 @@ def a_statement_is_cancelled(db):
 with psycopg.connect(autocommit=True) as connection:
     values_both_ways(connection)
     prepared_statements_survive_changes_of_the_table(connection)
+    temporary_tables_are_a_sessions_own(connection)
     many_rows(connection)
     pipelines(connection)
     blocks_and_savepoints(connection)

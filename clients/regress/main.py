@@ -177,6 +177,9 @@ def main():
                 side.close()
                 side.connect()
             run.script(name)
+        except OSError:
+            print(f"{name}: the server has ended with {isomer.process.poll()}\n{pathlib.Path(isomer.log.name).read_text()}")
+            raise
         finally:
             run.there.close()
             isomer.stop()
@@ -188,7 +191,7 @@ def main():
         found.append({"script": name, "statements": run.count, "same": run.equal, "lost": run.lost,
                       "is_aim": name in aims, "seconds": round(time.monotonic() - begun, 1)})
         print(f"{name:22} {run.count:6} statements {run.equal:6} the same {share(run.equal, run.count):>6}", flush=True)
-        subprocess.run(["rm", "-rf", f"{args.scratch}/{name}"])
+        subprocess.run(["rm", "-rf", f"{args.scratch}/{name}"], check=False)
     total = summed(found)
     aimed = summed([one for one in found if one["is_aim"]])
     lost = sum(one["lost"] for one in found)

@@ -286,7 +286,12 @@ fn natural_type(value: &Datum) -> SqlType {
 
 fn text_to(text: String, to: SqlType, explicit: bool) -> Result<Datum, SqlError> {
     match to {
-        SqlType::Text | SqlType::Name | SqlType::Varchar(None) => Ok(Datum::Text(text)),
+        SqlType::Text | SqlType::Varchar(None) => Ok(Datum::Text(text)),
+        SqlType::Name => {
+            let mut text = text;
+            text.truncate(text.floor_char_boundary(crate::parse::NAME_BYTES_MAX));
+            Ok(Datum::Text(text))
+        }
         SqlType::Char(None) => Ok(Datum::Text(trim_blanks(text))),
         SqlType::Varchar(Some(length)) => cut(text, length as usize, to, explicit).map(Datum::Text),
         SqlType::Char(Some(length)) => {

@@ -8,7 +8,8 @@
 //!   "ab"       {0} ─a─▶ {1 2 3 4 6}: found
 //! ```
 //!
-//! Understood are `^ $ . [..] ( | ) * + ?` and `\` before a sign.
+//! Understood are `^ $ . [..] ( | ) * + ?`, `\d \s \w` and their opposites, and `\` before a sign. What means something else
+//! at PostgreSQL is refused by name: references to groups, other escapes, counts in braces, classes by name, `(?..)`.
 
 use crate::budget::Budget;
 use crate::error::{SqlError, clipped, code};
@@ -99,6 +100,12 @@ enum Op<'n> {
 /// # Errors
 /// 2201B if the pattern is none, 54001 if it is too long; what the budget has against it.
 pub fn regex(text: &str, pattern: &str, folds: bool, budget: &Budget) -> Result<bool, SqlError> {
+    // In small letters, an escape would be its opposite.
+    if folds && ["\\D", "\\W", "\\S"].iter().any(|escape| pattern.contains(escape)) {
+        return Err(SqlError::unsupported(
+            "\\D, \\W or \\S where letters of both cases are the same",
+        ));
+    }
     let (text, pattern) = (folded(text, folds, budget)?, folded(pattern, folds, budget)?);
     if pattern.len() > PARTS_MAX {
         let message = format!("a regular expression has at most {PARTS_MAX} signs");
@@ -259,6 +266,9 @@ fn parse(signs: &[char], at: &mut usize, depth: usize) -> Result<Vec<Vec<Node>>,
                 if signs[*at..].starts_with(&['?', ':']) {
                     *at += 2;
                 }
+                if signs.get(*at) == Some(&'?') {
+                    return Err(SqlError::unsupported("(?..) in a regular expression"));
+                }
                 let group = Node::Group(parse(signs, at, depth + 1)?);
                 if signs.get(*at) != Some(&')') {
                     return Err(wrong());
@@ -266,13 +276,27 @@ fn parse(signs: &[char], at: &mut usize, depth: usize) -> Result<Vec<Vec<Node>>,
                 *at += 1;
                 group
             }
-            '[' => parse_set(signs, at).ok_or_else(wrong)?,
+            '[' => {
+                let end = signs[*at..].iter().skip(1).position(|sign| *sign == ']');
+                let inside: String =
+                    signs[*at..].iter().take(end.map_or(0, |end| end + 1)).collect();
+                let named = ["[:", "[.", "[="].iter().any(|class| inside.contains(class));
+                if named || inside.contains('\\') {
+                    let what =
+                        "a class by its name, or an escape, in brackets of a regular expression";
+                    return Err(SqlError::unsupported(what));
+                }
+                parse_set(signs, at).ok_or_else(wrong)?
+            }
             '.' => Node::Any,
             '^' => Node::Start,
             '$' => Node::End,
             '\\' => {
                 *at += 1;
-                Node::Char(*signs.get(*at - 1).ok_or_else(wrong)?)
+                escaped(*signs.get(*at - 1).ok_or_else(wrong)?)?
+            }
+            '{' if signs.get(*at).is_some_and(char::is_ascii_digit) => {
+                return Err(SqlError::unsupported("a count in braces in a regular expression"));
             }
             '*' | '+' | '?' => {
                 let list = alternatives.last_mut().expect("there is one at least");
@@ -290,6 +314,25 @@ fn parse(signs: &[char], at: &mut usize, depth: usize) -> Result<Vec<Vec<Node>>,
         alternatives.last_mut().expect("there is one at least").push(node);
     }
     Ok(alternatives)
+}
+
+/// What stands behind a backslash.
+fn escaped(sign: char) -> Result<Node, SqlError> {
+    let digits = ('0', '9');
+    let letters = [('a', 'z'), ('A', 'Z'), ('_', '_')];
+    let blanks = [(' ', ' '), ('\t', '\r')];
+    Ok(match sign {
+        'd' | 'D' => Node::Set(vec![digits], sign == 'D'),
+        's' | 'S' => Node::Set(blanks.to_vec(), sign == 'S'),
+        'w' | 'W' => Node::Set([&letters[..], &[digits]].concat(), sign == 'W'),
+        'n' => Node::Char('\n'),
+        't' => Node::Char('\t'),
+        'r' => Node::Char('\r'),
+        sign if sign.is_ascii_alphanumeric() => {
+            return Err(SqlError::unsupported(format!("\\{sign} in a regular expression")));
+        }
+        sign => Node::Char(sign),
+    })
 }
 
 fn parse_set(signs: &[char], at: &mut usize) -> Option<Node> {

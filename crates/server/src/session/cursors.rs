@@ -12,7 +12,9 @@
 //! all of them can be shown in any order. A cursor ends with its transaction, or with the savepoint behind which it was
 //! declared; WITH HOLD it is there until it is closed, once its transaction has committed.
 //!
-//! Left out: WHERE CURRENT OF; what FETCH finds in a portal of the protocol; a cursor whose rows are found as they are
+//! The protocol describes and closes a cursor as it does a portal.
+//!
+//! Left out: WHERE CURRENT OF; what FETCH finds in a portal of the protocol, and Execute in a cursor; a cursor whose rows are found as they are
 //! asked for, and so an error that comes with the row that has it.
 
 use super::{Call, Flush, PlanAgain, Session};
@@ -85,8 +87,9 @@ impl Session {
                 out.complete("CLOSE CURSOR ALL");
             }
             Statement::Close(Some(name)) => {
-                self.cursors.remove(name).ok_or_else(|| no_cursor(name))?;
-                self.tell_cursors();
+                if !self.close_cursor(name) {
+                    return Err(no_cursor(name));
+                }
                 out.complete("CLOSE CURSOR");
             }
         }
@@ -173,6 +176,23 @@ impl Session {
         }
         out.complete(&format!("{tag} {}", step.rows.len()));
         Ok(())
+    }
+
+    /// Closes a cursor; false if there is none of this name.
+    pub(super) fn close_cursor(&mut self, name: &str) -> bool {
+        let is_there = self.cursors.remove(name).is_some();
+        if is_there {
+            self.tell_cursors();
+        }
+        is_there
+    }
+
+    /// Describes a cursor to who asks for it as for a portal, as drivers do; false if there is none of this name.
+    pub(super) fn describe_cursor(&self, name: &str, out: &mut Out) -> bool {
+        let Some(cursor) = self.cursors.get(name) else { return false };
+        let formats = if cursor.shown.is_binary { Formats::binary() } else { Formats::default() };
+        out.row_description(&cursor.output, &formats);
+        true
     }
 
     /// The columns of what a FETCH shows.

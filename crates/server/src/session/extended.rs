@@ -175,6 +175,7 @@ impl Session {
                 out.parameter_description(types);
                 (compiled, Formats::default())
             }
+            b'P' if self.describe_cursor(name, out) => return Ok(()),
             b'P' => {
                 let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
                 (portal.statement.compiled.clone(), portal.formats.clone())
@@ -206,7 +207,10 @@ impl Session {
         let (kind, name) = (reader.byte()?, reader.text()?);
         match kind {
             b'S' => drop(self.statements.remove(name)),
-            b'P' => drop(self.portals.remove(name)),
+            b'P' => {
+                self.portals.remove(name);
+                self.close_cursor(name);
+            }
             _ => return Err(violation("neither a statement nor a portal is closed")),
         }
         out.empty(b'3');

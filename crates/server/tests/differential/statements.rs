@@ -629,7 +629,8 @@ impl Scope<'_> {
         let other = self.column(Int).expect("every table has one");
         let (column, inside) = self.inside();
         let not = self.chance.one(&["", "not "]);
-        match self.below(14) {
+        match self.below(16) {
+            13 | 14 => self.members(),
             0 | 1 => {
                 let of = self.chance.one(&["max", "min", "sum", "count"]);
                 format!("select {key}, (select {of}({column}) {inside}) from {table} o where {condition} order by 1, 2")
@@ -659,6 +660,29 @@ impl Scope<'_> {
             12 => format!("select {key}, z.* from {table} o, lateral (select count(*), max({column}) {inside}) z where {condition} order by 1, 2, 3"),
             _ => self.united(),
         }
+    }
+
+    /// Whether a value is among those of a query of another type that it compares with.
+    fn members(&mut self) -> String {
+        self.tables = vec![("o", E)];
+        let (one, other) = self.chance.one(&[
+            (Float, Numeric),
+            (Numeric, Float),
+            (Int, Float),
+            (Float, Int),
+            (Int, Numeric),
+            (Time, Date),
+            (Date, Time),
+            (Int, Text),
+        ]);
+        let value = self.settled(one, 1);
+        let not = self.chance.one(&["", "not "]);
+        let condition = self.condition(1);
+        self.tables = vec![("i", E)];
+        let member = self.settled(other, 1);
+        format!(
+            "select id from e o where {value} {not}in (select {member} from e i) and {condition} order by 1"
+        )
     }
 
     /// Joins whose columns are united, and rows that are equal to the last that is shown.

@@ -90,8 +90,7 @@ impl Binder<'_> {
             }
             ast::Expr::InSubquery { expr, subquery, negated } => {
                 let value = self.expr(expr)?;
-                let (mut inner, ty) = self.inner(Asks::Member, subquery)?;
-                inner.value = Some(self.coerce(value, ty)?);
+                let inner = self.member(value, subquery)?;
                 Ok(negate(boolean(Expr::Inner(Box::new(inner))), *negated))
             }
             ast::Expr::Exists { subquery, negated } => {

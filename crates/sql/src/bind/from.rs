@@ -303,6 +303,10 @@ impl Binder<'_> {
                 return Err(SqlError::unsupported("this argument of generate_series"));
             };
             let value = self.expr(expr)?;
+            if !matches!(value.ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Unknown)
+            {
+                return Err(SqlError::unsupported(format!("generate_series of {}", value.ty)));
+            }
             bounds.push(self.coerce(value, SqlType::Int8)?);
         }
         bounds.resize(3, Expr::Const(Datum::Int(1)));

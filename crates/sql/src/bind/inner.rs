@@ -39,14 +39,16 @@
 //! Left out: comparisons other than equality as keys, and moving an inner query into the joins of the one around, which
 //! could then begin with its rows.
 
-use super::Binder;
 use super::arrange::arrange;
 use super::expr::EXPR_BYTES;
-use super::query::{empty, not_locked};
+use super::operators::no_operator;
+use super::query::{empty, not_locked, of_types};
+use super::{Binder, Typed, bare};
 use crate::error::{SqlError, code};
 use crate::expr::{Compare, Expr, conjuncts};
+use crate::functions::common;
 use crate::plan::{Access, Asks, Hashed, Inner, Inside, OutputColumn, Select, Source, Step, Way};
-use crate::types::SqlType;
+use crate::types::{Family, SqlType};
 use isomer_design::Direction;
 use sqlparser::ast::Query;
 use std::sync::Arc;
@@ -61,7 +63,31 @@ impl Binder<'_> {
         asks: Asks,
         query: &Query,
     ) -> Result<(Inner, SqlType), SqlError> {
+        let query = self.query(query)?;
+        self.inside(asks, query)
+    }
+
+    /// Binds a query inside of an expression that asks whether a value is among its.
+    pub(super) fn member(&mut self, value: Typed, query: &Query) -> Result<Inner, SqlError> {
         let mut query = self.query(query)?;
+        if let ([column], true) = (&*query.output, value.ty != SqlType::Unknown) {
+            let ty = column.ty;
+            if ty != SqlType::Unknown && ty.family() != value.ty.family() {
+                return Err(no_operator("=", value.ty, ty));
+            }
+            // What is compared is of one type: binary fractions with each other, and moments with moments.
+            let both = common(&[value.ty, ty]);
+            let differs = both.is_float() || both.family() == Family::Time;
+            if differs && ty != SqlType::Unknown && bare(both) != bare(ty) {
+                query = of_types(query, &[both]);
+            }
+        }
+        let (mut inner, ty) = self.inside(Asks::Member, query)?;
+        inner.value = Some(self.coerce(value, ty)?);
+        Ok(inner)
+    }
+
+    fn inside(&mut self, asks: Asks, mut query: Select) -> Result<(Inner, SqlType), SqlError> {
         let ty = match query.output.as_slice() {
             _ if asks == Asks::Exists => SqlType::Bool,
             [column] => column.ty,

@@ -349,7 +349,7 @@ pub(super) fn check_order(ty: SqlType) -> Result<(), SqlError> {
     }
 }
 
-fn no_operator(sign: &str, a: SqlType, b: SqlType) -> SqlError {
+pub(super) fn no_operator(sign: &str, a: SqlType, b: SqlType) -> SqlError {
     let message = format!("operator does not exist: {} {sign} {}", bare(a), bare(b));
     let hint = "No operator matches the given types; add a cast.";
     SqlError::new(code::UNDEFINED_FUNCTION, message).hint(hint)

@@ -189,6 +189,9 @@ impl State {
         };
         self.value = Some(match &aggregate.kind {
             AggregateKind::Count | AggregateKind::First => before,
+            AggregateKind::Sum if aggregate.ty == SqlType::Float4 => {
+                convert(super::arith(Arith::Add, &before, &value)?, SqlType::Float4, false)?
+            }
             AggregateKind::Sum | AggregateKind::Avg => super::arith(Arith::Add, &before, &value)?,
             AggregateKind::Min | AggregateKind::Max => {
                 let order = value.compare(&before);

@@ -34,6 +34,10 @@ impl Exec<'_> {
         given: &[Datum],
         held: &mut Held<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
+        // What is wrong with a frame is wrong whatever rows there are.
+        for (_, call) in windows.iter().flat_map(|window| &window.calls) {
+            self.frames(&call.frame, rows.len(), given)?;
+        }
         let Some(own) = rows.first().map(Vec::len) else { return Ok(rows) };
         let values = windows.iter().map(|window| window.calls.len()).sum::<usize>();
         let keys = |window: &Window| window.partition.len() + window.order.len();
@@ -114,7 +118,7 @@ impl Exec<'_> {
         }
         let frames = match call.func {
             WindowFunc::FirstValue | WindowFunc::LastValue | WindowFunc::NthValue => {
-                Some(self.frames(&call.frame, part, given)?)
+                Some(self.frames(&call.frame, count, given)?)
             }
             _ => None,
         };
@@ -211,7 +215,7 @@ impl Exec<'_> {
             held.add(size_of::<Datum>() + value.as_ref().map_or(0, Datum::heap_bytes))?;
             inputs.push(value);
         }
-        let frames = self.frames(frame, part, given)?;
+        let frames = self.frames(frame, part.rows.len(), given)?;
         let mut known = Moving { aggregate, state: State::default(), rows: 0..0 };
         let mut found: Vec<Datum> = Vec::with_capacity(inputs.len());
         let mut last: Option<Range<usize>> = None;
@@ -238,13 +242,8 @@ impl Exec<'_> {
         Ok(found)
     }
 
-    /// The distances of a frame's bounds.
-    fn frames(
-        &self,
-        frame: &Frame,
-        part: &Partition<'_>,
-        given: &[Datum],
-    ) -> Result<Frames, SqlError> {
+    /// The distances of a frame's bounds, in no more than so many rows.
+    fn frames(&self, frame: &Frame, rows: usize, given: &[Datum]) -> Result<Frames, SqlError> {
         let nothing = Row { values: &[], given };
         let offset = |bound: &Bound, which: &str| -> Result<Edge, SqlError> {
             let (expr, is_before) = match bound {
@@ -271,7 +270,7 @@ impl Exec<'_> {
                 true => Edge::Distance { offset, is_before },
                 false => {
                     let count = offset.as_int().and_then(|count| usize::try_from(count).ok());
-                    let count = count.unwrap_or(usize::MAX).min(part.rows.len());
+                    let count = count.unwrap_or(usize::MAX).min(rows);
                     Edge::Count { count, is_before }
                 }
             })
