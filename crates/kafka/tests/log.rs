@@ -179,6 +179,27 @@ fn whoever_opens_the_log_fences_the_owner_before_and_waits_for_its_lease() {
 }
 
 #[test]
+fn an_owner_that_has_ended_for_certain_is_not_waited_for() {
+    let Some(broker) = Broker::shared() else { return };
+    let connection = broker.connection("ended");
+    create_topic(&connection, &[]);
+    let first = open(&connection, options()).expect("a new log");
+    let term = first.term();
+    // A process that is killed releases nothing.
+    std::mem::forget(first);
+    let open_after = |ended| {
+        let options = Options { ended: Some(ended), ..options() };
+        KafkaLog::open(&connection, DATABASE, 0, "another", options).expect("it takes over")
+    };
+    let (second, report) = open_after(term);
+    assert_eq!(report.taken_from, None);
+    std::mem::forget(second);
+    // Another one has had the log since then.
+    let (_, report) = open_after(term);
+    assert_eq!(report.taken_from.as_deref(), Some("another"));
+}
+
+#[test]
 fn an_owner_whose_successor_has_cut_the_log_already_knows_that_it_is_fenced() {
     let Some(broker) = Broker::shared() else { return };
     let connection = broker.connection("cut");

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! node_wait_seconds = 10          # keys of the file, with their defaults
-//! failover_seconds = 5            # 0: never
+//! failover_seconds = 5            # 0.5: half a second; 0: never
 //! silence_ms = 3000
 //! queue_mb = 64
 //! requests = 2048
@@ -107,11 +107,16 @@ impl ClusterFile {
         check_keys(&table, &KEYS, "the file")?;
         let usual = Limits::default();
         let (wait, silence) = (usual.outage_wait.as_secs(), usual.silence.as_millis() as u64);
-        let failover = usual.failover_after.map_or(0, |after| after.as_secs());
-        let seconds = |key, usual| number(&table, key, 0..=86_400, usual).map(Duration::from_secs);
+        let failover = usual.failover_after.unwrap_or_default();
+        let failover = seconds(&table, "failover_seconds", failover)?;
         let limits = Limits {
-            outage_wait: seconds("node_wait_seconds", wait)?,
-            failover_after: Some(seconds("failover_seconds", failover)?).filter(|s| !s.is_zero()),
+            outage_wait: Duration::from_secs(number(
+                &table,
+                "node_wait_seconds",
+                0..=86_400,
+                wait,
+            )?),
+            failover_after: Some(failover).filter(|after| !after.is_zero()),
             silence: Duration::from_millis(number(&table, "silence_ms", 200..=4000, silence)?),
             queue_bytes: (number(&table, "queue_mb", 1..=65_536, 64)? as usize) << 20,
             requests: number(&table, "requests", 16..=100_000, usual.requests as u64)? as usize,
@@ -295,6 +300,17 @@ fn number(
     }
 }
 
+/// Seconds, or parts of one.
+fn seconds(table: &Table, key: &str, usual: Duration) -> Result<Duration, String> {
+    match table.get(key) {
+        Some(Value::Float(seconds)) if (0.0..=86_400.0).contains(seconds) => {
+            Ok(Duration::from_secs_f64(*seconds))
+        }
+        None => Ok(usual),
+        Some(_) => number(table, key, 0..=86_400, 0).map(Duration::from_secs),
+    }
+}
+
 fn check_keys(table: &Table, known: &[&str], of: &str) -> Result<(), String> {
     let Some(unknown) = table.keys().find(|key| !known.contains(&&***key)) else { return Ok(()) };
     let nearest = known.iter().min_by_key(|key| distance(unknown, key)).expect("there are keys");
@@ -344,6 +360,9 @@ mod tests {
         let never =
             ClusterFile::read(&format!("failover_seconds = 0\n{FILE}")).expect("it is right");
         assert_eq!(never.limits.failover_after, None);
+        let soon =
+            ClusterFile::read(&format!("failover_seconds = 0.5\n{FILE}")).expect("it is right");
+        assert_eq!(soon.limits.failover_after, Some(Duration::from_millis(500)));
         assert_eq!(file.log, LogArgs::default());
         let log = "log = \"kafka://k:9092/shop\"\nkafka_options = [\"a=b\"]";
         let with = ClusterFile::read(&format!("{log}\n{FILE}")).expect("it is right");

@@ -12,7 +12,7 @@
 //! | `tpcb_vs_embedded`, `select_vs_embedded` | speed | pgbench's TPC-B-like and select-only, prepared: the cluster over one process |
 //! | `remote_reads_per_s` | speed | select-only of rows that are at another process than the one that serves |
 //! | `failover_log_s`, `failover_log_read_s` | failover | from `kill -9` of a process with a million rows, which is started again at once, until a row of it is written, and until one is read |
-//! | `failover_replica_s` | failover | the same where the rows have a backup, and the process stays away: until one is written elsewhere. `failover_seconds` is 1 |
+//! | `failover_replica_s` | failover | the same where the rows have a backup, and the process stays away: until one is written elsewhere. `failover_seconds` is 0.5 |
 //! | `rolling_pause_s`, `rolling_failed` | failover | each process emptied, stopped and started in turn: the longest time that one of four clients, which connect anew, had no write answered; and statements that were refused at connections that went on |
 //! | `spread_speedup`, `spread_single_site` | spread | TPC-C that begins at one of three processes with a third of the machine each: after two minutes of the autopilot over before it; and the share of transactions with writes that commit at one site ([`spread`]) |
 //! | `kills`, `lost`, `anomalies` | kills | `kill -9` of processes and of the broker, in turn, under transfers; what was acknowledged and is not there; all that cannot be ([`kills`]) |
@@ -160,7 +160,7 @@ fn measure(
         data: folder.to_owned(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         trust: Trust::Loopback,
-        keys: "failover_seconds = 1\nnode_wait_seconds = 60\n".to_owned(),
+        keys: "failover_seconds = 0.5\nnode_wait_seconds = 60\n".to_owned(),
     };
     let running = Running::start(&up, false, &AtomicBool::new(false))?;
     let mut running = running.expect("nobody has told it to stop");
