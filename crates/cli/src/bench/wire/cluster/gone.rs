@@ -72,13 +72,15 @@ pub(super) fn restarted(
 ) -> Result<(f64, u64), Failure> {
     place_accounts(cluster, rows, [1, 2, 3])?;
     let (stop, failed) = (AtomicBool::new(false), AtomicU64::new(0));
+    // Since the process before.
+    let pause_ms = AtomicU64::new(0);
     let names: Vec<String> =
         running.file.processes.iter().map(|process| process.member.name.clone()).collect();
     let connection = cluster.connection();
     std::thread::scope(|scope| {
-        let (stop, failed) = (&stop, &failed);
+        let (stop, failed, pause_ms) = (&stop, &failed, &pause_ms);
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| scope.spawn(move || work(cluster, rows, number, stop, failed)))
+            .map(|number| scope.spawn(move || work(cluster, rows, number, stop, failed, pause_ms)))
             .collect();
         // Nodes first: their rows go to others that stay.
         let rolled = names.iter().rev().try_for_each(|name| {
@@ -87,6 +89,8 @@ pub(super) fn restarted(
             running.start_again(name)?;
             until_whole(cluster)?;
             clock::sleep(BETWEEN);
+            let pause = pause_ms.swap(0, Ordering::SeqCst);
+            eprintln!("{name} was emptied, stopped and started: the longest pause was {pause} ms");
             Ok(())
         });
         stop.store(true, Ordering::SeqCst);
@@ -107,6 +111,7 @@ fn work(
     number: u64,
     stop: &AtomicBool,
     failed: &AtomicU64,
+    pause_ms: &AtomicU64,
 ) -> Duration {
     let (mut rng, mut client) = (random(number), cluster.connect().ok());
     let (mut last, mut longest) = (clock::now(), Duration::ZERO);
@@ -121,12 +126,20 @@ fn work(
             format!("update pgbench_accounts set abalance = abalance + 1 where aid = {aid}");
         match connected.batch_execute(&write) {
             Ok(()) => {
-                longest = longest.max(last.elapsed());
+                let pause = last.elapsed();
+                longest = longest.max(pause);
+                pause_ms.fetch_max(pause.as_millis() as u64, Ordering::SeqCst);
                 last = clock::now();
             }
             // Whose connection ends with the process that serves connects anew.
             Err(error) if ends_connection(&error) => {}
-            Err(_) => drop(failed.fetch_add(1, Ordering::SeqCst)),
+            Err(error) => {
+                eprintln!(
+                    "refused: {}",
+                    error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string)
+                );
+                failed.fetch_add(1, Ordering::SeqCst);
+            }
         }
     }
     longest.max(last.elapsed())

@@ -24,7 +24,7 @@ mod kills;
 mod spread;
 mod thirds;
 
-use super::clients::{Clients, pgbench_init};
+use super::clients::{Clients, pgbench_init_with_keys};
 use super::servers::{Server, Transport, needs};
 use crate::bench::kafka;
 use crate::cluster::{Running, UpArgs};
@@ -229,7 +229,7 @@ fn speed(
 
 /// pgbench's tables, with a third of the accounts at each process.
 fn load_accounts(server: &Server, scale: u32) -> Result<(), Failure> {
-    pgbench_init(server, scale)?;
+    pgbench_init_with_keys(server, scale)?;
     let rows = scale * ACCOUNTS;
     for at in thirds(rows).into_iter().skip(1) {
         ask(server, &format!("alter table pgbench_accounts split at ({at})"))?;
