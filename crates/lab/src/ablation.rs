@@ -19,6 +19,7 @@ use crate::metric::Metric;
 use crate::page::number;
 use crate::sample::{Sample, ratio};
 use crate::system::{System, tuned};
+use isomer_plan::learned::Tuning;
 use std::fmt::Write as _;
 
 /// A rule that can be taken out.
@@ -41,11 +42,9 @@ pub fn rules() -> Vec<Rule> {
         rule("global plan", "everything is placed at once, by a graph partitioner", || {
             tuned(|t| t.plan_samples_min = usize::MAX)
         }),
-        rule(
-            "neighbours",
-            "adjacent keys, and equal keys of two tables, belong together a little",
-            || tuned(|t| t.neighbours = 0.0),
-        ),
+        rule("neighbours", "adjacent keys belong together a little", || {
+            tuned(|t| t.neighbours = 0.0)
+        }),
         rule("plans split", "a plan cuts what would be locked for long", || {
             tuned(|t| t.held_max = f64::INFINITY)
         }),
@@ -72,6 +71,11 @@ pub fn rules() -> Vec<Rule> {
             "hot is split",
             "locks that are held for long, or waited for by many, are split",
             || tuned(|t| (t.hot, t.queue_max) = (f64::INFINITY, f64::INFINITY)),
+        ),
+        rule(
+            "no emulated transactions",
+            "with as many of them as there are samples (the paper's)",
+            || tuned(|t| t.emulated = Tuning::MANY),
         ),
         rule("cold is merged", "neighbours that are hardly accessed are merged", || {
             tuned(|t| t.cold = -1.0)

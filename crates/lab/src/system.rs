@@ -3,6 +3,7 @@
 //! | system | strategy | masters at first | replicas at first |
 //! | --- | --- | --- | --- |
 //! | learned | the autopilot, which begins with an empty model | anywhere | none |
+//! | morphosys | the same as the paper prints it: necessary changes first, piggybacking, nothing over several sites | anywhere | none |
 //! | on-demand | the necessary changes | anywhere | none |
 //! | static | refuses what no site can run | by range | none |
 //! | static-2pc | commits it over several sites | by range | none |
@@ -19,7 +20,7 @@
 
 use isomer_design::{Placement, SiteId};
 use isomer_plan::learned::Tuning;
-use isomer_plan::strategy::{Adr, Learned, PeriodicClay, Replicated};
+use isomer_plan::strategy::{Adr, Learned, Morphosys, PeriodicClay, Replicated};
 use isomer_sim::world::World;
 use isomer_strategy::{OnDemand, Static, Strategy, TwoPhase};
 use std::sync::Arc;
@@ -67,8 +68,13 @@ pub enum Masters {
 }
 
 /// All systems.
-pub const SYSTEMS: [System; 10] = [
+pub const SYSTEMS: [System; 11] = [
     System { masters: Masters::Random, knows: false, ..system("learned", learned) },
+    System {
+        masters: Masters::Random,
+        knows: false,
+        ..system("morphosys", || decider(Morphosys::default()))
+    },
     System {
         masters: Masters::Random,
         knows: false,

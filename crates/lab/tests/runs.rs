@@ -32,6 +32,7 @@ fn every_system_answers_and_every_workload_adds_up() {
     for name in ["ycsb-write-zipf", "tpcc", "smallbank", "twitter"] {
         let mut experiment = small(name);
         (experiment.warm_up_s, experiment.seconds) = (0.1, 0.3);
+        experiment.systems.push("morphosys".to_owned());
         for system in experiment.systems.clone() {
             let run = measured(&experiment, &system, 3);
             assert!(run.transactions > 0 && run.refused == 0, "{name} {system}: {run:?}");

@@ -74,12 +74,8 @@ pub(crate) fn extras(
         }
         if site.is_some() && need.access == Access::Write {
             let upkeep_us = situation.known.tuning.upkeep_us;
-            extras.extend(
-                need.placement
-                    .replicas
-                    .iter()
-                    .map(|replica| unreplicate(&need, replica, upkeep_us)),
-            );
+            let replicas = need.placement.replicas.iter();
+            extras.extend(replicas.map(|replica| unreplicate(&need, replica, upkeep_us)));
         }
     }
     extras
@@ -119,12 +115,8 @@ fn accesses(situation: &Situation<'_>, range: &Range) -> f64 {
 }
 
 fn extra(need: &Need, steps: Vec<Step>) -> OptionalChange {
-    OptionalChange {
-        steps,
-        range: Range::of(need),
-        placement: need.placement.clone(),
-        upkeep_us: 0.0,
-    }
+    let (range, placement) = (Range::of(need), need.placement.clone());
+    OptionalChange { steps, range, placement, upkeep_us: 0.0 }
 }
 
 /// Into so many parts at once that none is hot.

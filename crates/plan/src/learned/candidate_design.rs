@@ -15,7 +15,7 @@
 //! **One half proposes, the other judges.** A partitioner cuts around every sample it was shown, so
 //! on these its result looks better than it is. This also keeps it quiet: once a new candidate is
 //! no better than the design, none is adopted. Where most keys are accessed rarely, in partitions
-//! of their own, one half says nothing about the other. Then there is no candidate, and
+//! of their own, what is good for one half does nothing for the other; then none is adopted either, and
 //! transactions bring together what they need one by one.
 //!
 //! **What a candidate must beat** is the measured throughput. Under overload that is less than half
@@ -43,6 +43,7 @@ use super::grid::{Grid, Layout};
 use super::known::Situation;
 use super::range::Range;
 use super::tuning::Tuning;
+use super::workload::Shares;
 use crate::clay;
 use crate::heat::HeatGraph;
 use crate::partition;
@@ -86,19 +87,24 @@ impl CandidateDesign {
         let Situation { design, known, .. } = situation;
         let grid = Grid::of(design, known.workload.samples());
         let as_it_is = Network::of(known, &grid, &grid.layout());
-        if as_it_is.across() < Tuning::ACROSS_MIN {
+        if as_it_is.across < Tuning::ACROSS_MIN {
             return None;
         }
         let predicted = as_it_is.per_second(known.traffic.clients());
         let now = known.regime.served().unwrap_or(predicted);
         let graph = Graph::of(&grid, known.tuning.neighbours);
-        let least = (known.tuning.gain_min * now).max(predicted);
+        let Tuning { gain_min, standard_errors, .. } = known.tuning;
+        let least = (gain_min * now).max(predicted);
         let divided = graph.divide(situation);
         let divided = divided.map(|moves| CandidateDesign::of(situation, &grid, &moves, now));
-        divided.filter(|divided| divided.serves > least).or_else(|| {
+        let best = divided.filter(|it| {
+            let at = Tuning::NEARLY_FULL * now;
+            it.serves > least && it.network.is_significantly_faster(&as_it_is, at, standard_errors)
+        });
+        best.or_else(|| {
             let (moves, gain) = graph.refined(situation)?;
             let refined = CandidateDesign::of(situation, &grid, &moves, now);
-            let is_worse = refined.network.across() > as_it_is.across() + Tuning::ACROSS_MIN;
+            let is_worse = refined.network.across > as_it_is.across + Tuning::ACROSS_MIN;
             let (is_rebalance, serves) = (true, gain * now);
             (!is_worse).then_some(CandidateDesign { is_rebalance, serves, ..refined })
         })
@@ -277,9 +283,9 @@ impl<'g> Graph<'g> {
         moves: impl Iterator<Item = (u32, Site)>,
         sites: &[SiteId],
     ) -> Vec<(u32, SiteId)> {
-        let moved = moves.filter(|(at, _)| {
-            situation.known.is_accessed(&Range::of(&self.partitions[*at as usize]))
-        });
+        let shares =
+            |at: u32| situation.known.workload.shares(&Range::of(&self.partitions[at as usize]));
+        let moved = moves.filter(|(at, _)| shares(*at) != Shares::default());
         moved.map(|(at, to)| (at, sites[usize::from(to)])).collect()
     }
 

@@ -55,8 +55,8 @@ pub(crate) struct Network {
     /// What a transaction takes of each site, by its number, on average.
     demand: Vec<f64>,
     locks: usize,
-    /// Visitors that run over several sites.
-    across: usize,
+    /// The share of transactions that run over several sites.
+    pub(crate) across: f64,
 }
 
 impl Network {
@@ -65,15 +65,15 @@ impl Network {
     pub(crate) fn of(known: &Known, grid: &Grid<'_>, layout: &Layout) -> Network {
         let (firsts, holders) = (layout.first_locks(), grid.holders(layout));
         let judges = grid.laid.iter().filter(|laid| !laid.sample.is_odd());
-        let (mut jobs, mut visits, mut across) = (Vec::new(), Vec::new(), 0);
+        let (mut jobs, mut visits, mut across) = (Vec::new(), Vec::new(), 0.0);
         let last = grid.sites.iter().last().expect("a design has sites");
         let mut demand = vec![0.0; usize::from(last.0) + 1];
         for laid in judges {
             let free = laid.free_sites(layout, &holders);
             let is_distributed = free.is_empty();
-            across += usize::from(is_distributed);
+            across += if is_distributed { 1.0 } else { 0.0 };
             let ran = if is_distributed { laid.masters(grid, layout) } else { free };
-            let [reads, writes] = laid.sample.rows().map(|rows| rows as f64);
+            let [reads, writes] = laid.sample.rows.map(|rows| rows as f64);
             // The router spreads what several sites can run; over several, each has its part to do.
             let busy = if is_distributed {
                 known.busy_across([reads, writes], ran.len())
@@ -106,7 +106,7 @@ impl Network {
             demand[usize::from(site.0)] += busy;
         }
         demand.iter_mut().for_each(|busy| *busy *= each);
-        Network { jobs, visits, demand, locks: layout.locks(), across }
+        Network { jobs, visits, demand, locks: layout.locks(), across: across * each }
     }
 
     /// Transactions a second of so many clients.
@@ -127,24 +127,40 @@ impl Network {
         low
     }
 
-    /// The share of transactions that run over several sites.
-    pub(crate) fn across(&self) -> f64 {
-        self.across as f64 / self.jobs.len().max(1) as f64
+    /// True if at a rate the same jobs take less time than in another design, and that is no chance: it exceeds so many
+    /// standard errors.
+    pub(crate) fn is_significantly_faster(
+        &self,
+        other: &Network,
+        per_second: f64,
+        standard_errors: f64,
+    ) -> bool {
+        let (Some(ours), Some(theirs)) = (self.times(per_second), other.times(per_second)) else {
+            return self.takes(per_second).is_some();
+        };
+        let saved: Vec<f64> = ours.zip(theirs).map(|(ours, theirs)| theirs - ours).collect();
+        let (sum, count) = (saved.iter().sum::<f64>(), saved.len().max(1) as f64);
+        let squares: f64 = saved.iter().map(|saved| saved * saved).sum();
+        sum > standard_errors * (squares - sum * sum / count).max(0.0).sqrt()
     }
 
     /// What a transaction takes at a rate, in seconds, on average; `None` if it cannot be served.
     fn takes(&self, per_second: f64) -> Option<f64> {
+        Some(self.times(per_second)?.sum::<f64>() / self.jobs.len().max(1) as f64)
+    }
+
+    /// What each visitor takes.
+    fn times(&self, per_second: f64) -> Option<impl Iterator<Item = f64>> {
         let used: Vec<f64> = self.demand.iter().map(|busy| busy * per_second).collect();
         if used.iter().any(|used| *used >= Tuning::SATURATED) {
             return None;
         }
         let waits = self.waits(per_second)?;
-        let times = self.jobs.iter().zip(waits).map(|(visitor, wait)| {
+        Some(self.jobs.iter().zip(waits).map(move |(visitor, wait)| {
             let at_sites =
                 visitor.sites.iter().map(|(at, busy)| busy / (1.0 - used[usize::from(at.0)]));
             visitor.takes + wait + at_sites.sum::<f64>()
-        });
-        Some(times.sum::<f64>() / self.jobs.len().max(1) as f64)
+        }))
     }
 
     /// How long each waits for locks.
@@ -249,5 +265,17 @@ mod tests {
         let keys = |number: i64| vec![if number % 4 < 2 { 3 } else { 7 }];
         let [whole, cut] = [[].as_slice(), &[5]].map(|cuts| served(keys, S1, cuts, 500.0));
         assert!((1.8..2.2).contains(&(cut / whole)), "{whole} {cut}");
+    }
+    #[test]
+    fn a_few_that_are_sooner_may_be_chance_and_many_are_not() {
+        // One in so many writes on both sides of 10.
+        let is_sooner = |one_in: i64| {
+            let keys = |number: i64| if number % one_in == 1 { vec![9, 10] } else { vec![-number] };
+            let cuts: Vec<i64> = (-2000..0).collect();
+            let [together, apart] = [S1, S2].map(|second| network(keys, second, &cuts));
+            assert!(!apart.is_significantly_faster(&together, 1.0, 2.0));
+            together.is_significantly_faster(&apart, 1.0, 2.0)
+        };
+        assert!(!is_sooner(700) && is_sooner(70));
     }
 }

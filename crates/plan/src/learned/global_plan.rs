@@ -35,7 +35,7 @@
 use super::Range;
 use super::candidate_design::CandidateDesign;
 use super::known::Situation;
-use super::trial::{Trial, TrialOutcome};
+use super::trial::Trial;
 use super::tuning::Tuning;
 use isomer_design::{Access, Change, Key, SiteId, Step, TableId};
 use isomer_strategy::Need;
@@ -60,11 +60,12 @@ pub(crate) type Drawn = (GlobalPlan, Vec<(Range, SiteId)>);
 /// The global plan that is carried out, and when the next one is drawn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GlobalPlanner {
-    global_plan: GlobalPlan,
+    pub(crate) global_plan: GlobalPlan,
     trial: Option<Trial>,
     pause_ns: u64,
     last: Option<Last>,
-    has_adopted: bool,
+    /// True once a global plan was adopted.
+    pub(crate) has_adopted: bool,
 }
 
 /// When one was drawn last, and what came of it.
@@ -80,16 +81,6 @@ impl GlobalPlanner {
     /// True for a while after a global plan was adopted, as nobody knows yet what it brings.
     pub(crate) fn in_probation(&self, now_ns: u64) -> bool {
         self.last.is_some_and(|last| last.adopted && now_ns < last.drawn_ns + self.pause_ns)
-    }
-
-    /// True while there is something left to carry out.
-    pub(crate) fn is_carried_out(&self) -> bool {
-        !self.global_plan.is_done()
-    }
-
-    /// True once a global plan was adopted.
-    pub(crate) fn has_adopted(&self) -> bool {
-        self.has_adopted
     }
 
     /// The pause is over, or the workload has changed so that it should be.
@@ -108,9 +99,9 @@ impl GlobalPlanner {
         let Situation { now_ns, known, .. } = *situation;
         let workload = &known.workload;
         let has_enough = workload.len() >= known.tuning.plan_samples_min;
-        let is_known = has_enough && !workload.reservoir.is_renewed();
+        let is_known = has_enough && workload.reservoir.renewed.is_none();
         // Where nobody runs over several sites, nothing is gained.
-        let is_needed = is_known && known.traffic.across() > 0.0;
+        let is_needed = is_known && known.traffic.across > 0.0;
         if !is_needed || !self.global_plan.is_done() || !self.is_time(situation) {
             return false;
         }
@@ -144,18 +135,13 @@ impl GlobalPlanner {
         let is_carried_out = self.global_plan.is_done() && !known.recent.is_moving(now_ns);
         match trial.judge(now_ns, is_carried_out, known.regime.served(), &known.tuning) {
             None => self.trial = Some(trial),
-            Some(TrialOutcome::Keep) => {}
-            Some(TrialOutcome::RollBack(after)) => {
+            Some(after) if trial.is_worse(after, &known.tuning) => {
                 self.pause_ns = Tuning::PLAN_PAUSE_MAX_NS;
                 self.last = self.last.map(|last| Last { drawn_ns: now_ns, adopted: false, ..last });
                 self.global_plan = GlobalPlan::back(trial, after);
             }
+            Some(_) => {}
         }
-    }
-
-    /// The next changes of the global plan that was adopted.
-    pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
-        self.global_plan.next(situation)
     }
 }
 
@@ -199,13 +185,13 @@ impl GlobalPlan {
         GlobalPlan { moves, why, ..GlobalPlan::default() }
     }
 
-    fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.moves.is_empty() && self.splits.is_empty()
     }
 
     /// The next changes, about so many. What is gone or there already is passed over, and what
     /// should go where there is no memory for it.
-    fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
+    pub(crate) fn next(&mut self, situation: &Situation<'_>) -> Vec<Step> {
         if !self.moves.is_empty() {
             return self.next_moves(situation);
         }

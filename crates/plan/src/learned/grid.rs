@@ -68,12 +68,12 @@ impl<'s> Grid<'s> {
     fn lay(&mut self, design: &Design, sample: &'s Sample) -> MappedSample<'s> {
         let mut laid =
             MappedSample { sample, read: Vec::new(), written: Vec::new(), keys: Vec::new() };
-        for need in needs(design, sample.footprint()) {
+        for need in needs(design, &sample.footprint) {
             if need.access == Access::Read {
                 laid.read.push(self.number(need));
                 continue;
             }
-            let items = sample.footprint().items().iter();
+            let items = sample.footprint.items().iter();
             let written = items.filter(|i| i.table == need.table && i.access == Access::Write);
             let keys = written.filter_map(|item| match &item.span {
                 Span::Key(key) if need.range.contains(key) => Some(key),

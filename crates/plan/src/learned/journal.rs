@@ -126,9 +126,9 @@ pub struct Entry {
     pub effect: Effect,
     /// The later decision that took some of it back.
     pub taken_back_by: Option<u64>,
-    ranges: Vec<Range>,
+    pub(crate) ranges: Vec<Range>,
     /// What those that were looked at since then took together.
-    took_us: f64,
+    pub(crate) took_us: f64,
 }
 
 /// See the [module documentation](self).
@@ -142,69 +142,40 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Enters a decision about `ranges`, which is to have such an effect. It takes back what was `undone`. What is only
-    /// recommended, and was before, is not entered again.
-    pub(crate) fn enter(
-        &mut self,
-        at_ns: u64,
-        trigger: &Footprint,
-        candidates: Vec<Candidate>,
-        (place, in_force): (Place, bool),
-        (ranges, effect): (Vec<Range>, Effect),
-        undone: &[Change],
-    ) {
-        let steps = candidates.first().into_iter().flat_map(|chosen| chosen.steps());
-        let changes: Vec<Change> = steps.map(|step| step.change.clone()).collect();
+    /// Enters a decision and gives it its number. It takes back what was `undone`. What is only recommended, and was
+    /// before, is not entered again.
+    pub(crate) fn enter(&mut self, mut entry: Entry, undone: &[Change]) {
         let is_told = |change| self.entry_of(change).is_some_and(|at| !self.entries[at].in_force);
-        if !in_force && changes.iter().all(is_told) {
+        if !entry.in_force && entry.changes().all(is_told) {
             return;
         }
         self.made += 1;
-        let number = self.made;
+        entry.number = self.made;
         for change in undone {
             if let Some(at) = self.entry_of(change) {
-                self.entries[at].taken_back_by.get_or_insert(number);
+                self.entries[at].taken_back_by.get_or_insert(entry.number);
             }
         }
-        let fates = vec![ChangeResult::Open; changes.len()];
-        self.asked.extend(changes.into_iter().map(|change| (change, number)));
-        let (trigger, taken_back_by) = (trigger.clone(), None);
-        let entry = Entry {
-            number,
-            at_ns,
-            trigger,
-            candidates,
-            place,
-            in_force,
-            fates,
-            effect,
-            taken_back_by,
-            ranges,
-            took_us: 0.0,
-        };
+        self.asked.extend(entry.changes().map(|change| (change.clone(), entry.number)));
         if self.entries.len() == Tuning::JOURNAL_MAX
             && let Some(oldest) = self.entries.pop_front()
         {
-            for step in oldest.candidates.first().into_iter().flat_map(|chosen| chosen.steps()) {
-                if self.asked.get(&step.change) == Some(&oldest.number) {
-                    self.asked.remove(&step.change);
+            for change in oldest.changes() {
+                if self.asked.get(change) == Some(&oldest.number) {
+                    self.asked.remove(change);
                 }
             }
         }
-        self.entries.push_back(entry);
-        if in_force && self.open.len() < Tuning::MANY {
-            self.open.push(number);
+        if entry.in_force && self.open.len() < Tuning::MANY {
+            self.open.push(entry.number);
         }
-    }
-
-    /// Where the entry of a number is, if it is kept.
-    fn place_of(&self, number: u64) -> Option<usize> {
-        self.entries.binary_search_by_key(&number, |entry| entry.number).ok()
+        self.entries.push_back(entry);
     }
 
     /// Where the last decision is that asked for a change.
     fn entry_of(&self, change: &Change) -> Option<usize> {
-        self.place_of(*self.asked.get(change)?)
+        let number = self.asked.get(change)?;
+        self.entries.binary_search_by_key(number, |entry| entry.number).ok()
     }
 
     /// A change was made, or was not.
@@ -215,11 +186,11 @@ impl Journal {
         };
         // It belongs to the latest decision that asked for it.
         let Some(at) = self.entry_of(change) else { return };
-        let Entry { candidates, fates, .. } = &mut self.entries[at];
-        let steps = candidates.first().into_iter().flat_map(|chosen| chosen.steps());
-        let mut waiting = steps.zip(fates).filter(|(step, _)| step.change == *change);
-        if let Some((_, open)) = waiting.find(|(_, fate)| **fate == ChangeResult::Open) {
-            *open = fate;
+        let entry = &mut self.entries[at];
+        let is_open = |(asked, fate): (&Change, &_)| asked == change && *fate == ChangeResult::Open;
+        let open = entry.changes().zip(&entry.fates).position(is_open);
+        if let Some(open) = open {
+            entry.fates[open] = fate;
         }
     }
 
@@ -287,9 +258,9 @@ impl Journal {
 }
 
 impl Entry {
-    /// What it changes.
-    pub(crate) fn ranges(&self) -> &[Range] {
-        &self.ranges
+    /// The changes that were chosen.
+    fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.candidates.iter().take(1).flat_map(Candidate::steps).map(|step| &step.change)
     }
 
     /// The decision as a person reads it; `design` gives the names.
@@ -363,14 +334,20 @@ mod tests {
         let candidates = vec![Candidate::of_steps(S1, vec![step])];
         let range = Range { table: T, keys: isomer_design::KeyRange::all() };
         let effect = Effect { before_us: Some(100.0), expected: 20.0, ..Effect::default() };
-        journal.enter(
-            1,
-            &Footprint::new(),
+        let entry = Entry {
+            number: 0,
+            at_ns: 1,
+            trigger: Footprint::new(),
             candidates,
-            (S1, in_force),
-            (vec![range], effect),
-            undone,
-        );
+            place: S1,
+            in_force,
+            fates: vec![ChangeResult::Open],
+            effect,
+            taken_back_by: None,
+            ranges: vec![range],
+            took_us: 0.0,
+        };
+        journal.enter(entry, undone);
     }
 
     #[test]

@@ -95,8 +95,8 @@ impl Linear {
             return sum.max(0.0);
         }
         let around = scaled.zip(&self.center).zip(weights);
-        let sum = around
-            .fold(self.score.mean(), |sum, ((x, center), weight)| sum + weight * (x - center));
+        let sum =
+            around.fold(self.score.mean, |sum, ((x, center), weight)| sum + weight * (x - center));
         sum.max(0.0)
     }
 

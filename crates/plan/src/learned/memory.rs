@@ -101,7 +101,7 @@ impl Memory {
 
 impl DecisionText {
     fn of(entry: &Entry, design: &Design) -> DecisionText {
-        let about = entry.ranges().iter().filter_map(|range| {
+        let about = entry.ranges.iter().filter_map(|range| {
             let table = design.table(range.table).ok()?;
             Some((table.name().to_owned(), table.schema().format_range(&range.keys)))
         });

@@ -39,7 +39,7 @@
 //! | [`journal`] | decisions: what was considered, chosen and why, and its effect |
 //! | [`memory`] | what is kept when the database stops |
 
-mod beneficial;
+pub(crate) mod beneficial;
 pub(crate) mod candidate_design;
 pub mod cost;
 pub(crate) mod forecast;

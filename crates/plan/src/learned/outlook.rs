@@ -27,7 +27,7 @@ use super::cost::{Effort, Work, queue};
 use super::known::Known;
 use super::range::Range;
 use super::tuning::Tuning;
-use super::workload::{Sample, Shares};
+use super::workload::Sample;
 use isomer_design::{Access, Change, Design, Footprint, Placement, SiteId, SiteSet};
 use isomer_strategy::{Need, needs};
 use std::collections::BTreeMap;
@@ -66,6 +66,8 @@ impl Known {
         if some.is_empty() {
             return Saved::default();
         }
+        let emulated = self.workload.emulated(before, &some, self.tuning.emulated);
+        let some: Vec<&Sample> = some.into_iter().chain(&emulated).collect();
         let rate = self.traffic.transactions() / self.workload.len() as f64;
         let per_sample = rate * touching.len() as f64 / some.len() as f64;
         let seconds = self.tuning.horizon_ns as f64 / 1e9;
@@ -159,17 +161,11 @@ impl Known {
         self.held_us(range) * self.held(range).min(1.0)
     }
 
-    /// True if any sample accesses the range.
-    pub(crate) fn is_accessed(&self, range: &Range) -> bool {
-        let Shares { read, written } = self.workload.shares(range);
-        read + written > 0.0
-    }
-
     /// Adds so many transactions a second like a sample; gives what they take.
     fn flow(&self, flow: &mut Flow, design: &Design, sample: &Sample, per_second: f64) -> f64 {
         let before_us = flow.time_us;
-        let needs = needs(design, sample.footprint());
-        let rows = sample.rows().map(|rows| rows as f64);
+        let needs = needs(design, &sample.footprint);
+        let rows = sample.rows.map(|rows| rows as f64);
         let free = free_sites(design, &needs);
         if free.is_empty() {
             let sites = masters(&needs);

@@ -115,7 +115,7 @@ impl Situation<'_> {
         let across = coordinator.map(|coordinator| Place::Distributed { coordinator });
         let places = sites.chain(across);
         let mut candidates: Vec<Candidate> =
-            places.map(|place| self.candidate(place, footprint, &needs)).collect();
+            places.map(|place| self.candidate(place, footprint, &needs, Vec::new())).collect();
         let rank = |candidate: &Candidate| candidate.net_us() - candidate.run_us;
         candidates.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         assert!(!candidates.is_empty(), "a transaction runs somewhere");
@@ -139,7 +139,12 @@ impl Situation<'_> {
     }
 
     /// The sites worth a look.
-    fn sites(&self, needs: &[Need], free: &SiteSet, last_site: Option<SiteId>) -> Vec<SiteId> {
+    pub(crate) fn sites(
+        &self,
+        needs: &[Need],
+        free: &SiteSet,
+        last_site: Option<SiteId>,
+    ) -> Vec<SiteId> {
         let holders = needs.iter().map(|need| need.placement.holders());
         let last = free & &last_site.map_or(SiteSet::EMPTY, SiteSet::of);
         let known = &holders.fold(last, |a, b| &a | &b) & self.design.sites();
@@ -160,8 +165,15 @@ impl Situation<'_> {
         Draft { candidate, design: self.design.clone() }
     }
 
-    /// A site with what it needs to run the transaction and all that pays there; or several, with no master moved.
-    fn candidate(&self, place: Place, footprint: &Footprint, needs: &[Need]) -> Candidate {
+    /// A site with what it needs to run the transaction and all that pays there, of some changes and others; or several
+    /// sites, with no master moved.
+    pub(crate) fn candidate(
+        &self,
+        place: Place,
+        footprint: &Footprint,
+        needs: &[Need],
+        some: Vec<OptionalChange>,
+    ) -> Candidate {
         let mut draft = self.draft(place);
         let site = match place {
             Place::At(site) => Some(site),
@@ -170,7 +182,7 @@ impl Situation<'_> {
         site.into_iter().for_each(|site| self.add_necessary(&mut draft, site, needs));
         if self.may_add() && needs.len() <= Tuning::ITEMS_MAX {
             let extras = extras(self, site, &draft.design, needs);
-            extras.into_iter().for_each(|extra| self.add(&mut draft, extra));
+            some.into_iter().chain(extras).for_each(|extra| self.add(&mut draft, extra));
         }
         let Draft { mut candidate, design } = draft;
         candidate.run_us = match place {

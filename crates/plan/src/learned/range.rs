@@ -1,6 +1,6 @@
 //! A range of keys of one table: what decisions are about.
 
-use isomer_design::{Footprint, Item, KeyRange, Span, TableId};
+use isomer_design::{Footprint, KeyRange, Span, TableId};
 use isomer_strategy::Need;
 
 /// A range of keys of a table: a partition, or what one could become.
@@ -20,14 +20,10 @@ impl Range {
 
     /// True if a footprint reads or writes any of it.
     pub(crate) fn is_touched_by(&self, footprint: &Footprint) -> bool {
-        footprint.items().iter().any(|item| lies_in(item, self))
+        let lies_in = |span: &Span| match span {
+            Span::Key(key) => self.keys.contains(key),
+            Span::Range(keys) => keys.overlaps(&self.keys),
+        };
+        footprint.items().iter().any(|item| item.table == self.table && lies_in(&item.span))
     }
-}
-
-pub(crate) fn lies_in(item: &Item, range: &Range) -> bool {
-    item.table == range.table
-        && match &item.span {
-            Span::Key(key) => range.keys.contains(key),
-            Span::Range(keys) => keys.overlaps(&range.keys),
-        }
 }

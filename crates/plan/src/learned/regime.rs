@@ -27,7 +27,7 @@
 //! by itself; a test that finds a drop before the averages do.
 
 use super::tuning::Tuning;
-use super::workload::{Sample, Workload};
+use super::workload::Workload;
 use isomer_design::{Design, SiteId};
 use std::collections::BTreeMap;
 
@@ -90,9 +90,8 @@ impl Regime {
 
     /// How many transactions are served a second; `None` before the signals can tell.
     pub(crate) fn served(&self) -> Option<f64> {
-        let is_known =
-            |begun_ns: u64| self.seen_ns.saturating_sub(begun_ns) >= self.tuning.signal_ns();
-        self.begun_ns.filter(|begun_ns| is_known(*begun_ns)).map(|_| self.now.served)
+        let is_known = self.seen_ns.saturating_sub(self.begun_ns?) >= self.tuning.signal_ns();
+        is_known.then_some(self.now.served)
     }
 
     /// How many changes may be made a second now: the fewer the longer nothing was disturbed.
@@ -157,42 +156,22 @@ pub(super) fn access_shares_differ(
     design: &Design,
     distance_min: f64,
 ) -> bool {
-    let [old, new] = [false, true].map(|side| {
-        let samples = workload.sides().filter(|(is_new, _)| *is_new == side);
-        shares(samples.map(|(_, sample)| sample), design)
-    });
-    let (Some((old, olds)), Some((new, news))) = (old, new) else { return false };
-    let all =
-        |site: SiteId| [&old, &new].map(|shares| shares.get(&site).copied().unwrap_or_default());
-    let distance: f64 = design
-        .sites()
-        .iter()
-        .map(|site| {
-            let [old, new] = all(site);
-            if old + new > 0.0 { (new - old).powi(2) / ((old + new) / 2.0) } else { 0.0 }
-        })
-        .sum();
-    let chance = (design.sites().len() as f64 - 1.0) * (1.0 / olds + 1.0 / news);
-    distance - chance > distance_min
-}
-
-/// The shares of samples by the site that they access first, and how many there are; `None` without
-/// any.
-fn shares<'s>(
-    samples: impl Iterator<Item = &'s Sample>,
-    design: &Design,
-) -> Option<(BTreeMap<SiteId, f64>, f64)> {
-    let mut counts: BTreeMap<SiteId, f64> = BTreeMap::new();
-    for sample in samples {
-        let Some(item) = sample.footprint().items().first() else { continue };
-        let Some((_, placement)) = design.partition_of(item.table, item.span.start()) else {
-            continue;
-        };
-        *counts.entry(placement.master).or_default() += 1.0;
+    let (mut sites, mut all) = (BTreeMap::<SiteId, [f64; 2]>::new(), [0.0; 2]);
+    for (is_new, sample) in workload.sides() {
+        let first = sample.footprint.items().first();
+        let found = first.and_then(|item| design.partition_of(item.table, item.span.start()));
+        let Some((_, placement)) = found else { continue };
+        sites.entry(placement.master).or_default()[usize::from(is_new)] += 1.0;
+        all[usize::from(is_new)] += 1.0;
     }
-    let count: f64 = counts.values().sum();
-    counts.values_mut().for_each(|share| *share /= count);
-    (count > 0.0).then_some((counts, count))
+    let distance = |counts: &[f64; 2]| {
+        let [old, new] = [counts[0] / all[0], counts[1] / all[1]];
+        (new - old).powi(2) / ((old + new) / 2.0)
+    };
+    let distance: f64 = sites.values().map(distance).sum();
+    let chance = (design.sites().len() as f64 - 1.0) * (1.0 / all[0] + 1.0 / all[1]);
+    // Where one side has no samples chance is infinite.
+    distance - chance > distance_min
 }
 
 #[cfg(test)]

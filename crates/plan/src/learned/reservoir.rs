@@ -54,7 +54,7 @@ pub struct Reservoir<T> {
     /// A window has passed since it was last looked for what has expired.
     may_expire: bool,
     /// Since when it is renewed, if items from before are still there; and how many have come since.
-    renewed: Option<(u64, usize)>,
+    pub(crate) renewed: Option<(u64, usize)>,
 }
 
 impl<T> Reservoir<T> {
@@ -116,11 +116,6 @@ impl<T> Reservoir<T> {
         self.renewed.get_or_insert((now_ns, 0));
     }
 
-    /// True until then.
-    pub fn is_renewed(&self) -> bool {
-        self.renewed.is_some()
-    }
-
     /// True if enough has come since then: half of what there is room for, or so many in so long a time.
     pub fn has_enough(&self, now_ns: u64, (few, since_ns): (usize, u64)) -> bool {
         self.renewed.is_some_and(|(at, came)| {
@@ -144,11 +139,6 @@ impl<T> Reservoir<T> {
     /// The items, in no order.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &T> + Clone {
         self.items.iter().map(|(_, item)| item)
-    }
-
-    /// The weight, for those who want to see it adapt.
-    pub fn weight(&self) -> f64 {
-        self.weight
     }
 
     fn damp(&mut self, now_ns: u64) {
@@ -185,9 +175,9 @@ mod tests {
         (0..1000).for_each(|_| {
             reservoir.wants(0, 0.5);
         });
-        assert_eq!(reservoir.weight(), 101_100.0);
+        assert_eq!(reservoir.weight, 101_100.0);
         reservoir.wants(10, 0.5);
-        assert_eq!(reservoir.weight(), 1_011.0 + 100.0);
+        assert_eq!(reservoir.weight, 1_011.0 + 100.0);
     }
 
     #[test]
@@ -215,7 +205,7 @@ mod tests {
                 assert_eq!(reservoir.sides().filter(|(is_new, _)| *is_new).count(), times.len());
                 assert_eq!(reservoir.clone().end_renewal(false).count(), 0, "it is the same");
                 assert_eq!(reservoir.end_renewal(true).count(), 3);
-                assert!(!reservoir.is_renewed());
+                assert!(reservoir.renewed.is_none());
             }
             reservoir.items().copied().collect::<Vec<u64>>()
         };

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Score {
     observed: u64,
-    mean: f64,
+    /// What comes on average.
+    pub(crate) mean: f64,
     square: f64,
     error_square: f64,
 }
@@ -37,11 +38,6 @@ impl Score {
     /// How much came so far.
     pub fn observed(&self) -> u64 {
         self.observed
-    }
-
-    /// What comes on average.
-    pub(crate) fn mean(&self) -> f64 {
-        self.mean
     }
 
     /// R². `None` before it is known what is usual, and if all that came was alike.

@@ -54,12 +54,10 @@ pub struct Traffic {
     /// How many transactions there were at once, and what those since the last interval took.
     clients: f64,
     took_us: f64,
-    /// How many set out, and have not come back.
-    out: f64,
-    /// The share of writers that run over several sites.
-    across: f64,
-    /// What was served a second in the last interval.
-    served: f64,
+    /// Of transactions that write, the share that runs over several sites.
+    pub across: f64,
+    /// How many transactions a second were served in the last interval.
+    pub served: f64,
     since_ns: u64,
     intervals: u64,
 }
@@ -83,43 +81,28 @@ pub struct Seen {
     pub took_us: f64,
 }
 
-impl Seen {
-    fn is_distributed(&self) -> bool {
-        self.sites.len() > 1
-    }
-}
-
 impl Traffic {
     /// Nothing is known yet.
     pub fn new(now_ns: u64) -> Traffic {
         Traffic { held_us: Tuning::HELD_US, since_ns: now_ns, ..Traffic::default() }
     }
 
-    /// A transaction sets out that stands for so many.
-    pub fn begin(&mut self, sample_weight: f64) {
-        self.out += sample_weight;
-    }
-
-    /// It is back.
-    pub fn end(&mut self, sample_weight: f64) {
-        self.out -= sample_weight;
-    }
-
     /// Counts a transaction.
     pub fn count(&mut self, seen: &Seen) {
         let [reads, writes] = seen.rows.map(|rows| rows as f64 * seen.sample_weight);
         let share = 1.0 / seen.sites.len().max(1) as f64;
+        let is_distributed = seen.sites.len() > 1;
         for site in seen.sites.iter() {
             let counts = self.counts.entry(site).or_default();
             counts.transactions += share * seen.sample_weight;
             counts.done[0] += share * reads;
             counts.done[1] += share * writes;
-            counts.done[if seen.is_distributed() { 4 } else { 3 }] += seen.sample_weight;
+            counts.done[if is_distributed { 4 } else { 3 }] += seen.sample_weight;
             counts.busy_us += share * seen.busy_us * seen.sample_weight;
         }
         self.took_us += seen.took_us * seen.sample_weight;
         if seen.rows[1] > 0 {
-            let (count, us) = &mut self.holders[usize::from(seen.is_distributed())];
+            let (count, us) = &mut self.holders[usize::from(is_distributed)];
             (*count, *us) = (*count + 1.0, *us + seen.held_us);
         }
         for follower in seen.followers.iter() {
@@ -193,21 +176,9 @@ impl Traffic {
         [alone, across.max(2.0 * alone)]
     }
 
-    /// How many transactions there are at once, on average: as many as come back in a time, by what
-    /// they took. In the beginning hardly any has; then, as many as have set out.
+    /// How many transactions there are at once, on average: as many as come back in a time, by what they took.
     pub fn clients(&self) -> f64 {
-        let is_beginning = self.intervals < Tuning::SEVERAL as u64;
-        if is_beginning { self.clients.max(self.out) } else { self.clients }.max(f64::MIN_POSITIVE)
-    }
-
-    /// Of transactions that write, the share that runs over several sites.
-    pub fn across(&self) -> f64 {
-        self.across
-    }
-
-    /// How many transactions a second were served in the last interval.
-    pub fn served(&self) -> f64 {
-        self.served
+        self.clients.max(f64::MIN_POSITIVE)
     }
 
     /// By how much the busiest site is busier than the average.

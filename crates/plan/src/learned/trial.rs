@@ -27,28 +27,19 @@ pub(crate) struct Trial {
     since_ns: Option<u64>,
 }
 
-/// How a trial ended.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum TrialOutcome {
-    /// It stays.
-    Keep,
-    /// It was better before; now so many transactions are served in a second.
-    RollBack(f64),
-}
-
 impl Trial {
     pub(crate) fn new(before: f64, masters: Vec<(Range, SiteId)>) -> Trial {
         Trial { before, masters, since_ns: None }
     }
 
-    /// The verdict, when there is one. `served` is what is served a second, if that is known.
+    /// What is served a second, when that is told; `None` before. Of what is not known the best is thought.
     pub(crate) fn judge(
         &mut self,
         now_ns: u64,
         is_carried_out: bool,
         served: Option<f64>,
         tuning: &Tuning,
-    ) -> Option<TrialOutcome> {
+    ) -> Option<f64> {
         if !is_carried_out {
             self.since_ns = None;
             return None;
@@ -56,12 +47,12 @@ impl Trial {
         let since_ns = now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns));
         // What was before it is hardly left in the signals by then.
         let is_told = since_ns >= 2 * tuning.signal_ns();
-        is_told.then_some(match served {
-            Some(served) if served < tuning.rollback_ratio * self.before => {
-                TrialOutcome::RollBack(served)
-            }
-            _ => TrialOutcome::Keep,
-        })
+        is_told.then_some(served.unwrap_or(self.before))
+    }
+
+    /// True if so much less is served than before that it is to be taken back.
+    pub(crate) fn is_worse(&self, served: f64, tuning: &Tuning) -> bool {
+        served < tuning.rollback_ratio * self.before
     }
 }
 
@@ -71,18 +62,19 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The verdict on a global plan that is carried out at second 2, and when.
-    fn judged(served: Option<f64>) -> (u64, TrialOutcome) {
+    /// When a global plan is judged that is carried out at second 2, and whether it is taken back.
+    fn judged(served: Option<f64>) -> (u64, bool) {
         let (mut trial, tuning) = (Trial::new(10_000.0, Vec::new()), Tuning::default());
-        let verdict = |at| Some((at, trial.judge(at * SECOND, at >= 2, served, &tuning)?));
-        (1..60).find_map(verdict).expect("there is one")
+        let mut told = |at| trial.judge(at * SECOND, at >= 2, served, &tuning).map(|s| (at, s));
+        let (at, served) = (1..60).find_map(&mut told).expect("there is a verdict");
+        (at, trial.is_worse(served, &tuning))
     }
 
     #[test]
     fn what_serves_less_goes_back_and_what_serves_as_much_or_is_not_known_stays() {
-        assert_eq!(judged(Some(6000.0)), (6, TrialOutcome::RollBack(6000.0)));
-        assert_eq!(judged(Some(9000.0)), (6, TrialOutcome::Keep));
-        assert_eq!(judged(None), (6, TrialOutcome::Keep));
+        assert_eq!(judged(Some(6000.0)), (6, true));
+        assert_eq!(judged(Some(9000.0)), (6, false));
+        assert_eq!(judged(None), (6, false));
     }
 
     #[test]
@@ -90,6 +82,6 @@ mod tests {
         let (mut trial, tuning) = (Trial::new(10_000.0, Vec::new()), Tuning::default());
         let mut at = |second, is_done| trial.judge(second * SECOND, is_done, Some(6e3), &tuning);
         assert_eq!([at(1, true), at(3, false), at(5, true)], [None; 3]);
-        assert_eq!(at(9, true), Some(TrialOutcome::RollBack(6000.0)));
+        assert_eq!(at(9, true), Some(6e3));
     }
 }

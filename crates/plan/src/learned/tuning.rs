@@ -71,6 +71,8 @@ pub struct Tuning {
     pub horizon_ns: u64,
     /// A benefit counts at its estimate less this many standard errors.
     pub standard_errors: f64,
+    /// With so many emulated transactions besides the samples a change is judged.
+    pub emulated: usize,
     /// What it saves to have one copy of a partition less, within the horizon, in microseconds.
     pub upkeep_us: f64,
 
@@ -117,6 +119,7 @@ impl Default for Tuning {
             disturbed: 0.2,
             horizon_ns: 7_000_000_000,
             standard_errors: 2.0,
+            emulated: 0,
             upkeep_us: 333.0,
             hot: 0.5,
             queue_max: 16.0,
@@ -169,7 +172,8 @@ impl Tuning {
     /// A site that uses this share of its memory is full: replicas have to go (MorphoSys 5.3.3).
     pub(crate) const MEMORY_FULL: f64 = 0.95;
     /// A site has room below this share. Between the two it gets nothing but what a global plan brings, and loses
-    /// nothing: hysteresis. Up to this utilisation a queue counts as long as the formula says.
+    /// nothing: hysteresis. Up to this utilisation a queue counts as long as the formula says, and at this share of the
+    /// present throughput response times are compared: near saturation, a few samples outweigh all others.
     pub(crate) const NEARLY_FULL: f64 = 0.8;
     /// The pause between two reports of how busy the sites are, and the longest between two planning passes, in
     /// nanoseconds.

@@ -22,7 +22,7 @@
 
 use crate::learned::candidate_design::CandidateDesign;
 use crate::learned::global_plan::{GlobalPlan, GlobalPlanner};
-use crate::learned::journal::{Effect, Journal};
+use crate::learned::journal::{ChangeResult, Effect, Entry, Journal};
 use crate::learned::known::{Known, Situation};
 use crate::learned::memory::{DecisionText, Memory};
 use crate::learned::outlook::{masters, rows_of};
@@ -161,6 +161,25 @@ impl Learned {
         moves.iter().map(|(need, site)| (Range::of(need), *site)).collect()
     }
 
+    /// Lets somebody decide with what is known of a design.
+    pub(super) fn with_situation<T>(
+        &self,
+        now_ns: u64,
+        design: &Design,
+        decide: impl FnOnce(&Situation<'_>) -> T,
+    ) -> T {
+        decide(&self.brain.lock().known.situation(now_ns, design, usize::MAX))
+    }
+
+    /// Somebody decided so about a transaction, and has it done.
+    pub(super) fn decided(&self, request: &Request<'_>, design: &Design, chosen: Candidate) {
+        let mut brain = self.brain.lock();
+        let place = chosen.place;
+        let sample_weight = if self.wants(request.ticket) { self.sample_weight() } else { 0.0 };
+        brain.begin_sample(request, design, place, sample_weight);
+        brain.enter(request, design, vec![chosen], (place, true));
+    }
+
     /// One of several sites: where the session ran last, unless another is clearly idler. Which
     /// other is a matter of chance: if all went to the idlest, that would be the busiest before
     /// anybody hears of it.
@@ -274,11 +293,8 @@ impl LearnedState {
         let written = written.map(|need| (need.table, need.range.start.clone())).collect();
         let across = matches!(place, Place::Distributed { .. });
         let sites = if across { masters(&needs) } else { SiteSet::of(place.site()) };
-        self.known.traffic.begin(sample_weight);
         let begun = UnderWay { sample_weight, work, followers, sites, written };
-        if let Some(again) = self.under_way.insert(request.ticket, begun) {
-            self.known.traffic.end(again.sample_weight);
-        }
+        self.under_way.insert(request.ticket, begun);
     }
 
     fn plan(&mut self, request: &Request<'_>, design: &Design, place: Place) -> Vec<Candidate> {
@@ -288,7 +304,7 @@ impl LearnedState {
         let rate = known.regime.changes_per_second(now_ns);
         let budget = known.recent.budget(now_ns, rate).max(0.0) as usize;
         let in_probation = drawing.in_probation(now_ns);
-        let may_move = !drawing.has_adopted() || !known.traffic.full().is_empty();
+        let may_move = !drawing.has_adopted || !known.traffic.full().is_empty();
         let situation = known.situation(now_ns, design, budget);
         let situation = Situation { in_probation, may_move, ..situation };
         if situation.may_add() {
@@ -300,7 +316,7 @@ impl LearnedState {
                 return vec![splits];
             }
             if is_distributed(place) {
-                let beneficial = drawing.next(&situation);
+                let beneficial = drawing.global_plan.next(&situation);
                 if !beneficial.is_empty() {
                     return vec![Candidate::of_steps(place, beneficial)];
                 }
@@ -327,15 +343,15 @@ impl LearnedState {
         let LearnedState { known, drawing, hot_locks, .. } = self;
         let is_moving = known.recent.is_moving(now_ns);
         let (traffic, regime) = (&known.traffic, &mut known.regime);
-        if is_moving || drawing.in_probation(now_ns) || known.workload.reservoir.is_renewed() {
+        if is_moving || drawing.in_probation(now_ns) || known.workload.reservoir.renewed.is_some() {
             regime.unsettle(now_ns);
         }
         let is_long = |hot_lock: &HotLock| hot_lock.waiting as f64 >= 2.0 * tuning.queue_max;
         let waits = hot_locks.iter().any(is_long);
-        if waits || drawing.is_carried_out() || !traffic.full().is_empty() {
+        if waits || !drawing.global_plan.is_done() || !traffic.full().is_empty() {
             regime.disturb(now_ns);
         }
-        let (served, across, uneven) = (traffic.served(), traffic.across(), traffic.uneven());
+        let (served, across, uneven) = (traffic.served, traffic.across, traffic.uneven());
         if regime.see(now_ns, Signals { served, across, uneven }) {
             known.workload.reservoir.renew(now_ns);
         }
@@ -366,21 +382,27 @@ impl LearnedState {
         }
         let ranges: Vec<Range> = ranges.into_iter().collect();
         let touching = self.known.workload.touching_any(&ranges);
-        let took_us = touching.iter().map(|sample| sample.took_us()).sum::<f64>();
+        let took_us = touching.iter().map(|sample| sample.took_us).sum::<f64>();
         let count = touching.len() as f64;
         let share = count / self.known.workload.len().max(1) as f64;
         let seconds = self.known.tuning.horizon_ns as f64 / 1e9;
         let expected = share * seconds * self.known.traffic.transactions();
         let before_us = (count > 0.0).then(|| took_us / count);
         let effect = Effect { before_us, expected, ..Effect::default() };
-        self.journal.enter(
-            request.now.0,
-            request.footprint,
+        let entry = Entry {
+            number: 0,
+            at_ns: request.now.0,
+            trigger: request.footprint.clone(),
             candidates,
-            (place, in_force),
-            (ranges, effect),
-            &undone,
-        );
+            place,
+            in_force,
+            fates: vec![ChangeResult::Open; steps.len()],
+            effect,
+            taken_back_by: None,
+            ranges,
+            took_us: 0.0,
+        };
+        self.journal.enter(entry, &undone);
     }
 
     /// A measured transaction has run.
@@ -393,7 +415,6 @@ impl LearnedState {
         let begun = self.under_way.remove(&report.ticket);
         // Since it set out, more or fewer may be measured.
         let sample_weight = begun.as_ref().map_or(stand_for_now, |it| it.sample_weight);
-        self.known.traffic.end(begun.as_ref().map_or(0.0, |it| it.sample_weight));
         // Over several sites, the first lock is held while the others are waited for.
         let sites = begun.as_ref().map_or(SiteSet::of(report.site), |it| it.sites.clone());
         let waiting_ns = if sites.len() > 1 { measured.lock_ns } else { 0 };
@@ -543,7 +564,7 @@ impl Strategy for Learned {
         let came = measured * self.sample_weight();
         let mask = match measured / wanted {
             // What comes now may be another workload: as many as it takes to know it.
-            _ if self.mode() != Mode::Off && brain.known.workload.reservoir.is_renewed() => {
+            _ if self.mode() != Mode::Off && brain.known.workload.reservoir.renewed.is_some() => {
                 mask_for(came, self.tuning.damping.size as f64 / 2.0)
             }
             // To know more soon is worth it, as long as there is room for it.
