@@ -73,8 +73,8 @@ pub fn rules() -> Vec<Rule> {
             || tuned(|t| (t.hot, t.queue_max) = (f64::INFINITY, f64::INFINITY)),
         ),
         rule(
-            "no emulated transactions",
-            "with as many of them as there are samples (the paper's)",
+            "samples alone",
+            "changes are judged without emulated transactions; here with as many as samples, as in the paper",
             || tuned(|t| t.emulated = Tuning::MANY),
         ),
         rule("cold is merged", "neighbours that are hardly accessed are merged", || {
