@@ -47,6 +47,18 @@ def prepared_statements_survive_changes_of_the_table(db):
     assert db.execute("select count(*) from py_changing where v = 1").fetchone() == (2,)
 
 
+def cursors_of_the_server(db):
+    for binary in (False, True):
+        with db.transaction(), db.cursor(name="py_cursor", scrollable=True, binary=binary) as cursor:
+            cursor.execute("select g, 'x' || g from generate_series(1, %s) g", (10,))
+            assert cursor.fetchmany(3) == [(1, "x1"), (2, "x2"), (3, "x3")]
+            cursor.scroll(-2)
+            assert cursor.fetchone() == (2, "x2") and len(cursor.fetchall()) == 8
+    with db.cursor(name="py_held", withhold=True) as cursor:
+        cursor.execute("select 1")
+        assert cursor.fetchall() == [(1,)]
+
+
 def temporary_tables_are_a_sessions_own(db):
     with db.transaction():
         db.execute("create temp table py_own (id int primary key, v text) on commit drop")
@@ -140,6 +152,7 @@ def a_statement_is_cancelled(db):
 with psycopg.connect(autocommit=True) as connection:
     values_both_ways(connection)
     prepared_statements_survive_changes_of_the_table(connection)
+    cursors_of_the_server(connection)
     temporary_tables_are_a_sessions_own(connection)
     many_rows(connection)
     pipelines(connection)
